@@ -5,6 +5,7 @@ import { appRouter } from '../server/api/root.ts'
 import { createLogger } from '../server/log.ts'
 import { freePort } from '../testkit/processes/port.ts'
 import { startService } from '../testkit/processes/service.ts'
+import { addFleetRows } from './fleet-rows.ts'
 import { benchFolder, type Emit } from './harness.ts'
 import { median, quantile, rounded } from './statistics.ts'
 
@@ -36,6 +37,7 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
       ...{ onlyWhenEmpty: true, log },
     })
     emit({ name: 'pages.seeded', ...seeded, runs: seeded.runs.length })
+    await addFleetRows(dataDir, log)
   }
   await withSeeded(options.dataDir, seed, async (ask) => {
     const cases = await queries(ask)
@@ -283,7 +285,6 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
     ['servers, monitors', 'servers.monitors'],
     ['servers, pools', 'pools.list'],
     ['workers', 'workers.list'],
-    ['fleet over time', 'fleet.history', {}],
     [
       'samples, first lines',
       'samples.firstLines',

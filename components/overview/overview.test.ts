@@ -96,7 +96,7 @@ describe('the last hour', () => {
       ],
       n: 2,
     },
-    p95Ms: null,
+    p95Ms: { series: [], n: 0 },
     events: [],
     latency: {
       queue: [quantiles(10), quantiles(30)],

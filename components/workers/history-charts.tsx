@@ -1,7 +1,11 @@
 'use client'
 
 import { type ReactNode, useMemo, useState } from 'react'
-import type { FleetHistoryDto, QuantilesDto } from '../../server/contract/fleet-history.ts'
+import {
+  type FleetHistoryDto,
+  MAX_HISTORY_EVENTS,
+  type QuantilesDto,
+} from '../../server/contract/fleet-history.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import {
   type EventKinds,
@@ -148,7 +152,7 @@ export function Retries({ data, ...rest }: HistoryChart) {
   const count = [
     plural(retried, 'retry', 'retries'),
     plural(total(retries.hedges), 'hedge'),
-    plural(ejections, 'ejection'),
+    `${events.length < MAX_HISTORY_EVENTS ? '' : 'at least '}${plural(ejections, 'ejection')}`,
   ].join(', ')
   return (
     <Stack
@@ -195,22 +199,15 @@ const WITHIN = 'within one histogram bucket (9 %)'
 /** Latency of the servers. */
 export function LatencyByServer({ data, ...rest }: HistoryChart) {
   const { p95Ms } = data
-  const shown = useMemo(
-    () => prepareDurations(data, data.p95Ms?.series ?? [], SERVER_EVENTS),
-    [data],
-  )
+  const shown = useMemo(() => prepareDurations(data, data.p95Ms.series, SERVER_EVENTS), [data])
   return (
     <Lines
       title="Latency p95 by server"
-      note={`requests that returned a score; ${WITHIN}${p95Ms === null ? '' : omittedText(p95Ms, 'servers')}`}
+      note={`requests that returned a score; ${WITHIN}${omittedText(p95Ms, 'servers')}`}
       data={shown}
       hue="server"
       text={durationText}
-      empty={
-        p95Ms === null
-          ? 'Shown for ranges of up to 24 h.'
-          : 'No request returned a score in this range.'
-      }
+      empty="No request returned a score in this range."
       {...rest}
     />
   )

@@ -470,7 +470,7 @@ export const appRouter = router({
   fleet: router({
     /**
      * Returns throughput, load, balance, retries, latency and events of servers and workers by interval. Ten-second rows
-     * are kept for a day, minutes for 30 days.
+     * are kept for a day, minutes for 30 days, hours for a year.
      * @example {"seconds": 900}
      */
     history: procedure

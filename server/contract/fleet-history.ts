@@ -13,7 +13,10 @@ export const MAX_HISTORY_EVENTS = 200
 
 /** The input of `fleet.history`. */
 export const FleetHistoryInput = z.strictObject({
-  /** The length of the range in seconds. Up to an hour of the last day is read from ten-second rows, the rest from minutes. */
+  /**
+   * The length of the range in seconds. Up to an hour of the last day is read from ten-second rows, up to a day from
+   * minutes, and longer ranges from hours.
+   */
   seconds: z.int().min(MIN_HISTORY_S).max(MAX_HISTORY_S).default(900),
   /** The end of the range, epoch seconds; left out: now. */
   until: z.int().min(0).max(253_402_300_799).optional(),
@@ -101,8 +104,8 @@ export interface FleetHistoryDto {
   retries: { byCause: Record<CallFailure, number[]>; byServer: CountsDto; hedges: number[] }
   /** The largest ratio of request share to capacity share within a pool, by model; null without requests. */
   imbalance: LinesDto
-  /** p95 of requests that returned a score, by server, in ms; null without any. Null in ranges of more than a day. */
-  p95Ms: LinesDto | null
+  /** p95 of requests that returned a score, by server, in ms; null without any. */
+  p95Ms: LinesDto
   /** `queue`: from acceptance to the first dispatch. `router`: waiting for a slot. `service`: server calls, or rules. */
   latency: { queue: QuantilesDto[]; router: QuantilesDto[]; service: QuantilesDto[] }
   /** Ejections of servers, their outages and returns, and deaths of workers, oldest first: the newest 200. */

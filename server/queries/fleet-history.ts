@@ -16,9 +16,9 @@ import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import {
+  type DurationsRow,
   fleetEvents,
   type HistoryRange,
-  type LatencyHistoryRow,
   latencyHistory,
   retryHistory,
   type ServerHistoryRow,
@@ -113,7 +113,7 @@ export class FleetHistory {
           values: imbalanceOf(pool, range),
         })),
       ),
-      p95Ms: seconds > DAY_S ? null : await this.#p95(range, servers),
+      p95Ms: await this.#p95(range, servers),
       latency: Object.fromEntries(
         LATENCY_KINDS.map((kind) => [
           kind,
@@ -146,11 +146,11 @@ export class FleetHistory {
 function rangeOf(seconds: number, until: number | undefined, nowS: number): HistoryRange {
   // Ten-second rows are kept for a day; those of the oldest hour may be missing already.
   const isFine = seconds <= FINE_S && (until === undefined || until > nowS - DAY_S + 2 * FINE_S)
-  const unit = isFine ? 10 : seconds > DAY_S ? 3_600 : 60
-  const intervalS = Math.ceil(seconds / MAX_HISTORY_INTERVALS / unit) * unit
+  const rowS = isFine ? 10 : seconds > DAY_S ? 3_600 : 60
+  const intervalS = Math.ceil(seconds / MAX_HISTORY_INTERVALS / rowS) * rowS
   const intervals = Math.ceil(seconds / intervalS)
   const endS = Math.ceil((until ?? nowS) / intervalS) * intervalS
-  return { fromS: endS - intervals * intervalS, intervalS, intervals, isFine }
+  return { fromS: endS - intervals * intervalS, intervalS, intervals, rowS }
 }
 
 /** The rows of the range: one that a process adds while the query runs may be later. */
@@ -225,16 +225,19 @@ function imbalanceOf(pool: readonly ServerHistoryRow[], range: HistoryRange): (n
 }
 
 function quantilesBySlot(
-  rows: readonly Pick<LatencyHistoryRow, 'slot' | 'counts'>[],
+  rows: readonly DurationsRow[],
   { intervals }: HistoryRange,
 ): QuantilesDto[] {
-  const counts = new Map(rows.map((row) => [row.slot, row.counts]))
-  return Array.from({ length: intervals }, (_, slot) => quantilesOf(counts.get(slot)))
+  const bySlot = new Map(rows.map((row) => [row.slot, row]))
+  return Array.from({ length: intervals }, (_, slot) => quantilesOf(bySlot.get(slot)))
 }
 
-function quantilesOf(counts: readonly number[] | undefined): QuantilesDto {
-  if (counts === undefined) return { n: 0, p50: null, p95: null, p99: null }
-  const histogram = LatencyHistogram.from(counts)
+function quantilesOf(row: DurationsRow | undefined): QuantilesDto {
+  if (row === undefined) return { n: 0, p50: null, p95: null, p99: null }
+  const histogram = new LatencyHistogram()
+  for (const [at, bucket] of row.buckets.entries()) {
+    histogram.counts[bucket - 1] = row.counts[at] as number
+  }
   return {
     n: histogram.total,
     p50: histogram.quantile(0.5),

@@ -1,13 +1,14 @@
--- Adds results and load to the ten seconds and minutes of workers. `p_rows`: {worker_id, at, scored, failed,
+-- Adds results and load to the ten seconds, minutes and hours of workers. `p_rows`: {worker_id, at, scored, failed,
 -- in_flight_seconds, capacity_seconds, loop_p99_ms}[]; a missing number is 0, a missing time is now. Flushes call it
 -- last, so that a worker's rows stay locked for the commit only. All callers lock in the same order. The text of the
--- statement is planned at each call, 0.2 ms, so that it is written once for both tables.
+-- statement is planned at each call, 0.2 ms, so that it is written once for all tables.
 CREATE FUNCTION add_worker_history(p_rows json) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     t record;
 BEGIN
-    FOR t IN SELECT * FROM (VALUES ('worker_slice', '10 seconds'), ('worker_minute', '1 minute')) AS v(name, length) LOOP
+    FOR t IN SELECT * FROM (VALUES ('worker_slice', '10 seconds'), ('worker_minute', '1 minute'),
+                                      ('worker_hour', '1 hour')) AS v(name, length) LOOP
         EXECUTE format(
             'INSERT INTO %I AS m (worker_id, at, scored, failed, in_flight_seconds, capacity_seconds, loop_p99_ms)
              SELECT worker_id, date_bin(%L, coalesce(at, now()), ''epoch''), coalesce(sum(scored), 0), coalesce(sum(failed), 0),

@@ -10,15 +10,17 @@ export interface HistoryRange {
   intervalS: number
   /** Number of intervals. */
   intervals: number
-  /** Reads the ten-second rows, which are kept for a day; otherwise minutes. */
-  isFine: boolean
+  /** The length of the rows that are read, in seconds. */
+  rowS: 10 | 60 | 3_600
 }
 
 const BOUNDS = 'at >= to_timestamp($1) and at < to_timestamp($1 + $2::float8 * $3)'
 const SLOT = 'floor((extract(epoch from at) - $1) / $2)::int'
-/** The rows' length in tables with several. Hours for the long ranges: 30 days of minutes are 12 million buckets. */
-const secondsOf = ({ isFine, intervalS }: HistoryRange) =>
-  isFine ? 10 : intervalS >= 3_600 ? 3_600 : 60
+const WORKERS = { 10: 'worker_slice', 60: 'worker_minute', 3600: 'worker_hour' }
+const SERVERS = {
+  ...{ 10: 'server_slice', 60: '(select *, minute as at from server_minute) m' },
+  3600: 'server_hour',
+}
 const args = ({ fromS, intervalS, intervals }: HistoryRange) => [fromS, intervalS, intervals]
 
 /** A worker in one interval. */
@@ -38,11 +40,11 @@ export async function workerHistory(
   range: HistoryRange,
 ): Promise<WorkerHistoryRow[]> {
   return db.rows(
-    range.isFine ? 'worker-slices' : 'worker-minutes',
+    `workers-${range.rowS}`,
     `select worker_id, ${SLOT} as slot, sum(scored)::int as scored, sum(failed)::int as failed,
        sum(in_flight_seconds)::float8 as in_flight_seconds, sum(capacity_seconds)::float8 as capacity_seconds,
        max(loop_p99_ms)::float8 as loop_p99_ms
-     from ${range.isFine ? 'worker_slice' : 'worker_minute'} where ${BOUNDS} group by 1, 2 order by 1, 2`,
+     from ${WORKERS[range.rowS]} where ${BOUNDS} group by 1, 2 order by 1, 2`,
     args(range),
   )
 }
@@ -67,42 +69,41 @@ export async function serverHistory(
   range: HistoryRange,
 ): Promise<ServerHistoryRow[]> {
   return db.rows(
-    range.isFine ? 'server-slices' : 'server-minutes-history',
+    `servers-${range.rowS}`,
     `select t.*, s.name, s.model from (
        select server_id, ${SLOT} as slot, sum(requests)::int as requests, sum(errors)::int as errors,
          sum(busy)::int as busy, sum(corrupt)::int as corrupt, sum(client)::int as client,
          sum(capacity_seconds)::float8 as capacity_seconds
-       from ${source(range)} where ${BOUNDS} group by 1, 2) t
+       from ${SERVERS[range.rowS]} where ${BOUNDS} group by 1, 2) t
      join server s on s.id = t.server_id order by s.name, s.id, slot`,
     args(range),
   )
 }
 
-/** The table of servers with its time as `at`. */
-function source({ isFine }: HistoryRange): string {
-  return isFine ? 'server_slice' : '(select *, minute as at from server_minute) m'
-}
-
-/** Counts in the router's latency buckets. */
-export interface LatencyHistoryRow {
-  kind: LatencyKind
+/** Counts of durations in one interval. */
+export interface DurationsRow {
   slot: number
+  /** Numbers of the router's latency buckets with a count, from 1. */
+  buckets: number[]
   counts: number[]
 }
+
+// Empty buckets, which are most, are left out before the sums: a quarter of the time.
+const DURATIONS = 'slot, array_agg(i::int) as buckets, array_agg(n) as counts'
 
 /** Durations of samples by kind and interval. */
 export async function latencyHistory(
   db: Database,
   range: HistoryRange,
-): Promise<LatencyHistoryRow[]> {
+): Promise<(DurationsRow & { kind: LatencyKind })[]> {
   // All kinds are named, because the index begins with the kind.
   return db.rows(
     'latency-slices',
-    `select kind, slot, array_agg(n order by i) as counts from (
+    `select kind, ${DURATIONS} from (
        select kind, ${SLOT} as slot, i, sum(n)::int as n
        from latency_slice, unnest(counts) with ordinality as u(n, i)
-       where kind = any($5) and seconds = $4 and ${BOUNDS} group by 1, 2, 3) t group by 1, 2 order by 1, 2`,
-    [...args(range), secondsOf(range), LATENCY_KINDS],
+       where kind = any($5) and seconds = $4 and ${BOUNDS} and n > 0 group by 1, 2, 3) t group by 1, 2`,
+    [...args(range), range.rowS, LATENCY_KINDS],
   )
 }
 
@@ -110,13 +111,13 @@ export async function latencyHistory(
 export async function serverLatencyHistory(
   db: Database,
   range: HistoryRange,
-): Promise<{ server_id: number; slot: number; counts: number[] }[]> {
+): Promise<(DurationsRow & { server_id: number })[]> {
   return db.rows(
-    range.isFine ? 'server-slice-latencies' : 'server-minute-latencies',
-    `select server_id, slot, array_agg(n order by i) as counts from (
+    `server-latencies-${range.rowS}`,
+    `select server_id, ${DURATIONS} from (
        select server_id, ${SLOT} as slot, i, sum(n)::int as n
-       from ${source(range)}, unnest(latency_ms) with ordinality as u(n, i) where ${BOUNDS} group by 1, 2, 3) t
-     group by 1, 2 order by 1, 2`,
+       from ${SERVERS[range.rowS]}, unnest(latency_ms) with ordinality as u(n, i) where ${BOUNDS} and n > 0 group by 1, 2, 3) t
+     group by 1, 2`,
     args(range),
   )
 }
@@ -138,7 +139,7 @@ export async function retryHistory(db: Database, range: HistoryRange): Promise<R
        select server_id, cause, ${SLOT} as slot, sum(n)::int as n
        from retry_slice where seconds = $4 and ${BOUNDS} group by 1, 2, 3) t
      join server s on s.id = t.server_id order by t.slot`,
-    [...args(range), secondsOf(range)],
+    [...args(range), range.rowS],
   )
 }
 

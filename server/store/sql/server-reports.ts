@@ -19,20 +19,23 @@ export interface ServerCalls {
   latency: number[]
 }
 
-/** Columns that are added up in the rows of ten seconds and of minutes. */
+/** Columns that are added up in the rows of ten seconds, minutes and hours. */
 const ADDED = [
   ...['requests', 'errors', 'retries', 'hedges', 'busy', 'corrupt', 'client', 'ejections'],
   ...['in_flight_seconds', 'capacity_seconds'],
 ]
 
 /**
- * Adds calls to the servers' rows of the current minute and of the current ten seconds, and to their totals. Every
- * process adds to the same rows, in the order of the servers' ids. Servers without requests, errors and retries keep
- * their row unchanged.
+ * Adds calls to the servers' rows of the current ten seconds, minute and hour, and to their totals. Every process adds to
+ * the same rows, in the order of the servers' ids. Servers without requests, errors and retries keep their row unchanged.
  */
 export async function addServerCalls(db: Database, calls: readonly ServerCalls[]): Promise<void> {
   if (calls.length === 0) return
   const counts = ADDED.join(', ')
+  const into = (table: string, length: string) =>
+    `insert into ${table} as m (server_id, at, ${counts}, latency_ms)
+       select server_id, date_bin('${length}', now(), 'epoch'), ${counts}, latency from calls order by 1
+       on conflict (server_id, at) do update set ${added(ADDED)}, ${addedBuckets('latency_ms')}`
   await db.rows(
     'server-calls',
     `with calls as materialized (
@@ -46,9 +49,9 @@ export async function addServerCalls(db: Database, calls: readonly ServerCalls[]
        update server s set requests = s.requests + c.requests, errors = s.errors + c.errors, retries = s.retries + c.retries
        from called join calls c on c.server_id = called.id where s.id = called.id),
      slice as (
-       insert into server_slice as m (server_id, at, ${counts}, latency_ms)
-       select server_id, date_bin('10 seconds', now(), 'epoch'), ${counts}, latency from calls order by 1
-       on conflict (server_id, at) do update set ${added(ADDED)}, ${addedBuckets('latency_ms')})
+       ${into('server_slice', '10 seconds')}),
+     hour as (
+       ${into('server_hour', '1 hour')})
      insert into server_minute as m (server_id, minute, ${counts}, tokens, latency_ms)
      select server_id, date_trunc('minute', now()), ${counts}, tokens, latency from calls order by 1
      on conflict (server_id, minute) do update set ${added([...ADDED, 'tokens'])}, ${addedBuckets('latency_ms')}`,
@@ -129,6 +132,8 @@ export async function pruneFleetHistory(db: Database): Promise<void> {
     ['server_slice', "at < now() - interval '1 day'"],
     ['worker_slice', "at < now() - interval '1 day'"],
     ['worker_minute', "at < now() - interval '30 days'"],
+    ['worker_hour', "at < now() - interval '1 year'"],
+    ['server_hour', "at < now() - interval '1 year'"],
     // All columns of the key, because its index is the only one.
     [
       'latency_slice',

@@ -1,0 +1,69 @@
+import type { Logger } from '../server/log.ts'
+import { Database } from '../server/store/database.ts'
+import { openDatabase } from '../server/store/postgres/connect.ts'
+
+/** Days, servers and worker restarts of the generated history. */
+const DAYS = 30
+const SERVERS = 8
+const WORKERS = 16
+const RESTARTS = 60
+
+/** The buckets of latencies around 90 ms. */
+const BUCKETS = `array(select case when i between 32 and 48 then 600 / (1 + abs(40 - i)) else 0 end from generate_series(1, 96) i)`
+
+/**
+ * Fills the history of a fleet with a row for each ten seconds of a day, minute and hour of 30 days: eight servers with
+ * every cause of retries, and 16 workers that were restarted twice a day. Does nothing if there are rows.
+ * `dataDir`: the folder of a service that is not running.
+ */
+export async function addFleetRows(dataDir: string, log: Logger): Promise<void> {
+  const database = await openDatabase({ databaseUrl: null, dataDir, log })
+  const db = new Database(database.url, log, { max: 1, name: 'bench' })
+  try {
+    await addRows(db)
+  } finally {
+    await db.close()
+    await database.close()
+  }
+}
+
+async function addRows(db: Database): Promise<void> {
+  const [found] = await db.adhoc('select 1 from worker_hour limit 1')
+  if (found !== undefined) return
+  const ids = `(select id from server order by id limit ${SERVERS})`
+  const times = (seconds: number) =>
+    `generate_series(date_bin('${seconds} seconds', now() - interval '${seconds === 10 ? 1 : DAYS} days', 'epoch'), now(),
+       interval '${seconds} seconds')`
+  for (const [seconds, suffix] of [
+    [10, 'slice'],
+    [60, 'minute'],
+    [3_600, 'hour'],
+  ] as const) {
+    const n = seconds / 10
+    await db.adhoc(
+      `insert into server_${suffix} (server_id, ${suffix === 'minute' ? 'minute, tokens' : 'at'}, requests, errors, retries,
+         hedges, busy, corrupt, client, ejections, in_flight_seconds, capacity_seconds, latency_ms)
+       select id, t${suffix === 'minute' ? ', 0' : ''}, 100 * ${n}, ${n}, 0, 0, 0, 0, 0, 0, 80 * ${n}, 160 * ${n}, ${BUCKETS}
+       from ${ids} s, ${times(seconds)} t`,
+    )
+    await db.adhoc(
+      `insert into worker_${suffix} (worker_id, at, scored, failed, in_flight_seconds, capacity_seconds, loop_p99_ms)
+       select ${WORKERS} * (floor(extract(epoch from t) / ${(DAYS * 86_400) / RESTARTS})::int % ${RESTARTS}) + w, t,
+         50 * ${n}, ${n}, 80, 160, w from generate_series(1, ${WORKERS}) w, ${times(seconds)} t`,
+    )
+    await db.adhoc(
+      `insert into latency_slice (kind, seconds, at, counts)
+       select kind, ${seconds}, t, ${BUCKETS} from unnest('{queue,router,service}'::text[]) kind, ${times(seconds)} t`,
+    )
+    await db.adhoc(
+      `insert into retry_slice (seconds, at, server_id, cause, n)
+       select ${seconds}, t, id, cause, ${n} from ${ids} s, ${times(seconds)} t,
+         unnest('{fault,stall,busy,corrupt,client,hedge}'::text[]) cause`,
+    )
+  }
+  await db.adhoc(
+    `insert into server_event (server_id, kind, "from", "to", cause, at)
+     select id, 'health', 'ok', 'ejected', '5 consecutive faults', t
+     from ${ids} s, generate_series(now() - interval '${DAYS} days', now(), interval '10 minutes') t`,
+  )
+}
