@@ -278,7 +278,8 @@ async function attempt(file, args, { cwd, env = {}, mayFail = false }) {
   running = child
   let said = ''
   for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (piece) => {
+    // Without free file descriptors, Node creates no streams.
+    stream?.setEncoding('utf8').on('data', (piece) => {
       said += piece
     })
   }

@@ -30,25 +30,30 @@ it('leaves no lease of a worker that has ended', async () => {
   expect(await db.adhoc('select 1 from lease where worker_id = $1', [id])).toEqual([])
 })
 
-it('is started again if its process could not be started', async () => {
+it.each([
+  { why: 'Node reports it', execPath: '/nowhere/node', env: process.env },
+  // Linux takes at most 128 KiB per variable.
+  { why: 'Node throws', execPath: process.execPath, env: { ...process.env, A: 'x'.repeat(2e5) } },
+])('is started again if its process could not be started and $why', async ({ execPath, env }) => {
   const failed = vi.fn()
   const supervisor = new WorkerSupervisor({
     count: 1,
     databaseUrl: database.url,
-    env: process.env,
+    env,
     routerAddress: '',
     onMessage: () => {},
     db,
     queue: new JobQueue(db, log, { supervise: false }),
     log: { error: failed, warn: () => {} } as never,
   })
-  const { execPath } = process
-  process.execPath = '/nowhere/node'
+  const ours = process.execPath
+  process.execPath = execPath
   try {
     supervisor.start()
+    expect(supervisor.pids).toEqual([])
     await waitFor('a second start', () => failed.mock.calls.length > 1, 5_000)
   } finally {
     await supervisor.stop()
-    process.execPath = execPath
+    process.execPath = ours
   }
 })

@@ -68,9 +68,7 @@ export class WorkerSupervisor implements WorkerChannel {
 
   /** Process ids of the running local workers. */
   get pids(): number[] {
-    return [...this.#children.values()].flatMap((child) =>
-      child.pid === undefined ? [] : [child.pid],
-    )
+    return [...this.#children.values()].map((child) => child.pid as number)
   }
 
   send(message: DirectScoreMessage | ForgetScoreMessage, turn: number): boolean {
@@ -84,7 +82,56 @@ export class WorkerSupervisor implements WorkerChannel {
   #spawn(slot: number, failures: number): void {
     if (this.#stopping) return
     const startedAt = performance.now()
-    const child = spawn(
+    const startAgain = () => {
+      this.#children.delete(slot)
+      if (this.#stopping) return
+      const next = performance.now() - startedAt > 10_000 ? 0 : failures + 1
+      const timer = setTimeout(
+        () => {
+          this.#timers.delete(timer)
+          this.#spawn(slot, next)
+        },
+        next === 0 ? 0 : Math.min(MAX_BACKOFF_MS, 100 * 2 ** next),
+      )
+      this.#timers.add(timer)
+    }
+    const notStarted = (error: Error) => {
+      this.#options.log.error({ err: error.message }, 'worker not started')
+      startAgain()
+    }
+    let child: ChildProcess
+    try {
+      child = this.#spawnWorker()
+    } catch (error) {
+      // Node throws some errors, for lack of memory for example, and emits others.
+      notStarted(error as Error)
+      return
+    }
+    // A process that was not started, for lack of processes or file descriptors, emits no `exit`.
+    const { pid } = child
+    if (pid === undefined) {
+      child.once('error', notStarted)
+      return
+    }
+    this.#children.set(slot, child)
+    child.on('message', (message) =>
+      this.#options.onMessage(message as EndedMessage | DirectEndMessage),
+    )
+    child.on('error', (error) =>
+      this.#options.log.error({ pid, err: error.message }, 'worker could not be reached'),
+    )
+    child.on('exit', (code, signal) => {
+      if (!this.#stopping) {
+        const livedMs = Math.round(performance.now() - startedAt)
+        this.#options.log.warn({ pid, code, signal, livedMs }, 'worker died')
+        void this.requeue(pid)
+      }
+      startAgain()
+    })
+  }
+
+  #spawnWorker(): ChildProcess {
+    return spawn(
       process.execPath,
       [
         // Limits a worker's memory to about 300 MB.
@@ -103,35 +150,6 @@ export class WorkerSupervisor implements WorkerChannel {
         },
       },
     )
-    this.#children.set(slot, child)
-    child.on('message', (message) =>
-      this.#options.onMessage(message as EndedMessage | DirectEndMessage),
-    )
-    const ended = (code: number | null, signal: NodeJS.Signals | null) => {
-      this.#children.delete(slot)
-      if (this.#stopping) return
-      const lived = performance.now() - startedAt
-      const next = lived > 10_000 ? 0 : failures + 1
-      this.#options.log.warn(
-        { pid: child.pid, code, signal, livedMs: Math.round(lived) },
-        'worker died',
-      )
-      if (child.pid !== undefined) void this.requeue(child.pid)
-      const timer = setTimeout(
-        () => {
-          this.#timers.delete(timer)
-          this.#spawn(slot, next)
-        },
-        next === 0 ? 0 : Math.min(MAX_BACKOFF_MS, 100 * 2 ** next),
-      )
-      this.#timers.add(timer)
-    }
-    child.on('error', (error) => {
-      this.#options.log.error({ err: error.message }, 'worker not started')
-      // A process that was not started, for lack of processes or file descriptors, emits no `exit`.
-      if (child.pid === undefined) ended(null, null)
-    })
-    child.on('exit', ended)
   }
 
   /** Requeues the jobs of a local worker that has ended. */

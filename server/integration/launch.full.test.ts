@@ -263,15 +263,23 @@ describe('servers.launch', () => {
         .pid as number
       await allowed.api.servers.remove.mutate({ name: 'called' })
       expect(runs(pid)).toBe(false)
+      const owner = join(allowed.dataDir, 'servers', 'missing.owner')
+      mkdirSync(owner)
       await allowed.api.servers.launch.mutate({
         ...input('missing', await freePort()),
         command: ['/nowhere/vllm'],
       })
-      const { events } = await waitFor('its end', async () => {
-        const server = await allowed.api.servers.get.query({ name: 'missing' })
-        return server.events.some((e) => e.kind === 'process') && server
-      })
-      expect(events[0]!.cause).toMatch(/could not be started \(ENOENT\); restarts in \d+ s/)
+      const seen = async (cause: RegExp) =>
+        (await allowed.api.servers.get.query({ name: 'missing' })).events.some(
+          (e) => e.kind === 'process' && cause.test(e.cause),
+        )
+      await waitFor('the file in the way', () =>
+        seen(/could not be started \(EISDIR\); restarts in \d+ s/),
+      )
+      rmSync(owner, { recursive: true })
+      await waitFor('the missing program', () =>
+        seen(/could not be started \(ENOENT\); restarts in \d+ s/),
+      )
       const refused = await allowed.post('servers.launch', JSON.stringify(input('none', 0)))
       expectRefusal(refused, { status: 400, reason: 'invalid_input', message: /^port: / })
     } finally {

@@ -1,5 +1,7 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { rmSync } from 'node:fs'
+import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { LaunchLog } from './launch-log.ts'
 import {
@@ -51,32 +53,6 @@ async function keep(): Promise<void> {
   const pidFile = launchFile(folder, name, 'pid')
   const [program, ...args] = argv as [string, ...string[]]
   const begun = performance.now()
-  // The server runs in its own process group, which can be killed as a whole.
-  const child = spawn(program, args, {
-    cwd,
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    shell: false,
-    detached: true,
-  })
-  const { pid } = child
-  stop = () => {
-    if (pid === undefined) return
-    signalGroup(pid, 'SIGTERM')
-    setTimeout(() => signalGroup(pid, 'SIGKILL'), stopWithinMs).unref()
-  }
-  if (pid !== undefined) {
-    log.note(`started as process ${pid}`)
-    const record: LaunchRecord = {
-      ...(markOf(pid) ?? { pid, startedAt: '' }),
-      keeper: markOf(process.pid) as ProcessMark,
-      fingerprint,
-    }
-    writeRecord(pidFile, record)
-  }
-  log.read(child.stdout)
-  log.read(child.stderr)
-
   let isOver = false
   const end = (code: number | null, signal: NodeJS.Signals | null, error: string | null) => {
     if (isOver) return
@@ -88,13 +64,38 @@ async function keep(): Promise<void> {
     rmSync(pidFile, { force: true })
     process.exit(0)
   }
-  child.once('error', (error: NodeJS.ErrnoException) => {
-    // Without a pid, the start failed. For a running process, this event means only that a signal was not sent.
-    if (pid === undefined) end(null, null, `could not be started (${error.code})`)
-  })
+  let child: ChildProcessByStdio<null, Readable, Readable>
+  try {
+    // The server runs in its own process group, which can be killed as a whole.
+    child = spawn(program, args, {
+      cwd,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      shell: false,
+      detached: true,
+    })
+    // Without free file descriptors, Node creates no streams and emits `error` after this turn.
+    await once(child, 'spawn')
+  } catch (error) {
+    return end(null, null, `could not be started (${(error as NodeJS.ErrnoException).code})`)
+  }
+  const pid = child.pid as number
+  stop = () => {
+    signalGroup(pid, 'SIGTERM')
+    setTimeout(() => signalGroup(pid, 'SIGKILL'), stopWithinMs).unref()
+  }
+  log.note(`started as process ${pid}`)
+  const record: LaunchRecord = {
+    ...(markOf(pid) ?? { pid, startedAt: '' }),
+    keeper: markOf(process.pid) as ProcessMark,
+    fingerprint,
+  }
+  writeRecord(pidFile, record)
+  log.read(child.stdout)
+  log.read(child.stderr)
   child.once('exit', (code, signal) => {
     // Remaining child processes would keep the server's port and memory.
-    if (pid !== undefined) signalGroup(pid, 'SIGKILL')
+    signalGroup(pid, 'SIGKILL')
     setTimeout(() => end(code, signal, null), LAST_WORDS_MS)
     child.once('close', () => end(code, signal, null))
   })

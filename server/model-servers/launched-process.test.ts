@@ -109,10 +109,13 @@ test('a launched process stops together with its child processes', async () => {
   expect((await launched.ended).signal).toBe('SIGTERM')
 })
 
-test('a launched process that cannot be started reports the reason', async () => {
-  const command = { ...COMMAND, argv: ['/nowhere/vllm'] }
-  const { error } = await LaunchedProcess.start(folder, command, 1_000).ended
-  expect(error).toBe('could not be started (ENOENT)')
+test.each([
+  { argv: ['/nowhere/vllm'], code: 'ENOENT' },
+  // Linux takes at most 128 KiB per argument. Node throws this error and emits the other.
+  { argv: ['true', 'x'.repeat(200_000)], code: 'E2BIG' },
+])('a launched process that cannot be started reports $code', async ({ argv, code }) => {
+  const { error } = await LaunchedProcess.start(folder, { ...COMMAND, argv }, 1_000).ended
+  expect(error).toBe(`could not be started (${code})`)
 })
 
 test('a launched process that has no file descriptors reports the reason', () => {

@@ -295,6 +295,7 @@ export class ServerLauncher {
     return row.id
   }
 
+  /** Starts the process. A start that fails, on a full disk for example, counts as an end of the process. */
   #spawn(supervised: Supervised): void {
     if (supervised.stopping || this.#stopping) return
     const { input } = supervised
@@ -308,13 +309,8 @@ export class ServerLauncher {
       fingerprint: fingerprintOf(input),
     }
     const { stopWithinMs } = this.#o.timings
-    this.#watchEnd(supervised, LaunchedProcess.start(this.#folder, command, stopWithinMs))
-  }
-
-  /** Starts an ended process again. A start that fails, on a full disk for example, counts as one more end. */
-  #restart(supervised: Supervised): void {
     try {
-      this.#spawn(supervised)
+      this.#watchEnd(supervised, LaunchedProcess.start(this.#folder, command, stopWithinMs))
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException
       const said = `could not be started (${code ?? message})`
@@ -359,7 +355,7 @@ export class ServerLauncher {
       this.#o.timings.restartAtMostMs,
       1_000 * 2 ** Math.max(0, supervised.failures - 1),
     )
-    supervised.timer = setTimeout(() => this.#restart(supervised), waitMs)
+    supervised.timer = setTimeout(() => this.#spawn(supervised), waitMs)
     const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
     const cause = `the process ${how}; restarts in ${waitMs / 1_000} s`
     const evidence = {

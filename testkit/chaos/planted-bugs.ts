@@ -276,7 +276,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       },
       {
         file: 'server/background/worker-supervisor.ts',
-        find: 'if (child.pid !== undefined) void this.requeue(child.pid)',
+        find: 'void this.requeue(pid)',
         replace: '',
       },
       {

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import {
   existsSync,
   mkdirSync,
@@ -12,9 +12,9 @@ import {
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../../log.ts'
-import { giveTo, spawnAs } from './account.ts'
+import { giveTo } from './account.ts'
 import { inspectProcess } from './processes.ts'
-import { KEEPER, POSTGRES_ENV, type Runtime } from './runtime.ts'
+import { type Runtime, spawnKept } from './runtime.ts'
 import { DatabaseStartError } from './start-error.ts'
 
 /** The superuser that initdb creates and this service connects as. */
@@ -26,7 +26,7 @@ const MAJOR = '18'
 /**
  * Creates the cluster if there is none (0.4 s). initdb writes into a folder beside it, which is renamed when complete:
  * PG_VERSION, which marks a cluster, is one of the first files written, so a killed initdb must not leave it in place.
- * @throws DatabaseStartError `data_folder_unusable` for a folder with other contents
+ * @throws DatabaseStartError `data_folder_unusable` for a folder with other contents, `start_failed` if initdb fails
  */
 export async function ensureCluster(
   folder: string,
@@ -81,39 +81,26 @@ export async function ensureCluster(
   log.debug({ folder, ms: Math.round(performance.now() - startedAt) }, 'created a Postgres cluster')
 }
 
-function runInitdb(
+async function runInitdb(
   runtime: Runtime,
   cwd: string,
   args: string[],
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = spawn('/bin/sh', ['-c', KEEPER, runtime.binaries.initdb, ...args], {
-      ...spawnAs(runtime.account),
-      cwd,
-      env: POSTGRES_ENV,
-      stdio: ['pipe', 'ignore', 'pipe'],
-      detached: true,
-    })
-    child.stdin.on('error', () => {})
-    const giveUp = () => child.stdin.end()
-    signal?.addEventListener('abort', giveUp, { once: true })
-    if (signal?.aborted) giveUp()
-    let output = ''
-    child.stderr.on('data', (chunk) => {
-      output += chunk
-    })
-    child.on('error', reject)
-    child.on('close', (code, killedBy) => {
-      signal?.removeEventListener('abort', giveUp)
-      if (signal?.aborted) reject(signal.reason)
-      else if (code === 0) resolve()
-      else {
-        const how = killedBy ? `was killed by ${killedBy}` : `exited with ${code}`
-        reject(new DatabaseStartError('start_failed', `initdb ${how}: ${output.trim()}`))
-      }
-    })
+  const child = await spawnKept(runtime, cwd, runtime.binaries.initdb, args)
+  const giveUp = () => child.stdin.end()
+  signal?.addEventListener('abort', giveUp, { once: true })
+  if (signal?.aborted) giveUp()
+  let output = ''
+  child.stderr.on('data', (chunk) => {
+    output += chunk
   })
+  const [code, killedBy] = await once(child, 'close')
+  signal?.removeEventListener('abort', giveUp)
+  signal?.throwIfAborted()
+  if (code === 0) return
+  const how = killedBy ? `was killed by ${killedBy}` : `exited with ${code}`
+  throw new DatabaseStartError('start_failed', `initdb ${how}: ${output.trim()}`)
 }
 
 /** The running postmaster's entry in postmaster.pid; null without that file. */

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
@@ -218,6 +218,47 @@ describe.runIf(onLinux)('kill -9', () => {
     expect(await query(url, 'table kept')).toEqual([{ n: 1 }, { n: 2 }])
     expect(states).toEqual(['down', 'up', 'down', 'up'])
     expect(exits).toBe(2)
+  })
+
+  test('of Postgres, without free file descriptors: it is restarted once there are some', async () => {
+    const script = `
+      import { once } from 'node:events'
+      import { closeSync, openSync } from 'node:fs'
+      import { ensureCluster } from ${JSON.stringify(join(import.meta.dirname, 'cluster.ts'))}
+      import { startEmbeddedPostgres } from ${JSON.stringify(join(import.meta.dirname, 'embedded.ts'))}
+      const dataDir = process.argv[1]
+      const alive = setInterval(() => {}, 1_000)
+      const ignored = () => {}
+      const failed = new EventTarget()
+      const error = ({ err }) => err && failed.dispatchEvent(new MessageEvent('err', { data: err.message }))
+      const log = { debug: ignored, info: ignored, warn: ignored, error }
+      let up
+      const onState = (state) => state === 'up' && up()
+      const postgres = await startEmbeddedPostgres({ dataDir, log, onState })
+      const held = []
+      try {
+        for (;;) held.push(openSync('/dev/null'))
+      } catch {}
+      process.kill(postgres.pid, 'SIGKILL')
+      const [{ data }] = await once(failed, 'err')
+      console.log(data)
+      // Enough for the files of the draft, but not for the pipes of initdb.
+      closeSync(held.pop())
+      const program = { initdb: 'initdb' }
+      const runtime = { account: null, binaries: program, dataArgument: (folder) => folder }
+      await ensureCluster(dataDir + '/other', runtime, log).catch((e) => console.log(e.code + ': ' + e.message))
+      for (const fd of held) closeSync(fd)
+      await new Promise((resolve) => { up = resolve })
+      await postgres.stop()
+      clearInterval(alive)`
+    const args = ['--input-type=module', '--eval', script, dataFolder()]
+    const node = spawnSync('sh', ['-c', 'ulimit -n 128; exec "$0" "$@"', process.execPath, ...args])
+    expect(node.stderr.toString()).toBe('')
+    expect(node.stdout.toString().trim().split('\n')).toEqual([
+      'postgres could not be started: spawn /bin/sh EMFILE',
+      'start_failed: initdb could not be started: spawn /bin/sh EMFILE',
+    ])
+    expect(node.status).toBe(0)
   })
 
   test('of the shell between Node and Postgres: the surviving Postgres is replaced', async () => {

@@ -1,9 +1,7 @@
-import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { spawnAs } from './account.ts'
 import { isPostmasterOf, readPostmaster } from './cluster.ts'
 import type { PostgresLog } from './log-lines.ts'
-import { KEEPER, POSTGRES_ENV, type Runtime } from './runtime.ts'
+import { type Runtime, spawnKept } from './runtime.ts'
 
 /** The exit of a process. */
 export interface Exit {
@@ -37,7 +35,7 @@ export class LaunchFailure extends Error {
 
 /**
  * Starts Postgres on a cluster and waits until it accepts connections, however long it replays its log.
- * @throws LaunchFailure if it exits before that; the signal's reason once it has exited
+ * @throws LaunchFailure if it exits before that; the signal's reason once it has exited; DatabaseStartError
  */
 export async function launch(
   folder: string,
@@ -46,25 +44,11 @@ export async function launch(
   log: PostgresLog,
   signal?: AbortSignal,
 ): Promise<Postmaster> {
-  const command = [
-    runtime.binaries.postgres,
-    ...['-D', runtime.dataArgument(folder), '-k', runtime.socketDir],
-    ...settings,
-  ]
-  const keeper = spawn('/bin/sh', ['-c', KEEPER, ...command], {
-    ...spawnAs(runtime.account),
-    cwd: folder,
-    env: POSTGRES_ENV,
-    stdio: ['pipe', 'ignore', 'pipe'],
-    // A separate session, so that Ctrl-C in the terminal reaches only this process, which stops Postgres last.
-    detached: true,
-  })
+  const args = ['-D', runtime.dataArgument(folder), '-k', runtime.socketDir, ...settings]
+  const keeper = await spawnKept(runtime, folder, runtime.binaries.postgres, args)
   const exited = new Promise<Exit>((resolve) => {
     keeper.once('exit', (code, signal) => resolve({ code, signal }))
-    keeper.once('error', () => resolve({ code: null, signal: null }))
   })
-  // Nothing is written to the pipe, but it may still break.
-  keeper.stdin.on('error', () => {})
 
   const output: string[] = []
   const ready = new Promise<'ready'>((resolve) => {

@@ -1,8 +1,10 @@
-import { execFile } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { chmodSync, chownSync, lstatSync, mkdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import type { Readable, Writable } from 'node:stream'
 import type { Logger } from '../../log.ts'
 import { type Account, spawnAs } from './account.ts'
 import { type Binaries, copyBinaries, linkLibraries, packagedBinaries } from './binaries.ts'
@@ -29,7 +31,7 @@ export interface RuntimeOptions {
 }
 
 /** The environment of all Postgres commands. This process's own may contain PGPORT, PGDATA or PGOPTIONS. */
-export const POSTGRES_ENV = {
+const POSTGRES_ENV = {
   PATH: '/usr/local/bin:/usr/bin:/bin',
   LC_ALL: 'C',
   TZ: 'UTC',
@@ -41,7 +43,7 @@ export const POSTGRES_ENV = {
  * runs under it and ends by the same signal. The second `wait` is for signals to the shell, which end the first one
  * early.
  */
-export const KEEPER = `
+const KEEPER = `
 exec 3<&0
 "$0" "$@" </dev/null 3<&- &
 postgres=$!
@@ -54,6 +56,46 @@ while kill -0 $postgres 2>/dev/null; do wait $postgres; code=$?; done
 kill $watch 2>/dev/null
 exit $code
 `
+
+/** A Postgres program behind its keeper. Closing its standard input shuts it down. */
+export interface KeptProcess extends ChildProcess {
+  stdin: Writable
+  stderr: Readable
+}
+
+/**
+ * Starts a Postgres program behind a {@link KEEPER} and waits until the keeper has started.
+ * @throws DatabaseStartError `start_failed` if it cannot be started, for lack of file descriptors for example
+ */
+export async function spawnKept(
+  { account }: Runtime,
+  cwd: string,
+  program: string,
+  args: readonly string[],
+): Promise<KeptProcess> {
+  try {
+    const child = spawn('/bin/sh', ['-c', KEEPER, program, ...args], {
+      ...spawnAs(account),
+      cwd,
+      env: POSTGRES_ENV,
+      stdio: ['pipe', 'ignore', 'pipe'],
+      // A separate session, so that Ctrl-C in the terminal reaches only this process, which stops Postgres last.
+      detached: true,
+    })
+    // Without free file descriptors, Node creates no streams and emits `error` after this turn.
+    await once(child, 'spawn')
+    // Nothing is written to the pipe, but it may still break.
+    child.stdin.on('error', () => {})
+    return child
+  } catch (error) {
+    const { message } = error as Error
+    throw new DatabaseStartError(
+      'start_failed',
+      `${basename(program)} could not be started: ${message}`,
+      error,
+    )
+  }
+}
 
 /** sun_path in sys/un.h: 108 bytes on Linux and 104 on macOS, including the final NUL. */
 const SOCKET_PATH_MAX_BYTES = process.platform === 'linux' ? 107 : 103
