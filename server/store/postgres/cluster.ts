@@ -66,6 +66,12 @@ export async function ensureCluster(
   const startedAt = performance.now()
   const draft = `${folder}.new`
   rmSync(draft, { recursive: true, force: true })
+  // The initdb of a killed service removes its files. If it does so at the same time, `rmSync` leaves the folder and throws
+  // nothing.
+  while (existsSync(draft)) {
+    await sleep(20, undefined, { signal })
+    rmSync(draft, { recursive: true, force: true })
+  }
   mkdirSync(draft, { mode: 0o700 })
   giveTo(runtime.account, draft)
   // Postgres's built-in locale C.UTF-8 sorts by code point, maps the case of all of Unicode, and is equal on every

@@ -20,7 +20,7 @@ import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { createLogger } from '../../log.ts'
 import { binariesAt, packagedBinaries } from './binaries.ts'
-import { isPostmasterOf, readPostmaster } from './cluster.ts'
+import { ensureCluster, isPostmasterOf, readPostmaster } from './cluster.ts'
 import {
   type EmbeddedPostgres,
   type EmbeddedPostgresOptions,
@@ -317,6 +317,20 @@ describe.runIf(onLinux)('kill -9', () => {
     await start(dataDir)
     expect(existsSync(draft)).toBe(false)
   })
+})
+
+test('a draft whose initdb is still removing its files is replaced', async () => {
+  const path = folder()
+  const draft = join(path, 'postgres.new')
+  mkdirSync(draft)
+  for (let n = 0; n < 2_000; n++) writeFileSync(join(draft, `${n}`), '')
+  const removing = spawn('find', [draft, '-type', 'f', '-delete'], { stdio: 'ignore' })
+  await expect.poll(() => readdirSync(draft).length, { interval: 1 }).toBeLessThan(2_000)
+  const binaries = { initdb: '/bin/false', postgres: '' }
+  const runtime = { account: null, binaries, dataArgument: (dir: string) => dir } as never
+  const made = ensureCluster(join(path, 'postgres'), runtime, log)
+  await expect(made).rejects.toThrow(/^initdb exited with 1/)
+  if (removing.exitCode === null) await once(removing, 'exit')
 })
 
 describe.runIf(onLinux)('a lock whose process is not Postgres', () => {
