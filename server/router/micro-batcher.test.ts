@@ -100,6 +100,25 @@ describe('a micro-batch', () => {
     expect(harness.stats()).toMatchObject({ inFlight: 0, errors: 0, requests: KNOWN + 400 })
   })
 
+  test('is not sent after the share of the limit has ended', async () => {
+    await start()
+    const results = samples(4)
+    // The samples are bound to the server in this turn of the event loop, and sent in the next one.
+    while (harness.stats(1)?.inFlight === 0) await Promise.resolve()
+    harness.router.setSlots(1, 64, 0)
+    await until(() => harness.stats(1)?.waiting === 4)
+    expect(sizes()).toEqual([])
+    harness.router.setSlots(1, 64)
+    for (const [i, result] of (await results).entries()) {
+      expect(result).toMatchObject({ ok: true, score: i })
+      expect(result.attempts).toMatchObject([
+        { outcome: 'recalled' },
+        { attempt: 1, outcome: 'ok' },
+      ])
+    }
+    expect(sizes().reduce((sum, n) => sum + n, 0)).toBe(4)
+  })
+
   test('gives each sample its own attempt and its own share of the tokens', async () => {
     await start()
     for (const result of await samples(16)) {

@@ -59,6 +59,8 @@ export interface MicroBatcherOwner {
    * once towards the server's ejection. The server's errors count samples.
    */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
+  /** The request was not sent, because this process's share of the limit has ended. */
+  recalled(flight: Flight, nowMs: number): void
   /** The sample must be sent again alone, free of charge. `blamed`: as in `failed`. */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
 }
@@ -164,6 +166,10 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     const { server, flights } = microBatch
     const nowMs = performance.now()
     const serviceMs = nowMs - microBatch.sentAtMs
+    if (call.isUnsent) {
+      for (const flight of flights) if (flight !== null) this.#owner.recalled(flight, nowMs)
+      return
+    }
     const answer =
       call.error === null
         ? microBatch.protocol.parse(

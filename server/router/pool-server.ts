@@ -202,6 +202,9 @@ export class PoolServer implements PolicyServer {
     this.#slotsUntilMs = untilMs
   }
 
+  /** Whether this process's share of the limit has not ended. */
+  readonly hasShare = (nowMs = performance.now()): boolean => nowMs < this.#slotsUntilMs
+
   /** Sets the load that the server reports; null: it reports none. */
   setLoad(load: EngineLoad | null): void {
     if (load === null) {
@@ -237,7 +240,7 @@ export class PoolServer implements PolicyServer {
   /** Whether a canary may be sent now. */
   hasRoomForCanary(nowMs: number, panic = false): boolean {
     if (this.state !== 'ready' || this.#inFlight >= this.#slots) return false
-    if (this.#inFlight >= this.#maxNow(nowMs) || nowMs >= this.#slotsUntilMs) return false
+    if (this.#inFlight >= this.#maxNow(nowMs) || !this.hasShare(nowMs)) return false
     if (nowMs < this.pause.untilMs || !this.permits.allow(nowMs)) return false
     if (!this.health.admits(nowMs) && !(panic && this.health.isSoftEjected)) return false
     return this.transport.hasLane
@@ -384,7 +387,7 @@ export class PoolServer implements PolicyServer {
   post<C>(call: HttpCall<C>, { path, headers, body }: EngineRequest): void {
     const all =
       headers === undefined ? this.headers : [...this.headers, ...Object.entries(headers).flat()]
-    this.transport.post(call, path, all, body)
+    this.transport.post(call, path, all, body, this.hasShare)
   }
 
   /** Closes idle connections after one of them was found closed, because the others are probably closed too. */

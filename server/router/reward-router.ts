@@ -127,7 +127,8 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
   ): void {
     const server = this.#servers.get(serverId)
     if (server === undefined) return
-    const more = slots > server.slots
+    // After a pause, a renewal may arrive before the timer that ends the old share.
+    const more = slots > (server.hasShare() ? server.slots : 0)
     server.setSlots(slots, untilMs)
     if (others !== undefined) server.limit.search.others = others
     if (!more) return

@@ -609,6 +609,27 @@ describe('counters', () => {
 })
 
 describe('an expired share of a limit', () => {
+  test('leaves a request unsent that still waits for its connection', async () => {
+    const [a] = await harness.serve([scores(3)])
+    const result = harness.score({ maxAttempts: 1 })
+    // As after a pause of this process, the share ends before the connection is known to be open.
+    expect(harness.stats(1)).toMatchObject({ inFlight: 1 })
+    harness.router.setSlots(1, 8, 0)
+    await until(() => harness.stats(1)?.waiting === 1)
+    expect(a?.calls).toEqual([])
+    harness.router.setSlots(1, 8)
+    expect(await result).toMatchObject({
+      ok: true,
+      score: 3,
+      attempts: [
+        { attempt: 1, outcome: 'recalled', reason: null },
+        { attempt: 1, outcome: 'ok' },
+      ],
+    })
+    expect(a?.calls).toHaveLength(1)
+    expect(harness.stats(1)).toMatchObject({ errors: 0 })
+  })
+
   test('cancels its calls: the samples are sent again, and no attempt is charged', async () => {
     const [a] = await harness.serve([hangs])
     const result = harness.score({ maxAttempts: 1 })

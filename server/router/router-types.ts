@@ -136,6 +136,8 @@ export interface RouterSlot {
   readonly apiKey: string | null
   /** Time waited for the slot, ms. */
   readonly queueMs: number
+  /** Whether this process's share of the server's limit has not ended, so that the call may be sent. */
+  hasShare(): boolean
   release(end: SlotEnd): void
 }
 

@@ -90,13 +90,14 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     const flight = call.context
     const nowMs = performance.now()
     const serviceMs = nowMs - flight.startedAtMs
-    if (call.error !== null) {
+    if (call.isUnsent) this.recalled(flight, nowMs)
+    else if (call.error !== null) {
       this.failed(flight, classifyCallError(call, serviceMs), serviceMs)
-      return
+    } else {
+      const answer = flight.sample.read(flight.server, call)
+      if (answer.ok) this.scored(flight, call.status, answer.tokens, serviceMs, nowMs)
+      else this.failed(flight, answer, serviceMs)
     }
-    const answer = flight.sample.read(flight.server, call)
-    if (answer.ok) this.scored(flight, call.status, answer.tokens, serviceMs, nowMs)
-    else this.failed(flight, answer, serviceMs)
   }
 
   /** Handles a score that the sample has kept, from a call of its own or from a micro-batch. */
@@ -260,18 +261,28 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
           sample.recalled()
           continue
         }
-        const detail = 'abandoned: this process could not renew its share of the limit'
-        this.#endFlight(flight, 'recalled', null, null, detail, nowMs - flight.startedAtMs)
         flight.call.abandon()
-        server.health.neutral(flight.period)
-        if (flight.hedge === null) sample.attemptsUsed--
-        if (sample.flight !== null || sample.done) continue
-        sample.waitingSinceMs = nowMs
-        sample.backoffUntilMs = nowMs
-        sample.pool.withdraw(sample)
-        sample.pool.readmit(sample)
+        this.recalled(flight, nowMs)
       }
     }
+  }
+
+  /** Ends a call of an ended share, which was abandoned or not sent. Its sample waits again, and no attempt is charged. */
+  recalled(flight: Flight, nowMs: number): void {
+    const { sample, server } = flight
+    const detail = 'abandoned: this process could not renew its share of the limit'
+    this.#endFlight(flight, 'recalled', null, null, detail, nowMs - flight.startedAtMs)
+    server.health.neutral(flight.period)
+    if (flight.hedge === null) sample.attemptsUsed--
+    if (sample.flight !== null || sample.done) return
+    if (sample instanceof CanarySample) {
+      this.#fail(sample, 'cancelled', detail)
+      return
+    }
+    sample.waitingSinceMs = nowMs
+    sample.backoffUntilMs = nowMs
+    sample.pool.withdraw(sample)
+    sample.pool.readmit(sample)
   }
 
   /** Releases the slot and records the attempt. If the sample has another call in flight, it becomes its first one. */

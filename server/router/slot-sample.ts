@@ -75,6 +75,7 @@ export class SlotSample extends RoutedSample {
       url: server.url,
       apiKey: server.apiKey,
       queueMs,
+      hasShare: server.hasShare,
       release: (end) => {
         if (isReleased) return
         isReleased = true

@@ -20,6 +20,7 @@ const MAX_CONNECTING = 128
 // These errors are created once, because capturing a stack takes about 15 µs.
 const ABANDONED = new Error('the call was abandoned')
 const CLOSED = new Error('the connection was closed')
+const SHARE_ENDED = new Error('the share of the limit ended before the request was sent')
 
 /** Receives the end of a call, unless the call was abandoned. */
 export interface CallListener<C> {
@@ -36,6 +37,7 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   #more: Buffer[] | null = null
   #ended = false
   #abandoned = false
+  #mayBegin: (() => boolean) | null = null
 
   /** HTTP status; 0 before an answer begins. */
   status = 0
@@ -46,6 +48,8 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   answered = false
   /** Whether its connection had served another call before. */
   reused = false
+  /** Whether it was not sent, because this process's share of the limit ended while it waited for its connection. */
+  isUnsent = false
 
   constructor(context: C, listener: CallListener<C>) {
     this.context = context
@@ -75,13 +79,16 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   }
 
   /** Binds the call to its lane; only for the transport. */
-  boundTo(lane: Lane): void {
+  boundTo(lane: Lane, mayBegin: () => boolean): void {
     this.#lane = lane
+    this.#mayBegin = mayBegin
     this.reused = lane.connected && lane.served > 0
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.isUnsent = this.#mayBegin?.() === false
     if (this.#abandoned) controller.abort(ABANDONED)
+    else if (this.isUnsent) controller.abort(SHARE_ENDED)
     else this.#controller = controller
   }
 
@@ -178,10 +185,19 @@ export class Transport {
     return this.#lanes.size
   }
 
-  /** Sends a POST request. The call's listener is called at its end, possibly before this method returns. */
-  post<C>(call: HttpCall<C>, path: string, headers: string[], body: string | Buffer): void {
+  /**
+   * Sends a POST request. The call's listener is called at its end, possibly before this method returns. `mayBegin`: asked
+   * when the connection is open. Only then is the request written, and after a pause of this process that is much later.
+   */
+  post<C>(
+    call: HttpCall<C>,
+    path: string,
+    headers: string[],
+    body: string | Buffer,
+    mayBegin: () => boolean,
+  ): void {
     const lane = this.#idle.pop() ?? this.#open()
-    call.boundTo(lane)
+    call.boundTo(lane, mayBegin)
     lane.begin()
     lane.client.dispatch({ path, method: 'POST', headers, body }, call)
   }

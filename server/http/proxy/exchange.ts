@@ -200,7 +200,7 @@ export class Exchange implements CallOwner, SlotSearch {
       this.#wake = resolve
       const query = (this.#req.url as string).indexOf('?')
       const path = query < 0 ? this.path : `${this.path}${(this.#req.url as string).slice(query)}`
-      upstreams.post(call, slot.url, path, headers, body)
+      upstreams.post(call, slot, path, headers, body)
     })
     this.#wake = null
     this.#call = null
@@ -220,7 +220,7 @@ export class Exchange implements CallOwner, SlotSearch {
       }
       this.#checkHalt()
     }
-    if (this.#isRecalled) {
+    if (this.#isRecalled || call.isUnsent) {
       this.#isRecalled = false
       this.#release({ outcome: 'cancelled' })
       if (call.passedOn) {

@@ -1,4 +1,5 @@
 import { rootOf } from '../../router/answer-classes.ts'
+import type { RouterSlot } from '../../router/router-types.ts'
 import { Transport } from '../../router/transport.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
@@ -20,8 +21,14 @@ interface Upstream {
 export class Upstreams {
   readonly #byUrl = new Map<string, Upstream>()
 
-  /** Sends a call to a server's address (origin and base path); {@link ended} must follow. */
-  post(call: UpstreamCall, url: string, path: string, headers: string[], body: Buffer): void {
+  /** Sends a call to the server of a slot; {@link ended} must follow. */
+  post(
+    call: UpstreamCall,
+    { url, hasShare }: Pick<RouterSlot, 'url' | 'hasShare'>,
+    path: string,
+    headers: string[],
+    body: Buffer,
+  ): void {
     let upstream = this.#byUrl.get(url)
     if (upstream === undefined) {
       const { origin, pathname } = new URL(url)
@@ -34,7 +41,7 @@ export class Upstreams {
       this.#byUrl.set(url, upstream)
     }
     upstream.active++
-    upstream.transport.post(call, upstream.root + path, headers, body)
+    upstream.transport.post(call, upstream.root + path, headers, body, hasShare)
   }
 
   /** Reports that a call to an address ended, with or without success. */

@@ -126,6 +126,7 @@ export class SlotRouter {
       url: server.url,
       apiKey: server.apiKey ?? null,
       queueMs: performance.now() - waiting.sinceMs,
+      hasShare: () => true,
       release: (end) => {
         if (released) throw new Error(`the slot of ${server.name} was released twice`)
         released = true
