@@ -38,6 +38,9 @@ describe('a class', () => {
     expect(classOf(visits(8, 8, 8, 0))).toBe('regressed')
     // Learned and forgotten: the later change counts.
     expect(classOf(visits(0, 1, 0, 8, 8, 7, 8, 0, 1, 0))).toBe('regressed')
+    expect(classOf(visits(0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 1, 1))).toBe('regressed')
+    // A change before the last 64 visits is history.
+    expect(classOf(visits(...Array(60).fill(1), ...Array(70).fill(6)))).toBe('mixed')
     expect(classOf(visits(8, 0, 8, 0, 8, 0, 8, 0))).toBe('flapping')
     expect(classOf([visit(0, 0, 2), visit(1, 2, 2), visit(2, 0, 2)])).toBe('never_varied')
     // A single sample cannot vary.
@@ -47,6 +50,11 @@ describe('a class', () => {
   it('of a reward model follows from the means', () => {
     const models = (...means: number[]) =>
       means.map((mean, at): Visit => ({ ...visit(at, 0), passed: null, mean, std: 0.5 }))
+    // The scale of the scores does not matter.
+    const small = models(-1, -1.1, -0.9, 1, 1.2, 0.9).map((one) => ({
+      ...{ ...one, mean: one.mean / 100, std: one.std / 100 },
+    }))
+    expect(classOf(small)).toBe('learning')
     expect(classOf(models(-0.2, 0.1, 0, 0.1))).toBe('mixed')
     expect(classOf(models(-1, -1.1, -0.9, 1, 1.2, 0.9))).toBe('learning')
     expect(classOf(models(1, 1.1, 0.9, -1, -1.1))).toBe('regressed')
@@ -87,6 +95,8 @@ describe('visits', () => {
       [5, 4],
     ])
     expect(mergeVisits(merged, [again, visit(5, 4)])).toEqual(merged)
+    const sibling = { ...again, group: 1 }
+    expect(mergeVisits([again], [sibling])).toEqual([again, sibling])
   })
 
   it('are limited to the newest', () => {

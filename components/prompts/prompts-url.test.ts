@@ -1,5 +1,12 @@
 import { expect, test } from 'vitest'
-import { orderingOf, promptHref, promptsHref, promptsUrl, visitIds } from './prompts-url.ts'
+import {
+  orderingOf,
+  promptFilter,
+  promptHref,
+  promptsHref,
+  promptsUrl,
+  visitIds,
+} from './prompts-url.ts'
 
 test('the address holds filters, order and view, and leaves out defaults', () => {
   expect(promptsHref('a/b')).toBe('/runs/a%2Fb/prompts')
@@ -18,6 +25,13 @@ test('unknown values of an address are ignored', () => {
   const state = promptsUrl.parse(new URLSearchParams('class=good&view=no&sort=up&search=&zoom=x'))
   expect(promptsUrl.write(state).toString()).toBe('')
   expect(orderingOf(state.sort)).toEqual({ orderBy: 'change', descending: false })
+})
+
+test('the filters of the address are those of the API', () => {
+  const state = promptsUrl.parse(new URLSearchParams('split=val&source=s&search=x'))
+  expect(promptFilter('a', state)).toEqual({ run: 'a', split: 'val', dataSource: 's', search: 'x' })
+  const none = promptsUrl.parse(new URLSearchParams())
+  expect(promptFilter('a', none)).toEqual({ run: 'a', split: 'train' })
 })
 
 test('a prompt keeps the split of its run', () => {

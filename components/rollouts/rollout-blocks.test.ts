@@ -45,6 +45,13 @@ test('reads calls in the formats of Hermes, Llama, Qwen3-Coder and Search-R1', (
   ])
 })
 
+test('a fence ends at a fence that is as long', () => {
+  expect(read('````\n```\n<answer>1</answer>\n````\n<answer>2</answer>')).toEqual([
+    ['text', '````\n```\n<answer>1</answer>\n````'],
+    ['answer', '2'],
+  ])
+})
+
 test('keeps invalid calls as generated, and long numbers exactly', () => {
   expect(rolloutBlocks('<tool_call>\nnot json\n</tool_call>')[0]).toMatchObject({ call: null })
   expect(rolloutBlocks('<tool_call>{"a":1}</tool_call>')[0]).toMatchObject({ call: null })
@@ -55,6 +62,9 @@ test('keeps invalid calls as generated, and long numbers exactly', () => {
 })
 
 test('a response may begin within its reasoning, or end in it', () => {
+  expect(read('Hm.\n</think>\nFour.\n<think>Or five?</think>').map(([kind]) => kind)).toEqual([
+    ...['think', 'text', 'think'],
+  ])
   expect(read('So it is 4.\n</think>\nFour.')).toEqual([
     ['think', 'So it is 4.'],
     ['text', 'Four.'],

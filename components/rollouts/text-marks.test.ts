@@ -67,6 +67,7 @@ test('marks are cut, and the answer is drawn over others', () => {
     { start: 0, end: 2, kind: 'search' },
     { start: 0, end: 1, kind: 'answer' },
   ])
+  expect(marksIn([{ start: 0, end: 5, kind: 'search' }], 5, 10)).toEqual([])
   expect(markedRuns(10, marks).map(({ start, end, kind }) => [start, end, kind])).toEqual([
     [0, 2, null],
     [2, 4, 'search'],

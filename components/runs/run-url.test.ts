@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { RunStepDto } from '../../server/contract/runs.ts'
-import { againstBefore, runSamplesHref } from './run-url.ts'
+import type { RunDto, RunStepDto } from '../../server/contract/runs.ts'
+import { againstBefore, runSamplesHref, zoomed } from './run-url.ts'
 
 const steps = [1, 2, 3, 5, 8, 9].map((step) => ({ step }) as RunStepDto)
 
@@ -16,6 +16,20 @@ test('a range without steps, or without earlier steps, is not compared', () => {
   expect(againstBefore({ steps }, { from: 6, to: 7 })).toBeNull()
   expect(againstBefore({ steps }, { from: 20, to: 30 })).toBeNull()
   expect(againstBefore({ steps }, { from: 1, to: 2 })).toBeNull()
+})
+
+test('a zoom selects the steps of every chart, and no step is no zoom', () => {
+  const steps = [1, 2, 3].map((step) => ({ step }))
+  const sources = [
+    { source: 'a', points: steps },
+    { source: 'b', points: steps.slice(2) },
+  ]
+  const run = { name: 'a', steps, sources, heat: { steps } } as unknown as RunDto
+  expect(zoomed(run, { from: 1, to: 2 })).toEqual({
+    ...{ name: 'a', steps: steps.slice(0, 2), heat: { steps: steps.slice(0, 2) } },
+    sources: [{ source: 'a', points: steps.slice(0, 2) }],
+  })
+  expect(zoomed(run, { from: 7, to: 9 })).toBe(run)
 })
 
 test('samples of a run are addressed without rescored ones', () => {

@@ -53,12 +53,25 @@ describe('the bottleneck of a batch', () => {
     expect((await bottleneckOf(calls, totalMs))?.server).toBe(2)
   })
 
+  it('is the slow server, also if most of its calls fail at first', async () => {
+    const fast = { slots: 8, durationMs: usual }
+    const slow = { slots: 8, durationMs: (i: number) => 25 * usual(i), failsFirst: 200 }
+    const { calls, totalMs } = serve([fast, slow, fast], 200)
+    const slowest = await bottleneckOf(calls, totalMs)
+    expect(slowest?.server).toBe(1)
+    // A failed call is no score, however late it ends.
+    const failed = { server: 0, startMs: totalMs - 2, endMs: totalMs + 500, isScore: false }
+    expect((await bottleneckOf([...calls, failed], totalMs))?.tailMs).toBe(slowest?.tailMs)
+  })
+
   it('is none among equal servers, or where a slow one still helps', async () => {
     const fast = { slots: 8, durationMs: usual }
     const even = serve([fast, fast, fast], 240)
     expect(await bottleneckOf(even.calls, even.totalMs)).toBeNull()
     const helps = serve([fast, { slots: 8, durationMs: (i) => 2 * usual(i) }], 400)
     expect(await bottleneckOf(helps.calls, helps.totalMs)).toBeNull()
+    const cheap = serve([fast, fast, fast, { slots: 2, durationMs: (i) => 2.5 * usual(i) }], 400)
+    expect(await bottleneckOf(cheap.calls, cheap.totalMs)).toBeNull()
   })
 
   it('is none where two servers are equally slow', async () => {

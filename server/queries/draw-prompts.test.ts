@@ -48,6 +48,8 @@ it('draws prompts near the target, and some of which little is known', () => {
   const mean = rates.reduce((sum, rate) => sum + rate, 0) / rates.length
   expect(Math.abs(mean - 0.5)).toBeLessThan(0.03)
   expect(rates.filter((rate) => rate === 0 || rate === 1)).toEqual([])
+  const easy = ratesOf(draw({ strategy: 'thompson', n: 300, target: 0.8 }).keys)
+  expect(Math.abs(easy.reduce((sum, rate) => sum + rate, 0) / 300 - 0.8)).toBeLessThan(0.05)
   const unsure: PassColumns = { key: [KNOWN, UNKNOWN], scored: [400, 1], passed: [80, 0] }
   const firsts = Array.from(
     { length: 200 },

@@ -127,7 +127,8 @@ describe('prompts of a run', () => {
       { prompt: 'the same question in other words', id: 'q-1', scores: [1, 0] },
       {
         prompt: [
-          { role: 'system', content: 's' },
+          { role: 'user', content: 'Hello.' },
+          { role: 'assistant', content: 'Hello!' },
           { role: 'user', content: 'Why?' },
         ],
         scores: [0.5],
@@ -173,7 +174,8 @@ describe('prompts of a run', () => {
     const made = Array.from({ length: 40 }, (_, i) => ({ prompt: `p${i}`, scores: [1, 0, i % 2] }))
     const first = await makeBatch(runId, 1, made)
     const second = await makeBatch(runId, 2, made)
-    await makeBatch(runId, 2, made, { rescoredFrom: second.id })
+    const without = { prompt: '', scores: [1] }
+    await makeBatch(runId, 2, [...made, without], { rescoredFrom: second.id })
     await makeBatch(runId, 2, made, { split: 'val' })
     await Promise.all([first, second, second].map((batch) => rollUpGroups(db, batch)))
     const { items } = await list('once', { limit: 200 })
@@ -181,6 +183,8 @@ describe('prompts of a run', () => {
     expect(new Set(items.map(({ visits, scored }) => `${visits} ${scored}`))).toEqual(
       new Set(['2 6']),
     )
+    const counts = await view().counts(PromptCountsInput.parse({ run: 'once' }))
+    expect(counts).toMatchObject({ total: 40, groupsWithoutPrompt: 0 })
     const val = await list('once', { split: 'val', limit: 200 })
     expect(new Set(val.items.map(({ visits }) => visits))).toEqual(new Set([1]))
   })
@@ -233,11 +237,13 @@ describe('prompts of a run', () => {
       },
       { step: 5, batchId: `b${second.id}`, uid: 'u0', scored: 2, passed: 2, mean: 1, std: 0 },
     ])
+    await db.adhoc('update batch set samples_removed_at = now() where id = $1', [second.id])
+    expect((await history()).history.map(({ uid }) => uid)).toEqual(['u0', null])
     await db.adhoc('delete from sample_group where batch_id = $1', [first.id])
     expect((await history()).history[0]).toMatchObject({ step: 3, uid: null, passed: 1 })
-    await db.transaction((client) => removeVisits(client, first.id, [key]))
-    expect((await history()).history.map(({ step }) => step)).toEqual([5])
     await db.transaction((client) => removeVisits(client, second.id, [key]))
+    expect((await history()).history.map(({ step }) => step)).toEqual([3])
+    await db.transaction((client) => removeVisits(client, first.id, [key]))
     await expect(history()).rejects.toMatchObject({ reason: 'prompt_not_found' })
   })
 
@@ -280,6 +286,16 @@ describe('prompts of a run', () => {
       [2, Math.round((1e9 * (1 + 5 / 6)) / 3) / 1e9],
       [4, Math.round(2e9 / 3) / 1e9],
     ])
+    const mixed = await view().heat(PromptHeatInput.parse({ run: 'steps', class: 'mixed' }))
+    expect(mixed).toMatchObject({ total: 1, rows: [{ preview: 'medium' }] })
+    expect(
+      (await list('steps')).items.map(({ preview, variedShare }) => [preview, variedShare]),
+    ).toEqual(
+      expect.arrayContaining([
+        ['medium', 1],
+        ['easy', 0],
+      ]),
+    )
     const heat = await view().heat(PromptHeatInput.parse({ run: 'steps' }))
     expect(heat).toMatchObject({
       ...{ total: 3, passRates: true },
@@ -294,6 +310,17 @@ describe('prompts of a run', () => {
     )
     expect(eligible).toBe(1)
     expect(prompts).toMatchObject([{ preview: 'medium', recentPassRate: 3 / 8, lastStep: 2 }])
+  })
+
+  it('of a repeated step are those of its last batch, and one sample has no spread', async () => {
+    const runId = await makeRun('repeated')
+    await makeBatch(runId, 1, [{ prompt: 'p', scores: [0, 0] }])
+    const last = await makeBatch(runId, 1, [{ prompt: 'p', scores: [1] }])
+    const { steps } = await view().steps(PromptStepsInput.parse({ run: 'repeated' }))
+    expect(steps).toMatchObject([{ step: 1, batchId: `b${last.id}`, groups: { none: 0, all: 1 } }])
+    const { key } = (await list('repeated')).items[0]!
+    const { history } = await view().history(PromptHistoryInput.parse({ run: 'repeated', key }))
+    expect(history.map(({ std }) => std)).toEqual([0, null])
   })
 
   it('of an unknown run are refused', async () => {
