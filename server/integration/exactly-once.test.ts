@@ -211,46 +211,55 @@ describe('a batch', () => {
     service.log.lines.length = 0
   })
 
-  itInFullRun('survives SIGTERM: unfinished samples are requeued, and none is lost', async () => {
-    const samples = rollouts(SAMPLES, 8, 'sigterm')
-    const followed = followBatch(service, await submit(samples))
-    await middleOf(followed.batchId)
-    // From now on no call ends, so samples in flight must be requeued.
-    await rm.control({ latency: 600_000 })
-    await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
-    const long = service.api.batches.next.query({
-      batchId: followed.batchId,
-      samples: SAMPLES,
-      waitMs: 60_000,
-    })
-    const single = service.api.samples.score
-      .mutate({ run: 'exactly-once', step: 2, reward: { model: 'simulated-rm' }, sample: sample() })
-      .catch((error: CallError) => error.data.reason)
-    await waitFor('a pending single sample', async () => {
-      const [row] = await service.sql<{ n: number }>(
-        'select count(*)::int as n from batch where step = 2',
-      )
-      return row?.n === 1
-    })
-    const { code, signal, tookMs } = await service.stop()
-    expect({ code, signal }).toEqual({ code: 0, signal: null })
-    expect(tookMs).toBeLessThan(STOP_MS)
-    // Waiting callers got an answer, not a broken connection.
-    expect(await long).toMatchObject({ groups: [], timedOut: true })
-    expect(await single).toBe('shutting_down')
-    await service.restart()
-    await waitFor('calls that hang again', async () => (await rm.counters()).inFlight > 0)
-    const jobs = await service.sql<{ losses: number }>(
-      `select coalesce((data ->> 'l')::int, 0) + retry_count as losses from pgboss.job
+  itInFullRun(
+    'survives SIGTERM: unfinished samples are requeued, and none is lost',
+    async () => {
+      const samples = rollouts(SAMPLES, 8, 'sigterm')
+      const followed = followBatch(service, await submit(samples))
+      await middleOf(followed.batchId)
+      // From now on no call ends, so samples in flight must be requeued.
+      await rm.control({ latency: 600_000 })
+      await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
+      const long = service.api.batches.next.query({
+        batchId: followed.batchId,
+        samples: SAMPLES,
+        waitMs: 60_000,
+      })
+      const single = service.api.samples.score
+        .mutate({
+          run: 'exactly-once',
+          step: 2,
+          reward: { model: 'simulated-rm' },
+          sample: sample(),
+        })
+        .catch((error: CallError) => error.data.reason)
+      await waitFor('a pending single sample', async () => {
+        const [row] = await service.sql<{ n: number }>(
+          'select count(*)::int as n from batch where step = 2',
+        )
+        return row?.n === 1
+      })
+      const { code, signal, tookMs } = await service.stop()
+      expect({ code, signal }).toEqual({ code: 0, signal: null })
+      expect(tookMs).toBeLessThan(STOP_MS)
+      // Waiting callers got an answer, not a broken connection.
+      expect(await long).toMatchObject({ groups: [], timedOut: true })
+      expect(await single).toBe('shutting_down')
+      await service.restart()
+      await waitFor('calls that hang again', async () => (await rm.counters()).inFlight > 0)
+      const jobs = await service.sql<{ losses: number }>(
+        `select coalesce((data ->> 'l')::int, 0) + retry_count as losses from pgboss.job
        where name like 'rm-%' and state < 'completed'`,
-    )
-    expect(jobs.length).toBeGreaterThan(0)
-    expect(Math.max(...jobs.map((job) => job.losses))).toBe(0)
-    // Calls begun with the long delay would keep hanging; a restart of the reward model ends them, and they are retried.
-    rm.process.kill('SIGKILL')
-    await rm.ended
-    rm = await startSimulatedServers([...RM_OPTIONS, '--port', new URL(rm.url).port])
-    await followed.done
-    await expectAllScored(followed, samples, GROUPS)
-  })
+      )
+      expect(jobs.length).toBeGreaterThan(0)
+      expect(Math.max(...jobs.map((job) => job.losses))).toBe(0)
+      // Calls begun with the long delay would keep hanging; a restart of the reward model ends them, and they are retried.
+      rm.process.kill('SIGKILL')
+      await rm.ended
+      rm = await startSimulatedServers([...RM_OPTIONS, '--port', new URL(rm.url).port])
+      await followed.done
+      await expectAllScored(followed, samples, GROUPS)
+    },
+    120_000,
+  )
 })

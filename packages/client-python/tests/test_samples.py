@@ -276,10 +276,21 @@ class Placing(unittest.TestCase):
             given.turn_scores(ends, as_="list"),
             [[0.5, 0, 0, 2.0, 0], [0.25, 0, 0, 0, 0], [0, 0, 0, 0, -2.0]],
         )
+        for known in (None, ends):
+            self.assertEqual(
+                given.turn_scores(known, collapse="last", as_="list"), given.rm_scores(as_="list")
+            )
+        # Two messages may end at the same token; the row is as wide as its last reward needs.
+        narrow = scores(rewards=[turns, None, None], width=None)
         self.assertEqual(
-            given.turn_scores(collapse="last", as_="list"), given.rm_scores(as_="list")
+            narrow.turn_scores([[5, None, 5], None, None], as_="list")[0], [0, 0, 0, 0, 0, 2.5]
         )
-        for missing in (None, [[0, None, None], None, None], [[0], None, None]):
+        for missing in (
+            None,
+            [[0, None, None], None, None],
+            [[0], None, None],
+            [[0, None, -1], None, None],
+        ):
             with self.assertRaises(RewardOpsError) as caught:
                 given.turn_scores(missing, as_="list")
             self.assertEqual(caught.exception.reason, "turn_token_ends_missing")
@@ -287,6 +298,13 @@ class Placing(unittest.TestCase):
         with self.assertRaises(RewardOpsError) as caught:
             scores(rewards=[span, None, None]).turn_scores(as_="list")
         self.assertEqual(caught.exception.reason, "span_rewards_not_placed")
+        with self.assertRaises(RewardOpsError) as caught:
+            scores(rewards=[{**turns, "spans": span["spans"]}, None, None]).turn_scores(ends)
+        self.assertEqual(caught.exception.reason, "span_rewards_not_placed")
+        without = scores(rewards=[turns, None, None], score=[1.0, None, -2.0])
+        with self.assertRaises(RewardOpsError) as caught:
+            without.turn_scores(ends, as_="list")
+        self.assertEqual(caught.exception.reason, "not_scored")
         with self.assertRaises(RewardOpsError):
             given.turn_scores([[0, None, 5], None, None], as_="list")
 
