@@ -87,7 +87,10 @@ describe.each([900, 21_600, 604_800])('a range of %i s', (seconds) => {
   it('has each result, request and failure once', async () => {
     const id = await insertServer(db, { name: 'rm' })
     for (let report = 0; report < 3; report++) {
-      await works(7, { scored: 5, failed: 1, loop_p99_ms: 3 + report, capacity_seconds: 16 })
+      await works(7, {
+        ...{ scored: 5, failed: 1, loop_p99_ms: 3 + report },
+        ...{ in_flight_seconds: 8, capacity_seconds: 16 },
+      })
       await calls(id, { requests: 10, errors: 4, busy: 1, corrupt: 1, client: 1 })
     }
     await retried(id, 'fault', 4)
@@ -97,6 +100,7 @@ describe.each([900, 21_600, 604_800])('a range of %i s', (seconds) => {
     const { throughput, load, loopP99Ms, requests, failures, retries } = history
     expect(intervals).toBeLessThanOrEqual(180)
     expect(totals(throughput)).toEqual({ w7: 18 })
+    expect(sum(load.inFlight) * intervalSeconds).toBeCloseTo(24, 3)
     expect(sum(load.capacity) * intervalSeconds).toBeCloseTo(48, 3)
     expect(Math.max(...(loopP99Ms.series[0]?.values ?? []).map((ms) => ms ?? 0))).toBe(5)
     expect(totals(requests)).toEqual({ rm: 30 })
