@@ -6,6 +6,7 @@ import { type TestService, test } from './fixtures/service.ts'
 /** The pages of prompts: a prompt that regresses, one that is solved, and one that stays mixed. */
 
 let service: TestService
+let lastBatch: string
 
 const RUN = 'prompts'
 const PAGE = `/runs/${RUN}/prompts`
@@ -37,6 +38,7 @@ test.beforeAll(async ({ sharedService }) => {
       ),
     })
     await api.batches.wait.query({ batchId, waitMs: 30_000 })
+    lastBatch = batchId
   }
   await expect
     .poll(async () => (await api.prompts.counts.query({ run: RUN })).groupsWithoutPrompt, {
@@ -112,7 +114,7 @@ test('the prompts of a change and of a sample lead to their pages', async ({ pag
   await changed.getByRole('link', { name: '5/forgotten' }).click()
   await page.waitForURL(`**${PAGE}/*`)
   await expect(page.getByRole('heading', { name: 'question-7' })).toBeVisible()
-  await page.goto(`${service.url}/samples?run=${RUN}&step=6&uid=6/forgotten&sample=b6-0`)
+  await page.goto(`${service.url}/samples?run=${RUN}&step=6&uid=6/forgotten&sample=${lastBatch}-0`)
   await page.getByRole('link', { name: 'over steps' }).click()
   await page.waitForURL(`**${PAGE}/*`)
   await expect(page.getByRole('heading', { name: 'question-7' })).toBeVisible()

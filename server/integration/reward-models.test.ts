@@ -176,12 +176,16 @@ describe('two servers of a model', () => {
     const { batchId } = await submit(rollouts(600), { model: MODEL })
     expect(await wait(batchId)).toMatchObject({ scored: 600, retries: 0 })
     const [inA, inB] = [(await a.counters()).answered, (await b.counters()).answered]
-    expect(inA + inB).toBe(600)
+    // On a busy machine a few samples are hedged.
+    const hedged = inA + inB - 600
+    expect([hedged >= 0, hedged < 60], `${inA} and ${inB}`).toEqual([true, true])
     expect(Math.abs(inA - inB), `${inA} and ${inB}`).toBeLessThan(180)
     const names = (await allGroups(batchId)).groups.flatMap((g) =>
       g.samples.map((s) => s.serverName),
     )
-    expect(names.filter((name) => name === 'a')).toHaveLength(inA)
+    const namedA = names.filter((name) => name === 'a').length
+    expect(inA - namedA).toBeGreaterThanOrEqual(0)
+    expect(inA - namedA).toBeLessThanOrEqual(hedged)
   })
 
   it('report their work and their share of the pool', async () => {

@@ -50,10 +50,11 @@ export async function startMoodyServer(model: string, seed: number): Promise<Moo
     req.on('error', () => {})
     req.on('data', (chunk: Buffer) => chunks.push(chunk))
     req.on('end', () => {
-      const { id, stream = false } = parsed(Buffer.concat(chunks))
+      const { id, stream = false, messages = [] } = parsed(Buffer.concat(chunks))
       if (id === undefined) {
-        // Requests that identify the server never fail.
-        answer(res, 400, { error: { message: 'messages are missing' } })
+        // Requests that identify the server, and canaries after a refusal, never fail.
+        if (messages.length > 0) answer(res, 200, scored('canary'))
+        else answer(res, 400, { error: { message: 'messages are missing' } })
         return
       }
       const mood = draw(1_000)
@@ -78,9 +79,9 @@ export async function startMoodyServer(model: string, seed: number): Promise<Moo
   return moody
 }
 
-function parsed(body: Buffer): { id?: string; stream?: boolean } {
+function parsed(body: Buffer): { id?: string; stream?: boolean; messages?: unknown[] } {
   try {
-    return JSON.parse(body.toString()) as { id?: string; stream?: boolean }
+    return JSON.parse(body.toString()) as ReturnType<typeof parsed>
   } catch {
     return {}
   }
