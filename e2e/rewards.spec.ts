@@ -183,7 +183,7 @@ test('shows a model’s request, a judge’s reply, and the components of a comp
   await choose(page.getByLabel('Scored by'), 'judge (judge)')
   await choose(page.getByLabel('Judge template'), 'pair-against-reference')
   await score(page)
-  await expect(page.locator('[data-tried]')).toContainText('response second')
+  await expect(page.locator('[data-tried]')).toContainText('response shown second')
 
   await page.getByRole('button', { name: 'Edit as JSON' }).click()
   await page
