@@ -148,7 +148,7 @@ export type PageQuery = [
 /** Queries that no page makes when it opens, or that need data which generated runs lack. */
 const NOT_OF_PAGES = new Set([
   // The trainers' API, measured by `rate`, `groups` and `single`.
-  ...['batches.get', 'batches.wait', 'batches.next', 'batches.results'],
+  ...['batches.get', 'batches.wait', 'batches.next', 'batches.results', 'prompts.sample'],
   // Answered from memory.
   'session.get',
   // These need a server or a saved view, which a generated database lacks.
@@ -234,7 +234,6 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
     ['prompts, heat map', 'prompts.heat', { run: 'seeded-math-rule' }],
     ['prompts, steps', 'prompts.steps', { run: 'seeded-math-rule' }],
     ['prompt', 'prompts.history', { run: 'seeded-math-rule', key: prompt?.key }],
-    ['prompts drawn', 'prompts.sample', { run: 'seeded-math-rule', strategy: 'thompson', n: 128 }],
     ['batches, first page', 'batches.list', { limit: 50 }],
     ['batches, middle', 'batches.list', { limit: 50, cursor: `b${middle}` }],
     ['batches, last page', 'batches.list', { limit: 50, cursor: 'b50' }],
