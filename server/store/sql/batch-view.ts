@@ -201,7 +201,7 @@ export async function sampleDetail(
        g.seq is not null as group_done, b.reward, b.reward_name, b.submitted_at, b.texts_removed_at, s.dispatched_at,
        t.prompt, t.response, t.ground_truth, t.extra_info, t.encoding, s.prompt_id,
        (select encode(p.key, 'hex') from prompt p
-        where p.run_id = b.run_id and p.split = b.split and p.key = g.prompt_key and p.visits > 0) as prompt_key
+        where p.run_id = b.run_id and p.split = b.split and p.key = g.prompt_key) as prompt_key
      from sample s join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}
      left join sample_text t on t.bucket = b.text_bucket and t.batch_id = s.batch_id and t.idx = s.idx
      where s.batch_id = $1 and s.idx = $2`,
