@@ -237,28 +237,11 @@ function stepOf(row: RunStepRow, next: RunStepRow | undefined): RunStepDto {
   // Negative if the step was submitted again after the next one; it then has no step time.
   const untilNextMs = next === undefined ? null : next.submitted_at.getTime() - submittedMs
   return {
-    step: row.step,
+    ...sharedOf(row),
     bin: null,
-    batchId: `b${row.id}`,
-    status: row.status,
-    others: row.others,
-    samples: row.samples,
-    scored: row.scored,
-    failed: row.failed,
     substituted: row.substituted ?? 0,
-    groups: row.groups,
-    retries: row.retries,
     n: row.rolled_up ? (row.n ?? 0) : null,
-    mean: row.mean,
-    std: row.std,
-    min: row.min,
-    max: row.max,
-    quantiles: quantilesOf(row.quantiles),
-    groupSignals: row.group_signals,
-    reasons: row.reasons ?? {},
     verdicts: (row.verdicts ?? []).map(({ verdict, n }) => ({ verdict, n })),
-    meanError: row.mean_error,
-    submittedAt: row.submitted_at.toISOString(),
     waitMs: row.completed_at === null ? null : row.completed_at.getTime() - submittedMs,
     stepMs: untilNextMs !== null && untilNextMs > 0 ? untilNextMs : null,
     queueMsP50: row.queue_ms?.[0] ?? null,
@@ -269,21 +252,34 @@ function stepOf(row: RunStepRow, next: RunStepRow | undefined): RunStepDto {
 
 function binOf(row: RunBinRow): RunStepDto {
   return {
-    step: row.step,
+    ...sharedOf(row),
     bin: {
       ...{ last: row.last, steps: row.steps, means: pairOf(row.means) },
       ...{ waitsMs: pairOf(row.waits_ms), failedShares: pairOf(row.failed_shares) },
     },
+    substituted: row.substituted,
+    n: row.n,
+    verdicts: row.verdicts ?? [],
+    waitMs: row.wait_ms,
+    stepMs: row.step_ms,
+    queueMsP50: row.queue_ms_p50,
+    scoreMsP50: row.score_ms_p50,
+    scoreMsP95: row.score_ms_p95,
+  }
+}
+
+/** The figures that a step and a bin of steps have in common. */
+function sharedOf(row: RunStepRow | RunBinRow) {
+  return {
+    step: row.step,
     batchId: `b${row.id}`,
     status: row.status,
     others: row.others,
     samples: row.samples,
     scored: row.scored,
     failed: row.failed,
-    substituted: row.substituted,
     groups: row.groups,
     retries: row.retries,
-    n: row.n,
     mean: row.mean,
     std: row.std,
     min: row.min,
@@ -291,14 +287,8 @@ function binOf(row: RunBinRow): RunStepDto {
     quantiles: quantilesOf(row.quantiles),
     groupSignals: row.group_signals,
     reasons: row.reasons ?? {},
-    verdicts: row.verdicts ?? [],
     meanError: row.mean_error,
     submittedAt: row.submitted_at.toISOString(),
-    waitMs: row.wait_ms,
-    stepMs: row.step_ms,
-    queueMsP50: row.queue_ms_p50,
-    scoreMsP50: row.score_ms_p50,
-    scoreMsP95: row.score_ms_p95,
   }
 }
 
