@@ -114,6 +114,36 @@ const list = (run: string, more: object = {}) =>
   view().list(PromptListInput.parse({ run, ...more }))
 
 describe('prompts of a run', () => {
+  it('are looked up by key when a batch ends, however many the run has', async () => {
+    const runId = await makeRun('many')
+    const groupsOf = (batch: number, size: number) =>
+      Array.from({ length: size }, (_, at) => ({ prompt: `${batch}/${at}`, scores: [at % 2] }))
+    // Postgres keeps the plans of statements that were executed a few times, here on a small table.
+    for (let batch = 1; batch <= 7; batch++) await makeBatch(runId, batch, groupsOf(batch, 2))
+    await db.adhoc(
+      `insert into prompt (run_id, split, key, history, data_source, preview, visits)
+       select $1, 'train', decode(md5(i::text), 'hex'), '', 'gsm8k', '', 1 from generate_series(1, 5000) i`,
+      [runId],
+    )
+    const counted = async () => {
+      const [row] = await db.adhoc<{ written: number; read: number }>(
+        `select (n_tup_ins + n_tup_upd)::int as written,
+           (select sum(idx_tup_read)::int from pg_stat_user_indexes where relname = 'prompt') as read
+         from pg_stat_user_tables where relname = 'prompt'`,
+      )
+      return row!
+    }
+    await expect
+      .poll(async () => (await counted()).written, { timeout: 20_000 })
+      .toBeGreaterThan(5_000)
+    const before = await counted()
+    await makeBatch(runId, 8, groupsOf(8, 20))
+    await expect
+      .poll(async () => (await counted()).written - before.written, { timeout: 20_000 })
+      .toBeGreaterThanOrEqual(40)
+    expect((await counted()).read - before.read).toBeLessThan(1_000)
+  })
+
   it('are recognised over steps by their text, or by the id that the trainer sends', async () => {
     const runId = await makeRun('by-text')
     await makeBatch(runId, 1, [
