@@ -140,7 +140,7 @@ describe('prompts of a run', () => {
     await makeBatch(runId, 8, groupsOf(8, 20))
     await expect
       .poll(async () => (await counted()).written - before.written, { timeout: 20_000 })
-      .toBeGreaterThanOrEqual(40)
+      .toBeGreaterThanOrEqual(20)
     expect((await counted()).read - before.read).toBeLessThan(1_000)
   })
 

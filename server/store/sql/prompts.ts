@@ -40,9 +40,8 @@ export async function addVisits(
   const keys = [...added.keys()].sort()
   await db.transaction(async (client) => {
     const stored = await lockedVisits(client, scope, keys)
-    const inserted = await insertPrompts(
+    const fresh = await textsOfPrompts(
       client,
-      scope,
       batch.id,
       keys.flatMap((key) =>
         stored.has(key) ? [] : { key, group: (added.get(key) as KeyedVisit[])[0]!.group },
@@ -51,8 +50,9 @@ export async function addVisits(
     await storeVisits(
       client,
       scope,
-      [...stored.keys(), ...inserted].map((key) => ({
+      [...stored.keys(), ...fresh.keys()].map((key) => ({
         key,
+        text: fresh.get(key),
         visits: mergeVisits(stored.get(key) ?? [], added.get(key) as KeyedVisit[]),
       })),
     )
@@ -107,23 +107,25 @@ async function lockedVisits(
 }
 
 /**
- * Stores the visits of existing prompts, at least one each, and the figures that follow from them. The insert always
- * finds the prompt: it looks each one up by its key, while an update by a join was planned as a scan of the run's prompts
- * for each of them (46 µs per sample at 4,000 prompts, and more with each batch).
+ * Stores the visits of prompts, at least one each, and the figures that follow from them. A prompt that is not stored yet
+ * needs its text. An upsert looks each prompt up by its key, while an update by a join was planned as a scan of the run's
+ * prompts for each of them (46 µs per sample at 4,000 prompts, and more with each batch).
  */
 async function storeVisits(
   client: Client,
   { runId, split }: PromptScope,
-  prompts: readonly { key: string; visits: readonly Visit[] }[],
+  prompts: readonly { key: string; text?: PromptText; visits: readonly Visit[] }[],
 ): Promise<void> {
+  if (prompts.length === 0) return
   const figures = prompts.map(({ visits }) => figuresOf(visits))
   const numbers = (of: (one: PromptFigures) => number | null) => plainArray(figures.map(of))
   await client.query({
     name: 'store-visits',
-    text: `insert into prompt (run_id, split, data_source, preview, key, class, scored, passed, mean, recent_scored,
-             recent_passed, recent_mean, change, varied, last_step, visits, history)
-           select $1, $2, '', '', * from unnest($3::bytea[], $4::text[], $5::int[], $6::int[], $7::float8[], $8::int[], $9::int[],
-             $10::float8[], $11::float8[], $12::int[], $13::int[], $14::int[], $15::bytea[])
+    text: `insert into prompt (run_id, split, key, class, scored, passed, mean, recent_scored, recent_passed, recent_mean,
+             change, varied, last_step, visits, history, data_source, prompt_id, preview)
+           select $1, $2, * from unnest($3::bytea[], $4::text[], $5::int[], $6::int[], $7::float8[], $8::int[], $9::int[],
+             $10::float8[], $11::float8[], $12::int[], $13::int[], $14::int[], $15::bytea[], $16::text[], $17::text[],
+             $18::text[])
            on conflict (run_id, split, key) do update set class = excluded.class, scored = excluded.scored,
              passed = excluded.passed, mean = excluded.mean, recent_scored = excluded.recent_scored,
              recent_passed = excluded.recent_passed, recent_mean = excluded.recent_mean, change = excluded.change,
@@ -145,18 +147,27 @@ async function storeVisits(
       numbers((one) => one.lastStep),
       plainArray(prompts.map(({ visits }) => visits.length)),
       byteaArray(prompts.map(({ visits }) => encodeVisits(visits).toString('hex'))),
+      textArray(prompts.map(({ text }) => text?.dataSource ?? '')),
+      textArray(prompts.map(({ text }) => text?.promptId ?? null)),
+      textArray(prompts.map(({ text }) => text?.preview ?? '')),
     ],
   })
 }
 
-/** Inserts prompts with the text of one of their groups in the batch. Returns the keys of those whose group exists. */
-async function insertPrompts(
+/** What a prompt has from the group of its first visit. */
+interface PromptText {
+  dataSource: string
+  promptId: string | null
+  preview: string
+}
+
+/** The texts of prompts by key, each from one of its groups in the batch. Prompts whose group is gone are left out. */
+async function textsOfPrompts(
   client: Client,
-  { runId, split }: PromptScope,
   batchId: number,
-  fresh: readonly { key: string; group: number }[],
-): Promise<string[]> {
-  if (fresh.length === 0) return []
+  prompts: readonly { key: string; group: number }[],
+): Promise<Map<string, PromptText>> {
+  if (prompts.length === 0) return new Map()
   const { rows } = await client.query<{
     no: number
     data_source: string
@@ -174,28 +185,17 @@ async function insertPrompts(
            left join lateral (select prompt, encoding from sample_text
                               where bucket = (select text_bucket from batch where id = $1) and batch_id = $1
                                 and idx = first.idx) t on true`,
-    values: [batchId, plainArray(fresh.map(({ group }) => group))],
+    values: [batchId, plainArray(prompts.map(({ group }) => group))],
   })
   const rowOf = new Map(rows.map((row) => [row.no, row]))
-  const known = fresh.flatMap(({ key, group }) => {
-    const row = rowOf.get(group)
-    return row === undefined ? [] : [{ key, ...row }]
-  })
-  await client.query({
-    name: 'insert-prompts',
-    text: `insert into prompt (run_id, split, key, history, data_source, prompt_id, preview)
-           select $1, $2, t.key, '', t.source, t.id, t.preview from unnest($3::bytea[], $4::text[], $5::text[], $6::text[])
-             as t(key, source, id, preview) on conflict do nothing`,
-    values: [
-      runId,
-      split,
-      byteaArray(known.map(({ key }) => key)),
-      textArray(known.map(({ data_source }) => data_source)),
-      textArray(known.map(({ prompt_id }) => prompt_id)),
-      textArray(known.map(({ prompt, encoding }) => previewOf(prompt ?? '', encoding ?? 0))),
-    ],
-  })
-  return known.map(({ key }) => key)
+  return new Map(
+    prompts.flatMap(({ key, group }) => {
+      const row = rowOf.get(group)
+      if (row === undefined) return []
+      const preview = previewOf(row.prompt ?? '', row.encoding ?? 0)
+      return [[key, { dataSource: row.data_source, promptId: row.prompt_id, preview }]]
+    }),
+  )
 }
 
 /** The beginning of a stored prompt; of chat messages, that of the last user message. */
