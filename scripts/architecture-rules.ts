@@ -28,6 +28,7 @@ const SERVER = [
   'cluster',
   'router',
   'engines',
+  'isolation',
   'store',
   'shared',
   'contract',
@@ -142,10 +143,12 @@ export const LAYERS: Layer[] = [
   {
     name: 'rewards',
     files: /^server\/rewards\//,
-    imports: ['math-verify', 'router', 'shared', 'contract'],
+    imports: ['math-verify', 'router', 'isolation', 'shared', 'contract'],
   },
   { name: 'router', files: /^server\/router\//, imports: ['engines', 'shared', 'contract'] },
   { name: 'engines', files: /^server\/engines\//, imports: ['shared', 'contract'] },
+  // Starts programs that must not reach the service: sandboxes, resource limits.
+  { name: 'isolation', files: /^server\/isolation\//, imports: ['shared', 'contract'] },
   // Prisma's types stop at the store.
   { name: 'generated', files: /^server\/store\/generated\//, imports: [] },
   { name: 'store', files: /^server\/store\//, imports: ['generated', 'shared', 'contract'] },

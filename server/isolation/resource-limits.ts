@@ -1,0 +1,52 @@
+/**
+ * Limits that the kernel holds for each process (`setrlimit`), inherited by its children. Node cannot set them, so the
+ * `ulimit` of `/bin/sh` does, which every Unix has, and the shell then replaces itself by the program.
+ */
+export interface ResourceLimits {
+  /** CPU time of a process, s. */
+  cpuSeconds?: number
+  /** Size of the largest file that a process may write, bytes. */
+  fileBytes?: number
+  openFiles?: number
+  /** Processes and threads of the user; in a sandbox, those of the sandbox. The kernel exempts root. */
+  processes?: number
+  /** Address space of a process, bytes. Node reserves far more than it uses, so it cannot have this limit. */
+  addressSpaceBytes?: number
+}
+
+/**
+ * Sets one limit, unless a lower one is in force. The option for processes is `-p` in dash and BusyBox, `-u` in bash.
+ * POSIX counts file sizes in units of 512 bytes.
+ */
+const LIMIT_FUNCTION = `limit() {
+  ulimit "$1" "$2" 2>/dev/null && return
+  [ "$(ulimit "$1" 2>/dev/null)" -le "$2" ] 2>/dev/null && return
+  [ "$1" = -p ] && limit -u "$2" && return
+  echo "the limit $1 $2 cannot be set" >&2
+  exit 126
+}`
+
+/**
+ * The command that sets the limits, switches core dumps off and runs `program`, which replaces it. It exits with
+ * status 126 if a limit cannot be set.
+ */
+export function limitedCommand(
+  limits: ResourceLimits,
+  [program, ...args]: readonly [string, ...string[]],
+): [string, ...string[]] {
+  const kib = (bytes: number) => Math.ceil(bytes / 1_024)
+  const { cpuSeconds, fileBytes, openFiles, processes, addressSpaceBytes } = limits
+  const options = [
+    ['-c', 0],
+    ['-t', cpuSeconds],
+    ['-f', fileBytes === undefined ? undefined : Math.ceil(fileBytes / 512)],
+    ['-n', openFiles],
+    ['-v', addressSpaceBytes === undefined ? undefined : kib(addressSpaceBytes)],
+    ['-p', processes],
+  ] as const
+  const set = options.flatMap(([option, value]) =>
+    value === undefined ? [] : [`limit ${option} ${value}`],
+  )
+  const script = [LIMIT_FUNCTION, ...set, 'exec "$@"'].join('\n')
+  return ['/bin/sh', '-c', script, 'sh', program, ...args]
+}
