@@ -308,6 +308,15 @@ test('a text that is scored again breaks `calls`, unless a worker was killed or 
   expect(lawsBroken(history)).toEqual(['calls'])
   const kill: HistoryEvent = { e: 'fault', at: late + 20, kind: 'worker-kill', what: 'worker' }
   expect(lawsBroken(withEvents(history, [kill]))).toEqual([])
+  // An earlier outage does not shorten the time in which a result may be unwritten.
+  const unready: HistoryEvent = { e: 'ready', at: late - 5_000, server: 0, status: 503 }
+  const ready: HistoryEvent = { ...unready, at: late - 4_000, status: 200 }
+  const earlier: HistoryEvent[] = [
+    { e: 'fault', at: late - 5_500, kind: 'read-only', what: 'database' },
+    { e: 'healed', at: late - 4_500, kind: 'read-only', what: 'database' },
+    ...[unready, ready],
+  ]
+  expect(lawsBroken(withEvents(history, [...earlier, kill]))).toEqual([])
   // A worker killed before both calls cannot have made either.
   expect(lawsBroken(withEvents(history, [{ ...kill, at: late - 1_000 }]))).toEqual(['calls'])
   const outage: HistoryEvent = { e: 'fault', at: late + 20, kind: 'read-only', what: 'database' }

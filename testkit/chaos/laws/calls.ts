@@ -261,7 +261,8 @@ function flushedBy(
   }
   // PgBouncer refuses logins for 15 s after Postgres has recovered, while the service is not ready.
   for (const event of events) {
-    if (event.e === 'ready' && event.status !== 200 && event.at < by) by = event.at + unflushedMs
+    if (event.e === 'ready' && event.status !== 200 && event.at < by)
+      by = Math.max(by, event.at + unflushedMs)
   }
   return by
 }
