@@ -52,7 +52,7 @@ async function main(): Promise<void> {
 
   mountApi(version, front, scoring, modules, stores, log)
   await servers.start()
-  const proxy = openRouterAddress(front, scoring, log)
+  const proxy = openRouterAddress(front, scoring, modules, log)
   openMetrics(version, front, scoring, modules, background.sweeps, stores, log)
   await notifications.start()
   const returned = await requeueOrphans(databases.api, queue)

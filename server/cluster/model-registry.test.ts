@@ -102,6 +102,28 @@ describe('the router receives', () => {
     expect(router.servers).toEqual([])
   })
 
+  it('a server registered during a reload, for a caller that waits for the registry', async () => {
+    const { router, models } = await member()
+    const reading = models.reload()
+    await insertServer(db, {})
+    await models.refresh()
+    expect(router.servers).toHaveLength(1)
+    await reading
+  })
+
+  it('the last servers when a reload fails, and an error for a caller that waits for the registry', async () => {
+    await insertServer(db, {})
+    const { router, models } = await member()
+    await db.adhoc('alter table pool rename to pool_away')
+    try {
+      await models.reload()
+      await expect(models.refresh()).rejects.toThrow('pool')
+    } finally {
+      await db.adhoc('alter table pool_away rename to pool')
+    }
+    expect(router.servers).toHaveLength(1)
+  })
+
   it('the policy of each pool when it changes', async () => {
     await insertServer(db, { model: 'a' })
     await insertServer(db, { model: 'b' })

@@ -41,8 +41,9 @@ export class ModelRegistry {
   #routerLimitsUntilMs = 0
   #workers = 1
   readonly #lastUse = new Map<number, number>()
-  #reloading: Promise<void> | null = null
-  #reloadAgain = false
+  #reading: Promise<void> | null = null
+  /** The read that begins after the present one. */
+  #next: Promise<void> | null = null
   readonly #timer: NodeJS.Timeout
   readonly #stopListening: () => void
   #closed = false
@@ -106,23 +107,27 @@ export class ModelRegistry {
     for (const id of this.#byModel.get(model) ?? []) this.#leases.want(leaseOf(id), 1)
   }
 
-  /** Reloads servers and pools. Calls during a reload are combined into one further reload. */
+  /** Reads servers and pools again. A failed read is only logged; the next one follows within 2 s. */
   reload(): Promise<void> {
-    if (this.#closed) return Promise.resolve()
-    if (this.#reloading) {
-      this.#reloadAgain = true
-      return this.#reloading
-    }
-    this.#reloading = this.#read()
-      .catch((error: Error) => this.#log.debug({ err: error.message }, 'registry reload failed'))
-      .finally(() => {
-        this.#reloading = null
-        if (this.#reloadAgain) {
-          this.#reloadAgain = false
-          void this.reload()
-        }
+    return this.refresh().catch((error: Error) =>
+      this.#log.debug({ err: error.message }, 'registry reload failed'),
+    )
+  }
+
+  /**
+   * Reads servers and pools again. The read begins after the call, so it finds every server that was registered before.
+   * Calls during a read share the next one.
+   * @throws the error of the read
+   */
+  refresh(): Promise<void> {
+    if (this.#reading === null) return this.#startRead()
+    this.#next ??= this.#reading
+      .catch(() => {})
+      .then(() => {
+        this.#next = null
+        return this.#startRead()
       })
-    return this.#reloading
+    return this.#next
   }
 
   /** Stops reloading. */
@@ -130,7 +135,15 @@ export class ModelRegistry {
     this.#closed = true
     clearInterval(this.#timer)
     this.#stopListening()
-    await this.#reloading
+    await (this.#next ?? this.#reading)?.catch(() => {})
+  }
+
+  #startRead(): Promise<void> {
+    if (this.#closed) return Promise.resolve()
+    this.#reading = this.#read().finally(() => {
+      this.#reading = null
+    })
+    return this.#reading
   }
 
   async #read(): Promise<void> {

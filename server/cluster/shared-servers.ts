@@ -59,6 +59,11 @@ export class SharedServers {
     return this.models.reload()
   }
 
+  /** Reads the registry again for a caller that needs its present state. Throws if the read fails. */
+  refresh(): Promise<void> {
+    return this.models.refresh()
+  }
+
   /** The servers as this process sees them, by id. */
   stats(): Record<string, WorkerServerStats> {
     return this.#report.servers()

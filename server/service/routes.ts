@@ -1,3 +1,4 @@
+import { translateError } from '../api/trpc.ts'
 import type { Sweeps } from '../background/sweeps.ts'
 import { createCompat } from '../http/compat/compat.ts'
 import { createExport } from '../http/export.ts'
@@ -39,6 +40,7 @@ export function mountApi(
 export function openRouterAddress(
   { access, routes }: Front,
   { servers, models }: Scoring,
+  { readiness }: ServerModules,
   log: Logger,
 ): ReturnType<typeof createRouterProxy> {
   const proxy = createRouterProxy({
@@ -46,7 +48,10 @@ export function openRouterAddress(
     servers: () => servers.models.servers,
     access,
     log,
-    refresh: () => servers.reload(),
+    refresh: () =>
+      servers.refresh().catch((error) => {
+        throw translateError(error, readiness)
+      }),
     onAsleep: (model) => models.wakeModel(model),
   })
   routes.proxy = proxy.handle

@@ -25,7 +25,7 @@ export interface KnownModel {
 export interface DirectorySources {
   /** The registered servers, in a new array whenever one changed. */
   servers(): readonly KnownServer[]
-  /** Reloads the registry, for a model that was just registered. */
+  /** Reads the registry again, for a model that was just registered. Throws if the read fails. */
   refresh(): Promise<void>
   /** Called to wake a server when a requested model's servers sleep. */
   onAsleep(model: string): void
@@ -44,11 +44,16 @@ export class ModelDirectory {
     this.#sources = sources
   }
 
-  /** The models with servers in any state, after a reload of the registry. If that fails, the last known models. */
+  /**
+   * The models with servers in any state, after a reload of the registry. If that fails, the last known models.
+   * @throws the error of the reload if none are known
+   */
   async list(): Promise<KnownModel[]> {
     this.#listing ??= this.#sources
       .refresh()
-      .catch(() => {})
+      .catch((error) => {
+        if (this.#sources.servers().length === 0) throw error
+      })
       .finally(() => {
         this.#listing = null
       })
@@ -58,7 +63,7 @@ export class ModelDirectory {
 
   /**
    * The model of a request: the one it names, or the only registered one.
-   * @throws RewardOpsError `model_not_found`, `model_not_named`
+   * @throws RewardOpsError `model_not_found`, `model_not_named`; the error of a failed reload
    */
   choose(named: string | null): string | Promise<string> {
     const known = this.#known()

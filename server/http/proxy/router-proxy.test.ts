@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../../testkit/service/wait-for.ts'
+import { RewardOpsError } from '../../errors.ts'
 import { createRewardRouter } from '../../router/reward-router.ts'
 import { config } from '../../router/testing/harness.ts'
 import { MAX_PROXIED_BYTES } from './read-body.ts'
@@ -842,6 +843,24 @@ describe('the model', () => {
     expect((await bed.send('/classify', { body: { model: 'new' } })).status).toBe(200)
     expect(reloads).toBe(2)
     expect(rm.received).toHaveLength(1)
+  })
+
+  it('that the registry may have: 503 while the registry cannot be read, and no list of models', async () => {
+    const { bed } = await bedOver([], {
+      refresh: async () => {
+        throw new RewardOpsError('database_unavailable', 'The database is not answering.', {
+          retryAfterMs: 1_000,
+        })
+      },
+    })
+    const refused = {
+      status: 503,
+      json: { error: { code: 'database_unavailable' } },
+      headers: { 'retry-after': '1' },
+    }
+    expect(await bed.send('/classify', { body: { model: 'a' } })).toMatchObject(refused)
+    expect(await bed.send('/classify', { body: { text: 'x' } })).toMatchObject(refused)
+    expect(await bed.send('/v1/models', { method: 'GET' })).toMatchObject(refused)
   })
 
   it('is listed by GET /v1/models', async () => {

@@ -103,12 +103,9 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
             hint: `Send the request as ${method}.`,
           })
         }
+        if (!isProxied(path)) return await listModels(res, requestId)
       } catch (error) {
         refuseProxied(res, error, requestId)
-        return
-      }
-      if (!isProxied(path)) {
-        await listModels(res, requestId)
         return
       }
       const exchange = new Exchange(context, req, res, requestId, path, holder.ended)
