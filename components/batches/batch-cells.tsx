@@ -73,7 +73,7 @@ export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: 
       {of.rescoredFrom !== null && (
         <span
           className={chip}
-          title={`Rescores the rollouts of ${of.rescoredFrom}. Not included in the statistics of the run.`}
+          title={`This batch rescores the rollouts of ${of.rescoredFrom}. The statistics of the run exclude it.`}
         >
           rescored
         </span>

@@ -242,7 +242,7 @@ function BatchBody({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** What the servers cost the batch, in one sentence; nothing for rules and single servers. */
+/** States in one sentence which server held up the batch, if any. Renders nothing with fewer than two servers. */
 function BatchBottleneck({ batchId }: { batchId: string }) {
   const trpc = useTRPC()
   const { data } = useQuery(trpc.batches.bottleneck.queryOptions({ batchId }))
@@ -345,10 +345,10 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
         />
         <Figure
           label="Retries"
-          hint="Requests repeated after a failure."
+          hint="Requests sent again after a failure."
           value={formatCount(batch.retries)}
           unit={batch.retries === 1 ? 'request' : 'requests'}
-          detail={batch.retries === 0 ? 'none repeated' : 'after a failure'}
+          detail={batch.retries === 0 ? 'none retried' : 'after a failure'}
         />
         <Figure
           label={active ? 'Time left' : 'Duration'}

@@ -55,9 +55,9 @@ export interface OverlayData {
   steps: OverlayStep[]
   ticks: Tick[]
   stepTicks: number[]
-  /** Durations that spread over a factor of ten or more, for which a logarithmic axis serves. */
+  /** Whether durations span a factor of ten or more, so that the chart offers a logarithmic axis. */
   isWide: boolean
-  /** The values of 0, which a logarithmic axis leaves out. */
+  /** Number of values of 0, which a logarithmic axis cannot show. */
   zeros: number
 }
 
@@ -72,7 +72,7 @@ export function prepareOverlay(
     band?: Band
     /** Steps of each point. */
     width?: number
-    /** A logarithmic axis of durations. */
+    /** Whether the axis of durations is logarithmic. */
     log?: boolean
   } = {},
 ): OverlayData {
@@ -98,7 +98,7 @@ export function prepareOverlay(
       row[`v${r}`] = value
       if (shown[r] && value !== null) values.push(value)
       if (quantity !== 'mean' || (band === 'none' && width === 1)) continue
-      // The means of the steps of a bin, so that one step of another mean stays visible.
+      // The range of step means in a bin, so that a single outlying step stays visible.
       const [low, high] =
         at === undefined
           ? []

@@ -19,7 +19,7 @@ import { MarkTip, Tip, type TipProps } from './tip.tsx'
 /** Events and selection of a chart over time. */
 interface OverTime {
   events?: readonly EventMark[]
-  /** Called with the begins of both intervals after a drag, epoch ms. */
+  /** Called after a drag with the start times of the first and last interval, epoch ms. */
   onRange?(from: number, to: number): void
 }
 
@@ -38,7 +38,10 @@ function TimeTip({
   )
 }
 
-/** Dashed lines at the intervals with events. Recharts finds its own elements among the children, so this is no component. */
+/**
+ * Dashed lines at the intervals with events. Not a component, because Recharts looks for its own elements among the
+ * children.
+ */
 function eventLines(events: readonly EventMark[] = []) {
   return events.map(({ at, isBad }) => (
     <ReferenceLine
@@ -286,7 +289,7 @@ function LonePoint<Row, Key extends keyof Row>({
   return <circle cx={cx} cy={cy} r={2.25} fill={color} />
 }
 
-/** The longest server name next to the bars; longer names are shortened. */
+/** Longer server names are shortened next to the bars. */
 const MAX_NAME_CHARS = 20
 
 /** The share of requests and the share of capacity of each server of a pool. */

@@ -25,9 +25,9 @@ export interface HeatData {
   stepTicks: Tick[]
   /** The largest share of any cell. */
   most: number
-  /** The steps or bins, each with its place as shares of the width; in order of place. */
+  /** The steps or bins from left to right. */
   columns: HeatColumn[]
-  /** The place of a position on the axis, as a share of the width. */
+  /** Converts a step or time of the axis to a share of the width. */
   placeOf(x: number): number
 }
 
@@ -64,7 +64,7 @@ export function prepareHeat(
     ends.length >> 1
   ] as number
   const first = placed[0]?.x ?? 0
-  // By time, a step lasts until the next one; after a pause of the run, and at the end, as long as usual.
+  // On a time axis, a step lasts until the next one, but at most the median length, so that pauses stay empty.
   const bounded = placed.map(({ x }, i) =>
     timeOf === null ? (ends[i] as number) : Math.min(ends[i] as number, x + (usual || 1)),
   )
@@ -125,7 +125,7 @@ export function prepareHeat(
 
 const stepNo = ({ step }: { step: number }) => step
 
-/** The end of a column: by step, after its last step; by time, the beginning of the next one. */
+/** The right end of a column: after its last step, or on a time axis the start of the next column. */
 function endOf({ last, x }: Placed<StepRow>, next: number | undefined, isTime: boolean): number {
   return isTime ? (next ?? Number.POSITIVE_INFINITY) : (last ?? x) + 1
 }

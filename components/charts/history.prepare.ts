@@ -12,7 +12,7 @@ import { durationTicks, linearTicks, niceTicks, type Tick, timeLabel } from './t
 const LABELS = 6
 const HOUR_MS = 3_600_000
 
-/** An interval; `at` is its begin in epoch ms. Values are by series. */
+/** An interval; `at` is its start in epoch ms. Values are by series. */
 export interface HistoryRow {
   at: number
   /** The newest interval, whose values still grow. */
@@ -22,7 +22,7 @@ export interface HistoryRow {
 
 /** The events of one interval. */
 export interface EventMark {
-  /** The interval's begin, epoch ms. */
+  /** The start of the interval, epoch ms. */
   at: number
   /** Whether any is an ejection, an outage or a death. */
   isBad: boolean
@@ -52,7 +52,7 @@ type Times = Pick<
 /** The kinds of events that a chart shows. */
 export type EventKinds = readonly FleetEventDto['kind'][]
 
-/** The words of the causes of failed requests. */
+/** Labels of the causes of failed requests. */
 const CAUSE_WORDS: Record<CallFailure, string> = {
   fault: 'fault',
   stall: 'timeout',

@@ -1,9 +1,8 @@
 import { correctnessOf } from '../../server/contract/verdicts.ts'
 
 /**
- * A run, data source, server or reason has the same one of eight hues on every page. The hue of a name is hashed from
- * its letters. If another name of its kind already has that hue, the next free one is assigned and stored, so that
- * four servers do not share three colors.
+ * A run, data source, server or reason has the same one of eight hues on every page. The hue is a hash of the name. If
+ * another name of the same kind already has that hue, the next free hue is assigned and stored.
  */
 export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker' | 'component' | 'verdict'
 
@@ -69,7 +68,7 @@ export function hueOf(kind: HueKind, name: string): string {
   return `var(--data-${hue})`
 }
 
-/** The color of an outcome of samples. Correct and incorrect answers have the colors of such groups. */
+/** The color of an outcome. Correct and incorrect samples have the colors of all-correct and all-incorrect groups. */
 export function outcomeColor(outcome: {
   kind: 'verdict' | 'other' | 'failed' | 'substituted'
   label: string

@@ -11,7 +11,7 @@ interface JointCell {
   /** 0 to 1. */
   fill: number
   samples: number
-  /** Its places on both axes. */
+  /** Its indices on both axes. */
   index: JointCellIndex
   first: string
   second: string
@@ -65,14 +65,14 @@ function sizeOf(axis: JointAxis): number {
   return axis.kind === 'values' ? axis.values.length : axis.edges.length - 1
 }
 
-/** The score, or the bounds of the bin, at a place of an axis. */
+/** The score, or the bounds of the bin, at an index of an axis. */
 export function placeText(axis: JointAxis, at: number): string {
   return axis.kind === 'values'
     ? formatScore(axis.values[at])
     : `${formatScore(axis.edges[at])} to ${formatScore(axis.edges[at + 1])}`
 }
 
-/** A score is centered in its place; the edge of a bin is at the edge of its place. */
+/** Ticks of an axis: in the middle of a score's cells, and at the edges of bins. */
 function ticksOf(axis: JointAxis): Tick[] {
   const marks = axis.kind === 'values' ? axis.values : axis.edges
   const every = axis.kind === 'values' ? 1 : Math.ceil(marks.length / MAX_LABELS)

@@ -2,8 +2,8 @@ import { Z_95 as Z } from '../../server/contract/intervals.ts'
 
 /**
  * The 95 % interval of a mean of scores in [`min`, `max`], from its standard error over groups. It is Wilson's interval
- * for a rate with as many independent samples as give that standard error, so it never leaves the range and is never empty
- * at its ends.
+ * for the number of independent samples that would have this standard error. It therefore never leaves the range, and
+ * has a width even if the mean is `min` or `max`.
  * @param error null: unknown, such as with a single group; then there is no interval
  */
 export function meanInterval(

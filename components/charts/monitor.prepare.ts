@@ -62,7 +62,7 @@ function shareTicks(most: number, least: number): Tick[] {
   }))
 }
 
-/** The values of a threshold: both signs where both sides are bad. */
+/** The values of a threshold: with both signs where values in both directions are bad. */
 export function thresholdsOf(
   setting: MonitorSettingDto,
   severity: 'warning' | 'alerting',

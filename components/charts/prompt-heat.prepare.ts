@@ -1,14 +1,14 @@
 import type { PromptHeatDto } from '../../server/contract/prompts.ts'
 import { pickTicks, type Tick } from './ticks.ts'
 
-/** A visit as a cell, in shares of the chart, and its place on the scale, 0 to 1. */
+/** A visit as a cell, in shares of the chart; `level` is its position on the color scale, 0 to 1. */
 export interface PromptHeatCell {
   row: number
   /** The left end of its step. */
   x: number
   /** The end of its step. */
   right: number
-  /** The beginning of the next visit: until there, the rate is the last known one. */
+  /** The start of the next visit. Until then, the rate of this visit is the last known one. */
   until: number
   level: number
 }
@@ -21,7 +21,7 @@ export interface PromptHeatData {
   /** Steps from first to last, both included. */
   span: number
   stepTicks: Tick[]
-  /** The ends of the scale: 0 to 1 for pass rates, otherwise 5 and 95 % of all means. */
+  /** The ends of the scale: 0 and 1 for pass rates, otherwise the 5th and 95th percentile of all means. */
   low: number
   high: number
 }
@@ -55,7 +55,7 @@ export function preparePromptHeat({
   }
 }
 
-/** 5 and 95 % of the values, because a few extreme scores would take up the scale. */
+/** The 5th and 95th percentile of the values, because a few extreme scores would take up most of the scale. */
 function scaleOf(values: readonly number[]): [low: number, high: number] {
   const sorted = values.toSorted((a, b) => a - b)
   const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 0

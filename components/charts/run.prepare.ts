@@ -28,7 +28,7 @@ export interface FanStep extends StepRow {
   n: number | null
   /** The 95 % interval of the mean over groups, for rewards of few values. */
   interval: [number, number] | null
-  /** The lowest and the highest mean of a step of a bin. */
+  /** The lowest and the highest step mean in a bin. */
   means: [number, number] | null
   /** The smoothed mean; null without smoothing. */
   smooth: number | null
@@ -38,12 +38,12 @@ export interface FanStep extends StepRow {
   [overlay: `run:${string}`]: number | null
 }
 
-/** The most distinct scores for which the mean is drawn with its interval instead of quantile bands. */
+/** With at most this many distinct scores, the mean has its interval instead of quantile bands. */
 const FEW_VALUES = 12
 
 /** The rewards of a run over steps, prepared for drawing. */
 export interface FanData {
-  /** The reward has few values, such as 0 and 1, whose quantiles say nothing. */
+  /** Whether the reward has few distinct values, such as 0 and 1, so that quantiles are not informative. */
   isFewValued: boolean
   steps: FanStep[]
   /** Steps of the run with a mean. */
@@ -61,7 +61,7 @@ export interface FanOptions {
   range?: boolean
   /** The weight of the past in the smoothed mean; 0: not smoothed. */
   smoothing?: number
-  /** On a time axis, the times of steps; other runs are moved to the start of this run. */
+  /** On a time axis, the times of steps; other runs are shifted to start with this run. */
   timeOf?: ((step: number) => number | null) | null
 }
 
@@ -124,7 +124,7 @@ export function prepareFan(
 
 const stepNo = ({ step }: { step: number }) => step
 
-/** The least and the largest value, of any number of values. */
+/** The smallest and the largest value. Spreading a long array into `Math.min` would overflow the stack. */
 function rangeOf(values: readonly number[]): [number, number] {
   return [
     values.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
@@ -138,7 +138,7 @@ function gapped(steps: readonly RunStepDto[]): number[] {
   return withGaps([...ends.keys()], (step) => ends.get(step) as number)
 }
 
-/** The number of steps with a batch in points. */
+/** The number of steps that these points cover. */
 export function countSteps(steps: readonly Pick<RunStepDto, 'bin'>[]): number {
   return steps.reduce((sum, { bin }) => sum + (bin?.steps ?? 1), 0)
 }
@@ -152,8 +152,8 @@ const LINES = ['mean', 'median', 'smooth'] as const
 const BANDS = ['middle', 'most', 'all', 'interval', 'means'] as const
 
 /**
- * Draws a run straight through the points of other runs, which lie between its own points: without a value there, its line
- * would be broken.
+ * Interpolates this run's values in rows that only other runs have, because its line would break at a row without a
+ * value.
  */
 function bridge(rows: readonly { x: number; row: FanStep }[]): void {
   let before = -1
@@ -178,7 +178,7 @@ function bridge(rows: readonly { x: number; row: FanStep }[]): void {
   }
 }
 
-/** The means of ended steps, smoothed if `weight` is above 0. A bin counts as its number of steps. */
+/** The means of ended steps, smoothed if `weight` is above 0. A bin has the weight of its steps. */
 function smoothedMeans(steps: readonly RunStepDto[], weight: number): Map<number, number | null> {
   const means = steps.map(({ n, mean }) => (n === null ? null : mean))
   const weights = steps.map(({ bin }) => weight ** (bin?.steps ?? 1))
@@ -241,7 +241,7 @@ const NO_SIGNAL_CLASSES = GROUP_SIGNALS.filter((signal) => signal !== 'varied') 
 /** Shares of a step, 0 to 1, of its groups and of its ended samples. */
 type ShareStep = StepRow & {
   failed: number | null
-  /** The lowest and the highest share of failed samples of a step of a bin. */
+  /** The lowest and the highest share of failed samples of any step in a bin. */
   failures: [number, number] | null
   groups: number
 } & Record<Exclude<GroupSignal, 'varied'>, number | null>
@@ -307,7 +307,7 @@ export interface OutcomeData {
   stepTicks: number[]
 }
 
-/** Verdicts with an area of their own; hues are few. */
+/** Maximum number of verdicts with an area of their own, because there are only eight hues. */
 const MAX_VERDICTS = 6
 
 /** Prepares the outcomes; null if no step has a verdict. */
@@ -370,21 +370,21 @@ function totalOf(counts: GroupSignalCounts): number {
 interface WaitStep extends StepRow {
   waitMs: number | null
   stepMs: number | null
-  /** The shortest and the longest reward wait of a step of a bin. */
+  /** The shortest and the longest reward wait of any step in a bin. */
   waits: [number, number] | null
 }
 
 /**
- * Reward waits over steps; a step that includes a pause of the job has no step time, so it does not stretch the
+ * Reward waits over steps. A step that includes a pause of the job has no step time, because it would stretch the
  * scale.
  */
 export interface WaitData {
   steps: WaitStep[]
   ticks: Tick[]
   stepTicks: number[]
-  /** The values spread over a factor of ten or more, for which a logarithmic axis serves. */
+  /** Whether the values span a factor of ten or more, so that the chart offers a logarithmic axis. */
   isWide: boolean
-  /** The steps that a logarithmic axis leaves out, because a value of theirs is 0. */
+  /** Number of steps with a value of 0, which a logarithmic axis cannot show. */
   zeros: number
 }
 
@@ -458,7 +458,7 @@ export interface SourcesData {
   stepTicks: number[]
 }
 
-/** @param steps the points of the run, which tell the last steps of bins */
+/** @param steps the points of the run, which contain the last step of each bin */
 export function prepareSources(
   sources: readonly RunSourceDto[],
   steps: readonly RunStepDto[],

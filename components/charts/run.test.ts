@@ -222,7 +222,7 @@ test('outcomes are shares of ended samples, verdicts first, then failures', () =
   expect(prepareOutcomes([step(1)])).toBeNull()
 })
 
-test('smoothing is without a bias at the start, and keeps gaps', () => {
+test('smoothing has no bias at the start, and keeps gaps', () => {
   expect(smoothed([1, 1, null, 1], [0.9, 0.9, 0.9, 0.9])).toEqual([
     expect.closeTo(1, 12),
     expect.closeTo(1, 12),
@@ -337,7 +337,7 @@ describe('the axis of step charts', () => {
     ...{ step, submittedAt: new Date(minute * 60_000).toISOString() },
   })
 
-  test('has the time of each step, between two points that of its place, and none outside', () => {
+  test('interpolates the time of a step between two points, and has none outside', () => {
     const timeOf = timesOf([at(1, 0), at(2, 1), at(10, 9)])
     expect([0, 1, 2, 6, 10, 11].map(timeOf)).toEqual([null, 0, 60_000, 300_000, 540_000, null])
   })

@@ -53,7 +53,7 @@ export const Sparkline = memo(function Sparkline({
         <path {...line} key={d} d={d} stroke={color} strokeWidth={1.5} strokeLinejoin="round" />
       ))}
       {shape.last && (
-        // A line of no length is a circle that the stretched view does not distort.
+        // A line of zero length is drawn as a circle, which the stretched view does not distort.
         <path
           {...line}
           d={`M${shape.last.x} ${shape.last.y}h0.01`}

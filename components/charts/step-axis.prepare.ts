@@ -7,7 +7,7 @@ export interface StepRow {
   step: number
   /** The last step of a bin. */
   last?: number
-  /** A point of other runs alone, with its own position on a time axis. */
+  /** Set if only other runs have this point; `x` is its position on a time axis. */
   other?: { x: number }
   /** A gap of a time axis, without values. */
   isPause?: boolean
@@ -35,8 +35,8 @@ export function stepTitle(row: StepRow, timeMs: number | null): string {
 }
 
 /**
- * When the batches of steps were accepted. A step between two known ones, such as one inside a bin, lies between their
- * times; a step outside the known ones has no time.
+ * Returns the time at which the batch of a step was accepted. The time of a step between two known ones, such as inside
+ * a bin, is interpolated. A step outside the known ones has no time.
  */
 export function timesOf(
   steps: readonly { step: number; submittedAt: string }[],

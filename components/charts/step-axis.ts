@@ -11,7 +11,7 @@ export interface StepAxis {
   by: XAxisBy
   /** When the batch of a step was accepted, epoch ms; null if it is unknown. */
   timeOf(step: number): number | null
-  /** Shows these steps in all charts; null: the page has no such range. */
+  /** Zooms all charts to these steps; null: the page has no zoom. */
   onRange: ((from: number, to: number) => void) | null
 }
 

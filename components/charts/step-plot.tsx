@@ -55,7 +55,7 @@ export function StepPlot<T extends StepRow>({
   /** The values in the tooltip of a step; null or none: no tooltip. */
   tip(step: T): TipRow[] | null
   onStep?(step: NoInfer<T>): void
-  /** Called with the first and last step of a drag; left out: the page's own range. */
+  /** Called with the first and last step of a drag. Default: `onRange` of the page's axis. */
   onRange?(from: number, to: number): void
   children: ReactNode
 }) {
@@ -157,8 +157,8 @@ function MarkLabel({ line, viewBox }: { line: MarkLine; viewBox?: { x?: number; 
 }
 
 /**
- * Up to this many points each is drawn, so that a single step between two gaps is visible. With more, points of 4 px
- * would be closer than 20 px in a plot of 800 px and hide the line.
+ * A line with at most this many points has a dot at each, so that a single step between two gaps is visible. More dots,
+ * 4 px wide and less than 20 px apart in a plot of 800 px, would hide the line.
  */
 const MAX_DOTTED_POINTS = 40
 

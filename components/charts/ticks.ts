@@ -16,7 +16,7 @@ export interface Tick {
 /**
  * The steps, with an extra one between two that are further apart than the median distance, so that lines have a gap
  * there.
- * @param lastOf the last step of a bin; distances are from there
+ * @param lastOf the last step of a bin; the distance to the next point starts there
  */
 export function withGaps(
   steps: readonly number[],

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'react'
 
 /** The minimum interval between renders of a live chart, whose data change three times a second. */
 const DRAWN_EVERY_MS = 1_000
-/** The delay between the turns of two charts, for input and frames. */
+/** The delay between the turns of two charts, in which the browser handles input and draws frames. */
 const TURN_MS = 60
 
 const waiting: (() => void)[] = []

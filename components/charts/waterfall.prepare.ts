@@ -47,7 +47,7 @@ export function prepareWaterfall(sample: {
   }
   // The queue ends with the start of the first attempt; a sample may have several attempts at once. Attempt times come
   // from a worker's clock, which may differ by seconds from the accepting server's. Attempts that begin in the queue or
-  // end after the sample are moved together, so that the first one follows the queue.
+  // end after the sample are shifted together, so that the first one follows the queue.
   const claimed = sample.attemptLog.map(({ startedAt }) => Date.parse(startedAt) - startMs)
   const latestMs = sample.scoreMs === null ? Number.POSITIVE_INFINITY : endMs + 50
   const fits = sample.attemptLog.every(({ serviceMs }, i) => {

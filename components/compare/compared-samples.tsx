@@ -159,7 +159,7 @@ export function ComparedSamples({
               {url.signFlipped
                 ? 'No advantage sign flipped.'
                 : by === 'advantage'
-                  ? 'No group has two members with both scores. Sort by rank instead.'
+                  ? 'No group has two samples scored by both rewards. Sort by rank instead.'
                   : 'No samples.'}
             </p>
           ) : (

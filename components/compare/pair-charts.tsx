@@ -66,7 +66,7 @@ function JointChart({ pair, onChange }: Pick<CompareProps, 'onChange'> & { pair:
           first={`first: ${pair.first.rewardName}`}
           second={`second: ${pair.second.rewardName}`}
           onCell={(cell) => {
-            // Scores, because a sample alone in its group has no advantage and would be left out.
+            // Sorts by score, because a sample alone in its group has no advantage and would be left out.
             onChange({ cell, by: 'score', signFlipped: false, uid: null }, 'push')
             showDisagreements()
           }}

@@ -85,7 +85,7 @@ export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
     >
       {samples === 0 ? (
         <p className="px-5 pb-5 text-ink-2">
-          No group has two members with both scores, so there is no within-group comparison.
+          No group has two samples scored by both rewards, so there is no within-group comparison.
         </p>
       ) : (
         <Scroll label="Advantage sign" className="overflow-x-auto px-5 pb-5">

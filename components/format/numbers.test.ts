@@ -35,7 +35,7 @@ describe('numbers', () => {
     ])
   })
 
-  test('typed integers may have thousands separators, and a fraction is none', () => {
+  test('typed integers may have thousands separators; fractions are not integers', () => {
     const typed = ['1000', '1,000', ' 1 000 000 ', '1.000', '12_345', '−100', '0', '-1,000']
     expect(typed.map(readInteger)).toEqual([1e3, 1e3, 1e6, 1e3, 12_345, -100, 0, -1e3])
     for (const text of ['0.5', '1.5', '1,0', '1000,000', '0.500', '10 0', 'lots', '']) {

@@ -18,7 +18,7 @@ export function formatCount(n: number | null | undefined): string {
 
 /**
  * Reads an integer as a user types it, with or without thousands separators: a space, point, comma or underscore before
- * each three digits. NaN for any other text, also for a fraction, whose point must not disappear.
+ * each three digits. NaN for any other text, including a fraction: `1.5` must not become 15.
  */
 export function readInteger(text: string): number {
   const typed = text.trim().replace('−', '-')
@@ -46,7 +46,7 @@ export function significant(n: number, digits: number): string {
 
 /**
  * A reward: integers unchanged, otherwise three decimals (one from 1,000 on), very small and very large numbers with
- * an exponent. Only 0 reads 0.
+ * an exponent. Only 0 becomes `0`.
  */
 export function formatScore(score: number | null | undefined): string {
   if (score === null || score === undefined || !Number.isFinite(score)) return UNKNOWN
@@ -103,7 +103,7 @@ export function quantityText({ value, unit }: Quantity): string {
   return unit ? `${value}\u00a0${unit}` : value
 }
 
-/** A rate per second: one decimal under 10, none above, compact from 10,000 on. Only 0 reads 0. */
+/** A rate per second: one decimal under 10, none above, compact from 10,000 on. Only 0 becomes `0`. */
 export function formatRate(perSecond: number | null | undefined): string {
   if (perSecond === null || perSecond === undefined || !Number.isFinite(perSecond)) return UNKNOWN
   if (perSecond === 0) return '0'
@@ -130,7 +130,7 @@ export function formatBytes(bytes: number | null | undefined): Quantity {
   return { value: significant(size, 3), unit: units[i] as string }
 }
 
-/** A share of 0 to 1 in percent. Only 1 reads 100 %, and only 0 reads 0 %. */
+/** A share of 0 to 1 in percent. Only 1 becomes `100 %`, and only 0 becomes `0 %`. */
 export function formatPercent(share: number | null | undefined): Quantity {
   if (share === null || share === undefined || !Number.isFinite(share))
     return { value: UNKNOWN, unit: '' }

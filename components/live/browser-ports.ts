@@ -104,7 +104,7 @@ function leaseElection(): Election {
   }
 }
 
-/** The tRPC subscription, reopened after an HTTP error or the end of the stream, where the browser gives up. */
+/** The tRPC subscription. It reopens after an HTTP error or the end of the stream, which the browser does not do. */
 export function liveStream(client: TRPCClient<AppRouter>): Stream {
   return {
     open(on) {

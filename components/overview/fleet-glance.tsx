@@ -12,7 +12,7 @@ import { prepareGlance } from './glance.prepare.ts'
 export const LAST_HOUR: HistoryRange = { last: 3_600, part: null }
 const LINK = 'text-accent hover:underline'
 
-/** The fleet over the last hour, in small: sparklines, because the overview loads no chart library. */
+/** The fleet over the last hour as sparklines, because the overview loads no chart library. */
 export function FleetGlance() {
   const { data } = useFleetHistory(LAST_HOUR)
   const figures = useMemo(() => (data === undefined ? null : prepareGlance(data)), [data])

@@ -29,7 +29,7 @@ import { RunCurves } from './run-curves.tsx'
 import { useTrail } from './trail.ts'
 
 const RECENT_SHOWN = 10
-/** The most batches that one query lists. */
+/** Maximum number of batches that one query lists. */
 const MAX_LISTED = 200
 const RETRIES_SKELETON = (
   <Section title="Retries" note="last hour">

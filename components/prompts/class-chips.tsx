@@ -7,7 +7,7 @@ import {
 import { formatCount } from '../format/numbers.ts'
 import { PromptClassView } from '../ui/status.tsx'
 
-/** The classes with their numbers of prompts, as a filter. */
+/** A filter by class, with the number of prompts of each. */
 export function ClassChips({
   counts,
   chosen,

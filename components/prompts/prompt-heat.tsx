@@ -75,7 +75,7 @@ function Loaded({ run, url, heat }: { run: string; url: PromptsUrl; heat: Prompt
         />
       }
       table={{
-        head: ['Prompt', 'Visits', 'First step', 'At first', 'Last step', 'At last'],
+        head: ['Prompt', 'Visits', 'First step', 'First value', 'Last step', 'Last value'],
         rows: rows.map(({ key, promptId, preview, steps, rates }) => [
           promptId ?? `${key.slice(0, 8)} ${firstLine(preview).slice(0, 60)}`,
           formatCount(steps.length),

@@ -75,7 +75,7 @@ export function PromptPage({ run, promptKey }: { run: string; promptKey: string 
             </PageLink>
           }
         >
-          The run has no visit of this prompt. It appears when its batch has ended.
+          The run has no visit of this prompt. A prompt appears when its batch has ended.
         </Empty>
       ) : (
         <QueryView query={prompt} skeleton={<PromptSkeleton />}>
@@ -191,7 +191,7 @@ function Figures({ prompt }: { prompt: PromptHistoryDto }) {
         label="Change"
         hint={`${unit} of the last two visits minus that of the earlier ones`}
         value={<ChangeText prompt={prompt} />}
-        detail={prompt.change === null ? 'needs three visits' : 'last two visits against earlier'}
+        detail={prompt.change === null ? 'needs three visits' : 'last two visits − earlier ones'}
       />
       <Figure
         label="Varied visits"

@@ -19,9 +19,9 @@ import { ChartSkeleton, Skeleton } from '../ui/skeleton.tsx'
 import type { ListedVisit } from './prompt-page.tsx'
 import { responsesOf } from './prompt-responses.prepare.ts'
 
-/** Responses of a visit that are shown at first. */
+/** Number of responses of a visit before “Show all” is pressed. */
 const INITIAL_RESPONSES = 8
-/** Samples of a group that are read. */
+/** Maximum number of samples of a group that the page reads. */
 const MAX_RESPONSES = 200
 
 /** The responses of a visit beside each other, or those of two visits in two columns. */

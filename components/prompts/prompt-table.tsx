@@ -21,7 +21,7 @@ export function PromptTable({
   prompts: readonly PromptRowDto[]
 }) {
   const rate = rateLabel(prompts)
-  // Lines of all rows have one scale of visits.
+  // The sparklines of all rows share one scale of visits.
   const slots = Math.max(2, ...prompts.map(({ recent }) => recent.length))
   return (
     <Scroll label="Prompts">

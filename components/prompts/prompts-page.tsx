@@ -144,7 +144,7 @@ function Filters({
           <>
             <SearchField
               label="Search prompts"
-              placeholder="Search beginning and id of prompts"
+              placeholder="Search prompts by beginning or ID"
               maxChars={200}
               value={url.search}
               onCommit={(search) => onChange({ search: search ?? null })}
@@ -243,7 +243,7 @@ function List({
               }
             >
               {url.search !== null &&
-                'The search covers the id and the first 300 characters of a prompt, and ignores case.'}
+                'The search covers the ID and the first 300 characters of a prompt, and ignores case.'}
             </Empty>
           ) : (
             <>

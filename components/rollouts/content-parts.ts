@@ -3,7 +3,7 @@ import { IMAGES_PATH, storedImageOf } from '../../server/contract/images.ts'
 /** A part of a message's content. */
 export type ContentPart =
   | { kind: 'text'; text: string }
-  /** `source`: an address from which a page may load the image. Null: it is not stored here, or no raster image. */
+  /** `source`: an address from which a page may load the image. Null: it is not stored, or not a raster image. */
   | { kind: 'image'; source: string | null; address: string }
   | { kind: 'other'; value: unknown }
 

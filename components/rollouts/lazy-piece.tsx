@@ -34,9 +34,9 @@ export const LazyPiece = memo(function LazyPiece({
 }: {
   text: string
   piece: MarkdownPiece
-  /** Of the whole text. */
+  /** Marks of the whole text. */
   marks: readonly TextMark[]
-  /** Rendered at once. */
+  /** Whether the piece renders before it comes into view. */
   isEager: boolean
 }) {
   const place = useRef<HTMLDivElement>(null)

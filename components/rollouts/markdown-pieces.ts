@@ -5,8 +5,8 @@ export interface MarkdownPiece {
   start: number
   end: number
   /**
-   * `code`: source code, drawn without Markdown. `plain`: a part that Markdown would take too long or nest too deep
-   * for.
+   * `code`: source code, drawn without Markdown. `plain`: a part that would take the Markdown parser quadratic time or
+   * a deep stack.
    */
   kind: 'markdown' | 'code' | 'plain'
   /** Of `code`: the language and the range without the fences. */
@@ -158,7 +158,7 @@ export function programLanguage(text: string): string | null {
   const first = lines[0] ?? ''
   const found = FIRST_LINES.find(([, line]) => line.test(first))
   if (found !== undefined) return lines.length > 1 || text.length < 2_000 ? found[0] : null
-  // The body of a function, as in HumanEval: every line is indented, and statements are among them.
+  // The body of a function, as in HumanEval: every line is indented, and some are statements.
   const isIndented = lines.length > 1 && lines.every((line) => /^(?: {2,}|\t)/.test(line))
   const statement =
     /^\s+(?:return\b|for .+:$|if .+:$|while .+:$|def \w+\(|\w+(?:\.\w+)* [+\-*/]?= )/

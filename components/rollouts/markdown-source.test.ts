@@ -106,7 +106,7 @@ test('the outline has headings, bold lines and blocks, but no code and no GSM8K 
   ])
 })
 
-test('the outline has no heading of code whose fence encloses another one', () => {
+test('the outline ignores headings in a code block that contains another fence', () => {
   const text = '# Plan\n~~~md\n```sh\n~~~\n# Run\n````md\n```\n# comment\n```\n````\n'
   expect(outlineOf(text, rolloutBlocks(text)).map(({ label }) => label)).toEqual(['Plan', 'Run'])
 })

@@ -29,8 +29,8 @@ const ENVIRONMENTS =
   'align|aligned|alignat|equation|gather|gathered|multline|cases|array|matrix|pmatrix|bmatrix|vmatrix'
 
 /**
- * A construct that matters here, in the order of precedence: fence, inline code, URL, escape, formula, `####`, asterisks,
- * NUL. A link's address and code are skipped.
+ * Matches the constructs handled here, in order of precedence: fence, inline code, URL, escape, formula, `####`,
+ * asterisks, NUL. Addresses of links and code are skipped.
  */
 const TOKEN = new RegExp(
   [
@@ -159,7 +159,7 @@ function dollarFormula(text: string, at: number, dollars: string, ends: NextOf):
     if (close < 0 || text.slice(from, close).trim() === '') return null
     return { start: at, end: close + 2, body: text.slice(from, close), isDisplay: true }
   }
-  // As in Pandoc: no space inside of the delimiters, and no digit after them. Prices are not formulas.
+  // As in Pandoc: no space inside the delimiters, and no digit after them, so that prices are not formulas.
   if (/[\s$]/.test(text[from] ?? ' ')) return null
   for (let close = from; ; close++) {
     close = ends.within('$', close, MAX_INLINE_CHARS)
@@ -173,8 +173,8 @@ function dollarFormula(text: string, at: number, dollars: string, ends: NextOf):
 }
 
 /**
- * Whether the text between two dollar signs is prose with prices: `5 per box and 3`. GSM8K's calculator marks `<<…>>`
- * stand next to prices.
+ * Whether the text between two dollar signs is prose with prices: `5 per box and 3`. GSM8K's calculator
+ * annotations `<<…>>` occur next to prices.
  */
 function isProse(body: string): boolean {
   if (body.includes('<<')) return true
@@ -213,7 +213,7 @@ function boxedFormula(text: string, at: number, length: number): Formula | null 
     if (char === '\\') i++
     else if (char === '{') depth++
     else if (char === '}' && --depth === 0) {
-      // Instructions name the command with nothing in it: \boxed{}.
+      // An empty \boxed{} is part of an instruction, not a formula.
       if (text.slice(at + length, i).trim() === '') return null
       return { start: at, end: i + 1, body: text.slice(at, i + 1), isDisplay: false }
     } else if (char === '\n' && text[i + 1] === '\n') return null

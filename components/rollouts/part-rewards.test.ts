@@ -11,7 +11,7 @@ const REWARDS = {
   ],
 }
 
-it('marks spans by code points, and names their texts', () => {
+it('marks spans by code points, and lists their texts', () => {
   const text = RESPONSE[1]!.content as string
   const of = rewardsByMessage(REWARDS)
   const marks = spanMarks(of(1).spans, text)

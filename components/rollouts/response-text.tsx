@@ -177,9 +177,9 @@ function OutlineMenu({
   )
 }
 
-/** The longest wait for a part that is loaded and rendered first. */
+/** How long a jump waits for its target to load and render. */
 const MAX_WAIT_MS = 3_000
-/** The parts above change their height while they are rendered, so the place is corrected for this time. */
+/** Parts above the target change their height while they render, so the position is corrected for this time. */
 const CORRECT_MS = 500
 const CORRECT_EVERY_MS = 120
 
@@ -206,7 +206,7 @@ function useScrollTo(
     }
     handle = requestAnimationFrame(step)
     const stop = () => cancelAnimationFrame(handle)
-    // The reader scrolls from here on.
+    // Input of the reader ends the corrections.
     const input = ['wheel', 'pointerdown', 'keydown', 'touchstart'] as const
     for (const name of input) addEventListener(name, stop, { passive: true, once: true })
     return () => {

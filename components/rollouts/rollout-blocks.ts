@@ -33,7 +33,7 @@ const KINDS: Record<string, 'think' | 'call' | 'result' | 'answer'> = {
   answer: 'answer',
 }
 
-/** A fence of a code block, or an opening tag. Every alternative is linear. */
+/** A fence of a code block, or an opening tag. Every alternative matches in linear time. */
 const OPENING = new RegExp(
   `^ {0,3}(\`{3,}|~{3,})([^\\n]*)$|<(${Object.keys(KINDS).join('|')})((?: [a-z_]{1,20}="(?:[^"\\\\\\n]|\\\\.){0,200}")*)>|<function=([\\w.-]{1,64})>`,
   'gm',
@@ -83,7 +83,7 @@ function scan(
   withThink: boolean,
   add: (block: RolloutBlock) => void,
 ): void {
-  /** Tags without a further end tag. Without it, a text of opening tags would take quadratic time. */
+  /** Tags without a further end tag. Without this set, a text of opening tags would take quadratic time. */
   const endless = new Set<string>()
   let fence: string | null = null
   OPENING.lastIndex = from

@@ -61,7 +61,7 @@ function isWhole(text: string, start: number, end: number): boolean {
 
 /** Keys of the reward extra info under which judges and functions quote a response. */
 const EVIDENCE_KEYS = /^(?:.*[_.])?(?:evidence|quotes?|quoted|quoted_text)$/i
-/** A shorter quote occurs by chance. */
+/** Shorter quotes would match by chance. */
 const MIN_QUOTE_CHARS = 4
 const MAX_QUOTES = 50
 

@@ -10,7 +10,7 @@ export interface OutlineEntry {
   start: number
 }
 
-/** A longer outline is too long to be an overview. */
+/** More entries would not be an overview. */
 const MAX_ENTRIES = 200
 
 /** A heading with `#`, or a line in bold. `####` with a number is an answer in GSM8K's format. */

@@ -20,7 +20,7 @@ const RenderedText = lazy(async () => {
   return { default: RenderedText }
 })
 
-/** What the views of a text take. */
+/** Props of both views of a text. */
 export interface TextViewProps {
   text: string
   /** Where a long text is folded. */
@@ -30,7 +30,7 @@ export interface TextViewProps {
   marks?: readonly TextMark[]
 }
 
-/** A text as the reader wants it: rendered or raw. */
+/** A text, rendered or raw as the reader selected. */
 export function TextView(props: TextViewProps) {
   const { isResponse: _, ...raw } = props
   return useTextView() === 'raw' ? (

@@ -56,7 +56,7 @@ export function RunCharts({ run, ...wait }: { run: RunDto } & LogAxis) {
   )
 }
 
-/** Opens the samples of a mark of a chart. */
+/** Opens the samples behind a clicked point, bar or cell of a chart. */
 function useSamplesOf(run: RunDto): (of: SampleFilter) => void {
   const router = useRouter()
   return (of) => router.push(runSamplesHref(run, of))

@@ -256,7 +256,7 @@ function RunComponents({ run, zoom }: { run: string; zoom: StepRange | null }) {
   )
 }
 
-/** Which component moves the reward: weight × mean of each, stacked. */
+/** The contribution of each component to the reward, weight × mean, stacked. */
 function Contributions({ data }: { data: ContributionData }) {
   return (
     <ChartFrame

@@ -143,7 +143,7 @@ export function againstBefore(
 ): Pick<RunUrl, 'before' | 'after' | 'dimension'> | null {
   const n = steps.filter(({ step }) => step >= after.from && step <= after.to).length
   const earlier = steps.filter(({ step }) => step < after.from)
-  // Not slice(-n), which would be all earlier steps for a range without a step.
+  // For an empty range (n is 0), slice(-n) would return all earlier steps.
   const before = earlier.slice(Math.max(0, earlier.length - n))
   const newest = before.at(-1)
   const [from, to] = [before[0]?.step, newest?.bin?.last ?? newest?.step]

@@ -116,7 +116,7 @@ function NoRuns() {
       }
     >
       A run is created by its first batch or by{' '}
-      <code className="font-mono text-xs">runs.update</code>. Its name is their field{' '}
+      <code className="font-mono text-xs">runs.update</code>. Both contain its name in the field{' '}
       <code className="font-mono text-xs">run</code>.
     </Empty>
   )

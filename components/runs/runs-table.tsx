@@ -125,7 +125,7 @@ function headOf(
 function RunMenu({ run }: { run: RunTableRowDto }) {
   const router = useRouter()
   const name = encodeURIComponent(run.name)
-  // Never rescores; training samples where the run has any.
+  // Excludes rescored samples, and validation samples if the run has training samples.
   const samples = `/samples?run=${name}${run.split === null ? '' : `&split=${run.split}`}&rescored=false`
   return (
     <ActionMenu

@@ -29,7 +29,7 @@ import { GroundTruthPart, type ReadSample } from './sample-texts.tsx'
 import { Siblings } from './siblings.tsx'
 import { counterpartOf, sideBySideHref } from './side-by-side/side-by-side-url.ts'
 
-/** Rewarded parts that are listed at first. */
+/** Number of rewarded parts before “Show all” is pressed. */
 const SHOWN_PARTS = 20
 
 function Texts({ sample }: { sample: ReadSample }) {

@@ -44,7 +44,7 @@ export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
   failed: 'The server returned no score to test.',
 }
 
-/** How a server is called for scores. */
+/** What each scoring route scores. */
 export const ROUTE_WORDS: Record<NonNullable<ServerDto['route']>, string> = {
   classify: 'whole text',
   token: 'whole text, per token',
@@ -91,7 +91,7 @@ function isTrouble(state: ServerState): boolean {
   return state === 'unreachable' || state === 'dead' || state === 'quarantined'
 }
 
-/** A summary of the servers: ready ones, those of them that a process keeps from traffic, errors, and intended states. */
+/** Counts servers by state: ready, ready but unhealthy for some process, in error, and in an intended other state. */
 export function fleetWords(servers: readonly Pick<ServerDto, 'state' | 'health'>[]): {
   text: string
   calm: boolean

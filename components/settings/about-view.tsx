@@ -16,7 +16,7 @@ import { Section } from '../ui/section.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 
-/** Versions, sizes and settings in force. */
+/** Versions, sizes and active settings. */
 export function AboutView() {
   const trpc = useTRPC()
   const about = useQuery(trpc.about.get.queryOptions(undefined, { refetchInterval: 60_000 }))

@@ -12,7 +12,7 @@ interface Segment {
 }
 
 /**
- * A bar with segments side by side or, with `from`, at their places. A segment that is not 0 is at least 2 px long,
+ * A bar with segments side by side or, with `from`, at their positions. A segment that is not 0 is at least 2 px long,
  * so that one failure of a million remains visible. Without a role, the bar is hidden from screen readers.
  */
 export function SegmentBar({

@@ -27,7 +27,7 @@ const POSITION = {
 /** An option with its label. */
 export type LabeledOption<T extends Primitive> = SelectOption<T> & { label: string }
 
-/** What both kinds of list take. */
+/** Props of both kinds of list. */
 export interface ListProps<T extends Primitive> {
   groups: readonly { name: string | undefined; items: LabeledOption<T>[] }[]
   value: T
@@ -115,7 +115,7 @@ export function SearchableList<T extends Primitive>(props: ListProps<T>) {
           <Combobox.Popup
             aria-label={label}
             className={POPUP}
-            // As wide as the longest option, so that the list does not change its width while one types.
+            // As wide as the longest option, so that its width stays the same while the user types.
             style={{
               width: `max(240px, ${Math.max(...items.map((item) => item.label.length)) + 9}ch)`,
             }}
@@ -158,7 +158,7 @@ export function SearchableList<T extends Primitive>(props: ListProps<T>) {
             </Combobox.List>
             {items.length > MAX_LISTED && (
               <p className="num border-t px-2 pt-2 pb-1 text-xs text-ink-3">
-                Lists at most {MAX_LISTED} of {formatCount(items.length)}; search for the others.
+                {MAX_LISTED} of {formatCount(items.length)} shown. Search to find the others.
               </p>
             )}
           </Combobox.Popup>

@@ -32,7 +32,7 @@ interface SelectProps<T extends Primitive> {
   placeholder?: string
   /** Adds a search field, for lists that grow with the data: runs, servers, data sources. */
   searchable?: boolean
-  /** Whether the value narrows a list, which is marked. */
+  /** Whether the value narrows a list; the field is then highlighted. */
   narrows?: boolean
   disabled?: boolean
   title?: string | undefined
@@ -43,8 +43,8 @@ type Lists = typeof import('./select-lists.tsx')
 let loaded: Lists | null = null
 
 /**
- * The lists are loaded when the pointer or the focus reaches the first one, because they have 24 kB of compressed
- * scripts, and with those that place a popup up to 74 kB.
+ * The lists are loaded when the pointer or the focus reaches the first one, because their compressed scripts have 24 kB,
+ * and up to 74 kB with those that position a popup.
  */
 async function loadLists(): Promise<Lists> {
   loaded = await import('./select-lists.tsx')

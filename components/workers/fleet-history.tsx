@@ -36,7 +36,7 @@ const CHARTS = {
   servers: { RequestsByServer, Imbalance, Retries, LatencyByServer, FailedRequests, LatencyChart },
 }
 
-/** Servers or workers over time, with one range for all charts. A drag on a chart selects a part. */
+/** Servers or workers over time, with one range for all charts. A drag on a chart zooms all of them. */
 export function FleetHistory({
   of,
   range,

@@ -33,7 +33,7 @@ const FRAME = 'border-b md:odd:border-r'
 /** A chart of the fleet over time. */
 export interface HistoryChart {
   data: FleetHistoryDto
-  /** Called with the begins of the first and last interval of a drag, epoch ms. */
+  /** Called after a drag with the start times of the first and last interval, epoch ms. */
   onRange?(from: number, to: number): void
   className?: string
 }
@@ -119,7 +119,7 @@ export function RequestsByServer({ data, ...rest }: HistoryChart) {
   )
 }
 
-/** How evenly requests are spread, by pool. */
+/** The imbalance of requests within each pool. */
 export function Imbalance({ data, ...rest }: HistoryChart) {
   const { imbalance } = data
   const shown = useMemo(() => prepareLines(data, data.imbalance.series, SERVER_EVENTS), [data])
@@ -215,7 +215,7 @@ export function LatencyByServer({ data, ...rest }: HistoryChart) {
 
 const KINDS = { queue: 'Queue', router: 'Router', service: 'Service' } as const
 
-/** p50, p95 and p99 of a part of the samples' time. */
+/** p50, p95 and p99 of one part of the latency: queue, router or service. */
 export function LatencyChart({ data, ...rest }: HistoryChart) {
   const [kind, setKind] = useState<keyof typeof KINDS>('service')
   const quantiles = data.latency[kind]

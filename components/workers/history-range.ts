@@ -31,7 +31,7 @@ export function writeRange(params: URLSearchParams, { last, part }: HistoryRange
   params.set('to', String(part.to))
 }
 
-/** The part between two intervals, by their begins in epoch ms: at least a minute, which ends with the second one. */
+/** The part from interval `fromMs` to the end of interval `toMs` (start times, epoch ms), at least a minute long. */
 export function partOf(
   fromMs: number,
   toMs: number,

@@ -295,7 +295,7 @@ export function drawThinStragglers(p: Painter, scene: TimelineScene): void {
   })
 }
 
-/** Draws row labels on the left: completion numbers, with group names if `wide`; thin rows share count labels. */
+/** Draws completion numbers on the left, with group names if `wide`. Thin rows have labels at round counts only. */
 export function drawGutter(p: Painter, scene: TimelineScene, wide: boolean): void {
   const { data, plot, rowPx, scrollPx } = scene
   if (rowPx < NAMED_ROW_PX) {

@@ -150,8 +150,8 @@ function dropDisplaced(groups: Map<number, GroupTrack>, most: number): void {
 }
 
 /**
- * Whether the model missed an update, so that a full read is needed. This happens if a result takes longer to commit
- * than responses overlap.
+ * Whether the model missed an update, so that a full read is needed. This happens if a result is committed later than
+ * the overlap of two responses covers.
  */
 export function hasHoles(model: TimelineModel): boolean {
   if (model.groups.size !== model.groupsInPart) return true

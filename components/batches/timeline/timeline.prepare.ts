@@ -38,9 +38,9 @@ export interface TimelineRow {
 
 /**
  * A group's tail is the time from the end of its median sample to the end of its last. A group has a straggler if its
- * tail exceeds the batch's median tail by more than this many median absolute deviations. In a batch of 128 groups
- * whose samples take 0.1 to 4 s, and one in 200 takes 30 s, 4 marks exactly the 8 groups with such a sample. 3 marks
- * 11, and 1 to 6 groups of a batch without such samples.
+ * tail exceeds the batch's median tail by more than this many median absolute deviations. Measured on 128 groups whose
+ * samples take 0.1 to 4 s, except one sample in 200 that takes 30 s: a factor of 4 marks exactly the 8 groups with such
+ * a sample. A factor of 3 marks 11 groups, and 1 to 6 groups of a batch without such samples.
  */
 export const STRAGGLER_DEVIATIONS = 4
 /**

@@ -11,7 +11,7 @@ export interface TextDiff {
   common: number
 }
 
-/** Time limits. The diff of unlike texts takes time in proportion to the product of their lengths. */
+/** Time limits, because the time for unlike texts grows with the product of their lengths. */
 const WORDS_MS = 120
 const LINES_MS = 60
 /** A shorter run between two differences counts as different: single common words would chop the text up. */

@@ -5,7 +5,7 @@ import { mergeTimeline, type TimelineModel } from '../timeline-model.ts'
 /** The samples of a group as [first dispatch, end], milliseconds. */
 export type Times = [dispatchedMs: number | null, endedMs: number][]
 
-/** A response with these groups, of which the first `complete` to end are complete. */
+/** A response with these groups. The `complete` groups that end first are complete. */
 export function answer(
   groups: Times[],
   over: Partial<TimelineDto> = {},
