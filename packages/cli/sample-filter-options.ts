@@ -11,7 +11,7 @@ export const FILTER_OPTIONS = {
   rescored: {
     type: 'string',
     value: 'BOOL',
-    help: 'true: of rescored batches only; false: of other batches only',
+    help: 'true: only samples of rescores; false: only other samples',
   },
   uid: { type: 'string', value: 'UID', help: 'samples of this group' },
   'data-source': { type: 'string', value: 'NAME', help: 'samples of this data source' },

@@ -229,7 +229,9 @@ export class ServiceClient {
     }
     const { reason, hint, retryAfterMs, requestId } = refusal?.data ?? {}
     if (typeof refusal?.message !== 'string' || typeof reason !== 'string') {
-      const error = this.#stranger(`it said HTTP ${status} ${JSON.stringify(text.slice(0, 60))}`)
+      const error = this.#stranger(
+        `it answered HTTP ${status} ${JSON.stringify(text.slice(0, 60))}`,
+      )
       // A proxy answers like this while the service behind it restarts.
       return { error, retryAfterMs: status >= 502 && status <= 504 ? FIRST_PAUSE_MS : null }
     }

@@ -106,7 +106,7 @@ Exported files can be imported again. The filters are those of the Samples page;
     if (values.out === undefined) return
     output.line(
       `${number(rows + before)} rows in ${parts.length === 1 ? parts[0]?.path : `${number(parts.length)} files under ${values.out}`}` +
-        `${before > 0 ? `, ${number(before)} of them already there` : ''}${skipped > 0 ? `; ${number(skipped)} already complete` : ''}`,
+        `${before > 0 ? `, ${number(before)} of them already written` : ''}${skipped > 0 ? `; ${number(skipped)} already complete` : ''}`,
     )
     output.data({
       rows: rows + before,

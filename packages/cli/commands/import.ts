@@ -92,7 +92,7 @@ nothing twice. The same files with the same options are the same import.`,
     if (surveyed.badRows > 0 && !options.skipBad) {
       throw new CliError(
         EXIT.badInput,
-        `Bad rows: ${number(surveyed.badRows)} of ${number(surveyed.badRows + surveyed.rows)}. Nothing was sent; --skip-bad leaves them out.`,
+        `Bad rows: ${number(surveyed.badRows)} of ${number(surveyed.badRows + surveyed.rows)}. Nothing was sent; --skip-bad skips them.`,
       )
     }
     if (surveyed.rows === 0) throw new CliError(EXIT.badInput, 'There are no rows to import.')
@@ -137,7 +137,7 @@ nothing twice. The same files with the same options are the same import.`,
     if (batches.length > LISTED) output.line(`and ${number(batches.length - LISTED)} more batches`)
     output.line(
       `${number(surveyed.rows)} rows in ${number(batches.length)} ${batches.length === 1 ? 'batch' : 'batches'}` +
-        `${end.before > 0 ? `, ${number(end.before)} of them already there` : ''}` +
+        `${end.before > 0 ? `, ${number(end.before)} of them already stored` : ''}` +
         `${surveyed.badRows > 0 ? `; ${number(surveyed.badRows)} bad rows skipped` : ''}`,
     )
     if (values.wait) {

@@ -31,7 +31,11 @@ export const command = defineCommand({
       value: 'ID',
       help: 'use the reward times of this batch in every step',
     },
-    run: { type: 'string', value: 'NAME', help: 'the newest batches of this run, one per step' },
+    run: {
+      type: 'string',
+      value: 'NAME',
+      help: 'use the reward times of the newest batches of this run, one per step',
+    },
     prompts: { type: 'string', value: 'N', help: 'groups per step (default 1024)' },
     responses: { type: 'string', value: 'N', help: 'samples per group (default 5)' },
     reward: {

@@ -56,7 +56,7 @@ export const command = defineCommand({
     }
     output.table(['INDEX', 'UID', 'STATUS', 'SCORE', 'ADVANTAGE', 'REASON'], shown)
     if (shown.length === limit)
-      output.note('There may be more: use --limit N, --offset N, or --json for all.')
+      output.note('There may be more samples: use --limit N, --offset N, or --json for all.')
   },
 })
 

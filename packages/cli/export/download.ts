@@ -13,7 +13,7 @@ import type { ExportTarget } from './targets.ts'
 /** Selects the samples and columns of an export. */
 export interface DownloadQuery {
   format: ExportFormat
-  /** Sample filter as parameters of the service. */
+  /** Sample filter as query parameters of the service. */
   filter: URLSearchParams
   /** Columns to include; default all. `batchId` and `index` are required, because an export resumes by them. */
   columns?: readonly string[]

@@ -133,7 +133,7 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => null)) !== null
 }
 
-/** Reads the whole rows of FILE.part; null without any. @throws CliError when its last row is not of the format */
+/** Reads the whole rows of FILE.part; null if it has none. @throws CliError when its last row is not of the format */
 async function wholeRows(
   part: string,
   format: ExportFormat,

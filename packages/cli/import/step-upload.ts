@@ -18,7 +18,7 @@ export interface UploadContext {
  * chunk 0 ─submit(idempotency key)─▶ stored rows known ─append(startIndex) per chunk─▶ all stored ─close─▶ closed
  * The same files always give the same chunks. A submit with the key of an earlier attempt returns that attempt's batch,
  * and its number of stored rows tells which chunks to skip. A chunk whose answer was lost is sent again; the service
- * recognises it by its start index and stores nothing twice.
+ * recognizes it by its start index and stores nothing twice.
  */
 export class StepUpload {
   readonly step: ImportStep

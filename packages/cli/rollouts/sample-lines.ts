@@ -12,7 +12,7 @@ const SampleLine = SampleInput.safeExtend({
   split: z.enum(['train', 'val']).nullish(),
 })
 
-/** Recognises the service's own JSON Lines by three required fields. */
+/** Recognizes the service's own JSON Lines by three required fields. */
 export function looksLikeSampleLine(first: JsonObject): boolean {
   return 'uid' in first && 'dataSource' in first && 'response' in first
 }

@@ -47,7 +47,7 @@ function environment(given: Record<string, string | undefined>): NodeJS.ProcessE
   ) as NodeJS.ProcessEnv
 }
 
-/** Starts `rewardops ARGS`. Of the environment it inherits only PATH, HOME, TMPDIR and the compile cache. */
+/** Starts `rewardops ARGS`. It inherits only PATH, HOME, TMPDIR and the compile cache from the environment. */
 export function startCli(
   args: readonly string[],
   env: Record<string, string> = {},
@@ -56,7 +56,7 @@ export function startCli(
   return new RunningCli(args, env, stdin)
 }
 
-/** Runs `rewardops ARGS` to its end, as {@link startCli}. */
+/** Starts `rewardops ARGS` as {@link startCli} does, and waits for its end. */
 export function runCli(
   args: readonly string[],
   env: Record<string, string> = {},
