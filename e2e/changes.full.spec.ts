@@ -5,7 +5,7 @@ import { choose } from './fixtures/choose.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
-/** Runs with planted causes, which the page of the run must name within two clicks. */
+/** Runs with planted causes, which the run page must name within two clicks. */
 
 let service: TestService
 
@@ -53,7 +53,7 @@ async function submitRun(
   }
 }
 
-/** A step of answers to GSM8K: some right, some wrong, some without the marker that the rule looks for. */
+/** Answers to GSM8K for one step: some correct, some incorrect, some without the marker that the rule looks for. */
 function answers(random: () => number, rate: number, unmarked: number): Rollout[] {
   return Array.from({ length: GROUPS * SIZE }, (_, i) => {
     const difficulty = 0.25 * Math.sin(Math.floor(i / SIZE))
@@ -136,7 +136,7 @@ test('names a drifting component as the cause, with its contribution', async ({ 
   ).toBeVisible()
 })
 
-test('names a changed mix of data sources as the cause, and no part within a source', async ({
+test('names a changed mix of data sources as the cause, and no cause within a source', async ({
   page,
 }) => {
   await page.goto(`${service.url}/runs/source-mix?before=5-8&after=9-12`)
@@ -197,7 +197,7 @@ test('cells and steps of charts lead to their samples', async ({ page }) => {
   await page.waitForURL(/\/samples\?.*step=9.*scoreMin=0&scoreMax=0/)
 })
 
-test('workers over time show the samples that were scored', async ({ page }) => {
+test('the Workers page shows scored samples over time, in the selected range', async ({ page }) => {
   const errors = watchErrors(page)
   const { throughput } = await service.api.fleet.history.query({})
   const scored = throughput.series.flatMap(({ values }) => values).reduce((a, b) => a + b, 0)
@@ -304,7 +304,7 @@ test('names a server five times slower than the others, but not a failing one', 
   }
 })
 
-test('a drag on a chart of the fleet selects a part for all charts', async ({ page }) => {
+test('a drag on a fleet chart zooms all fleet charts', async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/workers?last=3600`)
   await expect(page.getByText('intervals of 20 s')).toBeVisible()
@@ -321,7 +321,7 @@ test('a drag on a chart of the fleet selects a part for all charts', async ({ pa
   await page.mouse.move(box.x + box.width * 0.6, box.y + box.height / 2, { steps: 4 })
   await page.mouse.up()
   await expect(page).toHaveURL(/last=3600&from=\d+&to=\d+/)
-  // A fifth of an hour has intervals of ten seconds.
+  // The drag covers a fifth of the hour. A range of 12 minutes has intervals of 10 s.
   await expect(page.getByText(/–.*intervals of 10 s/)).toBeVisible()
   await page.getByRole('button', { name: 'Show Load as a table' }).click()
   const rows = page.getByRole('region', { name: 'Load, table' }).getByRole('row')

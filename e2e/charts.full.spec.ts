@@ -18,7 +18,7 @@ const STEP_SAMPLES = 192
 /** The data end at midnight, so that time axes are the same on every day. */
 const MIDNIGHT = Math.floor(Date.now() / 86_400_000) * 86_400_000
 /**
- * A pixel counts as different above a tenth of the largest colour distance, and a snapshot fails when more than 0.3 %
+ * A pixel counts as different above a tenth of the largest color distance, and a snapshot fails when more than 0.3 %
  * of its pixels are different. Measured on 26 snapshots: moving lines and areas by 2 px or removing a bar changes
  * 0.46 to 3.6 %; other hinting and text spacing change less than 0.3 % in 24 of them, and 0.54 % where a heading
  * wraps.

@@ -91,7 +91,9 @@ const PAGES: View[] = [
 
 checkEach(PAGES, { url: () => service.url })
 
-test('sample texts name invisible characters, escape markup, and unfold', async ({ page }) => {
+test('the sample panel names invisible characters, escapes markup, and unfolds long texts', async ({
+  page,
+}) => {
   await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-1`)
   const panel = page.locator(`[data-panel="${batch}-1"]`)
   await expect(panel.getByText('NUL', { exact: true })).toBeVisible()

@@ -86,7 +86,9 @@ test('a run leads to its prompts, and a prompt to its responses', async ({ page 
   errors.expectNone()
 })
 
-test('the heat map and the charts over steps', async ({ page }) => {
+test('charts show pass rates by step, and a click on the heat map opens a prompt', async ({
+  page,
+}) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}${PAGE}?view=steps`)
   await page.getByRole('button', { name: 'Show Groups by pass rate as a table' }).click()
@@ -120,7 +122,7 @@ test('the prompts of a change and of a sample lead to their pages', async ({ pag
   await expect(page.getByRole('heading', { name: 'question-7' })).toBeVisible()
 })
 
-test('an unknown prompt, an unknown run and a split without prompts', {
+test('an unknown prompt, an unknown run and a split without prompts show a message', {
   tag: '@full',
 }, async ({ page }) => {
   await page.goto(`${service.url}${PAGE}/${'0'.repeat(32)}`)

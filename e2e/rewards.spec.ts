@@ -156,7 +156,7 @@ test('registry entries expand to their options and open in the playground', asyn
   await expect(tried(page)).toContainText('words')
 })
 
-test('a rule’s trace shows the selection, the answer, both normalised forms, and the verdict', {
+test('a rule’s trace shows the selection, the answer, both normalized forms, and the verdict', {
   tag: '@full',
 }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
