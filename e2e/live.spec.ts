@@ -66,7 +66,7 @@ test('tabs share one stream, and another tab takes over when the first is closed
   for (const path of ['/', '/batches', '/workers', '/servers', '/samples', '/runs', '/batches']) {
     const tab = await context.newPage()
     await tab.goto(service.url + path)
-    // The first tab holds the stream. Of tabs that open at the same time, any could.
+    // The first tab holds the stream. If tabs opened at the same time, any of them could hold it.
     if (tabs.length === 0) await expectLive(tab)
     tabs.push(tab)
   }

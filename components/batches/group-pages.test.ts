@@ -19,7 +19,7 @@ describe('group pages', () => {
 })
 
 describe('Batches URL', () => {
-  test('round-trips', () => {
+  test('round-trips all filters', () => {
     const filters = batchFilters.parse(new URLSearchParams('run=a&status=running&split=val'))
     expect(batchFilters.write(filters).toString()).toBe('run=a&status=running&split=val')
     expect(batchListInput(filters)).toEqual({

@@ -20,7 +20,7 @@ function run(name: string, step: number[], mean: (number | null)[]): ComparedRun
 describe('overlaid runs', () => {
   const runs = [run('a', [1, 2, 5], [0, 1, null]), run('b', [2, 3], [10, 12])]
 
-  test('come in bins with the range of the means of their steps', () => {
+  test('have bins with the range of step means', () => {
     const { steps, ticks } = prepareOverlay([run('a', [1, 4, 8, 16], [0, 1, 2, 3])], 'mean', {
       width: 4,
     })
@@ -34,7 +34,7 @@ describe('overlaid runs', () => {
     expect(ticks.at(-1)?.at).toBeGreaterThanOrEqual(6)
   })
 
-  test('have a logarithmic axis of durations, which counts values of 0', () => {
+  test('count the values of 0 that a logarithmic axis cannot show', () => {
     const one = { ...run('a', [1, 2, 3], [0, 0, 0]), waitMs: [0, 20, 3_000] }
     const { steps, zeros, isWide } = prepareOverlay([one], 'waitMs', { log: true })
     expect(steps.map(({ v0 }) => v0)).toEqual([null, 20, 3_000])
@@ -53,7 +53,7 @@ describe('overlaid runs', () => {
     ])
   })
 
-  test('scale with bands, not with hidden runs', () => {
+  test('have a scale that includes bands, but not hidden runs', () => {
     const most = (data: { ticks: { at: number }[] }) => data.ticks.at(-1)?.at as number
     expect(most(prepareOverlay(runs, 'mean'))).toBeGreaterThanOrEqual(12)
     expect(most(prepareOverlay(runs, 'mean', { hidden: new Set(['b']) }))).toBeLessThanOrEqual(2)
@@ -79,7 +79,7 @@ test('distribution functions begin at 0 and end at 1, with padding', () => {
 })
 
 describe('joint distribution', () => {
-  test('is a table for few scores on both sides, from the bottom left', () => {
+  test('is a table, from the bottom left, if both rewards have few scores', () => {
     const data = prepareJoint({
       first: { kind: 'values', values: [0, 1] },
       second: { kind: 'values', values: [0, 1] },

@@ -27,7 +27,7 @@ describe('components over steps', () => {
     expect(data?.last).toMatchObject({ step: 5, n: 10 })
   })
 
-  test('have no gaps at even distances', () => {
+  test('have no gaps between evenly spaced steps', () => {
     const [data] = prepareComponents([
       { name: 'x', weight: 1, points: [10, 20, 30].map((step) => point(step, 1)) },
     ])

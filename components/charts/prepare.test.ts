@@ -119,7 +119,7 @@ describe('sparkline', () => {
 })
 
 describe('dots', () => {
-  test('share a position per score; failed members are counted separately', () => {
+  test('merge equal scores; failed samples are counted separately', () => {
     const { dots, failed } = prepareDots([0, 0, 1, null], { min: 0, max: 1 })
     expect(dots).toEqual([
       { x: 0, count: 2 },
@@ -273,7 +273,7 @@ describe('the fleet over time', () => {
     expect(data.valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(5)
   })
 
-  test('retries are by cause, without causes that do not occur, and hedges are a line', () => {
+  test('retries are stacked by cause, without causes that do not occur; hedges are a line', () => {
     const none = [0, 0, 0]
     const byCause = { fault: [0, 4, 0], stall: none, busy: [1, 0, 2], corrupt: none, client: none }
     const data = prepareCauses(times, byCause, [], [{ name: 'hedges', values: [0, 0, 9] }])
@@ -286,7 +286,7 @@ describe('the fleet over time', () => {
     expect(data.valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(9)
   })
 
-  test('events are at their intervals, those of one interval together', () => {
+  test('events of one interval share a mark at that interval', () => {
     const event = { name: 'rm-1', cause: '5 consecutive faults', n: 1 }
     const events = [
       { ...event, at: '2026-11-23T10:00:01.000Z', kind: 'ejected' as const, to: 'ejected', n: 4 },

@@ -69,7 +69,7 @@ test('each k has a line', () => {
   expect(prepareByK([step(1, { passAt: null })], 'passAt')).toBeNull()
 })
 
-test('best of k repeats pass@k for scores of 0 and 1', () => {
+test('best of k equals pass@k for scores of 0 and 1', () => {
   expect(isBestOfPassAt([step(1)])).toBe(true)
   expect(isBestOfPassAt([step(1), step(2, { passAt: null })])).toBe(false)
   expect(isBestOfPassAt([step(1, { bestOf: [{ k: 1, groups: 4, value: 0.6 }] })])).toBe(false)
@@ -79,7 +79,7 @@ const visit = (passed: number | null, mean: number, std: number | null): PromptV
   ...{ step: 1, batchId: 'b1', uid: null, scored: 4, passed, mean, std },
 })
 
-test('a pass rate never leaves its range, and one sample has no interval of its mean', () => {
+test('the interval of a pass rate stays within 0 and 1; the mean of one sample has none', () => {
   const { steps, passRates } = prepareVisits([visit(4, 1, 0), visit(2, 0.5, 0.6)])
   expect(passRates).toBe(true)
   expect(steps[0]?.interval?.[1]).toBeCloseTo(1, 12)

@@ -109,7 +109,7 @@ describe('fan chart', () => {
     expect(stepsBetween(placed, startMs + 500, startMs + 2_000)).toBeNull()
   })
 
-  test('draws bins with the range of the means of their steps, without gaps between them', () => {
+  test('draws bins with the range of step means, without gaps between them', () => {
     const bin = (first: number, steps: number, last = first + 7) =>
       step(first, {
         bin: { last, steps, means: [0, 1], waitsMs: [0, 9_000], failedShares: [0, 0.5] },

@@ -60,8 +60,8 @@ export function timesOf(
 }
 
 /**
- * Places rows on the axis. By time, they are sorted, because a step that was submitted again is later than the next one, and
- * rows without a time are left out.
+ * Places rows on the axis. On a time axis, rows are sorted by time, because a step that was submitted again is later than
+ * the next one. Rows without a time are omitted.
  */
 export function placeSteps<T extends StepRow>(
   rows: readonly T[],

@@ -11,14 +11,14 @@ import {
 
 const NOTHING: ReadonlySet<string> = new Set()
 
-describe('refetches', () => {
-  test('only queries of changed topics, and all after a reconnection', () => {
+describe('paced refetches', () => {
+  test('cover only queries of changed topics, and all queries after a reconnection', () => {
     expect(concerns(['batch:b1'], new Set(['batch:b2', 'samples']))).toBe(false)
     expect(concerns(['batch:b1', 'samples'], new Set(['samples']))).toBe(true)
     expect(concerns(['batch:b1'], new Set([EVERYTHING]))).toBe(true)
   })
 
-  test('again after a change during the current read', () => {
+  test('repeat a query that changes during its current read', () => {
     const view = { key: 'view', topics: ['batch:b1'], busy: true }
     const list = { key: 'list', topics: ['batches'], busy: false }
     const other = { key: 'other', topics: ['workers'], busy: false }
@@ -30,7 +30,7 @@ describe('refetches', () => {
     expect(readings.take(NOTHING, [free, list, other], 10_000).ready).toEqual([])
   })
 
-  test('no query that left its page while due, and marks it as outdated', () => {
+  test('skip a query that left its page while due, and mark it as outdated', () => {
     const view = { key: 'view', topics: ['batch:b1'], busy: true }
     const readings = new PacedReadings()
     expect(readings.take(new Set(['batch:b1']), [view], 0)).toEqual({ ready: [], left: new Set() })
@@ -38,7 +38,7 @@ describe('refetches', () => {
     expect(readings.take(NOTHING, [], 170)).toEqual({ ready: [], left: new Set() })
   })
 
-  test('busy queries after their current read, also after a reconnection', () => {
+  test('let busy queries end their current read first, also after a reconnection', () => {
     const batches = { key: 'a', topics: ['batches'], busy: true }
     const workers = { key: 'b', topics: ['workers'], busy: false }
     const readings = new PacedReadings()
@@ -47,7 +47,7 @@ describe('refetches', () => {
     expect(readings.take(NOTHING, [free, workers], 85).ready).toEqual([free])
   })
 
-  test('a query that names a gap once per gap, however often its data changes', () => {
+  test('repeat a query with its own minimum gap once per gap, however often its data changes', () => {
     const history = { key: 'history', topics: ['workers'], busy: false, minGapMs: 2_000 }
     const changed = new Set(['workers'])
     const readings = new PacedReadings()
@@ -62,7 +62,7 @@ describe('refetches', () => {
     expect(readAt).toEqual([0, 2_000, 4_000, 6_000])
   })
 
-  test('each query at its own pace', () => {
+  test('give each query its own pace', () => {
     const figures = { key: 'figures', topics: ['batch:b1'], busy: false }
     const timeline = { key: 'timeline', topics: ['batch:b1'], busy: false }
     const changed = new Set(['batch:b1'])
@@ -82,7 +82,7 @@ describe('refetches', () => {
     expect(keysAt(1_200)).toEqual(['figures', 'timeline'])
   })
 
-  test('no query that is no longer shown', () => {
+  test('skip a query that is no longer shown', () => {
     const view = { key: 'view', topics: ['batch:b1'], busy: true }
     const readings = new PacedReadings()
     expect(readings.take(new Set(['batch:b1']), [view], 0).ready).toEqual([])
@@ -90,7 +90,7 @@ describe('refetches', () => {
     expect(readings.take(NOTHING, [{ ...view, busy: false }], 170).ready).toEqual([])
   })
 
-  test('due queries together after a slow read', () => {
+  test('read due queries together after a slow read', () => {
     const figures = { key: 'figures', topics: ['batch:b1'], busy: false }
     const timeline = { key: 'timeline', topics: ['batch:b1'], busy: true }
     const changed = new Set(['batch:b1'])
@@ -102,7 +102,7 @@ describe('refetches', () => {
     expect(readings.take(NOTHING, [figures, free], 9_000).ready).toEqual([figures, free])
   })
 
-  test('a slow query for at most a third of the time', () => {
+  test('read a slow query for at most a third of the time', () => {
     expect([0, 50, 113, 400, 60_000].map(pauseAfter)).toEqual([
       MIN_GAP_MS,
       MIN_GAP_MS - 50,

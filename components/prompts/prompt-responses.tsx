@@ -24,7 +24,7 @@ const INITIAL_RESPONSES = 8
 /** Maximum number of samples of a group that the page reads. */
 const MAX_RESPONSES = 200
 
-/** The responses of a visit beside each other, or those of two visits in two columns. */
+/** The responses of a visit side by side, or those of two visits in two columns. */
 export function PromptResponses({
   visit,
   beside,

@@ -34,7 +34,7 @@ test('the filters of the address are those of the API', () => {
   expect(promptFilter('a', none)).toEqual({ run: 'a', split: 'train' })
 })
 
-test('a prompt keeps the split of its run', () => {
+test('a link to a prompt keeps the split of the list', () => {
   expect(promptHref('a b', 'train', '0f')).toBe('/runs/a%20b/prompts/0f')
   expect(promptHref('a', 'val', '0f')).toBe('/runs/a/prompts/0f?split=val')
 })

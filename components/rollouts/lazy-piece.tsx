@@ -34,7 +34,7 @@ export const LazyPiece = memo(function LazyPiece({
 }: {
   text: string
   piece: MarkdownPiece
-  /** Marks of the whole text. */
+  /** Marks with positions in the whole text. */
   marks: readonly TextMark[]
   /** Whether the piece renders before it comes into view. */
   isEager: boolean

@@ -17,7 +17,7 @@ import { answerMark, marksIn, type TextMark } from './text-marks.ts'
 import { TextView } from './text-view.tsx'
 import { ToolCallBlock, ToolResultBlock } from './tool-blocks.tsx'
 
-/** Where a long message is folded. */
+/** Longer messages are folded at this length. */
 const MAX_CHARS = 1_600
 
 /** A prompt: a text, or messages with roles. */
@@ -30,8 +30,8 @@ export function PromptText({ prompt }: { prompt: string | readonly ChatTurn[] })
 }
 
 /**
- * Messages with roles: their texts, images, tool calls, tool results, and all other fields. Of a response also the
- * rewards of its parts, and the extracted answer in the last message that has it.
+ * Messages with roles: their texts, images, tool calls, tool results, and all other fields. A response also shows the
+ * rewards of its parts, and the extracted answer in the last message that contains it.
  */
 export function Messages({
   messages,

@@ -220,7 +220,7 @@ function placed(marks: TextMark[], at: number[], first: number): TextMark[] {
   })
 }
 
-/** Where positions are unknown, a mark goes to the last place of the text with the same characters, or nowhere. */
+/** If positions are unknown, a mark covers the last occurrence of its characters in the text, if there is one. */
 function inexact(text: string, source: string, marks: TextMark[], start: number): TextMark[] {
   return marks.flatMap((mark) => {
     const needle = source.slice(start + mark.start, start + mark.end)

@@ -33,7 +33,7 @@ export const RenderedMarkdown = memo(function RenderedMarkdown({
   at,
 }: {
   source: string
-  /** Relative to `source`. */
+  /** Marks with positions relative to `source`. */
   marks: readonly TextMark[]
   /** The position of `source` in its text, which headings carry for the outline. */
   at: number

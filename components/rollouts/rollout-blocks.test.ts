@@ -45,7 +45,7 @@ test('reads calls in the formats of Hermes, Llama, Qwen3-Coder and Search-R1', (
   ])
 })
 
-test('a fence ends at a fence that is as long', () => {
+test('a code fence ends at a fence of at least the same length', () => {
   expect(read('````\n```\n<answer>1</answer>\n````\n<answer>2</answer>')).toEqual([
     ['text', '````\n```\n<answer>1</answer>\n````'],
     ['answer', '2'],

@@ -58,7 +58,7 @@ test('search marks are bounded', () => {
   expect(searchMarks('abc', null)).toEqual([])
 })
 
-test('marks are cut, and the answer is drawn over others', () => {
+test('marks are cut at a range, and the answer is drawn over other marks', () => {
   const marks = [
     { start: 2, end: 8, kind: 'search' as const },
     { start: 4, end: 6, kind: 'answer' as const },

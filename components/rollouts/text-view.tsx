@@ -23,7 +23,7 @@ const RenderedText = lazy(async () => {
 /** Props of both views of a text. */
 export interface TextViewProps {
   text: string
-  /** Where a long text is folded. */
+  /** A longer text is folded at this length. */
   maxChars: number
   /** A response may begin within its reasoning. */
   isResponse?: boolean

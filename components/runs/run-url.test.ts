@@ -18,7 +18,7 @@ test('a range without steps, or without earlier steps, is not compared', () => {
   expect(againstBefore({ steps }, { from: 1, to: 2 })).toBeNull()
 })
 
-test('a zoom selects the steps of every chart, and no step is no zoom', () => {
+test('a zoom selects the steps of every chart; without a step, all are shown', () => {
   const steps = [1, 2, 3].map((step) => ({ step }))
   const sources = [
     { source: 'a', points: steps },
@@ -32,7 +32,7 @@ test('a zoom selects the steps of every chart, and no step is no zoom', () => {
   expect(zoomed(run, { from: 7, to: 9 })).toBe(run)
 })
 
-test('samples of a run are addressed without rescored ones', () => {
+test('links to the samples of a run exclude rescored samples', () => {
   expect(runSamplesHref({ name: 'a b' })).toBe('/samples?run=a+b&rescored=false')
   expect(runSamplesHref({ name: 'a', split: 'val' }, { step: 3, status: 'failed' })).toBe(
     '/samples?run=a&step=3&split=val&rescored=false&status=failed',

@@ -38,7 +38,7 @@ describe('server labels', () => {
     expect(healthWords({ ...none, halfOpen: 1 })).toMatchObject({ text: 'half open', tone: 'warn' })
   })
 
-  test('imbalance and rate limits as text', () => {
+  test('imbalance and rate limits have readable texts', () => {
     expect([null, 1, 1.1, 1.43, 12.4].map(imbalanceWords)).toEqual([
       'no requests',
       'even',

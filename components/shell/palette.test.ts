@@ -55,7 +55,7 @@ describe('palette sections', () => {
     ])
   })
 
-  test('become one list with actions on search, recent places first among equals', () => {
+  test('become one list on search; among equal matches, recent places come first', () => {
     const labels = (typed: string, recent: string[] = []) =>
       paletteSections(all, typed, recent).flatMap((s) => s.entries.map(({ label }) => label))
     expect(labels('dark')).toEqual(['Dark theme'])

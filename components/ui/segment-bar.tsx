@@ -4,7 +4,7 @@ import type { ComponentProps } from 'react'
 interface Segment {
   key: string | number
   share: number
-  /** Where it begins; omitted: where the segment before it ends. */
+  /** Start position. Default: the end of the previous segment. */
   from?: number
   color?: string
   className?: string

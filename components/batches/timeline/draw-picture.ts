@@ -30,7 +30,7 @@ const MAX_ROW_PX = 18
 
 /**
  * Lays out the exported image: every row of the view, with title and legend. Rows are at least a pixel high, so 2,000
- * groups take 2,000 pixels. `width` in pixels; a narrower image keeps its text readable in print.
+ * groups take 2,000 pixels. With a smaller `width` (pixels), text is larger in print.
  */
 export function pictureScene(
   scene: Omit<TimelineScene, 'plot' | 'rowPx' | 'scrollPx'>,

@@ -148,7 +148,7 @@ describe('delay causes', () => {
       ...{ queue: 700, router: 500, retry: 800, service: 540 },
     })
   })
-  test('count only from the end of the other samples', () => {
+  test('cover only the time after the other samples ended', () => {
     expect(waitsOf(mark(1_000, 2_540), calls, 1_900)).toEqual({
       ...{ queue: 0, router: 100, retry: 0, service: 540 },
     })

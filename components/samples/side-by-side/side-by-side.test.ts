@@ -14,7 +14,7 @@ test('marks the words that differ', () => {
   expect(diff.common).toBeCloseTo(31 / 33)
 })
 
-test('a single common word between differences is not a common part', () => {
+test('a single common word between differences is marked as different', () => {
   const [left, right] = ['They begin with one two the three.', 'They begin with five six the nine.']
   const diff = diffTexts(left, right)
   expect(marked(left, diff.left)).toEqual(['one two the three'])
