@@ -3,7 +3,7 @@ import { Suspense } from 'react'
 import { PromptsPage } from '../../../../../components/prompts/prompts-page.tsx'
 import { PageSkeleton } from '../../../../../components/shell/page-skeleton.tsx'
 
-// Not a cached shell: the filters of the address are on the page before any data.
+// Rendered per request, so that the filters of the URL are visible before any data.
 type Props = { params: Promise<{ name: string }> }
 
 export async function generateMetadata({ params }: Props): Promise<Metadata> {

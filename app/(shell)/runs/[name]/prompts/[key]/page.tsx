@@ -3,7 +3,7 @@ import { Suspense } from 'react'
 import { PromptPage } from '../../../../../../components/prompts/prompt-page.tsx'
 import { PageSkeleton } from '../../../../../../components/shell/page-skeleton.tsx'
 
-// Not a cached shell: a run has many thousands of prompts.
+// Rendered per request: a cached shell per prompt would mean many thousands of shells per run.
 type Props = { params: Promise<{ name: string; key: string }> }
 
 export async function generateMetadata({ params }: Props): Promise<Metadata> {
