@@ -84,7 +84,7 @@ function rewardOf(
   const fromMs = seconds('first')
   const toMs = seconds('second')
   if (errors.second === undefined && toMs < fromMs)
-    errors.second = 'Enter a value not below the first.'
+    errors.second = 'Enter a value at or above the first.'
   return { kind: 'uniform', fromMs, toMs }
 }
 

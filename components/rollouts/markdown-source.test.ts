@@ -48,7 +48,7 @@ test('keeps positions, and the literal signs of products, powers and answers', (
   expect(prepared).toContain('#### Step')
 })
 
-test('pieces cover the text, whole code blocks and bounded paragraphs', () => {
+test('pieces cover the text, keep code blocks whole, and bound paragraphs', () => {
   const code = `\`\`\`python\n${'x = 1\n'.repeat(800)}\`\`\`\n`
   const text = `${'A paragraph.\n\n'.repeat(500)}${code}${'word '.repeat(5_000)}\n\nEnd.`
   const pieces = markdownPieces(text)
