@@ -1,10 +1,24 @@
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
+import { networksOf } from './networks.ts'
 
 /** An integer from the environment within bounds, or its default. */
 const integer = (fallback: number, min: number, max: number) =>
   z.coerce.number().int().min(min).max(max).default(fallback)
+
+/** A list of networks. */
+const networks = () =>
+  z
+    .string()
+    .superRefine((text, context) => {
+      try {
+        networksOf(listed(text))
+      } catch (error) {
+        context.addIssue((error as Error).message)
+      }
+    })
+    .optional()
 
 /** All settings with units and defaults. An unknown REWARDOPS_ name is an error at start. */
 const Settings = z.object({
@@ -26,6 +40,13 @@ const Settings = z.object({
   REWARDOPS_DRAIN_SECONDS: integer(30, 0, 3_600),
   /** API keys, separated by commas. Unset: loopback only, no login. */
   REWARDOPS_API_KEYS: z.string().optional(),
+  /** Addresses and networks, separated by commas, of the proxies whose forwarding headers are believed. */
+  REWARDOPS_TRUSTED_PROXIES: networks(),
+  /**
+   * Host names, separated by commas, that requests may name besides loopback names. Unset: none without API keys, any
+   * with them.
+   */
+  REWARDOPS_ALLOWED_HOSTS: z.string().optional(),
   /** MiB of the largest image in a message. */
   REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
@@ -57,6 +78,10 @@ export interface Config {
   /** How long active requests may take to finish when the service stops. */
   drainMs: number
   apiKeys: string[]
+  /** Addresses and networks of the proxies whose forwarding headers are believed. */
+  trustedProxies: string[]
+  /** Host names that requests may name besides loopback names, in lower case and without ports. */
+  allowedHosts: string[]
   /** Size of the largest image in a message. */
   maxImageBytes: number
   functionsDir: string
@@ -201,6 +226,8 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     samplesPerCall: s.REWARDOPS_SAMPLES_PER_CALL,
     drainMs: 1_000 * s.REWARDOPS_DRAIN_SECONDS,
     apiKeys,
+    trustedProxies: listed(s.REWARDOPS_TRUSTED_PROXIES),
+    allowedHosts: listed(s.REWARDOPS_ALLOWED_HOSTS?.toLowerCase()),
     maxImageBytes: s.REWARDOPS_MAX_IMAGE_MB * 2 ** 20,
     functionsDir,
     functions: {

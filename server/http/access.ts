@@ -7,22 +7,12 @@ import { type Config, isLoopback } from '../config.ts'
 import { ERROR_REASONS } from '../contract/error-reasons.ts'
 import { RewardOpsError } from '../errors.ts'
 import { HAS_PEER_OWNERS, type PeerOwner, PeerOwners } from './peer-owner.ts'
+import { forwardingHeader, TrustedProxies } from './trusted-proxies.ts'
 
 /** The login cookie: HttpOnly and same-site. Its value is a digest of the key, never the key. */
 export const SESSION_COOKIE = 'rewardops_session'
 
 const NEVER = new AbortController().signal
-
-/** Headers that proxies add to a request, in addition to those that begin with `x-forwarded-`. */
-const FORWARDING = new Set(['forwarded', 'x-real-ip', 'via'])
-
-/** The name of a header that a proxy added to the request; null: none. */
-export function forwardingHeader({ headers }: Pick<IncomingMessage, 'headers'>): string | null {
-  for (const name in headers) {
-    if (FORWARDING.has(name) || name.startsWith('x-forwarded-')) return name
-  }
-  return null
-}
 
 function hostName(host: string): string {
   return host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
@@ -30,8 +20,8 @@ function hostName(host: string): string {
 
 /**
  * Decides which callers are allowed. Without API keys, these are processes of the service's own user and of root on
- * this machine. Their requests must not come through a proxy and must name a loopback host, so that pages of another
- * origin and rebound DNS names get no access. With keys, a caller sends a bearer key or the login cookie of the pages.
+ * this machine. Their requests must not come through a proxy and must name a loopback host or one of REWARDOPS_ALLOWED_HOSTS,
+ * so that pages of another origin and rebound DNS names get no access. With keys, a caller sends a bearer key or the login cookie of the pages.
  * The keys of REWARDOPS_API_KEYS have the role admin; stored keys have their own roles.
  */
 export class Access {
@@ -47,7 +37,15 @@ export class Access {
   readonly #peers = new WeakMap<Socket, PeerOwner | Promise<PeerOwner>>()
   readonly #ownUids = new Set([0, process.getuid?.() ?? 0, process.geteuid?.() ?? 0])
 
-  constructor(config: Pick<Config, 'apiKeys'>) {
+  /** Reads the client's address, scheme and host from requests. */
+  readonly proxies: TrustedProxies
+
+  /** Host names that requests may name besides loopback names, in lower case. */
+  readonly #allowedHosts: ReadonlySet<string>
+
+  constructor(config: Pick<Config, 'apiKeys' | 'trustedProxies' | 'allowedHosts'>) {
+    this.#allowedHosts = new Set(config.allowedHosts)
+    this.proxies = new TrustedProxies(config.trustedProxies)
     config.apiKeys.forEach((key, i) => {
       const holder: KeyHolder = {
         name: `configured key ${i + 1}`,
@@ -127,11 +125,17 @@ export class Access {
     )
   }
 
-  /** @throws RewardOpsError `forbidden_host`, `forbidden_origin` */
+  /**
+   * Checks the host that the request names, and the page that sent it. The host check keeps out pages of a name that was
+   * rebound to this service.
+   * @throws RewardOpsError `forbidden_host`, `forbidden_origin`
+   */
   checkOrigin(req: IncomingMessage): void {
-    const host = req.headers.host ?? ''
-    if (!this.requiresKey && host !== this.#knownHost) {
-      if (isLoopback(hostName(host))) this.#knownHost = host
+    const host = this.proxies.host(req)
+    const isAnyAllowed = this.requiresKey && this.#allowedHosts.size === 0
+    if (!isAnyAllowed && host !== this.#knownHost) {
+      const name = hostName(host).toLowerCase()
+      if (isLoopback(name) || this.#allowedHosts.has(name)) this.#knownHost = host
       else
         throw new RewardOpsError(
           'forbidden_host',
@@ -152,15 +156,25 @@ export class Access {
           `Requests from ${origin.slice(0, 100)} are refused.`,
         )
       }
-    } else if (
-      req.headers['sec-fetch-site'] === 'cross-site' &&
-      req.headers['sec-fetch-mode'] !== 'navigate'
-    ) {
+    } else if (!this.#mayCome(req.headers)) {
       throw new RewardOpsError(
         'forbidden_origin',
         'Requests from pages of another site are refused.',
+        { hint: 'Enter the address in the address bar, or open it from a bookmark.' },
       )
     }
+  }
+
+  /**
+   * Whether a browser may send a request without an origin. Pages of another origin may only link to this one, and
+   * without keys only those of the same site, because a visit without a key has the rights of an admin.
+   */
+  #mayCome(headers: IncomingMessage['headers']): boolean {
+    const site = headers['sec-fetch-site']
+    if (site === undefined || site === 'same-origin' || site === 'none') return true
+    if (headers['sec-fetch-mode'] !== 'navigate') return false
+    if ((headers['sec-fetch-dest'] ?? 'document') !== 'document') return false
+    return this.requiresKey || site === 'same-site'
   }
 
   /** True when the request carries a valid key or login, or when no key is required. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isLoopback } from '../config.ts'
-import { forwardingHeader } from './access.ts'
+import { forwardingHeader } from './trusted-proxies.ts'
 
 /** Dependencies of {@link createHealth}. */
 export interface HealthSources {
@@ -41,7 +41,6 @@ export function createHealth(sources: HealthSources) {
     })
     res.writeHead(problem === null ? 200 : 503, {
       'content-type': 'application/json',
-      'cache-control': 'no-store',
       'content-length': Buffer.byteLength(body),
       ...(problem === null ? {} : { 'retry-after': '1' }),
     })

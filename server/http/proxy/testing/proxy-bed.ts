@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Agent, request } from 'undici'
-import type { Config } from '../../../config.ts'
 import { createLogger } from '../../../log.ts'
 import type { RewardRouter } from '../../../router/router-types.ts'
 import { Access } from '../../access.ts'
@@ -119,7 +118,7 @@ export async function startProxy(
 ): Promise<ProxyBed> {
   const { keys = [], ...rest } = options
   const log = createLogger('silent', 'test')
-  const access = new Access({ apiKeys: keys } as unknown as Config)
+  const access = new Access({ apiKeys: keys, trustedProxies: [], allowedHosts: [] })
   const proxy = createRouterProxy({ router, servers, access, log, ...rest })
   const routes: Routes = {
     health: (_, res) => void res.end('ok'),

@@ -1,0 +1,101 @@
+import type { IncomingMessage } from 'node:http'
+import { type BlockList, isIP } from 'node:net'
+import { isWithin, networksOf } from '../networks.ts'
+
+/** The parts of a request that say who sent it. */
+export type SentRequest = Pick<IncomingMessage, 'headers' | 'socket'>
+
+/** Headers that proxies add to a request, in addition to those that begin with `x-forwarded-`. */
+const FORWARDING = new Set(['forwarded', 'x-real-ip', 'via'])
+
+/** The name of a header that a proxy added to the request; null: none. */
+export function forwardingHeader({ headers }: Pick<IncomingMessage, 'headers'>): string | null {
+  for (const name in headers) {
+    if (FORWARDING.has(name) || name.startsWith('x-forwarded-')) return name
+  }
+  return null
+}
+
+/**
+ * The client's address, scheme and host of a request. `X-Forwarded-For`, `-Proto` and `-Host`, or `Forwarded` (RFC
+ * 7239), are believed only if the connection comes from a configured proxy. `X-Forwarded-*` takes precedence.
+ */
+export class TrustedProxies {
+  readonly #networks: BlockList
+  readonly #isEmpty: boolean
+
+  /** @throws Error if an entry is neither an IP address nor a network */
+  constructor(networks: readonly string[]) {
+    this.#networks = networksOf(networks)
+    this.#isEmpty = networks.length === 0
+  }
+
+  /**
+   * The address of the client: the last one of the forwarding header that is not a configured proxy, because clients can
+   * send addresses before it.
+   */
+  clientAddress(req: SentRequest): string {
+    let client = peerAddress(req)
+    if (!this.#isFromProxy(req)) return client
+    const hops = listOf(req.headers['x-forwarded-for']) ?? forwardedValues(req, 'for') ?? []
+    for (const hop of hops.reverse()) {
+      const address = addressOf(hop)
+      if (address === null) break
+      client = address
+      if (!isWithin(this.#networks, address)) break
+    }
+    return client
+  }
+
+  /** True when the client's connection is encrypted, here or at the last configured proxy. */
+  isHttps(req: SentRequest): boolean {
+    if ('encrypted' in req.socket) return true
+    if (!this.#isFromProxy(req)) return false
+    const schemes = listOf(req.headers['x-forwarded-proto']) ?? forwardedValues(req, 'proto')
+    return schemes?.at(-1)?.toLowerCase() === 'https'
+  }
+
+  /** The host and port that the client named; empty: none. */
+  host(req: SentRequest): string {
+    const own = req.headers.host ?? ''
+    if (!this.#isFromProxy(req)) return own
+    const hosts = listOf(req.headers['x-forwarded-host']) ?? forwardedValues(req, 'host')
+    return hosts?.at(-1) ?? own
+  }
+
+  #isFromProxy(req: SentRequest): boolean {
+    return (
+      !this.#isEmpty && isIP(peerAddress(req)) !== 0 && isWithin(this.#networks, peerAddress(req))
+    )
+  }
+}
+
+/** The address of the other end of the connection; empty after it closed. */
+function peerAddress({ socket }: SentRequest): string {
+  return (socket.remoteAddress ?? '').replace(/^::ffff:(?=\d+\.)/, '')
+}
+
+/** The values of a comma-separated header; null: the request does not have it. */
+function listOf(header: string | string[] | undefined): string[] | null {
+  if (header === undefined) return null
+  const values = String(header)
+    .split(',')
+    .map((value) => value.trim())
+    .filter(Boolean)
+  return values.length === 0 ? null : values
+}
+
+/** The values of a parameter of `Forwarded`, without quotes; null: none. */
+function forwardedValues({ headers }: SentRequest, name: string): string[] | null {
+  const { forwarded } = headers
+  if (forwarded === undefined) return null
+  const pattern = new RegExp(`(?:^|[;,])\\s*${name}=(?:"([^"]*)"|([^;,\\s]*))`, 'gi')
+  const values = [...forwarded.matchAll(pattern)].map((found) => found[1] ?? found[2] ?? '')
+  return values.length === 0 ? null : values
+}
+
+/** An address without its port and brackets; null: not an IP address, such as `unknown`. */
+function addressOf(hop: string): string | null {
+  const bare = /^\[([^\]]*)\](?::\d+)?$/.exec(hop)?.[1] ?? hop.replace(/^([\d.]+):\d+$/, '$1')
+  return isIP(bare) === 0 ? null : bare.replace(/^::ffff:(?=\d+\.)/i, '')
+}
