@@ -3,7 +3,7 @@ import { GeistSans } from 'geist/font/sans'
 import type { Metadata, Viewport } from 'next'
 import type { ReactNode } from 'react'
 import { Providers } from '../components/shell/providers.tsx'
-import { THEME_SCRIPT } from '../components/shell/theme.ts'
+import { THEME_SCRIPT } from '../server/contract/theme-script.ts'
 import './globals.css'
 
 export const metadata: Metadata = {

@@ -2,12 +2,16 @@
 
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
+import { config as configureZod } from 'zod'
 import { describeFailure, retryDelayMs } from '../api/failure.ts'
 import { createClient, TRPCProvider } from '../api/trpc.ts'
 import { LiveProvider } from '../live/live-provider.tsx'
 import { useSession } from '../session/use-session.ts'
 import { KeysProvider } from './keys.tsx'
 import { LeaveProvider } from './leave.tsx'
+
+// Otherwise zod tries to compile its schemas with `new Function`, which the pages' Content-Security-Policy refuses.
+configureZod({ jitless: true })
 
 function createQueryClient(): QueryClient {
   // These errors mean a revoked key, a changed role or an expired cookie, so the session is read again.

@@ -1,10 +1,7 @@
+import { THEME_KEY } from '../../server/contract/theme-script.ts'
+
 /** Light, dark, or the system setting. */
 export type Theme = 'system' | 'light' | 'dark'
-
-const KEY = 'rewardops-theme'
-
-/** Runs before the first paint, to prevent a white flash in dark mode. */
-export const THEME_SCRIPT = `try{var t=localStorage.getItem('${KEY}');if(t==='light'||t==='dark')document.documentElement.dataset.theme=t}catch(e){}`
 
 const listeners = new Set<() => void>()
 
@@ -19,8 +16,8 @@ export function setTheme(theme: Theme): void {
   if (theme === 'system') delete document.documentElement.dataset.theme
   else document.documentElement.dataset.theme = theme
   try {
-    if (theme === 'system') localStorage.removeItem(KEY)
-    else localStorage.setItem(KEY, theme)
+    if (theme === 'system') localStorage.removeItem(THEME_KEY)
+    else localStorage.setItem(THEME_KEY, theme)
   } catch {
     // Without storage the choice lasts as long as the page.
   }

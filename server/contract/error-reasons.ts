@@ -9,6 +9,10 @@ export interface ErrorReasonRow {
 }
 
 export const ERROR_REASONS = {
+  malformed_request: {
+    httpStatus: 400,
+    hint: 'Send one Host header, and a path that begins with "/" as the target of the request.',
+  },
   malformed_json: { httpStatus: 400, hint: 'Send one valid JSON document as the body.' },
   invalid_input: { httpStatus: 400, hint: 'Correct the named field and send the request again.' },
   empty_batch: {
@@ -207,7 +211,7 @@ export const ERROR_REASONS = {
   },
   forbidden_host: {
     httpStatus: 403,
-    hint: 'Without API keys the service accepts loopback host names only. Set REWARDOPS_API_KEYS to use another host name.',
+    hint: 'Without API keys the service accepts loopback host names only. Set REWARDOPS_API_KEYS to use another host name, or list the name in REWARDOPS_ALLOWED_HOSTS.',
   },
   forbidden_proxy: {
     httpStatus: 403,

@@ -113,7 +113,6 @@ export function createExport({ db, access, readiness }: ExportSources) {
     const name = query.batch ?? 'samples'
     res.writeHead(200, {
       'content-type': contentType,
-      'cache-control': 'no-store',
       'content-disposition': `attachment; filename="${name}.${query.format === 'csv' ? 'csv' : 'jsonl'}"`,
       ...(chosen.within ? {} : { [EXPORT_ROWS_HEADER]: size.samples }),
     })

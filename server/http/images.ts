@@ -14,8 +14,8 @@ const FORMATS: readonly [type: string, hex: RegExp][] = [
 ]
 
 /**
- * `GET /api/images/<SHA-256>`: an image of messages. The address names its content, so browsers keep it. The type follows
- * from the bytes and not from what a trainer sent.
+ * `GET /api/images/<SHA-256>`: an image of messages. Browsers do not store it, because it must not outlive the sign-out.
+ * The type follows from the bytes and not from what a trainer sent.
  */
 export function createImages({ db, access, readiness }: ExportSources): Handler {
   return async (req, res) => {
@@ -26,22 +26,12 @@ export function createImages({ db, access, readiness }: ExportSources): Handler 
     access.admit(req, 'images')
     const sha256 = (req.url ?? '').slice(IMAGES_PATH.length).split('?', 1)[0] as string
     if (!/^[0-9a-f]{64}$/.test(sha256)) throw notFound(sha256)
-    const etag = `"${sha256}"`
     const images = await imagesByHash(db, [sha256]).catch((error: unknown) => {
       throw translateError(error, readiness)
     })
     const bytes = images.get(sha256)
     if (bytes === undefined) throw notFound(sha256)
     const type = FORMATS.find(([, hex]) => hex.test(bytes.toString('hex', 0, 16)))?.[0]
-    res
-      .setHeader('etag', etag)
-      .setHeader('cache-control', 'private, max-age=31536000, immutable')
-      .setHeader('x-content-type-options', 'nosniff')
-      .setHeader('content-security-policy', "default-src 'none'; sandbox")
-    if (req.headers['if-none-match'] === etag) {
-      res.writeHead(304).end()
-      return
-    }
     res.writeHead(200, {
       'content-type': type ?? 'application/octet-stream',
       'content-length': bytes.length,

@@ -9,6 +9,7 @@ import { HEALTH_PATHS } from './health.ts'
 import { refuseProxied } from './proxy/refusal.ts'
 import { isRouterPath } from './proxy/routes.ts'
 import { refuse } from './refuse.ts'
+import { ANSWER_HEADERS, setAnswerHeaders, setStrictTransport } from './security-headers.ts'
 
 export type Handler = (
   req: IncomingMessage,
@@ -37,6 +38,13 @@ export interface Routes {
   stopping: boolean
 }
 
+/** The answer to bytes that are no HTTP request. */
+const BAD_REQUEST = [
+  'HTTP/1.1 400 Bad Request',
+  ...Object.entries(ANSWER_HEADERS).map(([name, value]) => `${name}: ${value}`),
+  'content-length: 0\r\nconnection: close\r\n\r\n',
+].join('\r\n')
+
 /**
  * Creates the service's only listener: health, metrics, tRPC, the router address and pages. Idle connections stay open
  * for 65 s, longer than the usual 60 s of proxies and clients, so that the client closes an idle connection first.
@@ -47,8 +55,12 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
     const requestId =
       typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID()
     const path = (req.url ?? '/').split('?', 1)[0] as string
+    if (access.proxies.isHttps(req)) setStrictTransport(res)
     // The router address writes all its headers in one call, which costs half as much.
-    if (!isRouterPath(path)) res.setHeader('x-request-id', requestId)
+    if (!isRouterPath(path)) {
+      setAnswerHeaders(res)
+      res.setHeader('x-request-id', requestId)
+    }
     void route(path, req, res, requestId).catch((error) => {
       if (isRouterPath(path)) refuseProxied(res, error, requestId)
       else refuse(res, error, requestId, null)
@@ -57,7 +69,7 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (error.code === 'ECONNRESET' || !socket.writable) return
     log.debug({ err: error.message }, 'client error')
-    socket.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n')
+    socket.end(BAD_REQUEST)
   })
 
   async function route(
@@ -66,6 +78,7 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
     res: ServerResponse,
     requestId: string,
   ): Promise<void> {
+    checkRequestLine(req, res)
     if (HEALTH_PATHS.has(path)) return routes.health(req, res, requestId)
     const looking = access.checkPeer(req)
     if (looking !== undefined) await looking
@@ -130,4 +143,28 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
     return pages(req, res, requestId)
   }
   return server
+}
+
+/**
+ * Refuses requests that proxies and this service could read in different ways: a target that is no path, several Host
+ * headers. TRACE would return the caller's own headers.
+ * @throws RewardOpsError `method_not_allowed`, `malformed_request`
+ */
+function checkRequestLine(req: IncomingMessage, res: ServerResponse): void {
+  if (req.method === 'TRACE') {
+    res.setHeader('allow', 'GET, HEAD, POST')
+    throw new RewardOpsError('method_not_allowed', 'TRACE is not supported.')
+  }
+  if (!req.url?.startsWith('/')) {
+    const target = JSON.stringify((req.url ?? '').slice(0, 100))
+    throw new RewardOpsError('malformed_request', `The target ${target} is not a path.`)
+  }
+  let hosts = 0
+  for (let i = 0; i < req.rawHeaders.length; i += 2) {
+    const name = req.rawHeaders[i] as string
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
+  }
+  if (hosts > 1) {
+    throw new RewardOpsError('malformed_request', `The request has ${hosts} Host headers.`)
+  }
 }

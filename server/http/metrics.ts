@@ -89,7 +89,6 @@ export function createMetrics(sources: MetricsSources) {
     res.writeHead(200, {
       'content-type': ofProcess.contentType,
       'content-length': Buffer.byteLength(body),
-      'cache-control': 'no-store',
     })
     res.end(req.method === 'HEAD' ? undefined : body)
   }

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { describeError } from '../api/trpc.ts'
 import { discardRest } from './body.ts'
+import { setAnswerHeaders } from './security-headers.ts'
 
 /** The JSON-RPC code of each tRPC error code; tRPC clients read it. */
 const RPC_CODES: Record<string, number> = {
@@ -45,10 +46,10 @@ export function sendRefusal(
   if (retryAfterMs !== undefined) {
     res.setHeader('retry-after', Math.max(1, Math.ceil(retryAfterMs / 1_000)))
   }
+  setAnswerHeaders(res)
   res.writeHead(status, {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
-    'cache-control': 'no-store',
   })
   // The rest of the body is read before the end. Python's client sends its whole body before it reads, so closing the
   // connection now would give it a broken pipe instead of the answer.

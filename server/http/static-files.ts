@@ -88,7 +88,6 @@ export async function createStaticFiles(
       'cache-control': 'public, max-age=31536000, immutable',
       ...(encoding === null ? {} : { 'content-encoding': encoding }),
       ...(packs ? { vary: 'accept-encoding' } : {}),
-      'x-content-type-options': 'nosniff',
     })
     res.end(req.method === 'HEAD' ? undefined : bytes)
     return true

@@ -54,7 +54,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     role: holder?.role ?? null,
     hasKey: holder?.hasKey ?? false,
     version,
-    address: `${req.headers['x-forwarded-proto'] === 'https' ? 'https' : 'http'}://${req.headers.host ?? 'localhost'}`,
+    address: `${access.proxies.isHttps(req) ? 'https' : 'http'}://${access.proxies.host(req) || 'localhost'}`,
   })
 
   const handler = createHTTPHandler({
@@ -72,23 +72,22 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         keyEnded: holder?.ended ?? NEVER_ENDS,
         setSessionKey(key) {
           if (key !== null && access.holderOf(key) === null) return false
-          res.setHeader(
-            'set-cookie',
-            access.cookie(key, req.headers['x-forwarded-proto'] === 'https'),
-          )
+          res.setHeader('set-cookie', access.cookie(key, access.proxies.isHttps(req)))
           return true
         },
       }
     },
-    responseMeta({ errors }) {
+    responseMeta({ errors, type }) {
       const refused = errors.map((e) => e.cause).find(isRewardOpsError)
-      return refused?.retryAfterMs === undefined
-        ? {}
-        : {
-            headers: {
-              'retry-after': String(Math.max(1, Math.ceil(refused.retryAfterMs / 1_000))),
-            },
-          }
+      return {
+        headers: {
+          // tRPC's own header would let browsers store the stream.
+          ...(type === 'subscription' ? { 'cache-control': 'no-store, no-transform' } : {}),
+          ...(refused?.retryAfterMs === undefined
+            ? {}
+            : { 'retry-after': String(Math.max(1, Math.ceil(refused.retryAfterMs / 1_000))) }),
+        },
+      }
     },
     onError({ error, path, ctx }) {
       if (isRewardOpsError(error.cause) || error.code !== 'INTERNAL_SERVER_ERROR') return

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inFullRun } from '../../testkit/service/full-run.ts'
@@ -21,7 +22,14 @@ beforeAll(async () => {
   const none = { REWARDOPS_WORKERS: '0' }
   ;[open, keyed] = await Promise.all([
     Service.start({ env: none }),
-    Service.start({ env: { ...none, REWARDOPS_API_KEYS: KEYS.join(', ') } }),
+    Service.start({
+      env: {
+        ...none,
+        REWARDOPS_API_KEYS: KEYS.join(', '),
+        REWARDOPS_ALLOWED_HOSTS: 'Rewards.example.org',
+        REWARDOPS_TRUSTED_PROXIES: '127.0.0.0/8, ::1',
+      },
+    }),
   ])
 })
 
@@ -115,13 +123,55 @@ describe('with keys', () => {
     expect(String(out.headers['set-cookie'])).toMatch(/Max-Age=0/)
   })
 
-  it('accepts any host name and forwarded requests with a key', async () => {
-    const host = 'rewards.example.org'
+  it('accepts the allowed host names and forwarded requests with a key', async () => {
+    const host = 'rewards.example.org:8443'
     const behind = { host, 'x-forwarded-for': '192.0.2.1', authorization: `Bearer ${KEYS[1]}` }
     expect((await submit(keyed, behind)).status).toBe(200)
     expectRefusal(await submit(keyed, { host }), requiresKey)
     const { status } = await submit(keyed, { host, authorization: `Bearer ${KEYS[1]}` })
     expect(status).toBe(200)
+  })
+
+  it('refuses other host names, such as a rebound one, even with a key', async () => {
+    const headers = { host: 'evil.example', authorization: `Bearer ${KEYS[0]}` }
+    for (const path of ['/', '/login', '/api/trpc/session.get', '/metrics', '/v1/models']) {
+      const { status, text } = await keyed.raw(path, { headers })
+      expect(status, path).toBe(403)
+      expect(text, path).toContain('forbidden_host')
+    }
+  })
+
+  it('believes the scheme and host of a configured proxy', async () => {
+    const forwarded = {
+      'x-forwarded-proto': 'https',
+      'x-forwarded-host': 'rewards.example.org',
+    }
+    const { json, headers } = await keyed.raw('/api/trpc/session.get', { headers: forwarded })
+    expect(json).toMatchObject({ result: { data: { address: 'https://rewards.example.org' } } })
+    expect(headers['strict-transport-security']).toMatch(/^max-age=\d{8}/)
+    const signedIn = await keyed.post('session.signIn', JSON.stringify({ key: KEYS[0] }), {
+      ...forwarded,
+      origin: 'https://rewards.example.org',
+    })
+    expect(String(signedIn.headers['set-cookie'])).toMatch(/; Secure/)
+    const plain = await keyed.post('session.signIn', JSON.stringify({ key: KEYS[0] }))
+    expect(String(plain.headers['set-cookie'])).not.toMatch(/Secure/)
+    expect(plain.headers['strict-transport-security']).toBeUndefined()
+  })
+
+  it('lets pages of another site link to it, but neither frame it nor load from it', async () => {
+    const visit = {
+      ...{ 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' },
+      authorization: `Bearer ${KEYS[0]}`,
+    }
+    const linked = await keyed.raw('/metrics', {
+      headers: { ...visit, 'sec-fetch-dest': 'document' },
+    })
+    expect(linked.status).toBe(200)
+    for (const dest of ['iframe', 'frame', 'embed', 'object']) {
+      const framed = await keyed.raw('/metrics', { headers: { ...visit, 'sec-fetch-dest': dest } })
+      expectRefusal(framed, { status: 403, reason: 'forbidden_origin', message: 'another site' })
+    }
   })
 
   it('reports its health without a key', async () => {
@@ -197,13 +247,73 @@ describe('without keys', () => {
     }),
   )
 
-  it('refuses requests from a page of another site that have no origin', async () => {
-    const headers = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }
-    expectRefusal(await open.raw('/api/trpc/batches.list', { headers }), {
-      status: 403,
-      reason: 'forbidden_origin',
-      message: 'another site',
-    })
+  it.each([
+    ['cross-site', 'no-cors', 'image'],
+    ['cross-site', 'navigate', 'iframe'],
+    ['cross-site', 'navigate', 'document'],
+    ['same-site', 'no-cors', 'script'],
+    ['same-site', 'navigate', 'iframe'],
+  ])('refuses a %s request with the mode %s for %s', async (site, mode, dest) => {
+    const headers = { 'sec-fetch-site': site, 'sec-fetch-mode': mode, 'sec-fetch-dest': dest }
+    for (const path of ['/', '/api/trpc/batches.list', '/api/export/samples', '/v1/models']) {
+      const { status, text } = await open.raw(path, { headers })
+      expect(status, path).toBe(403)
+      expect(text, path).toContain('another site')
+    }
+  })
+
+  it.each([
+    ['none', 'navigate'],
+    ['same-origin', 'cors'],
+    ['same-site', 'navigate'],
+  ])('accepts a %s request with the mode %s', async (site, mode) => {
+    const headers = {
+      ...{ 'sec-fetch-site': site, 'sec-fetch-mode': mode },
+      'sec-fetch-dest': mode === 'navigate' ? 'document' : 'empty',
+    }
+    expect((await open.raw('/api/trpc/batches.list', { headers })).status).toBe(200)
+  })
+
+  it.each([
+    ['TRACE / HTTP/1.1\r\nHost: localhost', 405, 'method_not_allowed'],
+    ['TRACE /api/trpc/batches.list HTTP/1.1\r\nHost: localhost', 405, 'method_not_allowed'],
+    ['GET * HTTP/1.1\r\nHost: localhost', 400, 'malformed_request'],
+    ['OPTIONS * HTTP/1.1\r\nHost: localhost', 400, 'malformed_request'],
+    ['GET http://evil.example/ HTTP/1.1\r\nHost: localhost', 400, 'malformed_request'],
+    ['GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example', 400, 'malformed_request'],
+    ['GET /livez HTTP/1.1\r\nHost: localhost\r\nhost: localhost', 400, 'malformed_request'],
+  ])('answers %j with %i', async (head, status, reason) => {
+    const answer = await exchange(open, head)
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+    expect(answer).toContain(`"reason":"${reason}"`)
+  })
+
+  it('forbids browsers to store the live stream', async () => {
+    const stream = await fetch(`${open.url}/api/trpc/live.events`)
+    expect(stream.headers.get('cache-control')).toBe('no-store, no-transform')
+    await stream.body?.cancel()
+  })
+
+  it('sends the same security headers with every answer but pages', async () => {
+    const paths = [
+      ...['/livez', '/metrics', '/v1/models', '/classify', '/compat/none', '/nope'],
+      ...['/api/trpc/batches.list', '/api/trpc/nope', '/api/openapi.json', '/api/nope'],
+      ...['/api/export/samples', '/api/images/0'],
+    ]
+    for (const path of paths) {
+      const { headers } = await open.raw(path)
+      expect(headers, path).toMatchObject({
+        'content-security-policy': expect.stringMatching(
+          /^default-src 'none'.*frame-ancestors 'none'$/,
+        ),
+        'x-content-type-options': 'nosniff',
+        'referrer-policy': 'same-origin',
+        'cross-origin-opener-policy': 'same-origin',
+        'cross-origin-resource-policy': 'same-origin',
+        'cache-control': path === '/api/openapi.json' ? 'private, no-cache' : 'no-store',
+      })
+      expect(headers['strict-transport-security'], path).toBeUndefined()
+    }
   })
 
   it('accepts this machine’s own names and its own pages', async () => {
@@ -256,6 +366,14 @@ describe('settings with which a start is refused', () => {
     expect(code).toBe(1)
   })
 })
+
+/** Sends the head of a request as written, and returns the whole answer. */
+async function exchange(service: Service, head: string): Promise<string> {
+  const { hostname, port } = new URL(service.url)
+  const socket = connect(Number(port), hostname)
+  socket.end(`${head}\r\nConnection: close\r\n\r\n`)
+  return text(socket)
+}
 
 /** Sends a request from a process of another user; returns status and body. */
 async function callAs(uid: number, url: string): Promise<string> {

@@ -242,7 +242,7 @@ describe('GET /api/images', () => {
   const got = (path: string, headers: Record<string, string> = {}) =>
     fetch(`${service.url}/api/images/${path}`, { headers })
 
-  it('returns the bytes for good, with a type that follows from them', async () => {
+  it('returns the bytes, with a type that follows from them', async () => {
     const png = noisePng('page', 60)
     const script = Buffer.from(
       `<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script>${' '.repeat(600)}</svg>`,
@@ -265,12 +265,10 @@ describe('GET /api/images', () => {
     const headers = Object.fromEntries(first.headers)
     expect(headers).toMatchObject({
       'content-type': 'image/png',
-      'cache-control': 'private, max-age=31536000, immutable',
+      'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
-      'content-security-policy': "default-src 'none'; sandbox",
+      'content-security-policy': expect.stringContaining("default-src 'none'"),
     })
-    const again = await got(sha256(png), { 'if-none-match': headers.etag as string })
-    expect([again.status, await again.text()]).toEqual([304, ''])
     // A document in the place of an image is a download.
     const svg = Object.fromEntries((await got(sha256(script))).headers)
     expect(svg).toMatchObject({

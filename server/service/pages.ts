@@ -1,9 +1,12 @@
-import { existsSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Config } from '../config.ts'
 import { withFirstOverview } from '../http/first-overview.ts'
 import type { Handler } from '../http/listener.ts'
+import { pagePolicy } from '../http/security-headers.ts'
 import { createStaticFiles, STATIC_PATH } from '../http/static-files.ts'
 import type { Logger } from '../log.ts'
 import type { Front } from './front.ts'
@@ -33,18 +36,50 @@ export async function openPages(
   })
   await app.prepare()
   const handle = app.getRequestHandler()
-  const render = withFirstOverview((req, res) => handle(req, res), {
-    overview,
-    servers,
-    access,
-    log,
-  })
+  const bypass = config.dev ? undefined : prerenderBypass()
+  const rendered = (req: IncomingMessage, res: ServerResponse) => {
+    // Documents do not depend on the caller's cookies.
+    if (req.headers.rsc === undefined) req.headers.cookie = bypass
+    return handle(req, res)
+  }
+  const render = withFirstOverview(rendered, { overview, servers, access, log })
   // In development, Next alone serves the pages, because their files change at any time.
-  if (config.dev) return render
+  if (config.dev) {
+    return (req, res) => {
+      setPagePolicy(req, res, true)
+      return render(req, res)
+    }
+  }
   const statics = await createStaticFiles(join(ROOT, '.next/static'))
   return async (req, res) => {
     const path = (req.url ?? '/').split('?', 1)[0] as string
     if (path.startsWith(STATIC_PATH) && (await statics(path, req, res))) return
+    setPagePolicy(req, res, false)
     await render(req, res)
   }
+}
+
+/**
+ * Sets the policy of a page, with a nonce of its own. Next reads the nonce from the same header of the request and adds it
+ * to all scripts of the document. Navigation within the pages loads no document, so it needs no nonce, and a nonce must
+ * not get into Next's cache.
+ */
+function setPagePolicy(req: IncomingMessage, res: ServerResponse, dev: boolean): void {
+  const policy = pagePolicy(randomBytes(16).toString('base64'), dev)
+  // Next sets its own for pages that it keeps and for those that it does not.
+  res.removeHeader('cache-control')
+  res.setHeader('content-security-policy', policy)
+  delete req.headers['content-security-policy']
+  delete req.headers['content-security-policy-report-only']
+  if (req.headers.rsc === undefined) req.headers['content-security-policy'] = policy
+}
+
+/**
+ * The cookie of Next's draft mode, with which Next renders a document instead of sending its copy, whose scripts have no
+ * nonce. Rendering takes a few milliseconds. Navigation within the pages still uses the copies, which the browser
+ * prefetches and keeps.
+ */
+function prerenderBypass(): string {
+  const manifest = JSON.parse(readFileSync(join(ROOT, '.next/prerender-manifest.json'), 'utf8'))
+  return `__prerender_bypass=${manifest.preview.previewModeId}`
 }

@@ -216,7 +216,6 @@ function send(res: ServerResponse, answer: unknown): void {
   res.writeHead(200, {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
-    'cache-control': 'no-store',
   })
   res.end(body)
 }

@@ -5,6 +5,7 @@ import { maskSecrets } from '../../mask-secrets.ts'
 import { classifyStatus, type EngineFailure } from '../../router/answer-classes.ts'
 import { classifyCallError } from '../../router/call-error.ts'
 import type { RewardRouter, RouterSlot, SlotEnd, SlotRefusal } from '../../router/router-types.ts'
+import { RAW_ANSWER_HEADERS } from '../security-headers.ts'
 import { endOf, isAborted, isFailure, MAX_ATTEMPTS } from './answer-verdict.ts'
 import { type BodyFacts, readBodyFacts } from './body-facts.ts'
 import { findSlot, type SlotSearch } from './find-slot.ts'
@@ -297,7 +298,7 @@ export class Exchange implements CallOwner, SlotSearch {
   writeHead(call: UpstreamCall): void {
     clearTimeout(this.#deadlineTimer)
     const headers = responseHeaders(call.headers)
-    headers.push('x-request-id', this.#requestId)
+    headers.push(...RAW_ANSWER_HEADERS, 'x-request-id', this.#requestId)
     for (const [name, value] of this.#ownHeaders()) headers.push(name, value)
     headers.push('x-upstream-ms', tenths(call.firstByteMs))
     const words = HEADER_TEXT.test(call.statusText) ? call.statusText : ''

@@ -4,6 +4,7 @@ import {
   validateHeaderName,
   validateHeaderValue,
 } from 'node:http'
+import { ANSWER_HEADERS } from '../security-headers.ts'
 
 /** Headers of a connection, never passed on in either direction (RFC 9110, 7.6.1). */
 const HOP_BY_HOP = [
@@ -65,8 +66,8 @@ export function requestHeaders(
 }
 
 /**
- * Response headers that are not passed on: those of the connection, and those that apply to a whole origin, because a
- * server must not set or clear the pages' cookies. The service sets `x-request-id` itself.
+ * Response headers that are not passed on: those of the connection, those that apply to a whole origin, because a server
+ * must not set or clear the pages' cookies, and those that the service sets itself.
  */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
@@ -75,6 +76,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   'strict-transport-security',
   'alt-svc',
   'x-request-id',
+  ...Object.keys(ANSWER_HEADERS),
 ])
 
 /** A server's response headers to pass on, names and values alternating. */

@@ -5,6 +5,7 @@ import type { Logger } from '../../log.ts'
 import type { RewardRouter } from '../../router/router-types.ts'
 import { SwapList } from '../../router/swap-list.ts'
 import type { Access } from '../access.ts'
+import { ANSWER_HEADERS } from '../security-headers.ts'
 import { Exchange, type ExchangeContext } from './exchange.ts'
 import { type KnownServer, ModelDirectory } from './model-directory.ts'
 import { refuseProxied } from './refusal.ts'
@@ -82,9 +83,9 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
     }))
     const body = JSON.stringify({ object: 'list', data })
     res.writeHead(200, {
+      ...ANSWER_HEADERS,
       'content-type': 'application/json',
       'content-length': Buffer.byteLength(body),
-      'cache-control': 'no-store',
       'x-request-id': requestId,
     })
     res.end(body)

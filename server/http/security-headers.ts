@@ -1,0 +1,62 @@
+import { createHash } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
+import { THEME_SCRIPT } from '../contract/theme-script.ts'
+
+/** The policy of every answer that is not a page: it loads nothing and no page may frame it. */
+const DATA_POLICY =
+  "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+/**
+ * The headers of every answer. Pages, the build's files and the OpenAPI document replace `cache-control`, and pages also
+ * `content-security-policy`.
+ */
+export const ANSWER_HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy': DATA_POLICY,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'cache-control': 'no-store',
+}
+
+/** {@link ANSWER_HEADERS} for `writeHead`: names and values alternating. */
+export const RAW_ANSWER_HEADERS: readonly string[] = Object.entries(ANSWER_HEADERS).flat()
+
+/** One year. Subdomains are left out, because they may belong to other services. */
+const STRICT_TRANSPORT_SECURITY = 'max-age=31536000'
+
+/** Sets {@link ANSWER_HEADERS} before a request is handled. */
+export function setAnswerHeaders(res: ServerResponse): void {
+  for (const name in ANSWER_HEADERS) res.setHeader(name, ANSWER_HEADERS[name] as string)
+}
+
+/** Tells browsers to use TLS from now on. Only for answers over TLS, because browsers ignore it elsewhere. */
+export function setStrictTransport(res: ServerResponse): void {
+  res.setHeader('strict-transport-security', STRICT_TRANSPORT_SECURITY)
+}
+
+const themeDigest = createHash('sha256').update(THEME_SCRIPT).digest('base64')
+
+/**
+ * The policy of a page whose scripts carry a nonce.
+ *
+ * - `strict-dynamic` lets these scripts load the other files of the build. Inline scripts without the nonce and inline
+ *   event handlers do not run.
+ * - Style elements need the nonce. Style attributes are allowed, because React writes them into the HTML of a page.
+ * - Images may be `data:`, because rollouts contain them.
+ * - In development, React and the hot reload evaluate code and add style elements.
+ */
+export function pagePolicy(nonce: string, dev: boolean): string {
+  const nonced = `'nonce-${nonce}'`
+  return [
+    "default-src 'self'",
+    `script-src ${nonced} 'strict-dynamic' 'sha256-${themeDigest}'${dev ? " 'unsafe-eval'" : ''}`,
+    `style-src 'self' ${dev ? "'unsafe-inline'" : nonced}`,
+    "style-src-attr 'unsafe-inline'",
+    "img-src 'self' data:",
+    "object-src 'none'",
+    "base-uri 'none'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+  ].join('; ')
+}
