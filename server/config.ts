@@ -47,6 +47,11 @@ const Settings = z.object({
    * with them.
    */
   REWARDOPS_ALLOWED_HOSTS: z.string().optional(),
+  /**
+   * Addresses, separated by commas, that the service may call for reward models, sandboxes and webhooks: `loopback`,
+   * `private`, `public`, networks, host names, `*.example.org`. Link-local and metadata addresses are always refused.
+   */
+  REWARDOPS_EGRESS_ALLOW: z.string().default('loopback,private,public'),
   /** MiB of the largest image in a message. */
   REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
@@ -82,6 +87,8 @@ export interface Config {
   trustedProxies: string[]
   /** Host names that requests may name besides loopback names, in lower case and without ports. */
   allowedHosts: string[]
+  /** Addresses that the service may call, as in REWARDOPS_EGRESS_ALLOW. */
+  egressAllow: string[]
   /** Size of the largest image in a message. */
   maxImageBytes: number
   functionsDir: string
@@ -228,6 +235,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     apiKeys,
     trustedProxies: listed(s.REWARDOPS_TRUSTED_PROXIES),
     allowedHosts: listed(s.REWARDOPS_ALLOWED_HOSTS?.toLowerCase()),
+    egressAllow: listed(s.REWARDOPS_EGRESS_ALLOW),
     maxImageBytes: s.REWARDOPS_MAX_IMAGE_MB * 2 ** 20,
     functionsDir,
     functions: {

@@ -5,6 +5,7 @@ import { loadConfig } from './config.ts'
 import { createLogger } from './log.ts'
 import { readServersFile } from './model-servers/launch-file.ts'
 import { claimLaunched } from './model-servers/launched-process.ts'
+import { setEgressPolicy } from './router/server-admission.ts'
 import { createBackground } from './service/background.ts'
 import { openFront } from './service/front.ts'
 import { createModules, openKeys } from './service/modules.ts'
@@ -30,6 +31,7 @@ const LAST_STEPS_MS = 1_200
  */
 async function main(): Promise<void> {
   const config = loadConfig()
+  setEgressPolicy(config.egressAllow)
   const toLaunch = config.serversFile === null ? [] : readServersFile(config.serversFile)
   const log = createLogger(config.logLevel, 'server')
   const { version } = JSON.parse(

@@ -163,7 +163,7 @@ export const ERROR_REASONS = {
   },
   forbidden_url: {
     httpStatus: 400,
-    hint: 'Give an http:// or https:// address without credentials; link-local addresses are refused.',
+    hint: 'Give an http:// or https:// address without credentials that REWARDOPS_EGRESS_ALLOW lists; link-local addresses are always refused.',
   },
   unauthorized: {
     httpStatus: 401,

@@ -1,7 +1,7 @@
 import { Client } from 'undici'
 import { clip } from './answer.ts'
+import { FORBIDDEN_ADDRESS_CODE, guardedConnector } from './egress.ts'
 import type { EngineFetch, EngineReply, ProbeFailure } from './engine.ts'
-import { FORBIDDEN_ADDRESS_CODE, safeLookup } from './link-local.ts'
 import { checkServerUrl, type ServerUrl } from './server-url.ts'
 
 /**
@@ -64,7 +64,7 @@ export function openChecked(
   { timeoutMs, totalMs }: OpenFetchOptions,
 ): OpenFetch {
   const client = new Client(origin, {
-    connect: { timeout: CONNECT_TIMEOUT_MS, lookup: safeLookup },
+    connect: guardedConnector(CONNECT_TIMEOUT_MS),
     allowH2: false,
     headersTimeout: 0,
     bodyTimeout: 0,
@@ -139,9 +139,9 @@ function unreachable(
     return {
       ok: false,
       reason: 'forbidden_url',
-      cause: 'link_local',
+      cause: 'forbidden_address',
       message,
-      hint: 'Give an address whose name resolves to no link-local address.',
+      hint: 'Give an address whose name resolves to addresses that REWARDOPS_EGRESS_ALLOW lists.',
     }
   }
   const failure = (cause: ProbeFailure['cause'], detail: string): ProbeFailure => ({

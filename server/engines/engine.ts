@@ -226,7 +226,7 @@ export type ProbeCause =
   | 'malformed'
   | 'scheme'
   | 'credentials'
-  | 'link_local'
+  | 'forbidden_address'
   | 'connection'
   | 'dns'
   | 'tls'

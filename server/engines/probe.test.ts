@@ -213,7 +213,7 @@ test('a closed port, an unknown host, silence, no HTTP and no TLS are distinguis
 test('nothing is sent to a forbidden address', async () => {
   expect(await probe({ url: 'http://169.254.169.254/' } as FakeServer)).toMatchObject({
     reason: 'forbidden_url',
-    cause: 'link_local',
+    cause: 'forbidden_address',
   })
   expect(await probe({ url: 'file:///etc/passwd' } as FakeServer)).toMatchObject({
     reason: 'forbidden_url',

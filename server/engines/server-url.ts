@@ -1,5 +1,6 @@
+import { ERROR_REASONS } from '../contract/error-reasons.ts'
+import { hostRefusal } from './egress.ts'
 import type { ProbeCause, ProbeFailure } from './engine.ts'
-import { isForbiddenAddress, isMetadataName } from './link-local.ts'
 
 /** An accepted address. */
 export interface ServerUrl {
@@ -17,8 +18,8 @@ const MAX_URL_CHARS = 2048
 
 /**
  * Checks a server's address without network access. It must be http or https, without credentials, query or fragment,
- * and neither a link-local nor a metadata address in any notation (`new URL` turns decimal, octal and hex into dotted
- * form).
+ * and no address that REWARDOPS_EGRESS_ALLOW refuses, in any notation (`new URL` turns decimal, octal and hex into dotted
+ * form). The addresses of a name are checked when it is connected to.
  */
 export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
   if (text.length > MAX_URL_CHARS) return refused('malformed', 'the address is too long')
@@ -42,11 +43,8 @@ export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
   if (url.search !== '' || url.hash !== '') {
     return refused('malformed', 'the address has a query or a fragment; give scheme, host and path')
   }
-  const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
-  const address = /^[\d.]+$/.test(host) || host.includes(':')
-  if (address ? isForbiddenAddress(host) : isMetadataName(host)) {
-    return refused('link_local', `${host} is a link-local or metadata address, which is refused`)
-  }
+  const refusal = hostRefusal(url.hostname)
+  if (refusal !== null) return refused('forbidden_address', `${url.hostname} is ${refusal}`)
   const basePath = url.pathname.replace(/\/+$/, '')
   return { ok: true, url: `${url.origin}${basePath}`, origin: url.origin, basePath }
 }
@@ -66,6 +64,6 @@ function refused(cause: ProbeCause, message: string): ProbeFailure {
     reason: 'forbidden_url',
     cause,
     message,
-    hint: 'Give an http:// or https:// address without credentials; link-local addresses are refused.',
+    hint: ERROR_REASONS.forbidden_url.hint,
   }
 }

@@ -1,6 +1,6 @@
 import { broken, failure } from '../engines/answer.ts'
+import { FORBIDDEN_ADDRESS_CODE } from '../engines/egress.ts'
 import type { EngineFailure } from '../engines/engine.ts'
-import { FORBIDDEN_ADDRESS_CODE } from '../engines/link-local.ts'
 import { ANSWER_LIMIT_BYTES, type HttpCall } from './transport.ts'
 
 /**

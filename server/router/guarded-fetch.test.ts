@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { guardedFetch } from './guarded-fetch.ts'
+import { checkServerUrl, setEgressPolicy } from './server-admission.ts'
 
 // The address that every name resolves to. A test changes it, as a DNS server may.
 const resolved = vi.hoisted(() => ({ address: '127.0.0.1' }))
@@ -29,6 +30,22 @@ test('fetches from a name that resolves to an allowed address', async () => {
     body: '{}',
   })
   expect(await response.text()).toBe(`POST sandbox.test:${port}`)
+})
+
+test('refuses a name that was rebound to an address the policy does not allow', async () => {
+  setEgressPolicy(['private'])
+  try {
+    // The first answer of the name server is harmless, the second is loopback: the connection uses the second.
+    expect(checkServerUrl(`http://rebound.test:${port}/run`).ok).toBe(true)
+    const refused = guardedFetch(`http://rebound.test:${port}/run`)
+    await expect(refused).rejects.toMatchObject({ cause: { code: 'ERR_FORBIDDEN_ADDRESS' } })
+    resolved.address = '10.0.0.1'
+    await expect(
+      guardedFetch(`http://rebound.test:${port}/run`, { signal: AbortSignal.timeout(1) }),
+    ).rejects.not.toMatchObject({ cause: { code: 'ERR_FORBIDDEN_ADDRESS' } })
+  } finally {
+    setEgressPolicy(['loopback', 'private', 'public'])
+  }
 })
 
 test('refuses a name that resolves to a metadata service', async () => {

@@ -1,5 +1,5 @@
 import { Agent, fetch as undiciFetch } from 'undici'
-import { safeLookup } from '../engines/link-local.ts'
+import { guardedConnector } from '../engines/egress.ts'
 
 /** The same connect timeout as for reward-model servers. */
 const CONNECT_TIMEOUT_MS = 2_000
@@ -8,13 +8,12 @@ const CONNECT_TIMEOUT_MS = 2_000
 let agent: Agent | undefined
 
 /**
- * `fetch` for addresses that users configure. A connection is refused if its name resolves to a link-local or metadata
- * address. IP addresses are not looked up, so callers check URLs with `checkServerUrl` first. Callers also set their
- * own time limits.
+ * `fetch` for addresses that users configure. Connections to addresses that REWARDOPS_EGRESS_ALLOW refuses fail. Callers
+ * set their own time limits.
  */
 export const guardedFetch: typeof fetch = (input, init) => {
   agent ??= new Agent({
-    connect: { timeout: CONNECT_TIMEOUT_MS, lookup: safeLookup },
+    connect: guardedConnector(CONNECT_TIMEOUT_MS),
     allowH2: false,
     headersTimeout: 0,
     bodyTimeout: 0,

@@ -10,6 +10,7 @@ export { type Calibration, calibrationDiffers, differingText } from '../engines/
  * Operations on servers other than routing: probing, testing scores, sleep and wake. Modules that use the router may
  * not import the engines, so they import these from here.
  */
+export { setEgressPolicy } from '../engines/egress.ts'
 export type { EngineName, ProbeFailure, SleepLevel } from '../engines/engine.ts'
 export { type ProbedServer, type ProbeRequest, probeServer } from '../engines/probe.ts'
 export type { SelfTestResult } from '../engines/self-test.ts'

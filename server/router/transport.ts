@@ -1,6 +1,6 @@
-import { buildConnector, Client, type Dispatcher } from 'undici'
+import { Client, type Dispatcher } from 'undici'
+import { guardedConnector } from '../engines/egress.ts'
 import type { ResponseHeaders } from '../engines/engine.ts'
-import { safeLookup } from '../engines/link-local.ts'
 
 /** Less than the 5 s after which uvicorn, and so vLLM and SGLang, closes an idle connection. */
 const KEEP_ALIVE_MS = 4_000
@@ -151,11 +151,7 @@ export class Transport {
   readonly #onRoom: () => void
   readonly #answerLimitBytes: number
   /** Shared by all clients, because otherwise each creates a TLS session cache and a finalization registry. */
-  readonly #connector = buildConnector({
-    timeout: CONNECT_TIMEOUT_MS,
-    allowH2: false,
-    lookup: safeLookup,
-  })
+  readonly #connector = guardedConnector(CONNECT_TIMEOUT_MS)
   /** Idle lanes, all connected. */
   readonly #idle: PooledLane[] = []
   readonly #lanes = new Set<PooledLane>()

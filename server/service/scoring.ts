@@ -101,7 +101,12 @@ export function createScoring(
     onAsleep: (model) => models.wakeModel(model),
   })
   const ingest = new IngestClient(
-    { databaseUrl: database.url, functions: config.functions, logLevel: config.logLevel },
+    {
+      databaseUrl: database.url,
+      functions: config.functions,
+      egressAllow: config.egressAllow,
+      logLevel: config.logLevel,
+    },
     images,
     log,
   )

@@ -7,6 +7,7 @@ import type { DirectScoreMessage, ForgetScoreMessage } from '../contract/direct-
 import type { EndedMessage } from '../contract/ended-message.ts'
 import { createLogger } from '../log.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
+import { setEgressPolicy } from '../router/server-admission.ts'
 import { stopRequests } from '../stop-request.ts'
 import { WORKER_POOL } from '../store/connection-budget.ts'
 import { Database, throughOutage } from '../store/database.ts'
@@ -40,6 +41,7 @@ const NOT_ITS_TURN_MS = 25
 /** Runs a worker process: connects, registers and serves the queues until it is stopped. */
 async function main(): Promise<void> {
   const config = loadConfig()
+  setEgressPolicy(config.egressAllow)
   const { local, routerAddress } = loadWorkerHandover()
   const log = createLogger(config.logLevel, 'worker')
   if (!config.databaseUrl) {

@@ -32,7 +32,7 @@ it('receives a body that arrives while the idle thread ends', async () => {
     settings: { env: {}, memoryBytes: 0 },
   }
   const client = new IngestClient(
-    { databaseUrl: database.url, functions, logLevel: 'silent' },
+    { databaseUrl: database.url, functions, egressAllow: ['public'], logLevel: 'silent' },
     () => ({ maxBytes: 1, isApart: true }),
     log,
   )

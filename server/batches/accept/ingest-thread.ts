@@ -5,6 +5,7 @@ import {
   AcceptedFunctions,
   type AcceptedFunctionsOptions,
 } from '../../rewards/functions/accepted-functions.ts'
+import { setEgressPolicy } from '../../router/server-admission.ts'
 import { SERVER_POOLS } from '../../store/connection-budget.ts'
 import { Database } from '../../store/database.ts'
 import { JobQueue } from '../../store/job-queue.ts'
@@ -16,6 +17,8 @@ import { Ingest, type IngestKind } from './ingest.ts'
 export interface IngestOptions {
   databaseUrl: string
   functions: AcceptedFunctionsOptions
+  /** Addresses that rewards may name, as in REWARDOPS_EGRESS_ALLOW. */
+  egressAllow: string[]
   logLevel: string
 }
 
@@ -41,7 +44,8 @@ export type FromThread =
   | { type: 'failed'; id: number; message: string; code: string | undefined }
 
 const port = parentPort!
-const { databaseUrl, functions, logLevel } = workerData as IngestOptions
+const { databaseUrl, functions, egressAllow, logLevel } = workerData as IngestOptions
+setEgressPolicy(egressAllow)
 const log = createLogger(logLevel, 'ingest')
 const db = new Database(databaseUrl, log, SERVER_POOLS.ingest)
 const queue = new JobQueue(db, log, { supervise: false })

@@ -126,7 +126,7 @@ function wordsOf(error: unknown, answerMs: number): string {
     case 'UND_ERR_CONNECT_TIMEOUT':
       return 'no connection within 2 s'
     case 'ERR_FORBIDDEN_ADDRESS':
-      return 'the host resolves to a link-local or metadata address, which is not allowed'
+      return 'the address is not allowed (REWARDOPS_EGRESS_ALLOW)'
     default:
       return cause.code === undefined
         ? 'the connection broke'
