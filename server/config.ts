@@ -52,6 +52,9 @@ const Settings = z.object({
    * `private`, `public`, networks, host names, `*.example.org`. Link-local and metadata addresses are always refused.
    */
   REWARDOPS_EGRESS_ALLOW: z.string().default('loopback,private,public'),
+  /** PEM files of a certificate and its private key. Both set: the listener speaks TLS. */
+  REWARDOPS_TLS_CERT: z.string().min(1).optional(),
+  REWARDOPS_TLS_KEY: z.string().min(1).optional(),
   /** MiB of the largest image in a message. */
   REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
@@ -89,6 +92,8 @@ export interface Config {
   allowedHosts: string[]
   /** Addresses that the service may call, as in REWARDOPS_EGRESS_ALLOW. */
   egressAllow: string[]
+  /** Absolute paths of the certificate and its key; null: no TLS. */
+  tls: { certFile: string; keyFile: string } | null
   /** Size of the largest image in a message. */
   maxImageBytes: number
   functionsDir: string
@@ -220,6 +225,10 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
       `HOST=${s.HOST} can be reached from other machines and no keys are set. Set REWARDOPS_API_KEYS, or listen on 127.0.0.1.`,
     )
   }
+  const { REWARDOPS_TLS_CERT: certFile, REWARDOPS_TLS_KEY: keyFile } = s
+  if ((certFile === undefined) !== (keyFile === undefined)) {
+    throw new Error('REWARDOPS_TLS_CERT and REWARDOPS_TLS_KEY must be set together')
+  }
   const functionsDir = resolve(s.REWARDOPS_FUNCTIONS_DIR)
   const dataDir = resolve(s.REWARDOPS_DATA_DIR)
   const cores = Math.floor(availableParallelism() / Math.max(1, s.REWARDOPS_WORKERS))
@@ -236,6 +245,10 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     trustedProxies: listed(s.REWARDOPS_TRUSTED_PROXIES),
     allowedHosts: listed(s.REWARDOPS_ALLOWED_HOSTS?.toLowerCase()),
     egressAllow: listed(s.REWARDOPS_EGRESS_ALLOW),
+    tls:
+      certFile === undefined || keyFile === undefined
+        ? null
+        : { certFile: resolve(certFile), keyFile: resolve(keyFile) },
     maxImageBytes: s.REWARDOPS_MAX_IMAGE_MB * 2 ** 20,
     functionsDir,
     functions: {

@@ -80,7 +80,7 @@ async function main(): Promise<void> {
   routes.pages = openPages(config, front, modules, log)
   await routes.pages
   process.stdout.write(
-    `rewardops ${version} is on http://${front.routerAddress}` +
+    `rewardops ${version} is on ${front.url}` +
       `${access.requiresKey ? ' (API keys required)' : ' (no API keys: this machine only)'}\n`,
   )
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import { IMAGES_PATH } from '../contract/images.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
@@ -45,12 +46,21 @@ const BAD_REQUEST = [
   'content-length: 0\r\nconnection: close\r\n\r\n',
 ].join('\r\n')
 
+/** Idle connections stay open for longer than the usual 60 s of proxies and clients, so that the client closes first. */
+const TIMEOUTS = { keepAliveTimeout: 65_000, requestTimeout: 600_000 }
+
 /**
- * Creates the service's only listener: health, metrics, tRPC, the router address and pages. Idle connections stay open
- * for 65 s, longer than the usual 60 s of proxies and clients, so that the client closes an idle connection first.
+ * Creates a listener of the service: health, metrics, tRPC, the router address and pages. With a certificate and its key
+ * it speaks TLS only.
  */
-export function createListener(access: Access, routes: Routes, log: Logger): Server {
-  const server = createServer({ keepAliveTimeout: 65_000, requestTimeout: 600_000 }, (req, res) => {
+export function createListener(
+  access: Access,
+  routes: Routes,
+  log: Logger,
+  tls: { cert: Buffer; key: Buffer } | null,
+): Server {
+  const server = tls === null ? createServer(TIMEOUTS) : createTlsServer({ ...TIMEOUTS, ...tls })
+  server.on('request', (req, res) => {
     const given = req.headers['x-request-id']
     const requestId =
       typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID()

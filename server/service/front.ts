@@ -1,10 +1,12 @@
 import type { Server } from 'node:http'
+import type { Server as TlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Config } from '../config.ts'
 import { Access } from '../http/access.ts'
 import { createHealth } from '../http/health.ts'
 import { createListener, type Routes } from '../http/listener.ts'
+import { readTlsFiles, watchTlsFiles } from '../http/tls-files.ts'
 import type { Logger } from '../log.ts'
 
 /** State of the health checks, updated as the process starts and stops. */
@@ -23,7 +25,9 @@ export interface Health {
 export interface Front {
   server: Server
   port: number
-  /** `host:port` at which reward functions and workers reach the router address. */
+  /** The address of the pages and the API. */
+  url: string
+  /** `host:port`, without TLS, at which reward functions and workers reach the router address. */
   routerAddress: string
   access: Access
   /** The routes, added as parts start. */
@@ -31,7 +35,7 @@ export interface Front {
   health: Health
 }
 
-/** Opens the port. @throws Error when the port is in use */
+/** Opens the port. @throws Error when the port is in use, or the certificate is wrong */
 export async function openFront(config: Config, log: Logger): Promise<Front> {
   const loopDelay = monitorEventLoopDelay({ resolution: 10 })
   loopDelay.enable()
@@ -63,18 +67,39 @@ export async function openFront(config: Config, log: Logger): Promise<Front> {
     pages: null,
     stopping: false,
   }
-  const server = createListener(access, routes, log)
+  const { tls } = config
+  const server = createListener(access, routes, log, tls && readTlsFiles(tls))
+  const port = await listen(server, config.port, config.host)
+  const address = `${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
+  if (tls === null) {
+    return {
+      server,
+      port,
+      url: `http://${address}`,
+      routerAddress: address,
+      access,
+      routes,
+      health,
+    }
+  }
+  watchTlsFiles(tls, server as TlsServer, log)
+  // Reward functions and their clients call the router address without TLS, so it has a port on the loopback interface.
+  const plain = createListener(access, routes, log, null)
+  const routerAddress = `127.0.0.1:${await listen(plain, 0, '127.0.0.1')}`
+  return { server, port, url: `https://${address}`, routerAddress, access, routes, health }
+}
+
+/** Opens a port and returns its number. */
+async function listen(server: Server, port: number, host: string): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
       reject(
         error.code === 'EADDRINUSE'
-          ? new Error(`Port ${config.port} on ${config.host} is in use. Set PORT to a free one.`)
+          ? new Error(`Port ${port} on ${host} is in use. Set PORT to a free one.`)
           : error,
       ),
     )
-    server.listen(config.port, config.host, resolve)
+    server.listen(port, host, resolve)
   })
-  const { port } = server.address() as AddressInfo
-  const routerAddress = `${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
-  return { server, port, routerAddress, access, routes, health }
+  return (server.address() as AddressInfo).port
 }

@@ -127,7 +127,7 @@ export async function startProxy(
     pages: null,
     stopping: false,
   }
-  const server = createListener(access, routes, log)
+  const server = createListener(access, routes, log, null)
   const url = await listen(server)
   const agent = new Agent({ headersTimeout: 60_000, bodyTimeout: 60_000 })
   return {

@@ -1,0 +1,55 @@
+import { readFileSync, unwatchFile, watchFile } from 'node:fs'
+import { createSecureContext } from 'node:tls'
+import type { Logger } from '../log.ts'
+
+/** The files of the service's own certificate. */
+export interface TlsFiles {
+  /** The certificate, followed by the chain, in PEM. */
+  certFile: string
+  /** Its private key in PEM, without a passphrase. */
+  keyFile: string
+}
+
+/** How often the files are examined, ms. They are polled, because certificates are often replaced through links. */
+const POLL_MS = 5_000
+
+/**
+ * Reads the certificate and its key.
+ * @throws Error that names the settings if a file cannot be read or the two do not belong together
+ */
+export function readTlsFiles({ certFile, keyFile }: TlsFiles): { cert: Buffer; key: Buffer } {
+  try {
+    const pair = { cert: readFileSync(certFile), key: readFileSync(keyFile) }
+    createSecureContext(pair)
+    return pair
+  } catch (error) {
+    throw new Error(
+      `REWARDOPS_TLS_CERT and REWARDOPS_TLS_KEY are not a certificate and its key: ${(error as Error).message}`,
+    )
+  }
+}
+
+/**
+ * Gives a server the new certificate when the files change. Wrong files are logged, and the server keeps the certificate
+ * that it has; so a pair may be replaced one file after the other. Returns a function that ends this.
+ */
+export function watchTlsFiles(
+  files: TlsFiles,
+  server: { setSecureContext(pair: { cert: Buffer; key: Buffer }): void },
+  log: Pick<Logger, 'info' | 'error'>,
+  pollMs = POLL_MS,
+): () => void {
+  const reload = () => {
+    try {
+      server.setSecureContext(readTlsFiles(files))
+      log.info('the TLS certificate was reloaded')
+    } catch (error) {
+      log.error({ err: (error as Error).message }, 'the TLS certificate was not reloaded')
+    }
+  }
+  const paths = [files.certFile, files.keyFile]
+  for (const path of paths) watchFile(path, { interval: pollMs, persistent: false }, reload)
+  return () => {
+    for (const path of paths) unwatchFile(path, reload)
+  }
+}
