@@ -151,7 +151,8 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     } catch (error) {
       const translated = translateError(error, modules.readiness)
       if (!isRewardOpsError(translated)) {
-        if (req.errored || req.destroyed) {
+        // A request is also destroyed when its body was read to the end.
+        if (!req.complete) {
           res.destroy()
           return
         }
