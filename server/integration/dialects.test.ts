@@ -189,6 +189,11 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
       reason: 'invalid_input',
       message: 'object',
     })
+    expectRefusal(await post(`${at.replace(`${name}-wrong`, 'a%00b')}${gsm8k}`, usual), {
+      status: 400,
+      reason: 'invalid_input',
+      message: 'run: must not contain NUL',
+    })
     expectRefusal(await open.raw(`${at}${gsm8k}`), {
       status: 405,
       reason: 'method_not_allowed',

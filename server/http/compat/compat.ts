@@ -28,6 +28,8 @@ const MAX_SAMPLES = 4_096
 /** Reward of a failed sample in protocols that report the failure in a field next to it. */
 const NO_REWARD = 0
 
+const RunName = ScoreInput.pick({ run: true })
+
 /** Dependencies of {@link createCompat}. */
 export interface CompatSources {
   access: Access
@@ -86,7 +88,7 @@ export function createCompat({ access, manager, lastStep, readiness }: CompatSou
     const gone = new AbortController()
     res.once('close', () => gone.abort())
     try {
-      const { step, leave } = await clock.enter(run, options.stepGapMs)
+      const { step, leave } = await clock.enter(parseBody(RunName, { run }).run, options.stepGapMs)
       try {
         const inputs = samples.map((sample) => scoreInput(dialect, sample, run, step, options))
         const results = await whileKeyHolds(ended, gone.signal, (until) =>
