@@ -1,4 +1,5 @@
 import {
+  type Document,
   isAlias,
   isMap,
   isScalar,
@@ -58,8 +59,16 @@ export function readConfigText(text: string): ConfigText {
   if (text.length > MAX_CHARS) {
     return { ok: false, line: null, message: `longer than ${MAX_CHARS} characters` }
   }
-  const overrides = readCommandLine(text)
-  if (overrides !== null) return { ok: true, leaves: overrides }
+  try {
+    const overrides = readCommandLine(text)
+    return overrides === null ? readYaml(text) : { ok: true, leaves: overrides }
+  } catch (caught) {
+    return { ok: false, line: null, message: (caught as Error).message }
+  }
+}
+
+/** @throws Error for a value that cannot be read */
+function readYaml(text: string): ConfigText {
   const lines = new LineCounter()
   const documents = parseAllDocuments(text, { ...YAML_OPTIONS, lineCounter: lines })
   if (!Array.isArray(documents) || documents.length === 0) return { ok: true, leaves: [] }
@@ -92,14 +101,9 @@ export function readConfigText(text: string): ConfigText {
       }
       return
     }
-    const value = target === undefined ? null : target.toJS(document!, { maxAliasCount: 100 })
-    leaves.push({ key: path.join('.'), value, line })
+    leaves.push({ key: path.join('.'), value: plainValue(target, document!), line })
   }
-  try {
-    visit(contents, [], lineOf(contents), 0)
-  } catch (caught) {
-    return { ok: false, line: null, message: (caught as Error).message }
-  }
+  visit(contents, [], lineOf(contents), 0)
   if (leaves.length >= MAX_LEAVES) {
     return { ok: false, line: null, message: `more than ${MAX_LEAVES} settings` }
   }
@@ -166,8 +170,19 @@ function overrideValue(raw: string): unknown {
   if (text === '' || text.includes('${')) return text
   const document = parseDocument(text, YAML_OPTIONS)
   if (document.errors.length > 0) return text
-  const value: unknown = document.toJS({ maxAliasCount: 100 })
+  const value = plainValue(document.contents, document)
   return typeof value === 'object' && value !== null && !/^[[{]/.test(text) ? text : value
+}
+
+/** The value of a node. @throws Error for a node that contains itself, or has more than 100 aliases */
+function plainValue(node: Node | null | undefined, document: Document): unknown {
+  const value: unknown = node?.toJS(document, { maxAliasCount: 100 }) ?? null
+  try {
+    JSON.stringify(value)
+  } catch {
+    throw new Error('an alias refers to a node that contains it')
+  }
+  return value
 }
 
 /** Evaluates `+ - * / ( )` on whole numbers and variables; null for anything else. */

@@ -500,6 +500,9 @@ describe('an invalid text', () => {
       )
       .join('\n')}`
     expect(importConfig(bomb).keys.length).toBeLessThan(20_001)
+    for (const circular of ['a: &a [*a]', 'a: &a {b: *a}', 'reward.x=[&a[*a]]', 'x=*none']) {
+      expect(messages(importConfig(circular)), circular).toMatch(/alias/)
+    }
     importConfig('custom_reward_function: {path: f.ts, reward_kwargs: {__proto__: {polluted: 1}}}')
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
   })
