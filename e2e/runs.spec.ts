@@ -280,6 +280,9 @@ test('separates validation; an unknown run shows an error', { tag: '@full' }, as
   await expect(page.getByText('No validation steps yet')).toBeVisible()
   await page.goto(`${service.url}/runs/${encodeURIComponent('not/there')}`)
   await expect(page.getByText('Run “not/there” not found')).toBeVisible()
+  await page.goto(`${service.url}/runs/${encodeURIComponent('100% ü')}`)
+  await expect(page.getByText('Run “100% ü” not found')).toBeVisible()
+  await expect(page).toHaveTitle('100% ü · rewardops')
 })
 
 for (const look of ['light', 'dark'] as const) {

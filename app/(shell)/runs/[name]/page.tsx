@@ -14,7 +14,8 @@ export function generateStaticParams(): { name: string }[] {
 type Props = { params: Promise<{ name: string }> }
 
 export async function generateMetadata({ params }: Props): Promise<Metadata> {
-  return { title: decodeURIComponent((await params).name) }
+  // Next decodes the parameters here, unlike those of the page.
+  return { title: (await params).name }
 }
 
 export default async function Page({ params }: Props) {

@@ -7,7 +7,8 @@ import { PageSkeleton } from '../../../../../components/shell/page-skeleton.tsx'
 type Props = { params: Promise<{ name: string }> }
 
 export async function generateMetadata({ params }: Props): Promise<Metadata> {
-  return { title: `Prompts of ${decodeURIComponent((await params).name)}` }
+  // Next decodes the parameters here, unlike those of the page.
+  return { title: `Prompts of ${(await params).name}` }
 }
 
 export default async function Page({ params }: Props) {

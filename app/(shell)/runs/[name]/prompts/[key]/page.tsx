@@ -7,7 +7,8 @@ import { PageSkeleton } from '../../../../../../components/shell/page-skeleton.t
 type Props = { params: Promise<{ name: string; key: string }> }
 
 export async function generateMetadata({ params }: Props): Promise<Metadata> {
-  return { title: `Prompt of ${decodeURIComponent((await params).name)}` }
+  // Next decodes the parameters here, unlike those of the page.
+  return { title: `Prompt of ${(await params).name}` }
 }
 
 export default async function Page({ params }: Props) {
