@@ -6,6 +6,7 @@ import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import type { Access } from './access.ts'
 import { COMPAT_PATH } from './compat/compat.ts'
+import { decodedPart } from './decoded-part.ts'
 import { HEALTH_PATHS } from './health.ts'
 import { refuseProxied } from './proxy/refusal.ts'
 import { isRouterPath } from './proxy/routes.ts'
@@ -140,6 +141,8 @@ export function createListener(
         `There is nothing to ${req.method} at ${path.slice(0, 100)}.`,
       )
     }
+    // Next answers such a path with 500.
+    decodedPart(path)
     const pages = await routes.pages
     if (!pages) {
       throw new RewardOpsError(

@@ -8,6 +8,7 @@ import { RewardOpsError } from '../../errors.ts'
 import { nearestName } from '../../rewards/nearest-name.ts'
 import type { Access } from '../access.ts'
 import { MAX_PLAIN_BYTES, unpacked } from '../body.ts'
+import { decodedPart } from '../decoded-part.ts'
 import { type CompatOptions, readCompatOptions, rewardOf } from './compat-options.ts'
 import type { Dialect, DialectEnd, DialectSample } from './dialect.ts'
 import { groupIdOf } from './group-id.ts'
@@ -179,19 +180,9 @@ function targetOf(pathname: string): Target {
   const rest = (keyed ? parts.slice(2) : parts).filter((part) => part !== '')
   return {
     dialect,
-    run: decoded(run),
+    run: decodedPart(run),
     rest: rest.length === 0 ? '' : `/${rest.join('/')}`,
-    key: keyed ? decoded(parts[1] as string) : null,
-  }
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    throw new RewardOpsError('invalid_input', 'The address has an invalid % escape.', {
-      hint: 'Write % as %25.',
-    })
+    key: keyed ? decodedPart(parts[1] as string) : null,
   }
 }
 

@@ -1,0 +1,12 @@
+import { RewardOpsError } from '../errors.ts'
+
+/** Decodes the % escapes of a path or a part of it. @throws RewardOpsError `invalid_input` */
+export function decodedPart(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    throw new RewardOpsError('invalid_input', 'The address has an invalid % escape.', {
+      hint: 'Write % as %25.',
+    })
+  }
+}
