@@ -137,7 +137,7 @@ test('keeps order, zoom, rows and mini-batches in the URL', { tag: '@full' }, as
   await page.mouse.up()
   const window = page.locator('[data-timeline-window]')
   await expect(window).toContainText(/to .* · \d+ of 40 groups/)
-  await page.getByRole('button', { name: 'Rows', exact: true }).click()
+  await page.getByRole('button', { name: 'Readable', exact: true }).click()
   await page.getByLabel('Groups per mini-batch, 0 for none').fill('16')
   await expect(page).toHaveURL(/from=\d+&to=\d+&chunk=16&rows=read/)
   const before = await window.innerText()

@@ -20,8 +20,8 @@ export interface SeedDataOptions extends Omit<SeedOptions, 'onBatch'> {
 
 /** Result of {@link seedData}. */
 export interface SeededData extends Seeded {
-  /** Whether the data existed before, so nothing was generated. */
-  before: boolean
+  /** Whether seeded runs existed already, so nothing was generated. */
+  isUnchanged: boolean
   seconds: number
 }
 
@@ -45,7 +45,7 @@ export async function seedData(options: SeedDataOptions): Promise<SeededData> {
         'select coalesce(sum(samples), 0)::float8 as samples, count(*)::int as batches from batch',
       )
       if (there !== undefined && there.batches > 0)
-        return { runs: [], ...there, before: true, seconds: seconds() }
+        return { runs: [], ...there, isUnchanged: true, seconds: seconds() }
     }
     const done = await seedBatches(db, {
       ...options,
@@ -53,7 +53,7 @@ export async function seedData(options: SeedDataOptions): Promise<SeededData> {
     })
     onProgress(done, true)
     await new GroupRollUps(db, log).all()
-    return { ...done, before: false, seconds: seconds() }
+    return { ...done, isUnchanged: false, seconds: seconds() }
   } finally {
     await db.close()
     await database.close()

@@ -12,7 +12,7 @@ it('fills the measured parts from the newest run and keeps the others', () => {
     { name: 'pages.seeded', samples: 1_000, batches: 1, seconds: 1 },
     { ...query, page: 'of another run' },
     { name: 'pages.all', queries: 20, p50Ms: 1, p95Ms: 1, maxMs: 1 },
-    { name: 'pages.seeded', samples: 10_000_000, batches: 1_221, before: true },
+    { name: 'pages.seeded', samples: 10_000_000, batches: 1_221, isUnchanged: true },
     query,
     {
       name: 'pages.all',

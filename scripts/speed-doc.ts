@@ -32,7 +32,7 @@ const PARTS: Record<string, (lines: readonly Line[]) => string | null> = {
     const from = lines.lastIndexOf(seeded)
     const rows = lines.slice(from).filter(({ name }) => name === 'pages.query')
     const made =
-      seeded.before === true ? '' : `, seeded and rolled up in ${count(seeded.seconds)} s`
+      seeded.isUnchanged === true ? '' : `, seeded and rolled up in ${count(seeded.seconds)} s`
     return [
       `${count(seeded.samples)} samples in ${count(seeded.batches)} batches${made}. ${machine(lines)}`,
       `Slowest page: ${count(all.slowestP50Ms)} ms at the median, ${count(all.slowestP95Ms)} ms at the 95th percentile; all ${count(all.queries)} queries: ${count(all.p50Ms)} ms at the median, ${count(all.p95Ms)} ms at the 95th percentile, ${count(all.maxMs)} ms at most.`,

@@ -27,7 +27,7 @@ export const Sparkline = memo(function Sparkline({
   slots?: number
   /** Drawn as dashed lines. */
   thresholds?: readonly number[]
-  /** The scale is the range of the readings, without zero and without an area. */
+  /** Fits the scale to the readings instead of including zero, and fills no area. */
   fit?: boolean
   /** A value that the scale includes, such as 1 for rates, so that lines can be compared. */
   top?: number

@@ -33,7 +33,7 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
     [
       'Tied pairs',
       `${formatCount(groups.tiedFirst)} · ${formatCount(groups.tiedSecond)}`,
-      `first · second; ${formatCount(groups.tiedBoth)} in both`,
+      `first · second; ${formatCount(groups.tiedBoth)} of them in both`,
     ],
     [
       'Best sample differs',
@@ -43,7 +43,7 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
     [
       'No-signal groups',
       `${formatCount(groups.noSignalFirst)} · ${formatCount(groups.noSignalSecond)}`,
-      `first · second; ${formatCount(groups.noSignalSecond - groups.noSignalBoth)} lost, ${formatCount(groups.noSignalFirst - groups.noSignalBoth)} gained`,
+      `first · second; signal lost in ${formatCount(groups.noSignalSecond - groups.noSignalBoth)}, gained in ${formatCount(groups.noSignalFirst - groups.noSignalBoth)}`,
     ],
   ]
   return (

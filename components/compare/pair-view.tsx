@@ -144,7 +144,7 @@ function LeftOut({ pair }: { pair: ComparePairDto }) {
         </Section>
       )}
       {prompts.n > 0 && (
-        <Section title="Same prompts" note={`n = ${formatCount(prompts.n)} prompts, any responses`}>
+        <Section title="Same prompts" note={`n = ${formatCount(prompts.n)} prompts in both`}>
           <p className="num px-5 pb-5 text-ink-2">
             Mean per prompt: {formatScore(prompts.first)} first, {formatScore(prompts.second)}{' '}
             second; {formatSigned(prompts.delta)} difference

@@ -4,6 +4,7 @@ import { FlaskConical, TriangleAlert } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { formatCount, plural } from '../format/numbers.ts'
 import { sentence } from '../format/text.ts'
+import { engineName, KIND_WORDS } from '../servers/server-words.ts'
 import { useSession } from '../session/use-session.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { buttonClass } from '../ui/button.tsx'
@@ -73,7 +74,7 @@ export function ImportResult({ config }: { config: Imported }) {
                 <p className="flex flex-wrap items-center gap-x-3">
                   <span className="font-mono text-xs font-medium">{server.name}</span>
                   <span className="text-xs text-ink-3">
-                    {server.engine}, {server.kind}, port {server.port}
+                    {engineName(server.engine)}, {KIND_WORDS[server.kind]}, port {server.port}
                   </span>
                   <span className="ml-auto">
                     <CopyButton text={launchCurl(server, address, keyed)} label="Copy as curl" />

@@ -205,7 +205,7 @@ function Headline({ run, data }: { run: RunDto; data: ChangesDto }) {
         {moved}{' '}
         {chosen === 'latest'
           ? `Nothing stands out${run.steps.length < MIN_SHIFT_STEPS ? `; finding a sudden change needs at least ${MIN_SHIFT_STEPS} steps` : ': the run has no sudden change'}. The newest steps are shown.`
-          : 'Nothing stands out: no cause explains half of the change with certainty. Verdicts that restate the score do not count.'}
+          : 'Nothing stands out: no cause explains half of the change with certainty. Verdicts that only repeat the score are not counted as causes.'}
       </>
     )
   }

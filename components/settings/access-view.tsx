@@ -151,7 +151,7 @@ function RequireSheet({ open, onClose }: { open: boolean; onClose(): void }) {
         onClose={onClose}
       >
         <p className="text-ink-2">
-          The service then refuses every request without a key at once: from trainers, scripts,
+          The service then immediately refuses every request without a key: from trainers, scripts,
           scrapers, and other browsers on this machine. This browser continues with the key below.
         </p>
         <TextField

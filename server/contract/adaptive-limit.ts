@@ -1,6 +1,6 @@
 /**
  * The maximum of the adaptive limit, over all processes. It applies to servers without `maxInFlight`. In simulations,
- * 2 to 32 requests saturated a server.
+ * 2 to 32 requests saturated a server, so this is three times the highest.
  */
 export const ADAPTIVE_MAX_IN_FLIGHT = 96
 

@@ -228,7 +228,7 @@ export const ERROR_REASONS = {
   not_found: { httpStatus: 404, hint: 'See docs/api.md for the procedures.' },
   method_not_allowed: {
     httpStatus: 405,
-    hint: 'Queries are GET (or POST), mutations and anything that changes state are POST.',
+    hint: 'Use GET or POST for queries, and POST for mutations.',
   },
   unsupported_encoding: {
     httpStatus: 415,

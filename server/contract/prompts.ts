@@ -195,7 +195,7 @@ export const PromptSampleInput = z.strictObject({
   split,
   dataSource: z.string().max(256).optional(),
   /**
-   * `band`: uniformly, of the prompts whose recent pass rate lies in `band` · `thompson`: draws a pass rate of each
+   * `band`: uniformly from the prompts whose recent pass rate lies in `band` · `thompson`: draws a pass rate of each
    * prompt from its Beta posterior, and takes those nearest to `target`.
    */
   strategy: z.enum(['band', 'thompson']),

@@ -482,7 +482,7 @@ function meanError(side: ComponentSide, names: readonly string[], at: number): n
 }
 
 /**
- * The part that explains most of the change. Skips verdicts that restate the score, prompts of both ranges, and data
+ * The part that explains most of the change. Skips verdicts that only repeat the score, prompts of both ranges, and data
  * sources or prompts with a single class.
  */
 function standsOut(breakdowns: readonly BreakdownDto[], change: number): ChangesDto['standsOut'] {

@@ -27,13 +27,14 @@ const SEEN_FOR_TIMES = 6
 const SEEN_TO_GIVE_UP = 20
 const SEEN_FOR_TAIL = 50
 /**
- * The last samples of a step are hedged when the rest of their call takes this multiple of a new call elsewhere. A
- * sample is one of the last if no samples wait, or if a new call elsewhere would outlast the waiting ones.
+ * The last samples of a step are hedged when the expected remaining time of their call exceeds this multiple of the
+ * expected time of a new call on another server. A sample is one of the last if no samples wait, or if a new call would
+ * outlast the waiting ones.
  */
 const LEFT_OF_NEW = 1.5
 /** A call is overdue at this multiple of its expected time. */
 const OVERDUE_OF_EXPECTED = 1.5
-/** Minimum age of a call of a step to be hedged; before, the gain would be too small. */
+/** A call that is not interactive is hedged only after this time. An earlier hedge gains too little. */
 const DRAIN_MS = 250
 /** An interactive call is hedged when it exceeds this quantile of its server's times and this minimum. */
 const TAIL_QUANTILE = 0.95
@@ -42,7 +43,10 @@ const TAIL_MS = 50
 const TAIL_SATURATION = 0.8
 /** A server that is this many times slower than its peers' median, for samples of equal size, is ejected. */
 const SLOW_TIMES = 6
-/** Minimum difference for that ejection, in ms for a sample of mean size: 7 ms instead of 1 ms is noise. */
+/**
+ * Minimum difference to the peers' median for an ejection as slow, in ms for a sample of mean size. 7 ms instead of 1 ms
+ * is noise.
+ */
 const SLOW_BY_MS = 200
 const OUTLIER_EVERY_MS = 1_000
 

@@ -57,7 +57,7 @@ export class ChunkReader {
     return groups
   }
 
-  /** Puts images into the texts of these samples, which are changed, if a scorer of their reward reads them. */
+  /** Inserts the stored images into the texts of `rows`, in place, if the batch's reward reads images. */
   async withImages(batch: BatchSpec, rows: PendingSample[]): Promise<PendingSample[]> {
     if (readsImages(batch.reward)) await loadImages(this.#db, rows)
     return rows

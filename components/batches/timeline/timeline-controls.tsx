@@ -34,11 +34,11 @@ export function TimelineControls({
     <>
       {groups > MAX_READABLE_GROUPS && (
         <Segmented
-          label="Rows"
+          label="Row height"
           value={view.rows}
           options={[
-            { value: 'fit', label: 'All groups' },
-            { value: 'read', label: 'Rows' },
+            { value: 'fit', label: 'Fit all' },
+            { value: 'read', label: 'Readable' },
           ]}
           onChange={(rows) => onView({ rows })}
         />

@@ -396,7 +396,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   )
 }
 
-/** Converts fields to plain JSON; null if they cannot be converted. */
+/** Converts fields to plain JSON. Null if they cannot be converted; too long fields are replaced by their length. */
 function plain(fields: object | undefined): object | null {
   if (fields === undefined) return null
   try {

@@ -21,7 +21,7 @@ afterEach(async () => {
   expect(rejections.splice(0)).toEqual([])
 })
 
-/** Returns a generator of numbers from 0 to 1, the same ones for the same seed. */
+/** Returns a generator of numbers from 0 to 1 that is deterministic per seed. */
 function seeded(seed: number): () => number {
   let state = seed
   return () => {

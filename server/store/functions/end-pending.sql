@@ -8,7 +8,7 @@ BEGIN
     SELECT (reward -> 'onFailure' ->> 'value')::float8 INTO substitute FROM batch
         WHERE id = p_batch AND reward -> 'onFailure' ->> 'policy' = 'constant';
     -- Locks samples in the same order as flushes. A scan locks them in physical order: 1 of 390 calls during flushes of
-    -- the same samples was a deadlock.
+    -- the same samples deadlocked.
     PERFORM 1 FROM sample WHERE batch_id = p_batch AND status < 2 ORDER BY idx FOR UPDATE;
     WITH written AS (
         UPDATE sample SET status = 3, reason = p_reason, score = substitute, substituted = substitute IS NOT NULL,
@@ -23,7 +23,7 @@ BEGIN
     IF counted > 0 THEN
         PERFORM settle_groups(batches, groups, ended, ended, zeros, NULL);
     END IF;
-    -- Workers that still hold these samples may stop.
+    -- Notifies workers to drop these samples.
     PERFORM pg_notify('rewardops', 'x' || p_batch);
     RETURN counted;
 END $$;

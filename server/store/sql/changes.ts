@@ -2,7 +2,7 @@ import type { Database } from '../database.ts'
 import { type ComponentStatsRow, numberAt } from './components.ts'
 import { correlationOf } from './moments.ts'
 
-/** A rolled-up step of a run with a mean and with its samples: its last batch. */
+/** The last batch of a step, if it is rolled up, has a mean, and retention has not removed its samples. */
 export interface ScoredStepRow {
   id: number
   step: number

@@ -201,8 +201,8 @@ export interface HeatBinRow {
 }
 
 /**
- * Counts the samples of each bin by score, or by equal ranges from `low` to `high`. A roll-up's own bin counts in the range
- * of its middle.
+ * Counts the samples of each bin of steps by distinct score, or by `count` equal score ranges from `low` to `high`. A bin of
+ * a roll-up's histogram counts toward the range that contains its midpoint.
  */
 export async function heatBins(
   db: Database,
