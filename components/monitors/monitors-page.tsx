@@ -113,7 +113,7 @@ function Now({
           </PageLink>
         }
       >
-        Ten monitors check every ended batch with enough samples, for example for variance collapse,
+        Monitors check every ended batch with enough samples, for example for variance collapse,
         duplicate responses and failures. No setup is needed.
       </Empty>
     )
