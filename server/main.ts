@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { flushCompileCache } from 'node:module'
 import { requeueOrphans } from './background/worker-supervisor.ts'
 import { loadConfig } from './config.ts'
+import { prepareDataDir } from './data-dir.ts'
 import { createLogger } from './log.ts'
 import { readServersFile } from './model-servers/launch-file.ts'
 import { claimLaunched } from './model-servers/launched-process.ts'
@@ -32,6 +33,7 @@ const LAST_STEPS_MS = 1_200
 async function main(): Promise<void> {
   const config = loadConfig()
   setEgressPolicy(config.egressAllow)
+  prepareDataDir(config.dataDir)
   const toLaunch = config.serversFile === null ? [] : readServersFile(config.serversFile)
   const log = createLogger(config.logLevel, 'server')
   const { version } = JSON.parse(

@@ -160,7 +160,7 @@ async function partsOf(
 ): Promise<{ path: string | null; query: DownloadQuery }[]> {
   if (out === undefined) return [{ path: null, query }]
   if (query.format !== 'verl') return [{ path: out, query }]
-  await mkdir(out, { recursive: true })
+  await mkdir(out, { recursive: true, mode: 0o700 })
   const steps = await stepsOf(client, query)
   // No batch matches. The service's error explains why.
   if (steps.length === 0)

@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs'
+import { constants, createReadStream } from 'node:fs'
 import { type FileHandle, open, rename, stat } from 'node:fs/promises'
 import type { ExportFormat } from '../../../server/contract/export.ts'
 import { CliError, EXIT } from '../exit-codes.ts'
@@ -88,7 +88,9 @@ export class FileTarget implements ExportTarget {
     let rows: RowTracker | null = null
     if (partIsThere && resume) rows = await wholeRows(part, format, columns)
     try {
-      const file = await open(part, rows === null ? 'w' : 'r+')
+      // Only the user may read it. A link that somebody else placed here is not followed.
+      const create = rows === null ? constants.O_CREAT | constants.O_TRUNC : 0
+      const file = await open(part, constants.O_RDWR | constants.O_NOFOLLOW | create, 0o600)
       await file.truncate(rows?.bytes ?? 0)
       return new FileTarget(path, file, rows)
     } catch (error) {
@@ -155,9 +157,14 @@ async function wholeRows(
   }
 }
 
+const WHY: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such folder',
+  ENOSPC: 'the disk is full',
+  ELOOP: 'it is a link',
+}
+
 function unwritable(path: string, error: unknown): CliError {
   const { code, message } = error as NodeJS.ErrnoException
-  const why =
-    code === 'ENOENT' ? 'there is no such folder' : code === 'ENOSPC' ? 'the disk is full' : message
+  const why = WHY[code ?? ''] ?? message
   return new CliError(EXIT.badInput, `${path} cannot be written: ${why}.`)
 }
