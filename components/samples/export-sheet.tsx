@@ -55,6 +55,7 @@ function ExportForm({
   const [format, setFormat] = useState<'csv' | 'jsonl'>('csv')
   const [which, setWhich] = useState<'shown' | 'all'>('shown')
   const [texts, setTexts] = useState(false)
+  const [isSafe, setIsSafe] = useState(true)
   const [state, setState] = useState<State>({ is: 'idle' })
   const stop = useRef<AbortController | null>(null)
   const chosen = [
@@ -65,6 +66,7 @@ function ExportForm({
   const everything = query.size === 0
   query.set('format', format)
   query.set('columns', columnsText(chosen))
+  if (format === 'csv' && isSafe) query.set('safe', 'spreadsheet')
   const address = `${EXPORT_PATH}?${query}`
   const total = count.data?.exact ? count.data.samples : null
   const begin = async () => {
@@ -128,6 +130,14 @@ function ExportForm({
           checked={texts}
           onChange={setTexts}
         />
+        {format === 'csv' && (
+          <Checkbox
+            label="Safe for spreadsheets"
+            about="Puts ' before text that a spreadsheet would evaluate as a formula. Clear it for a file to import again."
+            checked={isSafe}
+            onChange={setIsSafe}
+          />
+        )}
         <p className="text-xs text-ink-3">
           The page exports at most {Math.round(MAX_BUFFERED_BYTES / 2 ** 20)} MiB. For larger
           exports, use the{' '}

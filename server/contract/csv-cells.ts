@@ -57,6 +57,17 @@ export function quoted(cell: string): string {
   return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
 }
 
+/** The beginning of a formula, at the beginning of a cell or after a character that some programs take for a separator. */
+const FORMULA = /(^\s*|[;\t])(?=[=+\-@＝＋－＠])/g
+
+/**
+ * Puts `'` before formulas, so that spreadsheets show a cell of text instead of evaluating it. Reading the cell back
+ * gives another text.
+ */
+export function withoutFormulas(cell: string): string {
+  return cell.replace(FORMULA, "$1'")
+}
+
 /** Writes a response, given as JSON text, as a cell. */
 export function textCell(json: string): string {
   if (!json.startsWith('"')) return `${MARK}${json}`

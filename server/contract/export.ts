@@ -80,6 +80,8 @@ export const ExportQuery = z
     /** If retention removed texts or samples: `kept` exports the remaining data, `all` refuses the export. */
     texts: z.enum(['all', 'kept']).default('all'),
     columns: Columns.optional(),
+    /** `spreadsheet`: spreadsheets evaluate no cell as a formula. Such a file cannot be imported without a change. */
+    safe: z.literal('spreadsheet').optional(),
     /** Resumes after this sample, the last one that arrived completely. */
     after: SampleId.optional(),
   })
@@ -90,6 +92,10 @@ export const ExportQuery = z
   .refine(({ format, columns }) => format !== 'verl' || columns === undefined, {
     message: 'the verl format has fixed columns',
     path: ['columns'],
+  })
+  .refine(({ format, safe }) => format === 'csv' || safe === undefined, {
+    message: 'only CSV can be made safe for spreadsheets',
+    path: ['safe'],
   })
 export type ExportQuery = z.infer<typeof ExportQuery>
 

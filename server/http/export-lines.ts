@@ -5,6 +5,7 @@ import {
   promptCell,
   quoted,
   textCell,
+  withoutFormulas,
 } from '../contract/csv-cells.ts'
 import { EXTRA_COLUMN, type ExportFormat } from '../contract/export.ts'
 import { responseText } from '../contract/turn-text.ts'
@@ -24,10 +25,14 @@ interface LineWriter {
 
 const USUAL = [...EXPORTED_ROLLOUT_COLUMNS, ...EXPORTED_RESULT_COLUMNS] as const
 
-/** The writer of a format. `columns` selects and orders the columns; without it, all but `annotations` are written. */
+/**
+ * The writer of a format. `columns` selects and orders the columns; without it, all but `annotations` are written.
+ * `isSafe`: spreadsheets evaluate no cell of CSV.
+ */
 export function lineWriter(
   format: ExportFormat,
   columns: readonly string[] | undefined,
+  isSafe: boolean,
 ): LineWriter {
   if (format === 'verl') return { contentType: 'application/x-ndjson', head: '', line: verlLine }
   if (format === 'csv') {
@@ -35,7 +40,7 @@ export function lineWriter(
     return {
       contentType: 'text/csv; charset=utf-8',
       head: `${names.map(quoted).join(',')}\r\n`,
-      line: (batch, row, annotations) => csvLine(names, batch, row, annotations),
+      line: (batch, row, annotations) => csvLine(names, isSafe, batch, row, annotations),
     }
   }
   return {
@@ -106,6 +111,7 @@ function chosenJsonLine(
 
 function csvLine(
   columns: readonly string[],
+  isSafe: boolean,
   batch: ExportedBatch,
   row: ExportedRow,
   annotations: readonly AnnotationRow[],
@@ -125,7 +131,8 @@ function csvLine(
   return `${columns
     .map((name) => {
       const cell = extra.has(name) ? extraCell(extra.get(name)) : (cells[name] ?? null)
-      return quoted(cell === null ? '' : String(cell))
+      if (typeof cell !== 'string') return cell === null ? '' : String(cell)
+      return quoted(isSafe ? withoutFormulas(cell) : cell)
     })
     .join(',')}\r\n`
 }

@@ -93,7 +93,7 @@ export function createExport({ db, access, readiness }: ExportSources) {
     res: ServerResponse,
     until: AbortSignal,
   ) {
-    const { format, columns, texts, after, ...text } = query
+    const { format, columns, texts, after, safe, ...text } = query
     const filter = filterOfText(text)
     const from = placeAfter(after)
     const chosen = choose(filter, columns)
@@ -109,7 +109,7 @@ export function createExport({ db, access, readiness }: ExportSources) {
         { hint: 'Add texts=kept to export the remaining data, with null for removed texts.' },
       )
     }
-    const { contentType, head, line } = lineWriter(format, columns)
+    const { contentType, head, line } = lineWriter(format, columns, safe !== undefined)
     const name = query.batch ?? 'samples'
     res.writeHead(200, {
       'content-type': contentType,

@@ -590,6 +590,21 @@ describe('GET /api/export/samples', () => {
     expect(csv.text.split('\r\n')[4]).toContain('openai/gsm8k,,json:null,json:null,,')
   })
 
+  it('returns CSV whose cells no spreadsheet evaluates', async () => {
+    const { batchId } = await service.api.batches.submit.mutate({
+      run: '=run',
+      step: 1,
+      samples: [sample({ uid: '@uid', response: '=HYPERLINK("http://evil.example","x")' })],
+    })
+    const path = `/api/export/samples?batch=${batchId}&columns=run,uid,response,score`
+    const safe = await service.raw(`${path}&format=csv&safe=spreadsheet`)
+    expect(safe.text.split('\r\n')[1]).toMatch(/^'=run,'@uid,"'=HYPERLINK\(""http/)
+    const exact = await service.raw(`${path}&format=csv`)
+    expect(exact.text.split('\r\n')[1]).toMatch(/^=run,@uid,"=HYPERLINK\(/)
+    const json = await service.raw(`${path}&format=jsonl&safe=spreadsheet`)
+    expectRefusal(json, { status: 400, reason: 'invalid_input', message: /safe: only CSV/ })
+  })
+
   it('returns JSON Lines that the CLI can import', async () => {
     const { text, headers } = await service.raw('/api/export/samples?run=lines')
     expect(headers).toMatchObject({
