@@ -1,5 +1,6 @@
 import { DIMENSIONS, type Dimension } from '../../server/contract/changes.ts'
-import { MAX_STEP, RECENT_STEPS, type RunDto } from '../../server/contract/runs.ts'
+import { MAX_STEP } from '../../server/contract/fields.ts'
+import { RECENT_STEPS, type RunDto } from '../../server/contract/runs.ts'
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import type { XAxisBy } from '../charts/step-axis.ts'
 import type { UrlCodec } from '../url/use-url.ts'

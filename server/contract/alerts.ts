@@ -1,15 +1,16 @@
 import { z } from 'zod'
+import { Cursor, RunName, storableText, trimmedText } from './fields.ts'
 import { FLEET_MONITORS, MONITORS, SEVERITIES } from './monitors.ts'
 
 /** Maximum attempts per delivery: half an hour on average, with full jitter and waits of at most ten minutes. */
 export const MAX_ATTEMPTS = 15
 
 const WebhookId = z.string().regex(/^w\d{1,9}$/, 'must be the id of a webhook, such as w1')
-const Name = z.string().trim().min(1).max(80)
-const Url = z.string().trim().min(1).max(2_048)
-const Secret = z.string().min(8).max(256)
+const Name = trimmedText(80).min(1, 'must not be empty')
+const Url = trimmedText(2_048).min(1, 'must not be empty')
+const Secret = storableText(256).min(8)
 const Monitors = z.array(z.enum([...MONITORS, ...FLEET_MONITORS])).max(32)
-const Runs = z.array(z.string().min(1).max(256)).max(100)
+const Runs = z.array(RunName).max(100)
 
 /** The input of `alerts.create`. */
 export const WebhookInput = z.strictObject({
@@ -57,7 +58,7 @@ export const WebhookRef = z.strictObject({ id: WebhookId })
 export const DeliveriesInput = z.strictObject({
   /** The id of a webhook; left out: all webhooks. */
   id: WebhookId.optional(),
-  cursor: z.string().max(32).nullish(),
+  cursor: Cursor.nullish(),
   limit: z.int().min(1).max(200).default(50),
 })
 export type DeliveriesInput = z.infer<typeof DeliveriesInput>

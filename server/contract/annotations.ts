@@ -1,22 +1,13 @@
 import { z } from 'zod'
+import { trimmedText } from './fields.ts'
 import { SampleFilter, SampleIds } from './sample-filter.ts'
-import { isStorable } from './storable-text.ts'
 import { SampleId } from './trainer.ts'
 
 /** Maximum samples that one call annotates by a filter. */
 export const MAX_ANNOTATED_SAMPLES = 10_000
 
-const label = z
-  .string()
-  .trim()
-  .min(1, 'must not be empty')
-  .max(64, 'must be at most 64 characters')
-  .refine(isStorable, 'must be text without NUL characters or lone surrogates')
-const note = z
-  .string()
-  .trim()
-  .max(2_000, 'must be at most 2,000 characters')
-  .refine(isStorable, 'must be text without NUL characters or lone surrogates')
+const label = trimmedText(64).min(1, 'must not be empty')
+const note = trimmedText(2_000)
 
 /** The input of `annotations.add`: one label and note for listed samples, or for all samples that match a filter. */
 export const AddAnnotationInput = z

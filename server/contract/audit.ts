@@ -1,12 +1,13 @@
 import { z } from 'zod'
+import { name } from './fields.ts'
 import type { Role } from './roles.ts'
 
 /** The input of `audit.list`: a filter and a page. */
 export const AuditInput = z.strictObject({
   /** The name of a key. */
-  actor: z.string().min(1).max(100).optional(),
+  actor: name(100).optional(),
   /** A procedure such as `servers.register`, or a namespace such as `servers.`. */
-  action: z.string().min(1).max(100).optional(),
+  action: name(100).optional(),
   cursor: z
     .string()
     .regex(/^\d{1,18}$/, 'must be the nextCursor of the previous page')

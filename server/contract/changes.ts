@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { RunName, Step, storableText } from './fields.ts'
 
 /** Maximum samples of both ranges for a comparison by group. Beyond it, the units are steps. */
 export const MAX_SAMPLES_BY_GROUP = 131_072
@@ -9,9 +10,8 @@ export const OTHERS = '(others)'
 /** Minimum number of steps in which a sudden change is searched for; fewer do not show the usual variation. */
 export const MIN_SHIFT_STEPS = 11
 
-const step = z.int().min(0).max(2_147_483_647)
 const StepRange = z
-  .strictObject({ from: step, to: step })
+  .strictObject({ from: Step, to: Step })
   .refine(({ from, to }) => from <= to, { path: ['to'], message: 'must not be below from' })
 
 /**
@@ -20,12 +20,12 @@ const StepRange = z
  */
 export const ChangesInput = z
   .strictObject({
-    name: z.string().min(1).max(256),
+    name: RunName,
     split: z.enum(['train', 'val']).default('train'),
     before: StepRange.optional(),
     after: StepRange.optional(),
     /** Only samples of this data source. */
-    dataSource: z.string().max(512).optional(),
+    dataSource: storableText(512).optional(),
   })
   .refine(({ before, after }) => (before === undefined) === (after === undefined), {
     path: ['after'],

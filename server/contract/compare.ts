@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { Cursor, RunName, Step, storableText } from './fields.ts'
 import type { Distribution } from './pages.ts'
-import { Step } from './runs.ts'
 import { BatchId, type BatchStatus } from './trainer.ts'
 
 /** The largest batch that is compared sample by sample; larger ones are refused. */
@@ -34,10 +34,10 @@ export const CompareSamplesInput = z.strictObject({
   /** Only samples with a flipped advantage sign. */
   signFlipped: z.boolean().default(false),
   /** Only samples of this group. */
-  uid: z.string().max(4_096).optional(),
+  uid: storableText(4_096).optional(),
   /** Only samples of a cell of the joint distribution: its index on the first axis, and on the second. */
   cell: JointCellIndex.optional(),
-  cursor: z.string().max(64).nullish(),
+  cursor: Cursor.nullish(),
   limit: z.int().min(1).max(200).default(50),
 })
 export type CompareSamplesInput = z.infer<typeof CompareSamplesInput>
@@ -46,7 +46,7 @@ export type CompareSamplesInput = z.infer<typeof CompareSamplesInput>
 export const CompareGroupsInput = z.strictObject({
   first: BatchId,
   second: BatchId,
-  cursor: z.string().max(64).nullish(),
+  cursor: Cursor.nullish(),
   limit: z.int().min(1).max(200).default(50),
 })
 export type CompareGroupsInput = z.infer<typeof CompareGroupsInput>
@@ -55,14 +55,14 @@ export type CompareGroupsInput = z.infer<typeof CompareGroupsInput>
 export const CompareCandidatesInput = z.strictObject({
   batchId: BatchId.optional(),
   /** Without a batch: only rescores of this run. */
-  run: z.string().max(256).optional(),
+  run: storableText(256).optional(),
 })
 export type CompareCandidatesInput = z.infer<typeof CompareCandidatesInput>
 
 /** The input of `compare.runs`: up to eight runs. */
 export const CompareRunsInput = z.strictObject({
   /** Names of runs. Each further run is compared with the first. */
-  runs: z.array(z.string().min(1).max(256)).min(1).max(MAX_COMPARED_RUNS),
+  runs: z.array(RunName).min(1).max(MAX_COMPARED_RUNS),
   split: z.enum(['train', 'val']).default('train'),
   /** The first step; left out: the oldest. */
   from: Step.optional(),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { RunName } from './fields.ts'
 
 const limit = (most: number) => z.int().min(0).max(most).nullable()
 
@@ -12,8 +13,6 @@ export const RunLimitValues = z.strictObject({
   maxPriority: z.int().min(-100).max(100).nullable(),
 })
 export type RunLimitValues = z.infer<typeof RunLimitValues>
-
-const RunName = z.string().min(1).max(256)
 
 /** The input of `limits.set`. */
 export const SetLimitsInput = z.strictObject({

@@ -1,10 +1,9 @@
 import { z } from 'zod'
+import { RunName, Step, trimmedText } from './fields.ts'
 
-const RunName = z.string().min(1).max(256)
-const Step = z.int().min(0).max(2_147_483_647)
-const Label = z.string().trim().min(1).max(60)
+const Label = trimmedText(60).min(1, 'must not be empty')
 const MarkId = z.string().regex(/^m\d{1,9}$/, 'must be the id of a mark, such as m4')
-const Note = z.string().trim().max(2_000)
+const Note = trimmedText(2_000)
 
 /** Maximum marks per run, because more lines would hide the chart. */
 export const MAX_MARKS = 200

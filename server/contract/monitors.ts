@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Cursor, RunName } from './fields.ts'
 
 /** Monitors of runs, in the order of the pages. docs/monitors.md defines each. */
 export const MONITORS = [
@@ -144,7 +145,6 @@ export const WINDOW = 20
 /** Maximum number of newest batches that `monitors.run` returns. */
 export const MAX_POINTS = 1_000
 
-const RunName = z.string().min(1).max(256)
 const Split = z.enum(['train', 'val'])
 
 /** The input of `monitors.run`. */
@@ -160,7 +160,7 @@ export type MonitorRunInput = z.infer<typeof MonitorRunInput>
 export const MonitorHistoryInput = z.strictObject({
   run: RunName.optional(),
   monitor: z.enum([...MONITORS, ...FLEET_MONITORS]).optional(),
-  cursor: z.string().max(32).nullish(),
+  cursor: Cursor.nullish(),
   limit: z.int().min(1).max(200).default(50),
 })
 export type MonitorHistoryInput = z.infer<typeof MonitorHistoryInput>

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { AnnotationDto } from './annotations.ts'
+import { Cursor, Int4, RunName, Step } from './fields.ts'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import type { Role } from './roles.ts'
 import type { RunTableRowDto } from './run-table.ts'
@@ -142,7 +143,7 @@ export const BatchViewInput = z.strictObject({ batchId: BatchId })
 export const BatchGroupsInput = z.strictObject({
   batchId: BatchId,
   /** Completed groups after this completion number. */
-  after: z.int().min(0).default(0),
+  after: Int4.default(0),
   limit: z.int().min(1).max(500).default(100),
   /** `completion`: oldest first; `latest`: newest first. */
   order: z.enum(['completion', 'latest']).default('completion'),
@@ -172,16 +173,16 @@ export interface BatchGroupDto {
 /** The input of `samples.list`: a filter, an order and a page. */
 export const SampleListInput = SampleFilter.extend({
   sort: z.enum(['newest', 'worst', 'best', 'slowest']).default('newest'),
-  cursor: z.string().nullish(),
+  cursor: Cursor.nullish(),
   limit: z.int().min(1).max(200).default(100),
 })
 export type SampleListInput = z.infer<typeof SampleListInput>
 
 /** The input of `samples.facets`. */
 export const SampleFacetsInput = z.strictObject({
-  run: z.string().optional(),
+  run: RunName.optional(),
   batch: BatchId.optional(),
-  step: z.int().min(0).optional(),
+  step: Step.optional(),
   split: z.enum(['train', 'val']).optional(),
   rescored: z.boolean().optional(),
 })

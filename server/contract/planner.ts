@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { RunName } from './fields.ts'
 import type { Phases, Strategy } from './strategies.ts'
 import { BatchId } from './trainer.ts'
 
@@ -50,7 +51,7 @@ export const PlannerSource = z.discriminatedUnion('kind', [
   /** Every step repeats this batch. */
   z.strictObject({ kind: z.literal('batch'), batchId: BatchId }),
   /** The newest completed training batches of the run, one per step, repeated if there are fewer. */
-  z.strictObject({ kind: z.literal('run'), run: z.string().min(1).max(256) }),
+  z.strictObject({ kind: z.literal('run'), run: RunName }),
 ])
 export type PlannerSource = z.infer<typeof PlannerSource>
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { name } from './fields.ts'
 
 /** Balancing policies, as in server/router/policies. */
 export const BALANCING_POLICIES = [
@@ -15,7 +16,7 @@ export type BalancingPolicyName = (typeof BALANCING_POLICIES)[number]
 
 /** The input of `pools.update`. */
 export const UpdatePoolInput = z.strictObject({
-  model: z.string().min(1).max(256),
+  model: name(256),
   /** The balancing policy; null: the default, `least_work`. */
   policy: z.enum(BALANCING_POLICIES).nullable(),
 })

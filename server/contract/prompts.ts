@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Cursor, RunName, storableText } from './fields.ts'
 
 /**
  * Prompts of a run over its steps. A prompt is recognised by the `promptId` that the trainer sends, or else by its data
@@ -37,7 +38,6 @@ export const PROMPT_CLASS_TEXT: Record<PromptClass, string> = {
   mixed: 'None of the other classes applies.',
 }
 
-const runName = z.string().min(1).max(256)
 const split = z.enum(['train', 'val']).default('train')
 /** The key of a prompt: 32 hexadecimal digits. */
 export const PromptKey = z.string().regex(/^[0-9a-f]{32}$/, 'must be a key of prompts.list')
@@ -47,12 +47,12 @@ export const PROMPT_ORDERS = ['rate', 'change', 'visits', 'lastStep', 'varied'] 
 export type PromptOrder = (typeof PROMPT_ORDERS)[number]
 
 const PromptFilter = z.strictObject({
-  run: runName,
+  run: RunName,
   split,
   class: z.enum(PROMPT_CLASSES).optional(),
-  dataSource: z.string().max(256).optional(),
+  dataSource: storableText(256).optional(),
   /** Text in the preview or the promptId; ignores case. */
-  search: z.string().max(200).optional(),
+  search: storableText(200).optional(),
 })
 export type PromptFilter = z.infer<typeof PromptFilter>
 
@@ -64,7 +64,7 @@ export const PromptListInput = PromptFilter.extend({
    */
   orderBy: z.enum(PROMPT_ORDERS).default('change'),
   descending: z.boolean().default(false),
-  cursor: z.string().max(128).nullish(),
+  cursor: Cursor.nullish(),
   limit: z.int().min(1).max(200).default(50),
 })
 export type PromptListInput = z.infer<typeof PromptListInput>
@@ -116,7 +116,7 @@ export interface PromptCountsDto {
 }
 
 /** The input of `prompts.history`. */
-export const PromptHistoryInput = z.strictObject({ run: runName, split, key: PromptKey })
+export const PromptHistoryInput = z.strictObject({ run: RunName, split, key: PromptKey })
 export type PromptHistoryInput = z.infer<typeof PromptHistoryInput>
 
 /** A group of a prompt. */
@@ -160,7 +160,7 @@ export interface PromptHeatDto {
 }
 
 /** The input of `prompts.steps`. */
-export const PromptStepsInput = z.strictObject({ run: runName, split })
+export const PromptStepsInput = z.strictObject({ run: RunName, split })
 export type PromptStepsInput = z.infer<typeof PromptStepsInput>
 
 /** The mean of an estimate over the groups with at least `k` counted scores. */
@@ -191,9 +191,9 @@ export interface PromptStepsDto {
 
 /** The input of `prompts.sample`, which draws prompts for the next step. */
 export const PromptSampleInput = z.strictObject({
-  run: runName,
+  run: RunName,
   split,
-  dataSource: z.string().max(256).optional(),
+  dataSource: storableText(256).optional(),
   /**
    * `band`: uniformly from the prompts whose recent pass rate lies in `band` · `thompson`: draws a pass rate of each
    * prompt from its Beta posterior, and takes those nearest to `target`.

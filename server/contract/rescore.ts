@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Int4, name } from './fields.ts'
 import { SampleFilter } from './sample-filter.ts'
 import { RescoreInput, type SubmitResult } from './trainer.ts'
 
@@ -9,9 +10,9 @@ export const MAX_SELECTED_SAMPLES = 100_000
 export const RescoreSelection = z
   .strictObject({
     /** Indexes of samples. */
-    indexes: z.array(z.int().min(0).max(2_147_483_647)).min(1).max(10_000).optional(),
+    indexes: z.array(Int4).min(1).max(10_000).optional(),
     /** Uids of whole groups. */
-    uids: z.array(z.string().min(1).max(512)).min(1).max(1_000).optional(),
+    uids: z.array(name(512)).min(1).max(1_000).optional(),
     /** The filter of samples.list, within the batch. */
     filter: SampleFilter.omit({ batch: true, run: true, step: true, stepTo: true }).optional(),
     /** Include the other samples of the groups. A reward over whole groups always includes them. */

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { RunName, storableText } from './fields.ts'
 
 const days = z.int().min(1).max(36_500).nullable()
 
@@ -26,8 +27,6 @@ export const DEFAULT_POLICY: RetentionPolicy = {
   auditDays: 365,
 }
 
-const RunName = z.string().min(1).max(256)
-
 /** The input of `retention.preview`: a policy, or a run to delete. */
 export const PreviewInput = z.union([
   z.strictObject({ policy: RetentionPolicy }),
@@ -45,7 +44,7 @@ export const KeepRunInput = z.strictObject({
 export const DeleteRunInput = z.strictObject({
   run: RunName,
   /** The name of the run, repeated. */
-  confirm: z.string().max(256),
+  confirm: storableText(256),
 })
 /** The input of `retention.cancel`. */
 export const RetentionJobRef = z.strictObject({

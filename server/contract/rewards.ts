@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Int4, storableText } from './fields.ts'
 import type { SampleFailureReason } from './sample-reason.ts'
 import type { LaunchServerInput } from './servers.ts'
 import { Prompt, RewardSpec } from './trainer.ts'
@@ -13,12 +14,12 @@ export const TryInput = z
   .strictObject({
     /** The fields have the meanings of SampleInput. */
     sample: z.strictObject({
-      dataSource: z.string().max(256).default(''),
+      dataSource: storableText(256).default(''),
       prompt: Prompt,
       response: z.string(),
       groundTruth: z.unknown().optional(),
       extraInfo: z.record(z.string(), z.unknown()).nullish(),
-      responseLength: z.int().min(0).max(2_147_483_647).nullish(),
+      responseLength: Int4.nullish(),
     }),
     reward: RewardSpec.prefault({}),
     /** Time limit of the call. A sample over it ends as `deadline`. */
@@ -45,7 +46,7 @@ export type ImportConfigInput = z.infer<typeof ImportConfigInput>
 /** The input of `rewards.components`. */
 export const ComponentsInput = z.strictObject({
   /** Left out: the newest run with components. */
-  run: z.string().max(256).optional(),
+  run: storableText(256).optional(),
 })
 
 /** The statistics of a component in one batch, over its scored samples. */

@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { name as nameOf, RunName } from './fields.ts'
 import { readableText } from './storable-text.ts'
-import { name as nameOf } from './trainer.ts'
 
 /** Maximum size of a run's configuration as JSON. */
 export const MAX_CONFIG_BYTES = 65_536
@@ -50,7 +50,7 @@ export const UpdateRunInput = z
 export type UpdateRunInput = z.infer<typeof UpdateRunInput>
 
 /** The input of `runs.config`. */
-export const RunConfigInput = z.strictObject({ run: z.string().min(1).max(256) })
+export const RunConfigInput = z.strictObject({ run: RunName })
 
 /** The configuration and tags of a run. */
 export interface RunConfigDto {

@@ -1,7 +1,6 @@
 import { z } from 'zod'
+import { Cursor, name, storableText } from './fields.ts'
 import { type ConfigValue, Tag } from './run-config.ts'
-import { isStorable } from './storable-text.ts'
-import { name } from './trainer.ts'
 
 /** A run with pending samples is stalled if for this long no group has completed and no samples have arrived. */
 export const STALLED_AFTER_MS = 5 * 60_000
@@ -42,18 +41,14 @@ export const ConfigFilter = z.strictObject({
   /** `~`: contains the text, ignoring case. The comparisons `<` to `>=` need a number. */
   is: z.enum(CONFIG_OPERATORS),
   /** Numbers are compared by value (`1e-6` equals `0.000001`); `true`, `false` and `null` are written as in JSON. */
-  value: z.string().max(500).refine(isStorable, 'must not contain NUL or lone surrogates'),
+  value: storableText(500),
 })
 export type ConfigFilter = z.infer<typeof ConfigFilter>
 
 /** The input of `runs.table`. */
 export const RunTableInput = z.strictObject({
   /** Part of the name, ignoring case. */
-  search: z
-    .string()
-    .max(256)
-    .refine(isStorable, 'must not contain NUL or lone surrogates')
-    .optional(),
+  search: storableText(256).optional(),
   /** Only runs with all of these tags. */
   tags: z.array(Tag).max(32).default([]),
   status: z.enum(RUN_STATUSES).optional(),
@@ -67,7 +62,7 @@ export const RunTableInput = z.strictObject({
   byTag: z.boolean().default(false),
   /** Values of the configuration to return. */
   columns: z.array(ConfigKey).max(20).default([]),
-  cursor: z.string().max(2_000).nullish(),
+  cursor: Cursor.nullish(),
   limit: z.int().min(1).max(200).default(50),
 })
 export type RunTableInput = z.infer<typeof RunTableInput>

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { RunName, Step } from './fields.ts'
 import type { GroupSignalCounts } from './group-signal.ts'
 import type { RunMarkDto } from './marks.ts'
 import type { BatchStatus } from './trainer.ts'
@@ -10,14 +11,9 @@ export const MAX_POINTS = 1_000
 /** The newest steps that `runs.get` always sends one by one. */
 export const RECENT_STEPS = 25
 
-/** The largest step. */
-export const MAX_STEP = 2_147_483_647
-/** A step. */
-export const Step = z.int().min(0).max(MAX_STEP)
-
 /** The input of `runs.get`. */
 export const RunInput = z.strictObject({
-  name: z.string().min(1).max(256),
+  name: RunName,
   split: z.enum(['train', 'val']).default('train'),
   /** The first step; left out: the oldest. */
   from: Step.optional(),

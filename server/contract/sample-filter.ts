@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { isStorable } from './storable-text.ts'
+import { Int4, MAX_STEP, name, Step, storableText } from './fields.ts'
 import { BatchId, FailureReason, SampleId, SampleStatus } from './trainer.ts'
 
 /** Maximum conditions on the reward extra info. */
@@ -10,10 +10,7 @@ const words = (most: number) =>
     .string()
     .min(1, 'must not be empty')
     .max(most, `must be at most ${most.toLocaleString('en')} characters`)
-const plain = (most: number) =>
-  words(most).refine(isStorable, 'must be text without NUL characters or lone surrogates')
-const step = z.int().min(0).max(2_147_483_647)
-const key = plain(256)
+const key = name(256)
 
 /** A condition on a key of `rewardExtraInfo`. A range matches numbers only; null counts as absent. */
 export const ExtraFilter = z.discriminatedUnion('is', [
@@ -25,7 +22,7 @@ export const ExtraFilter = z.discriminatedUnion('is', [
     max: z.number().optional(),
   }),
   z.strictObject({ key, is: z.literal('boolean'), value: z.boolean() }),
-  z.strictObject({ key, is: z.literal('text'), value: z.string().max(1_000) }),
+  z.strictObject({ key, is: z.literal('text'), value: storableText(1_000) }),
 ])
 export type ExtraFilter = z.infer<typeof ExtraFilter>
 
@@ -34,36 +31,36 @@ export type ExtraFilter = z.infer<typeof ExtraFilter>
  * CLI share it.
  */
 export const SampleFilter = z.strictObject({
-  run: plain(256).optional(),
+  run: name(256).optional(),
   batch: BatchId.optional(),
   /** The step, or the first step of a range. */
-  step: step.optional(),
+  step: Step.optional(),
   /** The last step of a range that starts at `step`. */
-  stepTo: step.optional(),
+  stepTo: Step.optional(),
   split: z.enum(['train', 'val']).optional(),
   /** Only samples of rescored batches, or only others. */
   rescored: z.boolean().optional(),
-  uid: plain(512).optional(),
-  dataSource: plain(512).optional(),
+  uid: name(512).optional(),
+  dataSource: name(512).optional(),
   status: SampleStatus.optional(),
   reason: FailureReason.optional(),
   /** Only scored samples with this verdict, such as `no answer`. */
-  verdict: plain(256).optional(),
+  verdict: name(256).optional(),
   /** The name of the server that scored them. */
-  server: plain(256).optional(),
+  server: name(256).optional(),
   scoreMin: z.number().optional(),
   scoreMax: z.number().optional(),
   /** The shortest response, in tokens. Samples without a length are left out. */
-  lengthMin: z.int().min(0).optional(),
-  lengthMax: z.int().min(0).optional(),
+  lengthMin: Int4.optional(),
+  lengthMax: Int4.optional(),
   /** The minimum number of attempts. */
-  attemptsMin: z.int().min(0).optional(),
+  attemptsMin: Int4.optional(),
   /** Only samples whose score a failure policy set or removed, or only others. */
   substituted: z.boolean().optional(),
   /** Only annotated samples, or only others. */
   annotated: z.boolean().optional(),
   /** Only samples with an annotation of this label. */
-  label: plain(64).optional(),
+  label: name(64).optional(),
   /** Only samples with this text in prompt, response or ground truth, ignoring case. */
   text: words(500).optional(),
   /** Conditions on the reward extra info; all must hold. */
@@ -85,7 +82,6 @@ const numeric = <T extends z.ZodType>(schema: T) =>
     .transform(Number)
     .pipe(schema as unknown as z.ZodType<number, number>)
 const truth = z.enum(['true', 'false']).transform((text) => text === 'true')
-const MAX_STEP = 2_147_483_647
 
 /** A step or a range that includes both ends: `7`, `0-99`. */
 const StepRange = z

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { isStorable } from './storable-text.ts'
+import { MAX_INT4, storableText, trimmedText } from './fields.ts'
 
 /** The version of the format of `state` in views that are saved now. */
 export const VIEW_VERSION = 1
@@ -7,16 +7,8 @@ export const VIEW_VERSION = 1
 export const MAX_VIEWS = 200
 
 const page = z.enum(['samples'])
-const name = z
-  .string()
-  .trim()
-  .min(1, 'must not be empty')
-  .max(80, 'must be at most 80 characters')
-  .refine(isStorable, 'must be text without NUL characters or lone surrogates')
-const state = z
-  .string()
-  .max(8_000, 'must be at most 8,000 characters')
-  .refine(isStorable, 'must be text without NUL characters or lone surrogates')
+const name = trimmedText(80).min(1, 'must not be empty')
+const state = storableText(8_000)
 
 /** The input of `views.list`: a page. */
 export const ViewsInput = z.strictObject({ page })
@@ -29,7 +21,7 @@ export const SaveViewInput = z.strictObject({
 })
 export type SaveViewInput = z.infer<typeof SaveViewInput>
 /** A saved view, by its number in links. */
-export const ViewRef = z.strictObject({ id: z.int().min(1).max(2_147_483_647) })
+export const ViewRef = z.strictObject({ id: z.int().min(1).max(MAX_INT4) })
 /** The input of `views.update`. Only the given fields change. */
 export const UpdateViewInput = ViewRef.extend({
   name: name.optional(),

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { ADAPTIVE_MAX_IN_FLIGHT } from './adaptive-limit.ts'
+import { name as nameOf, storableText } from './fields.ts'
 import type { SelfTestVerdict } from './self-test-verdict.ts'
-import { isStorable } from './storable-text.ts'
 
 /**
  * Returns the maximum requests in flight over all processes: `maxInFlight`, or the concurrency that the server reports,
@@ -14,10 +14,6 @@ export function mostInFlight(maxInFlight: number | null, maxConcurrent: number |
 /** Supported engines. */
 export const ENGINES = ['vllm', 'sglang', 'tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const
 export const EngineChoice = z.enum([...ENGINES, 'auto'])
-
-/** Text that Postgres can store. */
-const text = (max: number) =>
-  z.string().max(max).refine(isStorable, 'must not contain NUL or lone surrogates')
 
 /** The key is sent in a header, which cannot contain spaces or line ends. */
 const apiKey = z
@@ -41,7 +37,7 @@ const chatTemplate = z
     'must be a template, or a tokenizer_config.json',
   )
   .transform((given) => (typeof given === 'string' ? given : JSON.stringify(given)))
-  .pipe(text(MAX_CHAT_TEMPLATE_CHARS).min(1))
+  .pipe(storableText(MAX_CHAT_TEMPLATE_CHARS).min(1))
 
 /**
  * The input and output of the model: a whole text, a whole text with a score per token or step, or a pair of texts.
@@ -49,7 +45,7 @@ const chatTemplate = z
 const route = z.enum(['classify', 'token', 'pair'])
 /** A label of the model, by its index from 0 or by its name; stored as text. */
 const label = z
-  .union([z.int().min(0).max(999), text(128).min(1)], 'must be an index from 0, or a name')
+  .union([z.int().min(0).max(999), storableText(128).min(1)], 'must be an index from 0, or a name')
   .transform(String)
 
 /** Settings that only a registration sets. */
@@ -57,7 +53,7 @@ const fixed = {
   /** A discriminative model returns scores; a generative model is a judge. */
   kind: z.enum(['discriminative', 'generative']).default('discriminative'),
   /** Left out: the model that the server serves. */
-  model: text(256).min(1).nullish(),
+  model: storableText(256).min(1).nullish(),
 }
 
 /**
@@ -75,7 +71,7 @@ export const ServerSettings = z.strictObject({
   tpm: z.number().positive().nullish(),
   /** The key that the server requires. */
   apiKey: apiKey.nullish(),
-  tags: z.array(text(64)).max(32).default([]),
+  tags: z.array(storableText(64)).max(32).default([]),
   /**
    * A Jinja template, or a tokenizer_config.json, that writes prompt and response as text for the model. Null: messages,
    * where the engine accepts them.
@@ -126,7 +122,7 @@ export function listedSettings(from: FilledSettings): ListedSettings {
 /** The input of `servers.register`. Registering the same name again updates the server. */
 export const RegisterServerInput = z.strictObject({
   name,
-  url: z.string().min(1).max(2048),
+  url: nameOf(2_048),
   engine: EngineChoice.default('auto'),
   ...fixed,
   ...ServerSettings.shape,
@@ -140,7 +136,7 @@ const ref = {
     .string()
     .regex(/^s\d+$/)
     .optional(),
-  name: z.string().optional(),
+  name: storableText(256).optional(),
 }
 const givesOne = (r: { id?: string | undefined; name?: string | undefined }) =>
   (r.id === undefined) !== (r.name === undefined)
@@ -167,7 +163,7 @@ function changeable<Shape extends z.ZodRawShape>(shape: Shape) {
 /** The input of `servers.update`. Only the given fields change. Null restores the default. */
 export const UpdateServerInput = z.strictObject({
   ...ref,
-  url: z.string().min(1).max(2048).optional(),
+  url: nameOf(2_048).optional(),
   ...changeable(ServerSettings.shape),
 })
 export type UpdateServerInput = z.infer<typeof UpdateServerInput>
@@ -216,7 +212,7 @@ export const LaunchServerInput = z
     ...fixed,
     ...ServerSettings.shape,
     /** The address of the server. Default: `http://127.0.0.1:<port>`. */
-    url: z.string().min(1).max(2048).optional(),
+    url: nameOf(2_048).optional(),
     port: z.int().min(1).max(65_535).optional(),
     /** The program and its arguments, run without a shell. */
     command: z.array(word).min(1).max(256),

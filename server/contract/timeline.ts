@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Cursor } from './fields.ts'
 import type { SampleFailureReason } from './sample-reason.ts'
 import { BatchId } from './trainer.ts'
 
@@ -12,7 +13,7 @@ export const TimelineInput = z.strictObject({
   /** The part of the groups in completion order, from 0, with `partGroups` groups each. */
   part: z.int().min(0).max(1_000_000).default(0),
   /** The `cursor` of the previous answer: returns only what may have changed since. */
-  after: z.string().max(64).nullable().default(null),
+  after: Cursor.nullable().default(null),
 })
 export type TimelineInput = z.infer<typeof TimelineInput>
 

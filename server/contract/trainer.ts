@@ -1,19 +1,11 @@
 import { z } from 'zod'
+import { Int4, name, RunName, Step, storableText } from './fields.ts'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import { partRewardsProblem } from './part-rewards.ts'
 import { SAMPLE_FAILURE_REASONS } from './sample-reason.ts'
-import { isStorable } from './storable-text.ts'
 
 /** Text that is stored unchanged, including NUL and lone surrogates. */
 const text = z.string()
-
-/** A name. NUL and lone surrogates are refused, because Postgres text and links cannot hold them. */
-export const name = (max: number) =>
-  z
-    .string()
-    .min(1, 'must not be empty')
-    .max(max, `must be at most ${max} characters`)
-    .refine(isStorable, 'must not contain NUL or lone surrogates')
 
 /** A part of a message's content, in OpenAI's format: `{"type": "text", "text": …}`, `{"type": "image_url", …}`. */
 const MessagePart = z.looseObject({ type: z.string().min(1).max(64) })
@@ -31,10 +23,7 @@ const finite = z.number()
 
 /** The longest verdict or extracted answer, in characters. The service cuts longer ones. */
 export const MAX_VERDICT_CHARS = 200
-const shortText = z
-  .string()
-  .max(MAX_VERDICT_CHARS)
-  .refine(isStorable, 'must not contain NUL or lone surrogates')
+const shortText = storableText(MAX_VERDICT_CHARS)
 
 /** A message of a response by its index; 0 for a response that is plain text. */
 const messageIndex = z.int().min(0).max(9_999)
@@ -51,8 +40,8 @@ export const PartRewards = z.strictObject({
       z
         .strictObject({
           message: messageIndex,
-          start: z.int().min(0),
-          end: z.int().min(0),
+          start: Int4,
+          end: Int4,
           score: finite,
         })
         .refine(({ start, end }) => start <= end, { message: 'must not end before it starts' }),
@@ -81,7 +70,7 @@ export const SampleInput = z
     /** Further inputs of the reward. */
     extraInfo: z.record(z.string(), z.unknown()).nullish(),
     /** The length of the response in tokens. */
-    responseLength: z.int().min(0).max(2_147_483_647).nullish(),
+    responseLength: Int4.nullish(),
     /** A score from elsewhere. The sample is stored with it and not scored. */
     score: finite.nullish(),
     /** The extra info that belongs to `score`. */
@@ -93,7 +82,7 @@ export const SampleInput = z
     /** Turn and span rewards of the response, in addition to `score`. */
     rewards: PartRewards.nullish(),
     /** Must match the sample's position in the batch, from 0, if given. */
-    index: z.int().min(0).nullish(),
+    index: Int4.nullish(),
   })
   .refine((sample) => sample.rewardExtraInfo == null || sample.score != null, {
     path: ['rewardExtraInfo'],
@@ -194,7 +183,7 @@ export type RewardSpec = z.infer<typeof RewardSpec>
 /** A batch without its samples. It is checked first, before the samples are read. */
 export const SubmitEnvelope = z.strictObject({
   run: name(256),
-  step: z.int().min(0).max(2_147_483_647),
+  step: Step,
   split: z.enum(['train', 'val']).default('train'),
   /** Samples per group. A group is complete with this many samples; null: when the batch is closed. */
   groupSize: z.int().min(1).max(100_000).nullable().default(null),
@@ -431,7 +420,7 @@ export interface ResultsColumns {
 /** The input of `samples.score`. */
 export const ScoreInput = z.strictObject({
   run: name(256),
-  step: z.int().min(0).max(2_147_483_647),
+  step: Step,
   split: z.enum(['train', 'val']).default('train'),
   reward: RewardSpec.prefault({}),
   sample: SampleInput,
@@ -444,7 +433,7 @@ export type ScoreInput = z.infer<typeof ScoreInput>
 
 /** The input of `batches.list`. */
 export const BatchListInput = z.strictObject({
-  run: z.string().optional(),
+  run: RunName.optional(),
   status: BatchStatus.optional(),
   split: z.enum(['train', 'val']).optional(),
   /** Only rescored batches, or only others. */

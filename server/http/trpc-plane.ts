@@ -110,6 +110,8 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     const annotated = req as Annotated
     annotated.requestId = requestId
     if (req.method !== 'POST') {
+      const input = url.searchParams.get('input')
+      if (input) parseJsonText(input, 'the input')
       // Only pages request compression. Trainers are close to the service, where compression costs more than it saves.
       if (req.headers['trpc-accept'] === 'application/jsonl') packAnswer(req, res)
       handler(req, res)

@@ -473,6 +473,46 @@ describe('requests that reach no procedure', () => {
       })
     }))
 
+  it('refuses JSON that is nested too deep, in every kind of body', async () => {
+    const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
+    const deep = { status: 400, reason: 'invalid_input', message: /nested more than 200/ } as const
+    const body = (depth: number, response = 'r') =>
+      JSON.stringify(submit({}, { response, extraInfo: { a: 0 } })).replace(
+        '"a":0',
+        `"a":${nested(depth)}`,
+      )
+    // Large bodies go to the ingest thread.
+    const long = 'r'.repeat(2 << 20)
+    for (const depth of [250, 100_000]) {
+      expectRefusal(await service.post('batches.submit', body(depth)), deep)
+      expectRefusal(await service.post('batches.submit', body(depth, long)), deep)
+    }
+    expectRefusal(await service.post('samples.score', `{"uid":${nested(250)}}`), deep)
+    for (const response of ['r', long]) {
+      expect((await service.post('batches.submit', body(150, response))).status).toBe(200)
+    }
+    const query = await service.raw(`/api/trpc/samples.list?input=${nested(2_000)}`)
+    expectRefusal(query, deep)
+  })
+
+  it.each([
+    ['batches.list', { run: 'a\u0000' }],
+    ['samples.facets', { run: 'a\u0000' }],
+    ['samples.list', { cursor: '\u0000' }],
+    ['runs.get', { name: '\ud800' }],
+    ['runs.config', { run: 'a\u0000' }],
+    ['servers.get', { name: 'a\u0000' }],
+    ['runs.changes', { name: 'a\u0000' }],
+    ['runs.table', { search: '\u0000' }],
+    ['samples.facets', { step: 2 ** 31 }],
+    ['samples.list', { lengthMin: 2 ** 31 }],
+  ])('refuses input that Postgres cannot hold, of %s', async (procedure, input) => {
+    const text = encodeURIComponent(JSON.stringify(input))
+    const answer = await service.raw(`/api/trpc/${procedure}?input=${text}`)
+    expect(answer.status, answer.text.slice(0, 300)).toBe(400)
+    expect(answer.text).toContain('"reason":"invalid_input"')
+  })
+
   it('reports input in the URL that is not JSON', async () => {
     expectRefusal(await service.raw('/api/trpc/batches.get?input={nope'), {
       status: 400,

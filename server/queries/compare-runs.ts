@@ -1,6 +1,7 @@
 import type { ComparedRunDto, CompareRunsDto, CompareRunsInput } from '../contract/compare.ts'
+import { MAX_STEP } from '../contract/fields.ts'
 import { GROUP_SIGNALS, type GroupSignalCounts } from '../contract/group-signal.ts'
-import { MAX_POINTS, MAX_STEP } from '../contract/runs.ts'
+import { MAX_POINTS } from '../contract/runs.ts'
 import { Memo } from '../memo.ts'
 import { type StepScores, stepDeltas } from '../rewards/comparison/step-delta.ts'
 import type { Database } from '../store/database.ts'

@@ -1,7 +1,7 @@
+import { MAX_STEP } from '../contract/fields.ts'
 import type { RunMarkDto } from '../contract/marks.ts'
 import {
   MAX_POINTS,
-  MAX_STEP,
   RECENT_STEPS,
   type RunDto,
   type RunInput,

@@ -194,7 +194,8 @@ export class BodySplitter {
 }
 
 /**
- * Parses JSON bytes. Throws `malformed_json`, and `integer_out_of_range` for an integer that would be rounded.
+ * Parses JSON bytes. Throws `malformed_json`, `integer_out_of_range` for an integer that would be rounded, and
+ * `invalid_input` for a nesting of more than 200 levels.
  * @param longInteger whether 16 consecutive digits occur outside strings; otherwise no integer can be rounded
  */
 export function parseJson(bytes: Buffer, where: string, longInteger: boolean): unknown {
@@ -221,11 +222,14 @@ export function parseJsonText(text: string, where: string): unknown {
 }
 
 function parse(text: string, where: string): unknown {
+  let value: unknown
   try {
-    return JSON.parse(text)
+    value = JSON.parse(text)
   } catch (error) {
     throw malformed(`${where}: ${(error as Error).message}`)
   }
+  refuseDeep(value, where)
+  return value
 }
 
 /** Called only for JSON with 16 consecutive digits, because the reviver is five times slower than a plain parse. */
@@ -242,4 +246,30 @@ function refuseRoundedIntegers(text: string, where: string): void {
     return value
   }
   JSON.parse(text, reviver as (key: string, value: unknown) => unknown)
+}
+
+/** Maximum nesting of arrays and objects. Code that walks a value recursively fails at a few thousand. */
+const MAX_DEPTH = 200
+
+function refuseDeep(value: unknown, where: string): void {
+  let level: object[] = isObject(value) ? [value] : []
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) {
+      throw new RewardOpsError(
+        'invalid_input',
+        `${where}: is nested more than ${MAX_DEPTH} levels deep`,
+      )
+    }
+    const below: object[] = []
+    for (const container of level) {
+      for (const child of Array.isArray(container) ? container : Object.values(container)) {
+        if (isObject(child)) below.push(child)
+      }
+    }
+    level = below
+  }
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
 }
