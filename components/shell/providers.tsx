@@ -2,7 +2,7 @@
 
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { config as configureZod } from 'zod'
+import { config as configureZod } from 'zod/v4/core'
 import { describeFailure, retryDelayMs } from '../api/failure.ts'
 import { createClient, TRPCProvider } from '../api/trpc.ts'
 import { LiveProvider } from '../live/live-provider.tsx'
