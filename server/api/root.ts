@@ -46,6 +46,7 @@ import { promptsRouter } from './prompts.ts'
 import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
 import { aboutRouter, auditRouter, keysRouter, limitsRouter, retentionRouter } from './settings.ts'
 import { lastingProcedure, openProcedure, procedure, router } from './trpc.ts'
+import { failuresFor } from './upstream-text.ts'
 
 const byBatchId = z.strictObject({ batchId: BatchId })
 const nothing = z.strictObject({}).optional()
@@ -194,7 +195,9 @@ export const appRouter = router({
      */
     score: lastingProcedure
       .input(ScoreInput)
-      .mutation(({ ctx, input }) => ctx.manager.score(input, ctx.until)),
+      .mutation(async ({ ctx, input }) =>
+        failuresFor(ctx.actor, await ctx.manager.score(input, ctx.until)),
+      ),
     /**
      * Counts data sources, failure reasons and statuses, over the newest 5,000 batches.
      * @example {"run": "gsm8k-grpo"}
@@ -213,7 +216,10 @@ export const appRouter = router({
      * @throws sample_not_found, removed_by_retention
      * @example {"id": "b12-3"}
      */
-    get: procedure.input(SampleDetailInput).query(({ ctx, input }) => ctx.samples.detail(input)),
+    get: procedure.input(SampleDetailInput).query(async ({ ctx, input }) => {
+      const sample = await ctx.samples.detail(input)
+      return { ...sample, attempts: failuresFor(ctx.actor, sample.attempts) }
+    }),
   }),
   /**
    * Register and change reward-model servers. A server is addressed by `id` or `name`.
@@ -355,7 +361,9 @@ export const appRouter = router({
      */
     try: lastingProcedure
       .input(TryInput)
-      .mutation(({ ctx, input }) => ctx.playground.try(input, ctx.until)),
+      .mutation(async ({ ctx, input }) =>
+        failuresFor(ctx.actor, await ctx.playground.try(input, ctx.until)),
+      ),
     /**
      * Returns the components of composite rewards by step, over the newest 200 batches.
      * @example {"run": "gsm8k-grpo"}

@@ -5,6 +5,7 @@ import type { KeyHolder } from '../admin/key-ring.ts'
 import type { Modules, RequestContext } from '../api/context.ts'
 import { appRouter } from '../api/root.ts'
 import { translateError } from '../api/trpc.ts'
+import { failuresFor } from '../api/upstream-text.ts'
 import { parseJsonText, utf8 } from '../batches/accept/body-splitter.ts'
 import type { IngestKind } from '../batches/accept/ingest.ts'
 import type { IngestClient } from '../batches/accept/ingest-client.ts'
@@ -142,9 +143,10 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       // tRPC parses the text again, which takes 4 ms for 1 MiB. Parsing here gives better error messages.
       const input = text === '' ? undefined : parseJsonText(text, 'the body')
       if (procedure === SINGLE && !url.searchParams.has('batch')) {
-        const { ended } = access.admit(req, SINGLE)
+        const holder = access.admit(req, SINGLE)
         const score = (until: AbortSignal) => modules.manager.score(scoreInput(input), until)
-        answer(res, await whileKeyHolds(ended, closed(res), score))
+        const scored = await whileKeyHolds(holder.ended, closed(res), score)
+        answer(res, failuresFor(holder, scored))
         return
       }
       // Procedures without input accept an empty body; the others report their missing fields.

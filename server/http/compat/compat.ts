@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { whileKeyHolds } from '../../admin/key-end.ts'
 import type { Modules } from '../../api/context.ts'
 import { translateError } from '../../api/trpc.ts'
+import { failuresFor } from '../../api/upstream-text.ts'
 import { parseJsonText, utf8 } from '../../batches/accept/body-splitter.ts'
 import { ScoreInput, type ScoreResult } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
@@ -62,7 +63,7 @@ export function createCompat({ access, manager, lastStep, readiness }: CompatSou
     const url = new URL(req.url ?? '/', 'http://localhost')
     const target = targetOf(url.pathname)
     const { dialect, run, rest } = target
-    const { ended } = access.admit(req, 'dialects', target.key)
+    const holder = access.admit(req, 'dialects', target.key)
     const other = dialect.others[`${req.method} ${rest}`]
     if (other !== undefined) {
       send(res, typeof other === 'function' ? other(await jsonOf(req)) : other)
@@ -92,10 +93,11 @@ export function createCompat({ access, manager, lastStep, readiness }: CompatSou
       const { step, leave } = await clock.enter(parseBody(RunName, { run }).run, options.stepGapMs)
       try {
         const inputs = samples.map((sample) => scoreInput(dialect, sample, run, step, options))
-        const results = await whileKeyHolds(ended, gone.signal, (until) =>
+        const results = await whileKeyHolds(holder.ended, gone.signal, (until) =>
           Promise.all(inputs.map((input) => manager.score(input, until))),
         )
-        send(res, dialect.answer(body, endsOf(dialect, results, options), options))
+        const ends = endsOf(dialect, failuresFor(holder, results), options)
+        send(res, dialect.answer(body, ends, options))
       } finally {
         leave()
       }

@@ -1,0 +1,39 @@
+import { expect, it } from 'vitest'
+import { classifyStatus, readJsonAnswer } from '../engines/answer.ts'
+import { failuresFor } from './upstream-text.ts'
+
+const secret = 'postgres://user:secret@10.0.0.7/db in /srv/model/app.py'
+const detailOf = (answer: unknown) => (answer as { detail: string }).detail
+
+it.each([
+  ['an error', classifyStatus(500, {}, `{"error":{"message":"${secret}"}}`), 'answered 500'],
+  ['plain text', classifyStatus(400, {}, secret), 'answered 400'],
+  ['a page', classifyStatus(502, {}, `<html><title>${secret}</title></html>`), 'answered 502'],
+  ['no JSON', readJsonAnswer(200, {}, secret), 'answered with something that is not JSON'],
+  [
+    'a page with 200',
+    readJsonAnswer(200, {}, `<html>${secret}</html>`),
+    'answered with an HTML page',
+  ],
+  [
+    'NaN',
+    readJsonAnswer(200, {}, `{"score": NaN, "host": "${secret}"}`),
+    'answered NaN or an infinity',
+  ],
+])('leaves out what a server said in %s, for all but admins', (_, failure, words) => {
+  const output = { attempts: [{ attempt: 1, detail: detailOf(failure) }], rewardExtraInfo: failure }
+  expect(JSON.stringify(output.attempts)).toContain('secret')
+  expect(failuresFor({ role: 'admin' }, output)).toBe(output)
+  for (const actor of [{ role: 'trainer' }, { role: 'viewer' }, null] as const) {
+    const { attempts, rewardExtraInfo } = failuresFor(actor, output)
+    expect(attempts).toEqual([{ attempt: 1, detail: words }])
+    // The content of trainers stays.
+    expect(rewardExtraInfo).toBe(failure)
+  }
+})
+
+it('keeps the words of the service and of functions', () => {
+  for (const detail of ['refused the connection (ECONNREFUSED)', 'it threw boom: x', null]) {
+    expect(failuresFor(null, { detail })).toEqual({ detail })
+  }
+})

@@ -1,0 +1,29 @@
+import { type Actor, mayDo } from '../contract/roles.ts'
+
+/** The text of a reward model or sandbox within a failure, after the service's own words about the answer. */
+const UPSTREAM_TEXT =
+  /\b(answered \d{3}[^:]*|answered NaN or an infinity|answered with something that is not JSON|answered with an HTML page|tokens are left for the reply|not an answer of a sandbox|the sandbox returned no verdict)(?:: | ")[\s\S]*$/
+
+/** Content of trainers and functions. */
+const NOT_OURS = new Set(['rewardExtraInfo', 'extraInfo', 'options'])
+
+/**
+ * An output with failures, for a caller. Only admins read what a server said, because an error of a server may contain
+ * its addresses, paths and keys, and texts of other runs: other callers get each `detail` without it.
+ */
+export function failuresFor<T>(actor: Pick<Actor, 'role'> | null, output: T): T {
+  return actor !== null && mayDo(actor.role, 'admin') ? output : (withoutUpstreamText(output) as T)
+}
+
+function withoutUpstreamText(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutUpstreamText)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => {
+      if (NOT_OURS.has(key)) return [key, inner]
+      return key === 'detail' && typeof inner === 'string'
+        ? [key, inner.replace(UPSTREAM_TEXT, '$1')]
+        : [key, withoutUpstreamText(inner)]
+    }),
+  )
+}
