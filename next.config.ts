@@ -1,8 +1,9 @@
 import type { NextConfig } from 'next'
 
 /**
- * Next serves only the pages. A page is a shell that is rendered once and cached. Its data come over tRPC, which the
- * service's listener answers without Next. Only the overview is rendered for each request, with data that the
+ * Next serves only the pages. A page is a shell. For navigation within the pages it is rendered once and cached. A
+ * document is rendered for each request, because its scripts have a nonce (server/service/pages.ts). The data come over
+ * tRPC, which the service's listener answers without Next. Only the overview's document contains data, which the
  * listener has read (server/http/first-overview.ts).
  */
 const config: NextConfig = {
