@@ -41,6 +41,7 @@ const CHECKS: Step[] = [
   { name: 'glossary', command: ['scripts/check-glossary.ts'] },
   { name: 'api reference', command: ['scripts/api-doc.ts', '--check'] },
   { name: 'migrations', command: ['scripts/check-migrations.ts'] },
+  { name: 'packages', command: ['scripts/supply-chain.ts'] },
 ]
 
 const SUITES: Step[] = [
