@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import { ERROR_REASONS } from '../server/contract/error-reasons.ts'
 import { GROUP_SIGNAL_TEXT } from '../server/contract/group-signal.ts'
 import { SAMPLE_FAILURE_TEXT } from '../server/contract/sample-reason.ts'
+import { accessPage } from './access-doc.ts'
 import { openApi, type Procedure, type Reference, readReference, type Schema } from './openapi.ts'
 
-// node scripts/api-doc.ts: writes docs/api.md and the OpenAPI document. With --check, fails if they are out of date.
+// node scripts/api-doc.ts: writes docs/api.md, docs/access-matrix.md and the OpenAPI document. With --check, fails if they are out of date.
 
 const ROOT = join(import.meta.dirname, '..')
 const REF = '#/components/schemas/'
@@ -60,8 +61,8 @@ A refused call stores nothing and answers:
 \`\`\`
 
 The message names the problem and the hint the remedy. 429 and 503 come with \`Retry-After\` and \`data.retryAfterMs\`.
-Any call can be refused with \`invalid_input\`, \`unauthorized\`, \`forbidden_role\`, \`database_unavailable\`,
-\`query_timeout\`, \`shutting_down\` or \`internal\`. The procedures list their other reasons, and
+Any call can be refused with \`invalid_input\`, \`integer_out_of_range\`, \`unauthorized\`, \`forbidden_role\`,
+\`database_unavailable\`, \`query_timeout\`, \`shutting_down\` or \`internal\`. The procedures list their other reasons, and
 [Why a call was refused](#why-a-call-was-refused) explains all.
 `
 
@@ -495,6 +496,7 @@ if (import.meta.main) {
   const reference = await readReference()
   const files = {
     'docs/api.md': apiPage(reference),
+    'docs/access-matrix.md': accessPage(reference.procedures),
     'server/http/openapi.json': `${JSON.stringify(openApi(reference), null, 1)}\n`,
   }
   for (const [file, text] of Object.entries(files)) {

@@ -1,27 +1,24 @@
 import { describe, expect, it } from 'vitest'
+import { PROCEDURES } from '../../testkit/service/procedures.ts'
 import type { AuditEntryDto } from '../contract/audit.ts'
 import { UpdateServerInput } from '../contract/servers.ts'
 import { isRewardOpsError } from '../errors.ts'
 import { audit, changesOf } from './audit.ts'
 import type { Modules } from './context.ts'
 import { checkRole, MUTATIONS, OPEN, QUERIES, roleNeeded } from './roles.ts'
-import { appRouter } from './root.ts'
 
-const procedures = Object.entries(
-  appRouter._def.procedures as unknown as Record<string, { _def: { type: string } }>,
-).map(([path, { _def }]) => ({ path, type: _def.type }))
+const pathsOf = (type: string) =>
+  PROCEDURES.filter(([, { _def }]) => _def.type === type).map(([path]) => path)
 
 describe('the table of roles', () => {
   it('has exactly the existing mutations', () => {
-    const mutations = procedures
-      .filter(({ path, type }) => type === 'mutation' && !OPEN.has(path))
-      .map(({ path }) => path)
+    const mutations = pathsOf('mutation').filter((path) => !OPEN.has(path))
     expect(mutations.length).toBeGreaterThan(20)
     expect(Object.keys(MUTATIONS).toSorted()).toEqual(mutations.toSorted())
   })
 
   it('has only existing queries', () => {
-    const queries = procedures.filter(({ type }) => type === 'query').map(({ path }) => path)
+    const queries = pathsOf('query')
     for (const path of Object.keys(QUERIES)) expect(queries).toContain(path)
   })
 

@@ -1,0 +1,12 @@
+import type { z } from 'zod'
+import { appRouter } from '../../server/api/root.ts'
+
+/** The parts of a procedure that tests of all procedures use. */
+export interface AnyProcedure {
+  _def: { type: 'query' | 'mutation' | 'subscription'; inputs: z.ZodType[] }
+}
+
+/** Every procedure of the router by its path, so that tests leave none out. */
+export const PROCEDURES = Object.entries(
+  appRouter._def.procedures as unknown as Record<string, AnyProcedure>,
+)
