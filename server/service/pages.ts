@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Config } from '../config.ts'
+import { RewardOpsError } from '../errors.ts'
 import { withFirstOverview } from '../http/first-overview.ts'
 import type { Handler } from '../http/listener.ts'
 import { pagePolicy } from '../http/security-headers.ts'
@@ -37,7 +38,19 @@ export async function openPages(
   await app.prepare()
   const handle = app.getRequestHandler()
   const bypass = config.dev ? undefined : prerenderBypass()
+  const { parseAndValidateFlightRouterState } = await import(
+    'next/dist/server/app-render/parse-and-validate-flight-router-state.js'
+  )
   const rendered = (req: IncomingMessage, res: ServerResponse) => {
+    try {
+      parseAndValidateFlightRouterState(req.headers['next-router-state-tree'])
+    } catch {
+      // Next would answer with 500 and log a stack.
+      const message = 'The header Next-Router-State-Tree cannot be read.'
+      throw new RewardOpsError('invalid_input', message, {
+        hint: 'Reload the page in the browser.',
+      })
+    }
     // Documents do not depend on the caller's cookies.
     if (req.headers.rsc === undefined) req.headers.cookie = bypass
     return handle(req, res)
