@@ -5,7 +5,6 @@ import { SharedServers } from '../cluster/shared-servers.ts'
 import { loadConfig, loadWorkerHandover } from '../config.ts'
 import type { DirectScoreMessage, ForgetScoreMessage } from '../contract/direct-score.ts'
 import type { EndedMessage } from '../contract/ended-message.ts'
-import { prepareDataDir } from '../data-dir.ts'
 import { createLogger } from '../log.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
 import { setEgressPolicy } from '../router/server-admission.ts'
@@ -43,7 +42,6 @@ const NOT_ITS_TURN_MS = 25
 async function main(): Promise<void> {
   const config = loadConfig()
   setEgressPolicy(config.egressAllow)
-  prepareDataDir(config.dataDir)
   const { local, routerAddress } = loadWorkerHandover()
   const log = createLogger(config.logLevel, 'worker')
   if (!config.databaseUrl) {
