@@ -14,7 +14,8 @@ export const SESSION_COOKIE = 'rewardops_session'
 
 const NEVER = new AbortController().signal
 
-function hostName(host: string): string {
+/** The name or address of a host, without port and brackets. */
+export function hostName(host: string): string {
   return host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
 }
 

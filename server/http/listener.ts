@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
+import { isLoopback } from '../config.ts'
 import { IMAGES_PATH } from '../contract/images.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
-import type { Access } from './access.ts'
+import { type Access, hostName } from './access.ts'
 import { COMPAT_PATH } from './compat/compat.ts'
 import { decodedPart } from './decoded-part.ts'
 import { HEALTH_PATHS } from './health.ts'
@@ -66,7 +67,8 @@ export function createListener(
     const requestId =
       typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID()
     const path = (req.url ?? '/').split('?', 1)[0] as string
-    if (access.proxies.isHttps(req)) setStrictTransport(res)
+    const { proxies } = access
+    if (proxies.isHttps(req) && !isLoopback(hostName(proxies.host(req)))) setStrictTransport(res)
     // The router address writes all its headers in one call, which costs half as much.
     if (!isRouterPath(path)) {
       setAnswerHeaders(res)

@@ -30,7 +30,10 @@ export function setAnswerHeaders(res: ServerResponse): void {
   for (const name in ANSWER_HEADERS) res.setHeader(name, ANSWER_HEADERS[name] as string)
 }
 
-/** Tells browsers to use TLS from now on. Only for answers over TLS, because browsers ignore it elsewhere. */
+/**
+ * Tells browsers to use TLS from now on. Only for answers over TLS, because browsers ignore it elsewhere, and not for
+ * localhost, where it would apply to the ports of all other programs.
+ */
 export function setStrictTransport(res: ServerResponse): void {
   res.setHeader('strict-transport-security', STRICT_TRANSPORT_SECURITY)
 }

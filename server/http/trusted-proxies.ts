@@ -55,7 +55,7 @@ export class TrustedProxies {
     return schemes?.at(-1)?.toLowerCase() === 'https'
   }
 
-  /** The host and port that the client named; empty: none. */
+  /** The host, and port if given, that the client named; empty: none. */
   host(req: SentRequest): string {
     const own = req.headers.host ?? ''
     if (!this.#isFromProxy(req)) return own
