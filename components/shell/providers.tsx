@@ -1,5 +1,6 @@
 'use client'
 
+import { CSPProvider } from '@base-ui/react/csp-provider'
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { config as configureZod } from 'zod/v4/core'
@@ -54,7 +55,10 @@ export function Providers({ children }: { children: ReactNode }) {
       <TRPCProvider trpcClient={trpcClient} queryClient={queryClient}>
         <LiveWhenSignedIn>
           <LeaveProvider>
-            <KeysProvider>{children}</KeysProvider>
+            {/* The Content-Security-Policy refuses style elements without a nonce; globals.css has their rule. */}
+            <CSPProvider disableStyleElements>
+              <KeysProvider>{children}</KeysProvider>
+            </CSPProvider>
           </LeaveProvider>
         </LiveWhenSignedIn>
       </TRPCProvider>
