@@ -98,6 +98,16 @@ export interface EngineFailure {
   fitMaxTokens?: number
 }
 
+/** Where the tokens of a response are in the scored text and in the response. */
+export interface TokenPlaces {
+  /** The index of the first token with text of the response. */
+  first: number
+  /** Where each token from `first` on starts in the response, in Unicode code points. */
+  starts: number[]
+  /** Where it ends, exclusive. A token of part of a character ends where it starts, unless it completes it. */
+  ends: number[]
+}
+
 /** A finite, raw score (no sigmoid). */
 export interface EngineScore {
   ok: true
@@ -106,6 +116,8 @@ export interface EngineScore {
   promptTokens?: number
   /** Scores of the tokens or steps, if the model returns them; the last is `score`. */
   tokenScores?: number[]
+  /** The places of these tokens, or why they are unknown; absent: not requested. */
+  tokenPlaces?: TokenPlaces | { problem: string }
   /** Further fields of the answer of a custom scorer (`http`). */
   extra?: Record<string, unknown>
 }
@@ -136,6 +148,25 @@ export interface MicroBatchProtocol {
     count: number,
     target?: EngineTarget,
   ): MicroBatchScores | EngineFailure
+}
+
+/** Places the scores of tokens in the response, with a second request, because servers return only numbers. */
+export interface TokenProtocol {
+  /** Builds the request for the tokens of the same text. @throws Error if the target's template rejects the sample */
+  build(input: ScoreInput, target: EngineTarget): EngineRequest
+  /**
+   * Reads the response. A returned failure is temporary or the server's; anything that another request would not change
+   * is a problem of the places. Never throws.
+   * @param scores the number of scores
+   */
+  parse(
+    status: number,
+    headers: ResponseHeaders,
+    bodyText: string,
+    scores: number,
+    input: ScoreInput,
+    target: EngineTarget,
+  ): TokenPlaces | { problem: string } | EngineFailure
 }
 
 /** A chat request to a judge, in the chat-completion fields that all backends share. */
@@ -335,6 +366,8 @@ export interface Engine {
   ): EngineScore | EngineFailure
   /** The protocol for micro-batches; null: requests have one sample. */
   readonly microBatch: MicroBatchProtocol | null
+  /** Absent: its servers return no token scores, or do not list the tokens. */
+  readonly tokens?: TokenProtocol
   /** Reads the load that the server reports; null: none, or an invalid one. */
   readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null>
   /** Probes the server: whether it is of this engine, and its properties. */

@@ -1,4 +1,5 @@
 import {
+  clip,
   failure,
   field,
   finiteScore,
@@ -21,6 +22,7 @@ import type {
   ProbeResult,
   ResponseHeaders,
   ScoreInput,
+  TokenProtocol,
 } from './engine.ts'
 import { findRoute } from './find-route.ts'
 import { labelScore } from './labels.ts'
@@ -36,6 +38,7 @@ import {
 } from './probe-answers.ts'
 import { promptText, sampleMessages, sampleText, wellFormed } from './sample-text.ts'
 import { rootOf } from './server-url.ts'
+import { placesOf } from './token-places.ts'
 import { type Version, versionBefore } from './version.ts'
 
 /** /classify has accepted `messages` since 2025-11-14. 0.12.0 is the first release that certainly does. */
@@ -105,10 +108,7 @@ function wholeTextRequest(what: Record<string, unknown>, target: EngineTarget): 
   const base = rootOf(target.basePath)
   const model = target.model ?? undefined
   const raw = activation(target)
-  // By default, the server adds special tokens to `input`. A text with a template's BOS would get a second BOS. Plain
-  // text needs the special tokens.
-  const plain = target.plainText === true && target.chatTemplate == null
-  const add_special_tokens = plain ? undefined : false
+  const add_special_tokens = specialTokens(target)
   if (target.route === 'token') {
     const task = 'token_classify'
     const body = { model, ...what, task, ...raw, add_special_tokens, encoding_format: 'float' }
@@ -118,6 +118,14 @@ function wholeTextRequest(what: Record<string, unknown>, target: EngineTarget): 
     path: `${base}/classify`,
     body: JSON.stringify({ model, ...what, ...raw, add_special_tokens }),
   }
+}
+
+/**
+ * By default, the server adds special tokens to `input`. A text with a template's BOS would get a second BOS. Plain text
+ * needs the special tokens.
+ */
+function specialTokens(target: EngineTarget): false | undefined {
+  return target.plainText === true && target.chatTemplate == null ? undefined : false
 }
 
 function parseScoreResponse(
@@ -159,6 +167,35 @@ const microBatch: MicroBatchProtocol = {
     readMicroBatchData(status, headers, bodyText, count, (entry, at) =>
       datumScored(entry, at, null, target?.label),
     ),
+}
+
+const tokens: TokenProtocol = {
+  build(input, target) {
+    const { input: prompt, messages } = wholeText(input, target)
+    const what = messages === undefined ? { prompt } : { messages, add_generation_prompt: false }
+    const body = { model: target.model ?? undefined, ...what, return_token_strs: true }
+    return {
+      path: `${rootOf(target.basePath)}/tokenize`,
+      body: JSON.stringify({ ...body, add_special_tokens: specialTokens(target) }),
+    }
+  },
+  parse(status, headers, bodyText, scores, input, target) {
+    const answer = readJsonAnswer(status, headers, bodyText)
+    if (!answer.ok) {
+      // Another server of the pool, or a later request, would refuse it too.
+      const isRefused = answer.class === 'client' || answer.class === 'corrupt' || answer.broken
+      return isRefused ? { problem: clip(`/tokenize ${answer.detail}`) } : answer
+    }
+    const texts = field(answer.value, 'token_strs')
+    if (!Array.isArray(texts) || !texts.every((text) => typeof text === 'string')) {
+      return { problem: 'the server does not return the texts of its tokens' }
+    }
+    if (texts.length !== scores) {
+      return { problem: `the model returns ${scores} scores for ${texts.length} tokens` }
+    }
+    const isPlain = asText(target) && target.chatTemplate == null
+    return placesOf(texts, input, isPlain)
+  },
 }
 
 /**
@@ -275,6 +312,7 @@ export const vllm: Engine = {
   buildScoreRequest,
   parseScoreResponse,
   microBatch,
+  tokens,
   readLoad,
   probe,
 }

@@ -25,7 +25,7 @@ export class Permits {
   /** Adds permits; all expire at `untilMs`. */
   add(permits: RatePermits, nowMs: number): void {
     if (nowMs >= this.#untilMs) {
-      this.#requests = 0
+      this.#requests = Math.min(0, this.#requests)
       this.#tokens = 0
     }
     this.#requests += permits.requests
@@ -42,9 +42,9 @@ export class Permits {
     )
   }
 
-  /** Uses the permits of one call. */
-  use(tokens: number): void {
-    if (this.#requestsLimited) this.#requests--
+  /** Uses the permits of a call. Requests beyond the permits are taken from the next ones. */
+  use(tokens: number, requests = 1): void {
+    if (this.#requestsLimited) this.#requests -= requests
     if (!this.#tokensLimited) return
     this.#tokens -= tokens
     if (this.#tokens < 0) {
@@ -71,14 +71,14 @@ export class Permits {
       nowMs < this.#untilMs
         ? { requests: Math.max(0, this.#requests), tokens: Math.max(0, this.#tokens) }
         : { requests: 0, tokens: 0 }
-    this.#requests = 0
+    this.#requests = Math.min(0, this.#requests)
     this.#tokens = 0
     return unused
   }
 
   /** The permits left now. */
   left(nowMs: number): { requests: number; tokens: number } {
-    if (nowMs >= this.#untilMs) return { requests: 0, tokens: 0 }
+    if (nowMs >= this.#untilMs) return { requests: Math.min(0, this.#requests), tokens: 0 }
     return { requests: this.#requests, tokens: this.#tokens }
   }
 }

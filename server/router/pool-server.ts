@@ -285,7 +285,7 @@ export class PoolServer implements PolicyServer {
     if (this.#newest === null) this.oldest = flight
     else this.#newest.newer = flight
     this.#newest = flight
-    this.permits.use(flight.sample.tokens)
+    this.permits.use(flight.sample.tokens, flight.sample.requestsTo(this))
     this.limit.search.dispatched(nowMs, this.#inFlight)
     // The server counts as full when this process uses its part of the limit. If a few leased slots counted as full, a
     // server with few slots would be measured as slow, receive fewer samples and then lease even fewer slots.

@@ -66,6 +66,87 @@ describe('a call', () => {
   })
 })
 
+describe('the places of token scores', () => {
+  const prm = { route: 'token', plainText: true } as const
+  const input = { prompt: 'Q', response: '42' }
+  const rows = answer(200, { data: [{ index: 0, data: [[1], [2], [3], [4]] }] })
+  const tokens = answer(200, { token_strs: ['Q', 'Ċ', '4', '2'] })
+  /** Serves scores, and the given answers about tokens in turn. */
+  const serve = async (...answers: FakeHandler[]) => {
+    const fake = await harness.fake((call, response) =>
+      (call.path === '/tokenize' ? (answers.shift() as FakeHandler) : rows)(call, response),
+    )
+    harness.router.setServers([config(1, fake.url, prm)])
+    harness.router.setSlots(1, 1)
+    return fake
+  }
+  const placed = { first: 2, starts: [0, 1], ends: [1, 2] }
+
+  test('are read in the same slot and attempt', async () => {
+    const fake = await serve(tokens, tokens)
+    const both = [0, 1].map(() => harness.score({ input, placesTokens: true }))
+    const results = await Promise.all(both)
+    for (const result of results) {
+      expect(result).toMatchObject({ score: 4, tokenScores: [1, 2, 3, 4], tokenPlaces: placed })
+      expect(result.attempts).toMatchObject([{ attempt: 1, outcome: 'ok', status: 200 }])
+    }
+    expect(fake.calls.map(({ path }) => path)).toEqual([
+      '/pooling',
+      '/tokenize',
+      '/pooling',
+      '/tokenize',
+    ])
+    expect(harness.stats()).toMatchObject({ inFlight: 0, requests: 2, errors: 0 })
+  })
+
+  test('are requested again with the score after a temporary failure', async () => {
+    await serve(answer(503, 'busy'), answer(500, 'fault'), tokens)
+    const result = await harness.score({ input, placesTokens: true })
+    expect(result).toMatchObject({ ok: true, score: 4, tokenPlaces: placed })
+    expect(result.attempts.map(({ outcome }) => outcome)).toEqual(['busy', 'fault', 'ok'])
+    expect(harness.stats().inFlight).toBe(0)
+  })
+
+  test('are unknown if the server refuses to list its tokens', async () => {
+    await serve(answer(404, { detail: 'Not Found' }))
+    const result = await harness.score({ input, placesTokens: true })
+    expect(result).toMatchObject({
+      ...{ ok: true, score: 4, tokenPlaces: { problem: '/tokenize answered 404: Not Found' } },
+    })
+    expect(harness.stats()).toMatchObject({ health: 'ok', errors: 0 })
+  })
+
+  test('are not read after the sample was cancelled', async () => {
+    const abort = new AbortController()
+    const fake = await serve(hangs)
+    const result = harness.score({ input, placesTokens: true, signal: abort.signal })
+    await until(() => fake.calls.length === 2)
+    abort.abort()
+    expect(await result).toMatchObject({ ok: false, reason: 'cancelled' })
+    expect(harness.stats().inFlight).toBe(0)
+  })
+
+  test('cost two of the permits of a rate limit', async () => {
+    const fake = await serve(...Array(3).fill(tokens))
+    harness.router.setServers([
+      config(1, fake.url, { ...prm, limited: { requests: true, tokens: false } }),
+    ])
+    const untilMs = performance.now() + 60_000
+    const permit = (requests: number) =>
+      harness.router.setPermits(1, { requests, tokens: 0, untilMs })
+    const results = [0, 1].map((i) =>
+      harness.score({ input: { ...input, prompt: `Q${i}` }, placesTokens: true }),
+    )
+    permit(1)
+    await results[0]
+    permit(1)
+    expect(harness.router.permitDemand(1).requests).toBe(1)
+    permit(1)
+    await results[1]
+    expect(fake.calls).toHaveLength(4)
+  })
+})
+
 describe('slots', () => {
   test('are 0 until set, so samples wait', async () => {
     const fake = await harness.fake(scores(1))

@@ -15,10 +15,13 @@ import type { HttpCall } from './transport.ts'
 /** Longer time limits are cut to 30 days. */
 const MAX_TIMER_MS = 30 * 86_400_000
 
-/** The success of a call, with the tokens counted by the server; null: not counted. */
+/** The success of a call. */
 export interface SampleAnswer {
   ok: true
+  /** Tokens counted by the server; null: not counted. */
   tokens: number | null
+  /** A further request to the same server, whose answer completes the result; absent: the result is complete. */
+  next?: EngineRequest
 }
 
 /**
@@ -144,6 +147,10 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   /** Limits the reply of the next calls to this many tokens. Returns false if the reply cannot be limited to that. */
   fit(_maxTokens: number): boolean {
     return false
+  }
+  /** Requests that one call to the server sends, for its rate limit. */
+  requestsTo(_server: PoolServer): number {
+    return 1
   }
   /** Called when its slot is granted; only for samples whose slot's owner sends the call. */
   granted(_flight: Flight): void {}

@@ -95,7 +95,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
       this.failed(flight, classifyCallError(call, serviceMs), serviceMs)
     } else {
       const answer = flight.sample.read(flight.server, call)
-      if (answer.ok) this.scored(flight, call.status, answer.tokens, serviceMs, nowMs)
+      if (answer.ok && answer.next !== undefined) this.#sendNext(flight, answer.next)
+      else if (answer.ok) this.scored(flight, call.status, answer.tokens, serviceMs, nowMs)
       else this.failed(flight, answer, serviceMs)
     }
   }
@@ -190,6 +191,17 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     const call = new HttpCall<Flight>(flight, this)
     flight.call = call
     server.post(call, request)
+  }
+
+  /** Sends a further request of a flight after the current callback, in the same slot. */
+  #sendNext(flight: Flight, request: EngineRequest): void {
+    queueMicrotask(() => {
+      const { sample, server } = flight
+      if (sample.flight !== flight && sample.second !== flight) return
+      const call = new HttpCall<Flight>(flight, this)
+      flight.call = call
+      server.post(call, request)
+    })
   }
 
   /** Handles the end of a call that the owner of a slot sent. */

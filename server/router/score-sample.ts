@@ -1,5 +1,11 @@
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
-import type { EngineFailure, EngineRequest, EngineScore, ScoreInput } from '../engines/engine.ts'
+import type {
+  EngineFailure,
+  EngineRequest,
+  EngineScore,
+  ScoreInput,
+  TokenProtocol,
+} from '../engines/engine.ts'
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
@@ -32,7 +38,7 @@ export class ScoreSample extends RoutedSample {
   }
 
   override get input(): ScoreInput | null {
-    return this.isHedgeable ? this.request.input : null
+    return this.isHedgeable && this.request.placesTokens !== true ? this.request.input : null
   }
 
   get key(): string {
@@ -47,7 +53,14 @@ export class ScoreSample extends RoutedSample {
     return server.engine.buildScoreRequest(this.request.input, server.target)
   }
 
+  override requestsTo({ engine, target }: PoolServer): number {
+    const isSent = this.request.placesTokens === true && engine.tokens !== undefined
+    return isSent && target.route === 'token' ? 2 : 1
+  }
+
   read(server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure {
+    const flight = call.context
+    if (flight.scored !== null) return this.#placed(server, call, flight.scored)
     const answer = server.engine.parseScoreResponse(
       call.status,
       call.headers,
@@ -55,6 +68,30 @@ export class ScoreSample extends RoutedSample {
       server.target,
     )
     if (!answer.ok) return answer
+    if (this.requestsTo(server) > 1 && answer.tokenScores !== undefined) {
+      flight.scored = answer
+      const next = (server.engine.tokens as TokenProtocol).build(this.request.input, server.target)
+      return { ok: true, tokens: null, next }
+    }
+    return this.#complete(server, answer)
+  }
+
+  /** Completes a score with the places of its tokens. */
+  #placed(
+    server: PoolServer,
+    call: HttpCall<Flight>,
+    score: EngineScore,
+  ): SampleAnswer | EngineFailure {
+    const places = (server.engine.tokens as TokenProtocol).parse(
+      ...([call.status, call.headers, call.bodyText()] as const),
+      score.tokenScores?.length ?? 0,
+      ...([this.request.input, server.target] as const),
+    )
+    if ('ok' in places) return places
+    return this.#complete(server, { ...score, tokenPlaces: places })
+  }
+
+  #complete(server: PoolServer, answer: EngineScore): SampleAnswer {
     this.accept(answer)
     server.canary.knows(this.request.input, this.chars)
     const tokens = answer.promptTokens ?? null
@@ -96,13 +133,14 @@ export class ScoreSample extends RoutedSample {
   }
 
   #result(server: PoolServer): RouterResult & { ok: true } {
-    const { score, promptTokens, tokenScores, extra } = this.#score as EngineScore
+    const { score, promptTokens, tokenScores, tokenPlaces, extra } = this.#score as EngineScore
     return {
       ok: true,
       score,
       serverId: server.id,
       promptTokens: promptTokens ?? null,
       ...(tokenScores === undefined ? {} : { tokenScores }),
+      ...(tokenPlaces === undefined ? {} : { tokenPlaces }),
       ...(extra === undefined ? {} : { extra }),
       attempts: this.attempts,
     }

@@ -114,7 +114,11 @@ function isSame(a: ScoreSample, b: ScoreSample): boolean {
   const { response } = a.request.input
   const other = b.request.input.response
   return (
-    response.length === other.length && response === other && a.pool === b.pool && samePrompt(a, b)
+    response.length === other.length &&
+    response === other &&
+    a.pool === b.pool &&
+    a.request.placesTokens === b.request.placesTokens &&
+    samePrompt(a, b)
   )
 }
 

@@ -41,6 +41,8 @@ const LONG_MESSAGES = [
   { role: 'assistant', content: '42' },
 ]
 const INPUT = 'What is 6*7?\n42'
+/** Characters of two to four bytes, of which a token may hold a part, digits, spaces and a special token's name. */
+const CHARACTERS = 'Größe 🎉🧮 日本  3.14\n\n\tend </s> ▁Ġ'
 
 function get(situation: string, path: string): Situation {
   return { situation, request: { method: 'GET', path } }
@@ -91,6 +93,7 @@ export function vllmSituations(model: string, { serves }: RecordedModel): Situat
   }
   return [
     ...common,
+    ...(serves === 'token' ? tokenSituations(model) : []),
     post('wrong model', path, { model: 'nope', input: INPUT }),
     post('wrong model to /pooling', '/pooling', { model: 'nope', input: INPUT }),
     post('no model', path, { input: INPUT, ...raw }),
@@ -118,6 +121,24 @@ export function vllmSituations(model: string, { serves }: RecordedModel): Situat
       situation: 'wrong content type',
       request: { method: 'POST', path, type: 'text/plain', body: { input: 'a' } },
     },
+  ]
+}
+
+/** Requests for the scores and the texts of the same tokens. */
+function tokenSituations(model: string): Situation[] {
+  const raw = { task: 'token_classify', use_activation: false, activation: false }
+  const strings = { return_token_strs: true }
+  const chat = { messages: MESSAGES, add_generation_prompt: false }
+  return [
+    post('tokenize, prompt', '/tokenize', { model, prompt: INPUT, ...strings }),
+    post('tokenize, no special tokens', '/tokenize', {
+      ...{ model, prompt: INPUT, ...strings },
+      add_special_tokens: false,
+    }),
+    post('tokenize, messages', '/tokenize', { model, ...chat, ...strings }),
+    post('tokenize, no strings', '/tokenize', { model, prompt: INPUT }),
+    post('tokenize, characters', '/tokenize', { model, prompt: CHARACTERS, ...strings }),
+    post('pooling, characters', '/pooling', { model, input: CHARACTERS, ...raw }),
   ]
 }
 

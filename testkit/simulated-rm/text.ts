@@ -91,6 +91,32 @@ export function countTokens(text: string, charsPerToken: number): number {
 }
 
 /**
+ * A text's tokens as entries of a byte-level BPE vocabulary. A token begins where the response begins, and tokens may hold
+ * parts of characters.
+ */
+export function tokenTexts({ prompt, response }: TextPair, count: number): string[] {
+  const before = Buffer.from(`${prompt}\n`)
+  const own = Buffer.from(response)
+  const share = own.length / (before.length + own.length)
+  const ownTokens = own.length === 0 ? 0 : Math.max(1, Math.min(count, Math.round(count * share)))
+  return [...pieces(before, count - ownTokens), ...pieces(own, ownTokens)]
+}
+
+function pieces(bytes: Buffer, count: number): string[] {
+  const at = (i: number) => Math.floor((i * bytes.length) / count)
+  return Array.from({ length: count }, (_, i) =>
+    Array.from(bytes.subarray(at(i), at(i + 1)), (byte) => BYTE_CHARS[byte]).join(''),
+  )
+}
+
+/** The character of each byte: a printable one is itself, and the others are U+0100 on (GPT-2's `bytes_to_unicode`). */
+const BYTE_CHARS: string[] = []
+for (let byte = 0, others = 0; byte < 256; byte++) {
+  const isPrintable = (byte > 32 && byte < 127) || (byte > 160 && byte !== 173)
+  BYTE_CHARS.push(String.fromCodePoint(isPrintable ? byte : 256 + others++))
+}
+
+/**
  * Splits a plain text into prompt and response: at the last assistant turn of a chat template, else at the first line end,
  * where reward routers join the two. A single line is a response without a prompt.
  */

@@ -1,6 +1,6 @@
 import { type Call, json } from '../call.ts'
 import type { Simulation } from '../simulation.ts'
-import { countTokens, pairOfMessages, tokenLogitOf } from '../text.ts'
+import { countTokens, pairOf, pairOfMessages, tokenLogitOf, tokenTexts } from '../text.ts'
 import { chatCompletions, type RefuseRequest } from './chat-completions.ts'
 import type { Dialect, Handler } from './dialect.ts'
 import { before, type Release } from './versions.ts'
@@ -231,7 +231,9 @@ function rerank(simulation: Simulation): Handler {
 /** Answers the tokens of a text, or of a conversation, which needs a chat template. */
 function tokenize(simulation: Simulation): Handler {
   return (call) => {
-    const body = readBody(simulation, call) as (VllmBody & { prompt?: unknown }) | null
+    const body = readBody(simulation, call) as
+      | (VllmBody & { prompt?: unknown; return_token_strs?: unknown })
+      | null
     if (body === null) return
     const { version, hasChatTemplate, charsPerToken, maxModelLen } = simulation.settings
     const messages = pairOfMessages(body.messages)
@@ -239,11 +241,11 @@ function tokenize(simulation: Simulation): Handler {
       call.send(badRequest(version, NO_TEMPLATE))
       return
     }
-    const text =
-      messages === null ? String(body.prompt ?? '') : `${messages.prompt} ${messages.response}`
-    const count = countTokens(text, charsPerToken)
+    const pair = messages ?? pairOf(String(body.prompt ?? ''))
+    const count = countTokens(`${pair.prompt} ${pair.response}`, charsPerToken)
     const tokens = Array.from({ length: count }, (_, i) => i)
-    call.send(json(200, { count, max_model_len: maxModelLen, tokens, token_strs: null }))
+    const token_strs = body.return_token_strs === true ? tokenTexts(pair, count) : null
+    call.send(json(200, { count, max_model_len: maxModelLen, tokens, token_strs }))
   }
 }
 

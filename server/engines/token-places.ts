@@ -1,0 +1,117 @@
+import type { ScoreInput, TokenPlaces } from './engine.ts'
+import { wellFormed } from './sample-text.ts'
+
+/**
+ * Places the tokens of a scored text in its response. Servers report a token as its entry in the vocabulary, which is
+ * not its text, so the entries are decoded and compared with the response byte by byte.
+ * @param tokens vocabulary entries, in the order of the scores
+ * @param isLast whether the scored text ends with the response, because no template follows it
+ * @returns a problem in words if the tokens do not spell the response
+ */
+export function placesOf(
+  tokens: readonly string[],
+  input: Pick<ScoreInput, 'response'>,
+  isLast: boolean,
+): TokenPlaces | { problem: string } {
+  const response = Buffer.from(wellFormed(input.response))
+  for (const decoded of [byteLevelText, sentencePieceText]) {
+    const pieces = tokens.map(decoded)
+    const at = responseAt(pieces, response, isLast)
+    if (at !== null) return placesFrom(pieces, response, at)
+  }
+  return { problem: "the texts of the server's tokens do not contain the response" }
+}
+
+/** Where the response starts in the joined pieces, in bytes; null: nowhere. */
+function responseAt(pieces: readonly Buffer[], response: Buffer, isLast: boolean): number | null {
+  const text = Buffer.concat(pieces)
+  if (isLast) {
+    // The tokenizer may have added a special token for the end of the text.
+    const last = pieces.at(-1)?.length ?? 0
+    const found = [text.length, text.length - last].find((end) =>
+      text.subarray(Math.max(0, end - response.length), end).equals(response),
+    )
+    return found === undefined ? null : found - response.length
+  }
+  // A template may follow the response, but no message does. Its last occurrence is therefore the response, unless it
+  // begins within a token of the template, as "end" does in "<|im_end|>".
+  if (isBlank(response)) return null
+  const starts = new Set<number>()
+  let length = 0
+  for (const piece of pieces) {
+    starts.add(length)
+    length += piece.length
+  }
+  for (let at = text.lastIndexOf(response); at >= 0; at = text.lastIndexOf(response, at - 1)) {
+    let from = at
+    while (!starts.has(from)) from--
+    if (isBlank(text.subarray(from, at))) return at
+    if (at === 0) break
+  }
+  return null
+}
+
+function isBlank(bytes: Buffer): boolean {
+  return bytes.toString().trim() === ''
+}
+
+/** The places of the pieces that overlap the response. Bytes within a character count to the token that completes it. */
+function placesFrom(pieces: readonly Buffer[], response: Buffer, at: number): TokenPlaces {
+  const charsBefore = completeChars(response)
+  const starts: number[] = []
+  const ends: number[] = []
+  let first = -1
+  let offset = -at
+  for (const [i, piece] of pieces.entries()) {
+    const start = Math.max(0, offset)
+    const end = Math.min(response.length, offset + piece.length)
+    offset += piece.length
+    if (end <= start) continue
+    if (first < 0) first = i
+    starts.push(charsBefore[start] as number)
+    ends.push(charsBefore[end] as number)
+  }
+  return { first: Math.max(0, first), starts, ends }
+}
+
+/** For each offset in UTF-8, the code points that end at or before it. */
+function completeChars(text: Buffer): Uint32Array {
+  const complete = new Uint32Array(text.length + 1)
+  let chars = 0
+  for (let at = 0; at <= text.length; at++) {
+    const isWithin = at < text.length && ((text[at] as number) & 0xc0) === 0x80
+    if (!isWithin && at > 0) chars++
+    complete[at] = chars
+  }
+  return complete
+}
+
+const isPrintable = (byte: number) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173)
+
+/**
+ * The byte of each character in the vocabularies of byte-level BPE (GPT-2's `bytes_to_unicode`, also Llama 3 and Qwen):
+ * a printable byte is its own character, and the others are U+0100 on, in order.
+ */
+const BYTE_OF = new Map<string, number>()
+for (let byte = 0, others = 0; byte < 256; byte++) {
+  BYTE_OF.set(String.fromCodePoint(isPrintable(byte) ? byte : 256 + others++), byte)
+}
+
+/** The text of an entry of byte-level BPE. Special tokens may have other characters, which stand for themselves. */
+function byteLevelText(token: string): Buffer {
+  const bytes: number[] = []
+  for (const char of token) {
+    const byte = BYTE_OF.get(char)
+    if (byte === undefined) return Buffer.from(token)
+    bytes.push(byte)
+  }
+  return Buffer.from(bytes)
+}
+
+/** The text of an entry of SentencePiece (Llama 2, Mistral, Gemma): `▁` is a space, and `<0x0A>` a byte. */
+function sentencePieceText(token: string): Buffer {
+  const byte = /^<0x([0-9A-F]{2})>$/.exec(token)?.[1]
+  return byte === undefined
+    ? Buffer.from(token.replaceAll('▁', ' '))
+    : Buffer.from([Number.parseInt(byte, 16)])
+}
