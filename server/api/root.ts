@@ -125,15 +125,10 @@ export const appRouter = router({
       .query(({ ctx, input }) => ctx.reader.wait(input.batchId, input.waitMs, ctx.until)),
     /**
      * Returns the results of a batch as columns in input order.
-     * @throws batch_not_found, removed_by_retention, unsupported_setting
+     * @throws batch_not_found, removed_by_retention
      * @example {"batchId": "b12", "offset": 0, "limit": 10000}
      */
-    results: procedure.input(ResultsInput).query(({ ctx, input }) => {
-      if (input.tokenScores) {
-        throw new RewardOpsError('unsupported_setting', 'tokenScores is not supported.')
-      }
-      return ctx.reader.results(input)
-    }),
+    results: procedure.input(ResultsInput).query(({ ctx, input }) => ctx.reader.results(input)),
     /**
      * Returns the summary of a batch.
      * @throws batch_not_found

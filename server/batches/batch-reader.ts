@@ -1,5 +1,11 @@
 import type { GroupSignalCounts } from '../contract/group-signal.ts'
-import type { BatchSummary, GroupResult, NextResult, ResultsColumns } from '../contract/trainer.ts'
+import type {
+  BatchSummary,
+  GroupResult,
+  NextResult,
+  ResultsColumns,
+  ResultsInput,
+} from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import { groupReport } from '../rewards/group-report.ts'
@@ -224,13 +230,9 @@ export class BatchReader {
   }
 
   /** Results as columns in input order. */
-  async results(input: {
-    batchId: string
-    offset: number
-    limit: number
-  }): Promise<ResultsColumns> {
+  async results(input: ResultsInput): Promise<ResultsColumns> {
     const batch = await this.rowWithSamples(input.batchId)
-    const rows = await sampleColumns(this.#db, batch.id, input.offset, input.limit)
+    const rows = await sampleColumns(this.#db, batch.id, input)
     const keys: string[] = []
     const columns: Record<string, unknown[]> = {}
     rows.reward_extra.forEach((extra, at) => {

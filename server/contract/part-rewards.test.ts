@@ -1,14 +1,26 @@
 import { expect, it } from 'vitest'
-import { combinedRewards, readPartRewards } from './part-rewards.ts'
+import { combinedRewards, partRewardsProblem, readPartRewards } from './part-rewards.ts'
+import type { TokenScores } from './trainer.ts'
+
+const TOKENS: TokenScores = {
+  ...{ component: null, message: 1, starts: [0, 1], ends: [1, 4], scores: [0.5, -1] },
+  ...{ omitted: 0, problem: null },
+}
 
 it('components add up by turn and span, each with its weight', () => {
   const span = { message: 1, start: 0, end: 4 }
   const combined = combinedRewards([
     {
+      name: 'prm',
       weight: 2,
-      rewards: { turns: [{ message: 0, score: 1 }], spans: [{ ...span, score: 1 }] },
+      rewards: {
+        turns: [{ message: 0, score: 1 }],
+        spans: [{ ...span, score: 1 }],
+        tokens: [{ ...TOKENS, scores: [1, -3] }],
+      },
     },
     {
+      name: 'style',
       weight: -0.5,
       rewards: {
         turns: [
@@ -31,7 +43,25 @@ it('components add up by turn and span, each with its weight', () => {
       { ...span, score: 1 },
       { ...span, end: 5, score: -0.5 },
     ],
+    tokens: [{ ...TOKENS, component: 'prm', scores: [2, -6] }],
   })
+})
+
+it('token scores need columns of one length, within the text of their message', () => {
+  const problem = (tokens: Partial<TokenScores>) =>
+    partRewardsProblem({ turns: [], spans: [], tokens: [{ ...TOKENS, ...tokens }] }, [
+      { content: '' },
+      { content: '🎉 42' },
+    ])
+  expect(problem({})).toBeNull()
+  expect(problem({ starts: null, ends: null, problem: 'steps' })).toBeNull()
+  expect(problem({ scores: [1] })).toMatch('columns differ in length')
+  expect(problem({ ends: null })).toMatch('columns differ in length')
+  expect(problem({ ends: [1, 0] })).toMatch('a token that ends before it starts, in message 1')
+  expect(problem({ ends: [1, 5] })).toMatch(
+    'a token that ends at 5 in message 1, which has 4 code points',
+  )
+  expect(problem({ message: 2 })).toMatch('only messages 0 to 1')
 })
 
 it('rewards of user code have exactly their fields', () => {
@@ -47,6 +77,11 @@ it('rewards of user code have exactly their fields', () => {
     ].map((one) => ({ turns: [one] })),
     { turns: [{ message: 0, score: Number.NaN }] },
     { spans: [{ message: 0, start: 0, score: 1 }] },
+    ...[{ starts: [-1] }, { scores: ['1'] }, { problem: 1 }, { note: 'x' }].map((wrong) => ({
+      tokens: [{ ...TOKENS, ...wrong }],
+    })),
   ]
+  const whole = { turns: [], spans: [], tokens: [TOKENS] }
+  expect(readPartRewards(whole)).toEqual(whole)
   for (const given of malformed) expect(readPartRewards(given)).toBeNull()
 })

@@ -1,4 +1,4 @@
-import type { PartRewards } from './trainer.ts'
+import type { PartRewards, TokenScores } from './trainer.ts'
 import { contentText, type TurnContent } from './turn-text.ts'
 
 /** Returns the text to which the span offsets of a message refer: its content, with parts joined as text. */
@@ -11,32 +11,42 @@ export function messageText(
   return found === undefined ? undefined : contentText(found.content)
 }
 
-/** Describes the first reward for a message or span that the response does not have; null: all exist. */
+/** Describes the first reward for a message, span or token that the response does not have; null: all exist. */
 export function partRewardsProblem(
-  { turns, spans }: PartRewards,
+  { turns, spans, tokens = [] }: PartRewards,
   response: string | readonly { content?: TurnContent | null | undefined }[],
 ): string | null {
-  const lengths = new Map<number, number>()
   const count = typeof response === 'string' ? 1 : response.length
-  for (const { message } of [...turns, ...spans]) {
+  for (const { message } of [...turns, ...spans, ...tokens]) {
     if (message >= count) {
       return `refer to message ${message}, but the response has only ${count === 1 ? 'message 0' : `messages 0 to ${count - 1}`}`
     }
   }
-  for (const { message, end } of spans) {
-    let length = lengths.get(message)
-    if (length === undefined) {
-      length = codePoints(messageText(response, message) ?? '')
-      lengths.set(message, length)
-    }
-    if (end > length) {
-      return `have a span that ends at ${end} in message ${message}, which has ${length} code points`
-    }
+  const lengths = new Map<number, number>()
+  const lengthOf = (message: number): number => {
+    const known = lengths.get(message)
+    if (known !== undefined) return known
+    const length = codePoints(messageText(response, message) ?? '')
+    lengths.set(message, length)
+    return length
+  }
+  const beyond = (what: string, message: number, end: number) =>
+    `have a ${what} that ends at ${end} in message ${message}, which has ${lengthOf(message)} code points`
+  const span = spans.find(({ message, end }) => end > lengthOf(message))
+  if (span !== undefined) return beyond('span', span.message, span.end)
+  for (const { message, starts, ends, scores } of tokens) {
+    const isWhole = starts?.length === ends?.length && (starts ?? scores).length === scores.length
+    if (!isWhole) return `have token scores of message ${message} whose columns differ in length`
+    const at = ends?.findIndex((end, i) => end < (starts?.[i] as number)) ?? -1
+    if (at >= 0) return `have a token that ends before it starts, in message ${message}`
+    const end = ends?.find((end) => end > lengthOf(message))
+    if (end !== undefined) return beyond('token', message, end)
   }
   return null
 }
 
-function codePoints(text: string): number {
+/** The number of Unicode code points of a text. */
+export function codePoints(text: string): number {
   let n = 0
   for (const _ of text) n++
   return n
@@ -45,12 +55,37 @@ function codePoints(text: string): number {
 /** Reads rewards from user code; null: they are malformed. Uses no schema library, because function processes load it. */
 export function readPartRewards(given: unknown): PartRewards | null {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return null
-  const { turns = [], spans = [], ...others } = given as Record<string, unknown>
+  const { turns = [], spans = [], tokens, ...others } = given as Record<string, unknown>
   if (Object.keys(others).length > 0 || !Array.isArray(turns) || !Array.isArray(spans)) return null
   const isTurn = hasNumbers(['message', 'score'])
   const isSpan = hasNumbers(['message', 'start', 'end', 'score'])
   if (!turns.every(isTurn) || !spans.every(isSpan)) return null
-  return { turns, spans } as PartRewards
+  if (tokens === undefined) return { turns, spans } as PartRewards
+  if (!Array.isArray(tokens) || !tokens.every(isTokenScores)) return null
+  return { turns, spans, tokens } as PartRewards
+}
+
+function isTokenScores(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const { component, message, starts, ends, scores, omitted, problem, ...others } = value as Record<
+    string,
+    unknown
+  >
+  const isText = (text: unknown) => text === null || typeof text === 'string'
+  const areOffsets = (list: unknown) =>
+    list === null || (Array.isArray(list) && list.every(isWholeNumber))
+  return (
+    Object.keys(others).length === 0 &&
+    [component, problem].every(isText) &&
+    [message, omitted].every(isWholeNumber) &&
+    [starts, ends].every(areOffsets) &&
+    Array.isArray(scores) &&
+    scores.every((score) => Number.isFinite(score))
+  )
+}
+
+function isWholeNumber(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
 function hasNumbers(fields: readonly string[]): (value: unknown) => boolean {
@@ -60,19 +95,22 @@ function hasNumbers(fields: readonly string[]): (value: unknown) => boolean {
     if (Object.keys(given).length !== fields.length) return false
     return fields.every((name) => {
       const number = given[name]
-      if (name === 'score') return Number.isFinite(number)
-      return Number.isSafeInteger(number) && (number as number) >= 0
+      return name === 'score' ? Number.isFinite(number) : isWholeNumber(number)
     })
   }
 }
 
-/** The weighted sum of turn and span rewards over the components of a composite reward. */
+/**
+ * The weighted sum of turn and span rewards over the components of a composite reward. The tokens of different models
+ * differ, so token scores stay apart, each with the name and the weight of its component.
+ */
 export function combinedRewards(
-  given: readonly { weight: number; rewards: PartRewards }[],
+  given: readonly { name: string; weight: number; rewards: PartRewards }[],
 ): PartRewards {
   const turns = new Map<number, PartRewards['turns'][number]>()
   const spans = new Map<string, PartRewards['spans'][number]>()
-  for (const { weight, rewards } of given) {
+  const tokens: TokenScores[] = []
+  for (const { name, weight, rewards } of given) {
     for (const { message, score } of rewards.turns) {
       turns.set(message, { message, score: (turns.get(message)?.score ?? 0) + weight * score })
     }
@@ -81,6 +119,11 @@ export function combinedRewards(
       const sum = (spans.get(key)?.score ?? 0) + weight * score
       spans.set(key, { message, start, end, score: sum })
     }
+    for (const one of rewards.tokens ?? []) {
+      const scores = one.scores.map((score) => weight * score)
+      tokens.push({ ...one, component: name, scores })
+    }
   }
-  return { turns: [...turns.values()], spans: [...spans.values()] }
+  const all = { turns: [...turns.values()], spans: [...spans.values()] }
+  return tokens.length === 0 ? all : { ...all, tokens }
 }

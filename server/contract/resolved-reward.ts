@@ -34,6 +34,8 @@ export interface ResolvedReward {
   rule?: string
   /** The judge template with defaults filled in; absent: the model returns scores itself. */
   judge?: Record<string, unknown>
+  /** For kind `model`: token scores are stored, with their offsets in the response. */
+  tokenScores?: boolean
   timeoutMs: number
   maxAttempts: number
   /** The most samples of the batch in flight over all workers; null: no limit. */

@@ -27,7 +27,29 @@ const shortText = storableText(MAX_VERDICT_CHARS)
 
 /** A message of a response by its index; 0 for a response that is plain text. */
 const messageIndex = z.int().min(0).max(9_999)
-/** Turn and span rewards of a response, in addition to its score. */
+/** The most token scores that a sample stores. 4,096 take about 120 kB of JSON. */
+export const MAX_TOKEN_SCORES = 4_096
+const tokenOffsets = z.array(z.int().min(0)).max(MAX_TOKEN_SCORES).nullable()
+/**
+ * Scores of tokens of one message, as columns in the order of the text. The tokens are those of the reward model. A token
+ * of part of a character ends where it starts.
+ */
+export const TokenScores = z.strictObject({
+  /** The component of a composite reward whose model gave the scores; null: no composite reward. */
+  component: name(64).nullable().default(null),
+  message: messageIndex,
+  /** Where each token's text starts in the message, in Unicode code points; null: unknown, see `problem`. */
+  starts: tokenOffsets,
+  /** Where each token's text ends, exclusive. */
+  ends: tokenOffsets,
+  scores: z.array(finite).max(MAX_TOKEN_SCORES),
+  /** Scores of earlier tokens of the message that are left out. */
+  omitted: z.int().min(0).default(0),
+  /** Why the offsets or the scores are unknown; null: they are known. */
+  problem: z.string().max(300).nullable().default(null),
+})
+export type TokenScores = z.infer<typeof TokenScores>
+/** Turn, span and token rewards of a response, in addition to its score. */
 export const PartRewards = z.strictObject({
   /** Turn rewards: each scores a whole message. */
   turns: z
@@ -48,6 +70,8 @@ export const PartRewards = z.strictObject({
     )
     .max(100_000)
     .default([]),
+  /** Token scores of reward models; absent: the reward has no `tokenScores`. */
+  tokens: z.array(TokenScores).max(10_000).optional(),
 })
 export type PartRewards = z.infer<typeof PartRewards>
 
@@ -121,12 +145,14 @@ const RewardFunction = z.strictObject({
 const Judge = z.union([name(128), z.record(z.string(), z.json())])
 const timeoutMs = z.int().min(1).max(86_400_000)
 const maxAttempts = z.int().min(1).max(100)
+const tokenScores = z.boolean().optional()
 
 /** The reward of a component of a composite reward. */
 export const RewardComponent = z.strictObject({
   function: RewardFunction.nullable().default(null),
   model: name(256).nullable().default(null),
   judge: Judge.nullable().default(null),
+  tokenScores,
   kwargs: z.record(z.string(), z.json()).default({}),
   /** Left out: the time limit of the reward. */
   timeoutMs: timeoutMs.optional(),
@@ -162,6 +188,11 @@ export const RewardSpec = z.strictObject({
   model: name(256).nullable().default(null),
   /** For a generative model: the name of a judge template, or a template. */
   judge: Judge.nullable().default(null),
+  /**
+   * Store the token scores of a process reward model, with their offsets in the response. They cost a second request per
+   * sample. Only servers of vLLM return them.
+   */
+  tokenScores,
   /** The components of a composite reward, instead of one scorer. */
   combine: z.array(CompositeComponent).min(1).max(32).nullable().default(null),
   /** Options of the rule or manager. */
@@ -308,7 +339,7 @@ export interface Result {
   verdict: string | null
   /** The answer found in the response, at most 200 characters of it; null if there is none. */
   extracted: string | null
-  /** Rewards of the response's messages and spans; null: the scorer gives none. */
+  /** Rewards of the response's messages, spans and tokens; null: the scorer gives none. */
   rewards: PartRewards | null
   /** The token index of the reward: responseLength − 1; null for an empty response or an unknown length. */
   position: number | null
@@ -387,15 +418,23 @@ export interface NextResult {
 /** The input of `batches.wait`. */
 export const WaitInput = z.strictObject({ batchId: BatchId, waitMs })
 
+/** The most results of a page with token scores. */
+export const MAX_RESULTS_WITH_TOKENS = 500
 /** The input of `batches.results`. */
-export const ResultsInput = z.strictObject({
-  batchId: BatchId,
-  /** The index of the first sample. */
-  offset: z.int().min(0).default(0),
-  limit: z.int().min(1).max(50_000).default(10_000),
-  /** Not supported; must be false. */
-  tokenScores: z.boolean().default(false),
-})
+export const ResultsInput = z
+  .strictObject({
+    batchId: BatchId,
+    /** The index of the first sample. */
+    offset: z.int().min(0).default(0),
+    limit: z.int().min(1).max(50_000).default(10_000),
+    /** Include token scores. `limit` is then at most 500. */
+    tokenScores: z.boolean().default(false),
+  })
+  .refine(({ limit, tokenScores }) => !tokenScores || limit <= MAX_RESULTS_WITH_TOKENS, {
+    path: ['limit'],
+    message: `must be at most ${MAX_RESULTS_WITH_TOKENS} with tokenScores`,
+  })
+export type ResultsInput = z.infer<typeof ResultsInput>
 /**
  * Results as columns in input order. `rewardExtraKeys` lists the keys of all samples; a sample without a key has null.
  */
@@ -411,6 +450,7 @@ export interface ResultsColumns {
   rewardExtraInfo: Record<string, unknown[]>
   verdict: (string | null)[]
   extracted: (string | null)[]
+  /** Without token scores, unless they are requested. */
   rewards: (PartRewards | null)[]
   position: (number | null)[]
   /** GRPO's advantage; null until the group is complete, and for failed and substituted samples. */

@@ -60,16 +60,25 @@ export interface ToolCall {
 
 /** Writes a turn as text: reasoning in `<think>`, content, and each tool call in `<tool_call>`. */
 export function turnText(turn: TurnFields): string {
+  return writtenTurn(turn).text
+}
+
+/** A message within a text. */
+interface Written {
+  text: string
+  /** Where its content starts, in UTF-16 code units. */
+  contentAt: number
+}
+
+function writtenTurn(turn: TurnFields): Written {
   const { content } = turn
   const reasoning = [turn.reasoning_content, turn.reasoning, turn.thinking].find(
     (text) => typeof text === 'string' && text !== '',
   )
-  const blocks = [
-    reasoning === undefined ? '' : `<think>\n${reasoning}\n</think>`,
-    contentText(content),
-    ...toolCallsOf(turn).map(toolCallText),
-  ]
-  return blocks.filter((block) => block !== '').join('\n')
+  const before = reasoning === undefined ? '' : `<think>\n${reasoning}\n</think>`
+  const blocks = [before, contentText(content), ...toolCallsOf(turn).map(toolCallText)]
+  const text = blocks.filter((block) => block !== '').join('\n')
+  return { text, contentAt: before === '' ? 0 : before.length + 1 }
 }
 
 /**
@@ -79,16 +88,38 @@ export function turnText(turn: TurnFields): string {
  */
 export function responseText(response: string | readonly ResponseTurn[]): string {
   if (typeof response === 'string') return response
+  return writtenTurns(response)
+    .map(({ text }) => text)
+    .join('\n')
+}
+
+/** Where the content of each message is in the text of its response, in UTF-16 code units, `end` exclusive. */
+export function contentRanges(
+  response: string | readonly ResponseTurn[],
+): { start: number; end: number }[] {
+  if (typeof response === 'string') return [{ start: 0, end: response.length }]
+  let at = 0
+  return writtenTurns(response).map(({ text, contentAt }, i) => {
+    const start = at + contentAt
+    at += text.length + 1
+    return { start, end: start + contentText(response[i]?.content).length }
+  })
+}
+
+function writtenTurns(response: readonly ResponseTurn[]): Written[] {
   let before = ''
-  const blocks = response.map((turn) => {
+  return response.map((turn) => {
     const { role, name, tool_call_id: id } = turn
-    const text = turnText(turn)
+    const { text, contentAt } = writtenTurn(turn)
     const isNew = role === 'assistant' && before !== 'assistant'
     before = role
-    if (role === 'tool') return toolResultText(text, idText(name), idText(id))
-    return isNew ? text : `<turn role=${JSON.stringify(role)}>\n${text}\n</turn>`
+    if (isNew) return { text, contentAt }
+    const block =
+      role === 'tool'
+        ? toolResultText(text, idText(name), idText(id))
+        : `<turn role=${JSON.stringify(role)}>\n${text}\n</turn>`
+    return { text: block, contentAt: block.indexOf('\n') + 1 + contentAt }
   })
-  return blocks.join('\n')
 }
 
 /** A message of a response. */

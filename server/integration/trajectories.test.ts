@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openRollouts } from '../../packages/cli/rollouts/read-rollouts.ts'
+import { startSimulatedServers } from '../../testkit/processes/simulated-rm.ts'
 import { sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
@@ -58,6 +59,14 @@ const REWARDS = {
   ],
   spans: [{ message: LAST, start: 6, end: 11, score: -0.5 }],
 }
+/** A trajectory without images, which reward models score. */
+const TEXTS = [
+  { role: 'assistant', content: 'Adding 🧮', tool_calls: [{ function: { name: 'add' } }] },
+  { role: 'tool', content: '' },
+  { role: 'assistant', content: 'It is 72. 🎉' },
+]
+/** Rewards without their token scores. */
+const PARTS = { turns: [], spans: [] }
 const PROMPT = [{ role: 'user', content: [{ type: 'text', text: 'Add what you see.' }, IMAGE] }]
 const trajectory = (uid = 't') => ({ ...sample({ uid }), prompt: PROMPT, response: TRAJECTORY })
 
@@ -197,6 +206,54 @@ describe('a trajectory', () => {
     expect(output).toBe((await service.api.samples.get.query({ id: `${batchId}-0` })).response)
     const { batchId: rescored } = await service.api.batches.rescore.mutate({ batchId, reward: {} })
     expect(await ended(rescored)).toMatchObject({ score: [1], rewards: [null] })
+  })
+
+  it('has the token scores of a process reward model, by message and in pages of results', async () => {
+    const prm = await startSimulatedServers(['--serves', 'token', '--model', 'prm'])
+    try {
+      await service.api.servers.register.mutate({ name: 'prm', url: prm.url })
+      const text = { ...trajectory('text'), prompt: 'Add.', response: 'It is 72. 🎉\n#### 72' }
+      const plain = { ...trajectory(), prompt: 'Add.', response: TEXTS }
+      const rm = { model: 'prm', tokenScores: true }
+      const { batchId } = await submit([text, plain], rm)
+      expect(await ended(batchId)).toMatchObject({ rewards: [PARTS, PARTS] })
+      const { index, score, rewards } = await service.api.batches.results.query({
+        ...{ batchId, limit: 500, tokenScores: true },
+      })
+      expect(index).toEqual([0, 1])
+      const points = [...text.response]
+      const [own] = rewards[0]?.tokens ?? []
+      const texts = own?.starts?.map((start, i) => points.slice(start, own.ends?.[i]).join(''))
+      expect(texts?.join('')).toBe(text.response)
+      expect(own?.scores.at(-1)).toBe(score[0])
+      expect(new Set(own?.scores).size).toBeGreaterThan(1)
+      const { groups } = await service.api.batches.next.query({ batchId, samples: 2 })
+      expect(groups.flatMap(({ samples }) => samples.map((one) => one.rewards))).toEqual(
+        expect.arrayContaining(rewards),
+      )
+      expect(rewards[1]?.tokens?.map(({ message }) => message)).toEqual([0, 2])
+      expect(rewards[1]?.tokens?.[1]?.ends?.at(-1)).toBe([...TEXTS[2]!.content!].length)
+
+      const mixed = await submit([text], {
+        combine: [
+          { name: 'steps', weight: 2, reward: rm },
+          { name: 'rule', reward: { function: { name: 'gsm8k' } } },
+        ],
+      })
+      await ended(mixed.batchId)
+      const detail = await service.api.samples.get.query({ id: `${mixed.batchId}-0` })
+      expect(detail.rewards?.tokens).toEqual([
+        { ...own, component: 'steps', scores: own?.scores.map((one) => 2 * one) },
+      ])
+      await expect(submit([text], { tokenScores: true })).rejects.toThrow(
+        'reward.tokenScores: needs reward.model',
+      )
+      await expect(
+        service.api.batches.results.query({ batchId, tokenScores: true }),
+      ).rejects.toThrow('must be at most 500 with tokenScores')
+    } finally {
+      await prm.stop()
+    }
   })
 
   it('is refused with rewards that do not fit, before anything is stored', async () => {

@@ -42,14 +42,22 @@ export interface ResolveContext {
  */
 type Scorer = Pick<
   ResolvedReward,
-  'kind' | 'model' | 'kwargs' | 'rule' | 'judge' | 'function' | 'postProcess' | 'components'
+  | 'kind'
+  | 'model'
+  | 'kwargs'
+  | 'rule'
+  | 'judge'
+  | 'tokenScores'
+  | 'function'
+  | 'postProcess'
+  | 'components'
 > & {
   /** The scorer's name for users. */
   title: string
 }
 
 /** A request for a scorer; `kwargs` excludes the manager's. */
-type ScorerSpec = Pick<RewardComponent, 'function' | 'model' | 'judge' | 'kwargs'>
+type ScorerSpec = Pick<RewardComponent, 'function' | 'model' | 'judge' | 'tokenScores' | 'kwargs'>
 
 type AnyRule = Rule | AsyncRule
 
@@ -152,14 +160,21 @@ function resolveScoring(
   context: ResolveContext,
 ): Scorer {
   if (spec.combine === null) {
-    const { function: fn, model, judge } = spec
-    return resolveScorer('reward', { function: fn, model, judge, kwargs }, dataSources, context)
+    const { function: fn, model, judge, tokenScores } = spec
+    const scorer = { function: fn, model, judge, tokenScores, kwargs }
+    return resolveScorer('reward', scorer, dataSources, context)
   }
   for (const field of ['function', 'model', 'judge'] as const) {
     if (spec[field] === null) continue
     throw new RewardOpsError(
       'invalid_input',
       `reward.combine and reward.${field} are both given: make ${field} one of the components.`,
+    )
+  }
+  if (spec.tokenScores === true) {
+    throw new RewardOpsError(
+      'invalid_input',
+      'reward.tokenScores belongs to a component, reward.combine[…].reward.tokenScores.',
     )
   }
   const [key] = Object.keys(kwargs)
@@ -224,6 +239,12 @@ function resolveScorer(
       `${at}.function and ${at}.model are both given; give only one.`,
     )
   }
+  if (spec.tokenScores === true && (spec.model === null || spec.judge !== null)) {
+    throw new RewardOpsError(
+      'invalid_input',
+      `${at}.tokenScores: needs ${at}.model, a process reward model.`,
+    )
+  }
   if (spec.model !== null) return resolveModel(at, spec, spec.model, context)
   if (spec.function?.path === undefined) return resolveRules(at, spec, dataSources)
   return resolveCustomFunction(at, spec, { ...spec.function, path: spec.function.path }, context)
@@ -249,7 +270,14 @@ function resolveModel(
       `${at}.kwargs.${key}: a reward model takes no kwargs.`,
     )
   }
-  return { kind: 'model', model, kwargs: {}, title: model, ...(judge === null ? {} : { judge }) }
+  return {
+    kind: 'model',
+    model,
+    kwargs: {},
+    title: model,
+    ...(judge === null ? {} : { judge }),
+    ...(spec.tokenScores === true ? { tokenScores: true } : {}),
+  }
 }
 
 /** The template of a generative model; null for a discriminative one. */

@@ -308,6 +308,39 @@ class Placing(unittest.TestCase):
         with self.assertRaises(RewardOpsError):
             given.turn_scores([[0, None, 5], None, None], as_="list")
 
+    def test_token_scores_on_the_tokens_of_the_policy(self):
+        # The reward model's tokens are "ab", "c", " d" and part of a character; the policy's "a", "bc d" and "🎉".
+        def tokens(**other):
+            columns = {"starts": [0, 2, 3, 5], "ends": [2, 3, 5, 5], "scores": [1.0, 2.0, 4.0, 8.0]}
+            return {"component": None, "message": 0, "omitted": 0, "problem": None, **columns, **other}
+
+        def given(*tokens, **other):
+            rewards = {"turns": [], "spans": [], "tokens": list(tokens)}
+            return scores(rewards=[rewards, rewards, rewards], width=4, **other)
+
+        offsets = [[(0, 0, 1), (0, 1, 5), None, (0, 5, 6)]] * 3
+        placed = [0, 7.0, 0, 8.0]
+        self.assertEqual(given(tokens()).token_scores(offsets, as_="list"), [placed] * 3)
+        second = tokens(message=2, starts=[0], ends=[1], scores=[16.0])
+        turns = [[(0, 0, 1), (0, 1, 5), (2, 0, 3), (0, 5, 6)]] * 3
+        self.assertEqual(
+            given(tokens(), second).token_scores(turns, as_="list"), [[0, 7.0, 16.0, 8.0]] * 3
+        )
+        named = given(tokens(component="prm"), tokens(component="style", scores=[0, 0, 0, 1.0]))
+        self.assertEqual(
+            named.token_scores(offsets, component="style", as_="list"), [[0, 0, 0, 1.0]] * 3
+        )
+        unplaced = tokens(starts=None, ends=None, problem="no texts")
+        for wrong in (given(), given(unplaced), named):
+            with self.assertRaises(RewardOpsError) as caught:
+                wrong.token_scores(offsets)
+            self.assertEqual(caught.exception.reason, "token_scores_missing")
+        failed = given(tokens(), score=[1.0, None, 1.0], position=[0, 0, 0])
+        with self.assertRaises(RewardOpsError):
+            failed.token_scores(offsets)
+        made = failed.token_scores(offsets, missing=-1.0, as_="list")
+        self.assertEqual(made, [placed, [-1.0, 0, 0, 0], placed])
+
     def test_a_failure_is_not_zero(self):
         failed = scores(
             status=["scored", "failed", "failed"],

@@ -65,11 +65,13 @@ export interface RewardOpsClient {
   updateRun(input: RewardOpsInputs['runs']['update']): Promise<RewardOpsOutputs['runs']['update']>
   /** Waits until the batch ends and returns its summary. */
   wait(batchId: string, options?: { signal?: AbortSignal }): Promise<BatchSummary>
-  /** All results of a batch so far, in input order. */
-  results(batchId: string): Promise<ResultsColumns>
+  /** All results of a batch so far, in input order. `tokenScores`: with those of process reward models. */
+  results(batchId: string, options?: { tokenScores?: boolean }): Promise<ResultsColumns>
 }
 
 const RESULTS_PAGE = 10_000
+/** The service allows no more with token scores. */
+const RESULTS_PAGE_WITH_TOKENS = 500
 const WAIT_MS = 20_000
 
 /** Creates a client, which sends nothing before the first call. Throws RewardOpsClientError (`invalid_url`). */
@@ -105,7 +107,8 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
       if (summary.completedAt !== null) return summary
     }
   }
-  const results = (batchId: string) => allResults(api, batchId)
+  const results: RewardOpsClient['results'] = (batchId, { tokenScores = false } = {}) =>
+    allResults(api, batchId, tokenScores)
   return {
     api,
     submit,
@@ -124,7 +127,10 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
     async computeRmScore(batch) {
       const { batchId } = await submit(batch)
       const summary = await wait(batchId)
-      return { summary, results: await results(batchId) }
+      const { reward } = batch
+      const rewards = [reward, ...(reward?.combine ?? []).map((component) => component.reward)]
+      const tokenScores = rewards.some((one) => one?.tokenScores === true)
+      return { summary, results: await results(batchId, { tokenScores }) }
     },
     computeScore: (input) => api.samples.score.mutate(keyed(input)),
     rescore: (input) => api.batches.rescore.mutate(keyed(input)),
@@ -138,11 +144,16 @@ function keyed<T extends { idempotencyKey?: string | null | undefined }>(input: 
 }
 
 /** Fetches all pages. Values of a key that first occurs in a later page are filled with null for earlier samples. */
-async function allResults(api: RewardOpsApi, batchId: string): Promise<ResultsColumns> {
+async function allResults(
+  api: RewardOpsApi,
+  batchId: string,
+  tokenScores: boolean,
+): Promise<ResultsColumns> {
+  const limit = tokenScores ? RESULTS_PAGE_WITH_TOKENS : RESULTS_PAGE
   const page = (offset: number) =>
-    api.batches.results.query({ batchId, offset, limit: RESULTS_PAGE })
+    api.batches.results.query({ batchId, offset, limit, tokenScores })
   const all: ResultsColumns = await page(0)
-  for (let full = all.index.length === RESULTS_PAGE; full; ) {
+  for (let full = all.index.length === limit; full; ) {
     const before = all.index.length
     const more: ResultsColumns = await page(before)
     for (const key of COLUMNS) (all[key] as unknown[]).push(...more[key])
@@ -152,7 +163,7 @@ async function allResults(api: RewardOpsApi, batchId: string): Promise<ResultsCo
       column.push(...(more.rewardExtraInfo[key] ?? new Array(more.index.length).fill(null)))
       if (!all.rewardExtraKeys.includes(key)) all.rewardExtraKeys.push(key)
     }
-    full = more.index.length === RESULTS_PAGE
+    full = more.index.length === limit
   }
   return all
 }

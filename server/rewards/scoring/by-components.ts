@@ -91,9 +91,9 @@ function combined(
     return { ok: false, reason: 'non_finite', detail, components: outcomes, ...spent }
   }
   const verdict = combinedVerdict(components, outcomes)
-  const parts = components.flatMap(({ weight }, at) => {
+  const parts = components.flatMap(({ name, weight }, at) => {
     const outcome = outcomes[at]
-    return outcome?.ok && outcome.rewards ? [{ weight, rewards: outcome.rewards }] : []
+    return outcome?.ok && outcome.rewards ? [{ name, weight, rewards: outcome.rewards }] : []
   })
   const rewards = parts.length === 0 ? {} : { rewards: combinedRewards(parts) }
   return { ok: true, score, extra, ...(verdict && { verdict }), ...rewards, ...spent }

@@ -3,6 +3,7 @@ import { FINDING_KEY, readFinding } from '../functions/read-result.ts'
 import { judgeSample, rewardOutcomeOf } from '../judge/judge-sample.ts'
 import type { JudgeTemplate } from '../judge/judge-template.ts'
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
+import { tokenRewards } from './token-rewards.ts'
 
 /**
  * Scores by the servers of a reward model: a discriminative model's score, or a generative model's judgement by a
@@ -35,18 +36,23 @@ export async function scoreByModel(
     ...{ prompt, response: solutionStr, dataSource, groundTruth, extraInfo },
     ...(sample.messages ? { messages: sample.messages } : {}),
   }
-  const result = await router.score({ ...route, input })
+  const placesTokens = reward.tokenScores === true
+  const result = await router.score({ ...route, input, ...(placesTokens && { placesTokens }) })
   const { attempts } = result
   if (!result.ok) return { ok: false, reason: result.reason, detail: result.detail, attempts }
   // Custom scorers (`http`) may give a verdict and turn and span rewards, as functions do.
   const { [FINDING_KEY]: given, ...extra } = result.extra ?? {}
   const read = readFinding(given)
   if (!read.ok) return { ok: false, reason: 'function_error', detail: read.problem, attempts }
+  const { finding } = read
   return {
     ok: true,
     score: result.score,
     extra: result.extra === undefined || Object.keys(extra).length === 0 ? null : extra,
-    ...read.finding,
+    ...finding,
+    ...(placesTokens && {
+      rewards: { turns: [], spans: [], tokens: tokenRewards(result, sample), ...finding.rewards },
+    }),
     attempts,
     ...(result.promptTokens === null ? {} : { tokens: result.promptTokens }),
   }

@@ -169,13 +169,13 @@ const MAX_INDEX = 2_147_483_647
 
 /**
  * The samples of a batch in input order, as columns that Postgres assembles: parsing one JSON text takes 10 ms, while
- * 8,192 rows of nine columns cost the server's event loop 70 ms.
+ * 8,192 rows of nine columns cost the server's event loop 70 ms. `tokenScores`: with the token scores, which may take
+ * 120 kB per sample.
  */
 export async function sampleColumns(
   db: Database,
   batchId: number,
-  offset: number,
-  limit: number,
+  { offset, limit, tokenScores }: { offset: number; limit: number; tokenScores: boolean },
 ): Promise<SampleColumnLists> {
   const [row] = await db.rows<{
     c: Omit<SampleColumnLists, 'uid' | 'status' | 'stored_status' | 'groups'> & { status: number[] }
@@ -188,11 +188,13 @@ export async function sampleColumns(
        'verdict', coalesce(json_agg(verdict), '[]'), 'extracted', coalesce(json_agg(extracted), '[]'),
        'rewards', coalesce(json_agg(rewards), '[]'),
        'response_length', coalesce(json_agg(response_length), '[]')) as c
-     from (select idx, group_no, status, reason, score, raw_score, substituted, reward_extra, verdict, extracted, rewards,
+     from (select idx, group_no, status, reason, score, raw_score, substituted, reward_extra, verdict, extracted,
+             case when $4 or rewards->'tokens' is null then rewards
+                  else json_build_object('turns', rewards->'turns', 'spans', rewards->'spans') end as rewards,
              response_length
            from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx) s`,
     // Clamped to Postgres's integer, which exceeds any index.
-    [batchId, Math.min(offset, MAX_INDEX), Math.min(offset + limit, MAX_INDEX)],
+    [batchId, Math.min(offset, MAX_INDEX), Math.min(offset + limit, MAX_INDEX), tokenScores],
   )
   const { group_no, status, ...columns } = row!.c
   const [groups, claims] = await Promise.all([

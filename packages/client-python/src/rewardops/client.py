@@ -15,6 +15,7 @@ from rewardops.options import SubmitOptions
 from rewardops.pipeline import (
     GRACE_S,
     PAGE,
+    PAGE_WITH_TOKENS,
     POLL_S,
     SLACK_S,
     UNSET,
@@ -251,23 +252,30 @@ class AsyncRewardOps:
         self,
         batch_id: str,
         *,
+        token_scores: bool = False,
         timeout_s: Any = UNSET,
         width: int | None = None,
         lengths: list[int | None] | None = None,
     ) -> Scores:
-        """The current results of a batch's samples, in submission order."""
+        """The current results of a batch's samples, in submission order. `token_scores`: with those of process reward models."""
         deadline = self.deadline(timeout_s)
+        rows = PAGE_WITH_TOKENS if token_scores else PAGE
         pages: list[dict[str, Any]] = []
         offset = 0
         while True:
             page = await self.calls.call(
                 "batches.results",
-                {"batchId": batch_id, "offset": offset, "limit": PAGE},
+                {
+                    "batchId": batch_id,
+                    "offset": offset,
+                    "limit": rows,
+                    "tokenScores": token_scores,
+                },
                 deadline=deadline,
             )
             pages.append(page)
             offset += len(page["index"])
-            if len(page["index"]) < PAGE:
+            if len(page["index"]) < rows:
                 return scores_of(batch_id, pages, width, lengths)
 
     async def compute_reward_pipeline(
@@ -321,7 +329,10 @@ class AsyncRewardOps:
         submit["timeout_s"] = _left(deadline)
         batch = await self.submit_prepared(prepared, group_size, **submit)
         await batch.wait(timeout_s=_left(deadline))
-        return await batch.results(timeout_s=_left(deadline))
+        spec = self._spec(submit.get("reward"), None) or {}
+        components = [one.get("reward") or {} for one in spec.get("combine") or []]
+        asked = any(one.get("tokenScores") for one in [spec, *components])
+        return await batch.results(token_scores=asked, timeout_s=_left(deadline))
 
     async def compute_score(
         self,

@@ -22,6 +22,8 @@ SLACK_S = 30.0
 GRACE_S = 5.0
 #: Rows per answer of `batches.results`.
 PAGE = 10_000
+#: Rows per answer with token scores; the service allows no more.
+PAGE_WITH_TOKENS = 500
 
 #: `timeout_s=UNSET`: the client's timeout.
 UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
@@ -109,10 +111,14 @@ class AsyncBatch:
         """Waits until the batch ends; returns its summary. Raises RewardOpsError (`timeout`)."""
         return await self._client.wait(self.batch_id, timeout_s=timeout_s)
 
-    async def results(self, *, timeout_s: Any = UNSET) -> Scores:
-        """The current results of its samples, in submission order."""
+    async def results(self, *, token_scores: bool = False, timeout_s: Any = UNSET) -> Scores:
+        """The current results of its samples, in submission order. `token_scores`: with those of process reward models."""
         return await self._client.results(
-            self.batch_id, timeout_s=timeout_s, width=self.width, lengths=self.lengths
+            self.batch_id,
+            token_scores=token_scores,
+            timeout_s=timeout_s,
+            width=self.width,
+            lengths=self.lengths,
         )
 
     def pipeline(self, cursor: str | None = None) -> AsyncRewardPipeline:

@@ -69,7 +69,7 @@ class Scores:
     reward_extra_info: dict[str, list[Any]]
     verdict: list[str | None]
     extracted: list[str | None]
-    #: Turn and span rewards, `{"turns": […], "spans": […]}`; None where the reward gave none.
+    #: Turn, span and token rewards, `{"turns": […], "spans": […], "tokens": […]}`; None where the reward gave none.
     rewards: list[dict[str, Any] | None]
     #: Width of the trainer's response tensor; None if unknown.
     width: int | None = field(default=None, repr=False)
@@ -179,6 +179,62 @@ class Scores:
                     )
                 sums[int(end)] = sums.get(int(end), 0.0) + float(turn["score"])
             places.extend((row, end, score) for end, score in sums.items())
+        return self._tensor(places, response_length, as_)
+
+    def token_scores(
+        self,
+        token_offsets: Sequence[Sequence[tuple[int, int, int] | None] | None],
+        response_length: int | None = None,
+        *,
+        component: str | None = None,
+        missing: float | None = None,
+        as_: str = "auto",
+    ) -> Any:
+        """
+        Like `rm_scores`, but has the token scores of a process reward model (`tokenScores` of the reward) on the policy's
+        tokens. The two models tokenize differently: each score is added to the policy's token with the last character of
+        the reward model's token.
+
+        `token_offsets` has for each row and response token (message, start, end) in code points, or None for a token
+        outside the messages' texts. `message` is 0 for a response that is plain text, and start and end are as in the
+        `offset_mapping` of a Hugging Face tokenizer. `component`: the component of a composite reward. Raises
+        `token_scores_missing` for a scored row without token scores, or whose token scores have no offsets.
+        """
+        values = self._filled(missing)
+        places: list[tuple[int, int, float | None]] = []
+        for row, rewards in enumerate(self.rewards):
+            if self.score[row] is None:
+                place = self.position[row]
+                if place is not None:
+                    places.append((row, place, values[row]))
+                continue
+            given = (rewards or {}).get("tokens") or []
+            tokens = [one for one in given if one["component"] == component]
+            offsets = token_offsets[row]
+            problem = next((one["problem"] for one in tokens if one["problem"] is not None), None)
+            if not tokens or problem is not None or offsets is None:
+                raise RewardOpsError(
+                    f"Sample {self.index[row]} has no token scores to place"
+                    + (f": {problem}." if problem else "."),
+                    reason="token_scores_missing",
+                    hint="Set tokenScores of the reward, read results with token_scores=True, name the component, and give token_offsets.",
+                )
+            sums: dict[int, float] = {}
+            for one in tokens:
+                own = [
+                    (place, offset[2])
+                    for place, offset in enumerate(offsets)
+                    if offset is not None and offset[0] == one["message"] and offset[2] > offset[1]
+                ]
+                at = 0
+                for start, end, score in zip(one["starts"], one["ends"], one["scores"]):
+                    last = max(start, end - 1)
+                    while at + 1 < len(own) and own[at][1] <= last:
+                        at += 1
+                    if own:
+                        place = own[at][0]
+                        sums[place] = sums.get(place, 0.0) + float(score)
+            places.extend((row, place, score) for place, score in sums.items())
         return self._tensor(places, response_length, as_)
 
     def _tensor(

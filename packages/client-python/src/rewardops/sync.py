@@ -131,9 +131,13 @@ class RewardOps:
         """See AsyncRewardOps."""
         return self._wait(self._async.wait(batch_id, timeout_s=timeout_s))
 
-    def results(self, batch_id: str, *, timeout_s: Any = UNSET) -> Scores:
+    def results(
+        self, batch_id: str, *, token_scores: bool = False, timeout_s: Any = UNSET
+    ) -> Scores:
         """See AsyncRewardOps."""
-        return self._wait(self._async.results(batch_id, timeout_s=timeout_s))
+        return self._wait(
+            self._async.results(batch_id, token_scores=token_scores, timeout_s=timeout_s)
+        )
 
     def compute_reward_pipeline(
         self,
@@ -314,9 +318,11 @@ class Batch:
         """See AsyncBatch."""
         return self._client._wait(self._batch.wait(timeout_s=timeout_s))
 
-    def results(self, *, timeout_s: Any = UNSET) -> Scores:
+    def results(self, *, token_scores: bool = False, timeout_s: Any = UNSET) -> Scores:
         """See AsyncBatch."""
-        return self._client._wait(self._batch.results(timeout_s=timeout_s))
+        return self._client._wait(
+            self._batch.results(token_scores=token_scores, timeout_s=timeout_s)
+        )
 
     def pipeline(self, cursor: str | None = None) -> RewardPipeline:
         """See AsyncBatch."""
