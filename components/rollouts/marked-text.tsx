@@ -2,7 +2,7 @@
 
 import { Fragment } from 'react'
 import { textParts } from '../format/text.ts'
-import { MARK_TEXT, markedRuns, type TextMark } from './text-marks.ts'
+import { markedRuns, markProps, type TextMark } from './text-marks.ts'
 
 const NO_MARKS: readonly TextMark[] = []
 
@@ -15,13 +15,13 @@ export function MarkedText({
   marks?: readonly TextMark[]
 }) {
   if (marks.length === 0) return <Seen text={text} />
-  return markedRuns(text.length, marks).map(({ start, end, kind }) =>
-    kind === null ? (
+  return markedRuns(text.length, marks).map(({ start, end, mark }) =>
+    mark === null ? (
       <Fragment key={start}>
         <Seen text={text.slice(start, end)} />
       </Fragment>
     ) : (
-      <mark key={start} data-mark={kind} title={MARK_TEXT[kind]}>
+      <mark key={start} {...markProps(mark)}>
         <Seen text={text.slice(start, end)} />
       </mark>
     ),

@@ -1,5 +1,6 @@
 import { messageText } from '../../server/contract/part-rewards.ts'
-import type { PartRewards } from '../../server/contract/trainer.ts'
+import type { PartRewards, TokenScores } from '../../server/contract/trainer.ts'
+import { formatScore } from '../format/numbers.ts'
 import type { TextMark } from './text-marks.ts'
 
 /** The messages of a response: one for plain text. */
@@ -37,6 +38,70 @@ export function spanMarks(spans: readonly Span[], text: string): readonly TextMa
 }
 
 const NO_MARKS: readonly TextMark[] = []
+
+/** Token scores of one component of a reward, and their scale. */
+export interface ShownTokens {
+  /** One per message with tokens. */
+  parts: readonly TokenScores[]
+  /** The smallest and largest score, or 0 if all scores are on its other side. */
+  min: number
+  max: number
+}
+
+/** The token scores of a reward by component; the key null is a reward without components. */
+export function tokensByComponent(rewards: PartRewards | null): Map<string | null, ShownTokens> {
+  const parts = Map.groupBy(rewards?.tokens ?? [], ({ component }) => component)
+  return new Map(
+    [...parts].map(([component, own]) => {
+      const scale = { min: 0, max: 0 }
+      for (const { scores } of own) {
+        for (const score of scores) {
+          scale.min = Math.min(scale.min, score)
+          scale.max = Math.max(scale.max, score)
+        }
+      }
+      return [component, { parts: own, ...scale }]
+    }),
+  )
+}
+
+/** The marks of the tokens of one message. Tokens without text of their own have none. */
+export function tokenMarks(tokens: ShownTokens | null, message: number, text: string): TextMark[] {
+  const peak = Math.max(tokens?.max ?? 0, -(tokens?.min ?? 0))
+  const own = tokens?.parts.filter((part) => part.message === message && part.starts !== null) ?? []
+  if (own.length === 0 || peak === 0) return []
+  const unitOf = codeUnits(text)
+  return own.flatMap(({ starts, ends, scores }) =>
+    scores.flatMap((score, i): TextMark[] => {
+      const [start, end] = [unitOf(starts?.[i] as number), unitOf(ends?.[i] as number)]
+      const title = `Token ${JSON.stringify(text.slice(start, end))}: ${formatScore(score)}`
+      return start === end ? [] : [{ start, end, kind: 'token', level: score / peak, title }]
+    }),
+  )
+}
+
+/** A token for a table: its message, its text and its score. */
+export interface ListedToken {
+  message: number
+  /** Null: unknown. */
+  start: number | null
+  /** Null: unknown. `''`: a token of part of a character. */
+  text: string | null
+  score: number
+}
+
+/** All token scores in order. */
+export function listedTokens({ parts }: ShownTokens, response: ResponseMessages): ListedToken[] {
+  return parts.flatMap(({ message, starts, ends, scores }) => {
+    const text = messageText(response, message) ?? ''
+    const unitOf = codeUnits(text)
+    return scores.map((score, i) => {
+      const [start, end] = [starts?.[i] ?? null, ends?.[i] ?? null]
+      const own = start === null || end === null ? null : text.slice(unitOf(start), unitOf(end))
+      return { message, start, text: own, score }
+    })
+  })
+}
 
 /** A rewarded part for a list: the message, its text and its score. */
 export interface RewardedPart {

@@ -11,7 +11,7 @@ import {
 } from '../../server/contract/turn-text.ts'
 import { formatCount, formatSigned } from '../format/numbers.ts'
 import { type ContentPart, contentParts } from './content-parts.ts'
-import { rewardsByMessage, spanMarks } from './part-rewards.ts'
+import { rewardsByMessage, type ShownTokens, spanMarks, tokenMarks } from './part-rewards.ts'
 import { JsonValue } from './raw-text.tsx'
 import { answerMark, marksIn, type TextMark } from './text-marks.ts'
 import { TextView } from './text-view.tsx'
@@ -36,10 +36,12 @@ export function PromptText({ prompt }: { prompt: string | readonly ChatTurn[] })
 export function Messages({
   messages,
   rewards = null,
+  tokens = null,
   extracted = null,
 }: {
   messages: readonly ChatTurn[]
   rewards?: PartRewards | null
+  tokens?: ShownTokens | null
   extracted?: string | null
 }) {
   // The marks stay the same array, because their texts are rendered again when it changes.
@@ -50,9 +52,10 @@ export function Messages({
     return texts.map((text, i): MarkedMessage => {
       const { score, spans } = rewardsOf(i)
       const answer = i === answered ? answerMark(text, extracted) : null
-      return { score, marks: [...spanMarks(spans, text), ...(answer === null ? [] : [answer])] }
+      const given = [...tokenMarks(tokens, i, text), ...spanMarks(spans, text)]
+      return { score, marks: answer === null ? given : [...given, answer] }
     })
-  }, [messages, rewards, extracted])
+  }, [messages, rewards, tokens, extracted])
   return (
     <ol className="space-y-3">
       {messages.map((message, i) => (

@@ -1,11 +1,16 @@
 import type { Element, ElementContent, Root, Text } from 'hast'
 import { textParts } from '../format/text.ts'
 import type { Formula, MarkdownSource } from './markdown-source.ts'
-import { markedRuns, marksIn, type TextMark } from './text-marks.ts'
+import { type MarkLook, markedRuns, marksIn, type TextMark } from './text-marks.ts'
 
 /** The data of a `<code>` element that its component draws. */
 export interface CodeData {
   rolloutCode?: { text: string; marks: TextMark[] }
+}
+
+/** The data of a `<mark>` element that its component draws. */
+export interface MarkData {
+  rolloutMark?: MarkLook
 }
 
 /** A formula with more nested braces is shown as its source. */
@@ -188,9 +193,10 @@ class Pass {
         : placed(marksIn(this.#marks, first, (at.at(-1) as number) + 1), at, first)
     return markedRuns(text.length, marks).flatMap((run): ElementContent[] => {
       const inside = named(text.slice(run.start, run.end))
-      if (run.kind === null) return inside
-      const properties = { dataMark: run.kind }
-      return [{ type: 'element', tagName: 'mark', properties, children: inside }]
+      if (run.mark === null) return inside
+      const data: MarkData = { rolloutMark: run.mark }
+      const element = { type: 'element', tagName: 'mark', properties: {} } as const
+      return [{ ...element, data: data as Element['data'] & object, children: inside }]
     })
   }
 
@@ -212,20 +218,33 @@ class Pass {
 
 /** Marks of a source as marks of the text at the positions `at` of it. */
 function placed(marks: TextMark[], at: number[], first: number): TextMark[] {
-  return marks.flatMap(({ start, end, kind }) => {
-    const from = at.findIndex((each) => each >= first + start)
-    if (from < 0) return []
-    const to = at.findIndex((each) => each >= first + end)
-    return [{ start: from, end: to < 0 ? at.length : to, kind }]
+  return marks.flatMap((mark) => {
+    const from = firstFrom(at, first + mark.start)
+    return from === at.length
+      ? []
+      : [{ ...mark, start: from, end: firstFrom(at, first + mark.end) }]
   })
+}
+
+/** The index of the first of ascending numbers that is at least `least`; their count if there is none. */
+function firstFrom(ascending: readonly number[], least: number): number {
+  let [low, high] = [0, ascending.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((ascending[middle] as number) < least) low = middle + 1
+    else high = middle
+  }
+  return low
 }
 
 /** If positions are unknown, a mark covers the last occurrence of its characters in the text, if there is one. */
 function inexact(text: string, source: string, marks: TextMark[], start: number): TextMark[] {
   return marks.flatMap((mark) => {
+    // The same characters as a token's occur anywhere.
+    if (mark.kind === 'token') return []
     const needle = source.slice(start + mark.start, start + mark.end)
     const at = text.lastIndexOf(needle)
-    return at < 0 ? [] : [{ start: at, end: at + needle.length, kind: mark.kind }]
+    return at < 0 ? [] : [{ ...mark, start: at, end: at + needle.length }]
   })
 }
 

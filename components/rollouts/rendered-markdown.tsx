@@ -7,8 +7,8 @@ import remarkGfm from 'remark-gfm'
 import { CodeBlock } from './code-block.tsx'
 import { markdownSource } from './markdown-source.ts'
 import { MarkedText } from './marked-text.tsx'
-import { type CodeData, rehypeRollout } from './rehype-rollout.ts'
-import { MARK_TEXT, type MarkKind, type TextMark } from './text-marks.ts'
+import { type CodeData, type MarkData, rehypeRollout } from './rehype-rollout.ts'
+import { type MarkKind, markProps, type TextMark } from './text-marks.ts'
 import './rendered-markdown.css'
 
 type MathPlugin = typeof import('./math-plugin.ts')
@@ -174,12 +174,8 @@ const COMPONENTS: Components & Record<string, unknown> = {
     )
   },
   mark: ({ node, children }: Props<'mark'>) => {
-    const kind = node?.properties.dataMark as MarkKind
-    return (
-      <mark data-mark={kind} title={MARK_TEXT[kind]}>
-        {children}
-      </mark>
-    )
+    const look = (node?.data as MarkData | undefined)?.rolloutMark
+    return look === undefined ? children : <mark {...markProps(look)}>{children}</mark>
   },
   'rollout-char': ({ node, children }: { children?: ReactNode } & ExtraProps) => (
     <span className="rollout-char" title={String(node?.properties.title ?? '')}>
@@ -193,7 +189,7 @@ function Formula({ node, children }: { children?: ReactNode } & ExtraProps) {
   const { dataMath, dataSource, dataMark } = node?.properties ?? {}
   const source = String(dataSource ?? '')
   const kind = dataMark as MarkKind | undefined
-  const marked = kind === undefined ? {} : { 'data-mark': kind, title: MARK_TEXT[kind] }
+  const marked = kind === undefined ? {} : markProps({ kind })
   if (dataMath === 'source') {
     return (
       <code data-math="source" {...marked}>

@@ -68,12 +68,12 @@ test('marks are cut at a range, and the answer is drawn over other marks', () =>
     { start: 0, end: 1, kind: 'answer' },
   ])
   expect(marksIn([{ start: 0, end: 5, kind: 'search' }], 5, 10)).toEqual([])
-  expect(markedRuns(10, marks).map(({ start, end, kind }) => [start, end, kind])).toEqual([
-    [0, 2, null],
+  expect(markedRuns(10, marks).map(({ start, end, mark }) => [start, end, mark?.kind])).toEqual([
+    [0, 2, undefined],
     [2, 4, 'search'],
     [4, 6, 'answer'],
     [6, 8, 'search'],
-    [8, 10, null],
+    [8, 10, undefined],
   ])
   expect(markedRuns(0, [])).toEqual([])
 })

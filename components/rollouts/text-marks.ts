@@ -3,10 +3,25 @@ export interface TextMark {
   start: number
   end: number
   kind: MarkKind
+  /** Of a token: its score relative to the largest absolute score, −1 to 1. */
+  level?: number
+  /** The tooltip; absent: that of the kind. */
+  title?: string
 }
 
-/** `removed` and `added` are the sides of a diff, `credit` and `penalty` spans with a reward above or below 0. */
-export type MarkKind = 'answer' | 'evidence' | 'search' | 'removed' | 'added' | 'credit' | 'penalty'
+/**
+ * `removed` and `added` are the sides of a diff, `credit` and `penalty` spans with a reward above or below 0, and `token`
+ * a token with its score.
+ */
+export type MarkKind =
+  | 'answer'
+  | 'evidence'
+  | 'search'
+  | 'removed'
+  | 'added'
+  | 'credit'
+  | 'penalty'
+  | 'token'
 
 /** The tooltip of each kind of mark. */
 export const MARK_TEXT: Record<MarkKind, string> = {
@@ -17,7 +32,23 @@ export const MARK_TEXT: Record<MarkKind, string> = {
   added: 'Differs from the left response',
   credit: 'Span with a positive reward',
   penalty: 'Span with a negative reward',
+  token: 'Token with its score',
 }
+
+/** The attributes of a marked element. */
+export function markProps({ kind, level, title = MARK_TEXT[kind] }: MarkLook) {
+  if (level === undefined) return { 'data-mark': kind, title }
+  const strength = `${Math.round(Math.abs(level) * 100)}%`
+  return {
+    'data-mark': kind,
+    'data-sign': level < 0 ? 'minus' : 'plus',
+    title,
+    style: { '--strength': strength } as React.CSSProperties,
+  }
+}
+
+/** How a mark is drawn. */
+export type MarkLook = Pick<TextMark, 'kind' | 'level' | 'title'>
 
 /** The largest number of search matches marked in a text. */
 const MAX_SEARCH_MARKS = 500
@@ -112,7 +143,7 @@ export function marksIn(marks: readonly TextMark[], start: number, end: number):
 export interface MarkedRun {
   start: number
   end: number
-  kind: MarkKind | null
+  mark: MarkLook | null
 }
 
 const RANK: Record<MarkKind, number> = {
@@ -123,11 +154,12 @@ const RANK: Record<MarkKind, number> = {
   added: 3,
   credit: 4,
   penalty: 4,
+  token: 5,
 }
 
 /** Splits the text `0..length` at its marks. Where marks overlap, the more specific one is drawn. */
 export function markedRuns(length: number, marks: readonly TextMark[]): MarkedRun[] {
-  if (marks.length === 0) return length === 0 ? [] : [{ start: 0, end: length, kind: null }]
+  if (marks.length === 0) return length === 0 ? [] : [{ start: 0, end: length, mark: null }]
   const edges = new Set([0, length])
   for (const { start, end } of marks) edges.add(Math.max(0, start)).add(Math.min(length, end))
   const sorted = [...edges].sort((a, b) => a - b)
@@ -141,13 +173,18 @@ export function markedRuns(length: number, marks: readonly TextMark[]): MarkedRu
       open.push(starting[next++] as TextMark)
     }
     open = open.filter((mark) => mark.end > start)
-    const kind = open.reduce<MarkKind | null>(
-      (best, mark) => (best === null || RANK[mark.kind] < RANK[best] ? mark.kind : best),
+    const mark = open.reduce<TextMark | null>(
+      (best, each) => (best === null || RANK[each.kind] < RANK[best.kind] ? each : best),
       null,
     )
     const before = runs.at(-1)
-    if (before?.kind === kind) before.end = end
-    else runs.push({ start, end, kind })
+    if (before !== undefined && isSameLook(before.mark, mark)) before.end = end
+    else runs.push({ start, end, mark })
   }
   return runs
+}
+
+/** Whether neighboring marks are drawn as one. Tokens stay apart. */
+function isSameLook(a: MarkLook | null, b: MarkLook | null): boolean {
+  return a === b || (a !== null && a.kind === b?.kind && a.kind !== 'token')
 }

@@ -11,7 +11,12 @@ import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'
 import { promptHref } from '../prompts/prompts-url.ts'
 import { MarkedText } from '../rollouts/marked-text.tsx'
-import { rewardedParts, spanMarks } from '../rollouts/part-rewards.ts'
+import {
+  rewardedParts,
+  spanMarks,
+  tokenMarks,
+  tokensByComponent,
+} from '../rollouts/part-rewards.ts'
 import { Messages, PromptText, TurnScore } from '../rollouts/prompt-text.tsx'
 import { JsonValue } from '../rollouts/raw-text.tsx'
 import { ResponseText, TextViewSwitch } from '../rollouts/response-text.tsx'
@@ -28,13 +33,21 @@ import { ScoreCell } from './sample-columns.tsx'
 import { GroundTruthPart, type ReadSample } from './sample-texts.tsx'
 import { Siblings } from './siblings.tsx'
 import { counterpartOf, sideBySideHref } from './side-by-side/side-by-side-url.ts'
+import { TokenLegend, TokenTable } from './token-scores.tsx'
 
 /** Number of rewarded parts before “Show all” is pressed. */
 const SHOWN_PARTS = 20
 
 function Texts({ sample }: { sample: ReadSample }) {
-  const { rewards, response } = sample
-  const spans = useMemo(() => spanMarks(rewards?.spans ?? [], response), [rewards, response])
+  const { rewards, response, messages } = sample
+  const components = useMemo(() => tokensByComponent(rewards), [rewards])
+  const [chosen, setChosen] = useState<string | null>(null)
+  const component = components.has(chosen) ? chosen : (components.keys().next().value ?? null)
+  const tokens = components.get(component) ?? null
+  const marks = useMemo(
+    () => [...tokenMarks(tokens, 0, response), ...spanMarks(rewards?.spans ?? [], response)],
+    [rewards, tokens, response],
+  )
   return (
     <>
       <PanelPart
@@ -62,22 +75,34 @@ function Texts({ sample }: { sample: ReadSample }) {
             : `${formatCount(sample.responseLength)} tokens, ${formatCount(sample.response.length)} characters`
         }
       >
-        {sample.messages === null ? (
+        {tokens !== null && (
+          <TokenLegend
+            tokens={tokens}
+            component={component}
+            components={[...components.keys()]}
+            onChange={setChosen}
+          />
+        )}
+        {messages === null ? (
           <ResponseText
-            text={sample.response}
+            text={response}
             extracted={sample.extracted}
             extra={sample.rewardExtraInfo}
-            marks={spans}
+            marks={marks}
           />
         ) : (
           <Messages
-            messages={sample.messages}
-            rewards={sample.rewards}
+            messages={messages}
+            rewards={rewards}
+            tokens={tokens}
             extracted={sample.extracted}
           />
         )}
       </PanelPart>
-      {sample.rewards !== null && <RewardedParts sample={sample} rewards={sample.rewards} />}
+      {tokens !== null && <TokenTable tokens={tokens} response={messages ?? response} />}
+      {rewards !== null && rewards.turns.length + rewards.spans.length > 0 && (
+        <RewardedParts sample={sample} rewards={rewards} />
+      )}
       <GroundTruthPart sample={sample} />
     </>
   )

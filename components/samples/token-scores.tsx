@@ -1,0 +1,144 @@
+'use client'
+
+import { useMemo, useState } from 'react'
+import { formatCount, formatScore, formatSigned, plural } from '../format/numbers.ts'
+import { MarkedText } from '../rollouts/marked-text.tsx'
+import { listedTokens, type ShownTokens } from '../rollouts/part-rewards.ts'
+import { markProps } from '../rollouts/text-marks.ts'
+import { Button } from '../ui/button.tsx'
+import { PanelPart } from '../ui/docked-panel.tsx'
+import { Segmented } from '../ui/field.tsx'
+
+/** Tokens that are listed at first. */
+const SHOWN_TOKENS = 20
+const EXPLAINED =
+  "Scores of the reward model's tokens. In a composite reward, they are multiplied by the weight of their component."
+
+/** The scale of the colors of tokens, or why they are not colored. */
+export function TokenLegend({
+  tokens: { parts, min, max },
+  component,
+  components,
+  onChange,
+}: {
+  tokens: ShownTokens
+  component: string | null
+  components: readonly (string | null)[]
+  onChange(component: string | null): void
+}) {
+  const problem = parts.find((part) => part.problem !== null)?.problem ?? null
+  const peak = Math.max(max, -min)
+  return (
+    <div
+      className="num mb-2 flex flex-wrap items-center gap-x-3 gap-y-1 text-xs text-ink-3"
+      data-token-legend
+    >
+      <span title={EXPLAINED}>Token scores</span>
+      {components.length > 1 && (
+        <Segmented
+          label="Component"
+          value={component ?? ''}
+          options={components.map((name) => ({ value: name ?? '', label: name ?? '' }))}
+          onChange={(name) => onChange(name === '' ? null : name)}
+        />
+      )}
+      {problem !== null ? (
+        <span>not placed in the text: {problem}</span>
+      ) : (
+        <span className="flex items-center gap-1.5">
+          {formatScore(min)}
+          <Scale from={min / peak} to={max / peak} />
+          {formatScore(max)}
+        </span>
+      )}
+    </div>
+  )
+}
+
+/** Steps of the scale. */
+const STEPS = 12
+
+function Scale({ from, to }: { from: number; to: number }) {
+  return (
+    <span className="flex h-3 w-28 overflow-hidden rounded-[2px]" aria-hidden>
+      {Array.from({ length: STEPS }, (_, i) => from + ((to - from) * (i + 0.5)) / STEPS).map(
+        (level) => (
+          <mark key={level} className="flex-1" {...markProps({ kind: 'token', level })} />
+        ),
+      )}
+    </span>
+  )
+}
+
+/** Token scores as a table. */
+export function TokenTable({
+  tokens,
+  response,
+}: {
+  tokens: ShownTokens
+  response: Parameters<typeof listedTokens>[1]
+}) {
+  const [all, setAll] = useState(false)
+  const listed = useMemo(() => listedTokens(tokens, response), [tokens, response])
+  const omitted = tokens.parts.reduce((sum, part) => sum + part.omitted, 0)
+  if (listed.length === 0) return null
+  const shown = all ? listed : listed.slice(0, SHOWN_TOKENS)
+  const isPlaced = tokens.parts.every(({ starts }) => starts !== null)
+  const hasMessages = typeof response !== 'string' && isPlaced
+  return (
+    <PanelPart
+      title="Token scores"
+      note={
+        <>
+          {plural(listed.length, 'score')}
+          {omitted > 0 && `, ${formatCount(omitted)} earlier ones not stored`}
+        </>
+      }
+    >
+      <table className="grid-table num w-full text-xs" data-token-scores={listed.length}>
+        <thead>
+          <tr>
+            {hasMessages && <th className="w-16">Message</th>}
+            <th className="w-16" title={isPlaced ? START_TEXT : NUMBER_TEXT}>
+              {isPlaced ? 'Start' : 'Token'}
+            </th>
+            {isPlaced && <th>Token</th>}
+            <th className="text-right">Score</th>
+          </tr>
+        </thead>
+        <tbody>
+          {shown.map(({ message, start, text, score }, i) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: tokens of a response do not move
+            <tr key={i}>
+              {hasMessages && <td>{message}</td>}
+              <td>{start ?? omitted + i}</td>
+              {isPlaced && (
+                <td className="font-mono whitespace-pre">
+                  {text === '' ? (
+                    <span className="font-sans text-ink-3">part of a character</span>
+                  ) : (
+                    <MarkedText text={shownToken(text ?? '')} />
+                  )}
+                </td>
+              )}
+              <td className="text-right">{formatSigned(score)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {shown.length < listed.length && (
+        <Button small variant="quiet" onClick={() => setAll(true)}>
+          Show all {formatCount(listed.length)}
+        </Button>
+      )}
+    </PanelPart>
+  )
+}
+
+const START_TEXT = 'Where the token starts in the text, in code points'
+const NUMBER_TEXT = "The token's number in the scored text of prompt and response, from 0"
+
+/** A token in quotes, because many begin with a space. */
+function shownToken(text: string): string {
+  return JSON.stringify(text)
+}
