@@ -18,7 +18,7 @@ import {
 
 /** Bits of `encoding`, beside those in `stored-texts.ts`: the text refers to images. */
 const PROMPT_HAS_IMAGES = 16
-const RESPONSE_HAS_IMAGES = 32
+export const RESPONSE_HAS_IMAGES = 32
 
 const DATA_URL = '"data:image/'
 const BASE64 = ';base64,'

@@ -1,7 +1,11 @@
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database } from '../database.ts'
+import { storeImages } from '../sql/images.ts'
 import { changeRun } from '../sql/run-config.ts'
+import { RESPONSE_HAS_IMAGES } from '../stored-images.ts'
+import { RESPONSE_IS_MESSAGES } from '../stored-texts.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../text-partitions.ts'
+import { seededImages } from './seeded-images.ts'
 import { SEEDED_RUNS, type SeededRun } from './seeded-run.ts'
 
 /** Samples per step, as in a large training job: 1,024 prompts × 8. */
@@ -28,17 +32,23 @@ const FIRST_VALIDATION_PROMPT = 1_000_000
 const FORGOTTEN_FROM = 0.7
 const FORGOTTEN = 'prompt % 20 = 7'
 
-/** SQL of a response to the prompt `p`: a text, or the messages of a trajectory with a tool call. */
+/** Samples of a run's last step that have token scores, if the run is `byTokens`. */
+const TOKEN_SCORED = 512
+
+/** SQL of a response to the prompt `p`: a text, or the messages of a trajectory with a tool call and an image. */
 const ANSWER = `'The answer is ' || p + p % 97 + idx % 3 || '.'`
 const RESPONSE = `'Seeded response ' || idx || ' of step ' || $3 || '. ' || repeat('Step by step. ', 1 + idx % 9) || ${ANSWER}`
 const TRAJECTORY = `json_build_array(
   json_build_object('role', 'assistant', 'content', 'I let the calculator add them.', 'tool_calls', json_build_array(
     json_build_object('id', 'call_' || idx, 'type', 'function', 'function',
       json_build_object('name', 'add', 'arguments', json_build_object('a', p, 'b', p % 97)::text)))),
-  json_build_object('role', 'tool', 'tool_call_id', 'call_' || idx, 'name', 'add', 'content', (p + p % 97)::text),
+  json_build_object('role', 'tool', 'tool_call_id', 'call_' || idx, 'name', 'add', 'content', json_build_array(
+    json_build_object('type', 'text', 'text', (p + p % 97)::text),
+    json_build_object('type', 'image_url', 'image_url',
+      json_build_object('url', 'data:image/png;base64,@' || ($6::text[])[1 + idx % 2])))),
   json_build_object('role', 'assistant', 'content', 'Step ' || $3 || '. ' || ${ANSWER}))::text`
-/** As in stored-texts.ts. */
-const RESPONSE_IS_MESSAGES = 8
+/** A reference to a stored image has an escape that `json_build_object` would escape again. */
+const WITH_IMAGES = `replace(${TRAJECTORY}, ';base64,@', ';base64,\\/')`
 
 /** The seeded amounts. */
 export interface Seeded {
@@ -227,13 +237,18 @@ async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
     run.forgets && batch.progress >= FORGOTTEN_FROM ? 8 : 0,
   ])
   const prompts = [Math.floor(firstPromptOf(batch)), Math.floor(epochOf(batch))]
+  const [response, encoding] = run.isAgent
+    ? [WITH_IMAGES, RESPONSE_IS_MESSAGES | RESPONSE_HAS_IMAGES]
+    : [RESPONSE, 0]
+  const partition = textPartition(batch.bucket)
   await client.query(
-    `insert into ${textPartition(batch.bucket)} (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
+    `insert into ${partition} (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
      select $2::date, $1, idx, 'Seeded prompt ' || p || ': what is ' || p || ' + ' || p % 97 || '?',
-       ${batch.run.isAgent ? TRAJECTORY : RESPONSE}, to_json((p + p % 97)::text)::text, null, ${batch.run.isAgent ? RESPONSE_IS_MESSAGES : 0}
+       ${response}, to_json((p + p % 97)::text)::text, null, ${encoding}
      from (select idx, ($4::bigint + group_no) % $5::bigint as p from sample where batch_id = $1) s`,
-    [id, batch.bucket, batch.step, ...prompts],
+    [id, batch.bucket, batch.step, ...prompts, ...(run.isAgent ? [[...IMAGES.keys()]] : [])],
   )
+  if (run.byTokens && batch.step === batch.steps) await client.query(tokensSql(partition), [id])
   await client.query(
     `insert into sample_group (batch_id, no, uid, received, ended, failed, seq, completed_at, prompt_key)
      select $1, group_no, 'p' || ($2::bigint + group_no) % $3::bigint, n, n, failed,
@@ -253,6 +268,26 @@ async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
      where id = $1`,
     [id],
   )
+  if (run.isAgent) await storeImages(client, id, IMAGES)
+}
+
+const IMAGES = seededImages()
+
+/** SQL that gives the first samples of batch $1 token scores, one per word with the space before it. */
+function tokensSql(partition: string): string {
+  return `
+    update sample s set rewards = json_build_object('turns', '[]'::json, 'spans', '[]'::json,
+      'tokens', json_build_array(json_build_object('component', null, 'message', 0, 'starts', t.starts, 'ends', t.ends,
+        'scores', t.scores, 'omitted', 0, 'problem', null)))
+    from (select idx, json_agg(ends - size order by n) as starts, json_agg(ends order by n) as ends,
+            json_agg(case when n = words then score else round(sin(n * 1.7 + idx)::numeric * 2 - 0.4, 4) end order by n) as scores
+          from (select x.idx, w.n, length(w.word[1]) as size, x.score,
+                  sum(length(w.word[1])) over (partition by x.idx order by w.n) as ends, count(*) over (partition by x.idx) as words
+                from sample x join ${partition} r on r.batch_id = x.batch_id and r.idx = x.idx,
+                  lateral regexp_matches(r.response, '\\s*\\S+', 'g') with ordinality w(word, n)
+                where x.batch_id = $1 and x.idx < ${TOKEN_SCORED} and x.status = 2) words
+          group by idx) t
+    where s.batch_id = $1 and s.idx = t.idx`
 }
 
 function cumulative(shares: readonly number[]): number[] {

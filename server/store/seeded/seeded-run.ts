@@ -21,8 +21,10 @@ export interface SeededRun {
   extra: string | null
   /** SQL of the rewards of a response's messages and spans, from `score`; absent: none. */
   rewards?: string
-  /** Responses are trajectories with a tool call. */
+  /** Responses are trajectories with a tool call, whose result has an image. */
   isAgent?: true
+  /** A process reward model scores the tokens of some responses of the last step. */
+  byTokens?: true
   /** Reasons of failures, with their shares of all samples. */
   failures: readonly (readonly [reason: string, share: number])[]
   /** Median score time, ms, and the standard deviation of its logarithm. */
@@ -82,7 +84,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
   },
   {
     name: 'seeded-reward-model',
-    reward: MODEL,
+    reward: { ...MODEL, tokenScores: true },
     rewardName: 'model seeded-rm',
     dataSources: [
       ['helpsteer', 0.6],
@@ -93,6 +95,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     verdict: null,
     score: 'round((-1.2 + skill * 0.9 + ease * 0.8 + luck * 0.7)::numeric, 4)::float8',
     extra: null,
+    byTokens: true,
     failures: [
       ['timeout', 0.002],
       ['context_exceeded', 0.001],
