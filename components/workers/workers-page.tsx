@@ -82,14 +82,18 @@ function WorkersBody({
   const fitting = (some: WorkerDto[]) =>
     some.filter((worker) => fitsFilter(named, worker.id, worker.host))
   const [hereShown, goneShown] = [fitting(here), fitting(gone)]
+  const history = <FleetHistory of="workers" range={range} onRange={onRange} />
   if (workers.length === 0) {
     return (
-      <Empty icon={Cpu} title="No workers in the last 10 minutes">
-        Workers start with the service unless{' '}
-        <code className="font-mono text-xs">REWARDOPS_WORKERS=0</code> is set. Start one on any
-        machine that can reach the database:
-        <AddWorker />
-      </Empty>
+      <>
+        {history}
+        <Empty icon={Cpu} title="No workers in the last 10 minutes">
+          Workers start with the service unless{' '}
+          <code className="font-mono text-xs">REWARDOPS_WORKERS=0</code> is set. Start one on any
+          machine that can reach the database:
+          <AddWorker />
+        </Empty>
+      </>
     )
   }
   const sum = (pick: (worker: WorkerDto) => number) =>
@@ -139,7 +143,7 @@ function WorkersBody({
           detail="resident, all workers"
         />
       </FigureStrip>
-      <FleetHistory of="workers" range={range} onRange={onRange} />
+      {history}
       {needsFilter(workers.length, named) && (
         <FilterLine
           label="ID or host"
