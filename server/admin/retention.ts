@@ -30,6 +30,7 @@ import {
   previewBatches,
   previewDays,
   previewEvents,
+  previewImages,
   pruneEvents,
   type RemovalOf,
   type RetentionJobRow,
@@ -117,9 +118,10 @@ export class Retention {
   async preview(of: RemovalOf): Promise<RetentionPreviewDto> {
     if ('run' in of && (await runForDeletion(this.#db, of.run)) === undefined)
       throw runNotFound(of.run)
-    const [row, days, events] = await Promise.all([
+    const [row, days, images, events] = await Promise.all([
       previewBatches(this.#db, of),
       previewDays(this.#db, of, MAX_DAYS),
+      previewImages(this.#db, of),
       'policy' in of ? previewEvents(this.#db, of.policy, MAX_EVENTS) : 0,
     ])
     const whole = days.filter((day) => day.whole && day.bytes > 0)
@@ -135,7 +137,7 @@ export class Retention {
       events,
       eventsCapped: events >= MAX_EVENTS,
       freedBytes: sum(whole.map((day) => day.bytes)),
-      reusableBytes: Math.round(sum(shares) + rows),
+      reusableBytes: Math.round(sum(shares) + images + rows),
       skipped: { kept: row.kept, underWay: row.under_way },
       days: days.map(({ day, batches, bytes, whole }) => ({ day, batches, bytes, whole })),
     }

@@ -289,10 +289,11 @@ describe('GET /api/images', () => {
 
 describe('retention', () => {
   it('drops an image with its last sample, by rows and by whole days', async () => {
+    const policyOf = (textsDays: number) => ({
+      ...{ textsDays, batchesDays: null, keepRollUps: true, eventsDays: null, auditDays: null },
+    })
     const remove = async (textsDays: number) => {
-      await service.api.retention.set.mutate({
-        ...{ textsDays, batchesDays: null, keepRollUps: true, eventsDays: null, auditDays: null },
-      })
+      await service.api.retention.set.mutate(policyOf(textsDays))
       const { id } = await service.api.retention.start.mutate()
       return waitFor('the removal', async () => {
         const job = (await service.api.retention.get.query()).jobs.find((one) => one.id === id)
@@ -325,6 +326,14 @@ describe('retention', () => {
     }
     await age(one, 40)
     await age(alone, 40)
+    const policy = policyOf(30)
+    const { days, reusableBytes } = await service.api.retention.preview.query({ policy })
+    const [{ there } = { there: 0 }] = await service.sql<{ there: number }>(
+      'select sum(samples)::int as there from batch where texts_removed_at is null',
+    )
+    const [prompt, tool] = [noisePng('alone-prompt', 60), noisePng('alone-tool', 60)]
+    const texts = ((days[0]?.bytes ?? 0) * 16) / there
+    expect(reusableBytes).toBe(Math.round(texts + prompt.length + tool.length))
     const { removed } = await remove(30)
     expect(removed).toMatchObject({ textBatches: 2 })
     expect(removed.reusableBytes).toBeGreaterThan(noisePng('alone-tool', 60).length * 2)

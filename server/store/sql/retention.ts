@@ -491,6 +491,17 @@ export async function previewDays(db: Database, of: RemovalOf, limit: number): P
   )
 }
 
+/** The size of the images to which only batches refer whose texts are to be removed, bytes. */
+export async function previewImages(db: Database, of: RemovalOf): Promise<number> {
+  const { texts, values } = goes(of)
+  const [row] = await db.adhoc<{ bytes: number }>(
+    `select coalesce(sum(octet_length(bytes)), 0)::float8 as bytes from image where sha256 in (
+       select i.sha256 from batch_image i join batch b on b.id = i.batch_id group by 1 having bool_and(${texts}))`,
+    values,
+  )
+  return row!.bytes
+}
+
 /** Number of old events to be removed, counted up to `most` per table. */
 export async function previewEvents(
   db: Database,
