@@ -389,11 +389,11 @@ function RewardDistribution({ batch }: { batch: BatchViewDto }) {
         data={drawn}
         title={`Rewards of ${formatCount(drawn.n)} scored samples`}
         label="reward"
-        onRow={({ from, to }) =>
+        onRow={({ from, most }) =>
           router.push(
             `/samples?${writeSampleFilter({
               ...{ batch: batch.batchId, status: 'scored', substituted: false },
-              ...{ scoreMin: from, scoreMax: drawn.kind === 'bars' ? from : to },
+              ...{ scoreMin: from, scoreMax: most },
             })}`,
           )
         }

@@ -1,5 +1,5 @@
 import type { Distribution } from '../../server/contract/pages.ts'
-import { formatScore, percentText } from '../format/numbers.ts'
+import { formatScore, justBelow, percentText } from '../format/numbers.ts'
 import { linearTicks, type Tick } from './ticks.ts'
 
 export interface DistributionRow {
@@ -9,6 +9,8 @@ export interface DistributionRow {
   tick: string
   from: number
   to: number
+  /** The largest score of the row. A score on the edge of two bins belongs to the upper one. */
+  most: number
   count: number
   share: string
   /** The count, or its position on the logarithmic axis. */
@@ -37,11 +39,12 @@ export function prepareDistribution(
   const width = bins[0] === undefined ? 1 : bins[0].to - bins[0].from
   // Decimal places that distinguish the edges of a bin.
   const digits = width > 0 ? Math.min(6, Math.max(0, Math.ceil(-Math.log10(width)))) : 3
-  const rows = bins.map(({ from, to, count }) => ({
+  const rows = bins.map(({ from, to, count }, i) => ({
     label: kind === 'bars' ? formatScore(from) : `${formatScore(from)} to ${formatScore(to)}`,
     tick: kind === 'bars' ? formatScore(from) : from.toFixed(digits).replace('-', '−'),
     from,
     to,
+    most: kind === 'bars' || i === bins.length - 1 ? to : justBelow(to),
     count,
     share: percentText(n === 0 ? null : count / n),
     height: options.log ? logHeight(count) : count,

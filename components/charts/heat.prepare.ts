@@ -1,5 +1,5 @@
 import type { RunHeatDto } from '../../server/contract/runs.ts'
-import { formatScore } from '../format/numbers.ts'
+import { formatScore, justBelow } from '../format/numbers.ts'
 import { type Placed, placeSteps, type StepRow } from './step-axis.prepare.ts'
 import { localTimeTicks, pickTicks, type Tick } from './ticks.ts'
 
@@ -148,10 +148,10 @@ export function heatAt(data: HeatData, x: number, y: number): HeatCellAt | null 
   const row = data.rows[fromTop]
   if (at === undefined || row === undefined) return null
   const fromBottom = data.rows.length - 1 - fromTop
-  const [low, high] = [data.edges[fromBottom], data.edges[fromBottom + 1]]
-  return {
-    ...{ step: at.step, last: at.last ?? at.step, row, share: at.shares[fromBottom] as number },
-    low: low as number,
-    high: (data.edges.length > data.rows.length ? high : low) as number,
-  }
+  const low = data.edges[fromBottom] as number
+  const edge = data.edges.length > data.rows.length ? (data.edges[fromBottom + 1] as number) : low
+  // A score on the edge of two bins belongs to the upper one.
+  const high = edge === low || fromTop === 0 ? edge : justBelow(edge)
+  const share = at.shares[fromBottom] as number
+  return { step: at.step, last: at.last ?? at.step, row, share, low, high }
 }

@@ -40,6 +40,20 @@ describe('distribution', () => {
     expect(rows.map(({ tick }) => tick)).toEqual(['0.00', '0.05', '0.10'])
   })
 
+  test('counts a score on the edge of two bins in the upper one', () => {
+    const bins = [0, 1, 2].map((i) => ({ from: i * 0.25, to: (i + 1) * 0.25, count: i }))
+    const { rows } = prepareDistribution({ kind: 'histogram', n: 3, bins }, { log: false })
+    const owners = (score: number) =>
+      rows.filter(({ from, most }) => score >= from && score <= most).map(({ label }) => label)
+    expect([0.2499999, 0.25, 0.5, 0.75].map(owners)).toEqual([
+      ['0 to 0.250'],
+      ['0.250 to 0.500'],
+      ['0.500 to 0.750'],
+      ['0.500 to 0.750'],
+    ])
+    expect(prepareDistribution(bars, { log: false }).rows.map(({ most }) => most)).toEqual([0, 1])
+  })
+
   test('has few, whole count ticks up to the maximum', () => {
     for (const most of [1, 2, 3, 7, 40, 999, 1_000, 32_768, 1_000_000]) {
       const ticks = linearTicks(most)

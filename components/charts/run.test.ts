@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { noSignals } from '../../server/contract/group-signal.ts'
 import type { RunStepDto } from '../../server/contract/runs.ts'
+import { justBelow } from '../format/numbers.ts'
 import { heatAt, prepareHeat } from './heat.prepare.ts'
 import { meanInterval } from './mean-interval.ts'
 import {
@@ -329,6 +330,14 @@ describe('reward heat map', () => {
       high: 0.5,
     })
     expect(heatAt(heat, 0.5, 0.5)).toBeNull()
+  })
+
+  test('gives a score on the edge of two bins to the upper one', () => {
+    const bins = prepareHeat({
+      ...{ kind: 'bins', edges: [0, 0.5, 1], steps: [{ step: 3, shares: [0.5, 0.5] }] },
+    })
+    expect(heatAt(bins, 0.5, 0.9)).toMatchObject({ low: 0, high: justBelow(0.5) })
+    expect(heatAt(bins, 0.5, 0.1)).toMatchObject({ low: 0.5, high: 1 })
   })
 })
 

@@ -7,6 +7,7 @@ import {
   formatRate,
   formatScore,
   formatSigned,
+  justBelow,
   percentText,
   plural,
   quantityText,
@@ -14,6 +15,13 @@ import {
 } from './numbers.ts'
 
 describe('numbers', () => {
+  test('the double just below a number is the next one down', () => {
+    expect(justBelow(1)).toBe(1 - Number.EPSILON / 2)
+    expect(justBelow(-1)).toBe(-1 - Number.EPSILON)
+    expect(justBelow(0)).toBe(-Number.MIN_VALUE)
+    expect(justBelow(0.3)).toBeLessThan(0.3)
+  })
+
   test('scores keep enough digits and never round to 0', () => {
     expect([0, 1, -1, 0.25, -0.3333333, 1234.567].map(formatScore)).toEqual([
       '0',

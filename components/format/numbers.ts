@@ -63,6 +63,15 @@ export function formatSigned(difference: number | null | undefined): string {
   return Number(difference) > 0 && text !== UNKNOWN ? `+${text}` : text
 }
 
+/** The largest double below a number, so that a range can leave its upper edge to the next one. */
+export function justBelow(value: number): number {
+  if (value === 0) return -Number.MIN_VALUE
+  const bits = new DataView(new ArrayBuffer(8))
+  bits.setFloat64(0, value)
+  bits.setBigInt64(0, bits.getBigInt64(0) + (value > 0 ? -1n : 1n))
+  return bits.getFloat64(0)
+}
+
 /** The typographic minus sign, as wide as a digit, so that columns align. */
 function minus(text: string): string {
   return text.replaceAll('-', '−')
