@@ -1,25 +1,28 @@
 import { hash } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { PromptSampleInput } from '../contract/prompts.ts'
-import type { PassColumns } from '../store/sql/prompts.ts'
+import type { PassClass } from '../store/sql/prompts.ts'
 import { drawPrompts } from './draw-prompts.ts'
 
-/** A key as hashes are: evenly spread. Its last digits are the number of passes. */
+/** The beginning of a key, evenly spread as hashes are. Its last byte is the number of passes. */
 function keyOf(c: number, i: number): string {
-  return `${hash('md5', `${c}/${i}`).slice(0, 30)}${String(c).padStart(2, '0')}`
+  return `${hash('md5', `${c}/${i}`).slice(0, 14)}${c.toString(16).padStart(2, '0')}`
 }
+
+const classOf = (scored: number, passed: number, keys: readonly string[]): PassClass => ({
+  ...{ scored, passed, keys: Buffer.from(keys.join(''), 'hex') },
+})
 
 /** 100 prompts of each pass rate 0/16 to 16/16. */
-const columns: PassColumns = { key: [], scored: [], passed: [] }
-for (let c = 0; c <= 16; c++) {
-  for (let i = 0; i < 100; i++) {
-    columns.key.push(keyOf(c, i))
-    columns.scored.push(16)
-    columns.passed.push(c)
-  }
-}
+const RATES = Array.from({ length: 17 }, (_, c) =>
+  classOf(
+    16,
+    c,
+    Array.from({ length: 100 }, (_, i) => keyOf(c, i)),
+  ),
+)
 
-function draw(input: object, from: PassColumns = columns) {
+function draw(input: object, from: readonly PassClass[] = RATES) {
   const work = drawPrompts(from, PromptSampleInput.parse({ run: 'r', seed: 1, ...input }))
   for (;;) {
     const step = work.next()
@@ -27,7 +30,8 @@ function draw(input: object, from: PassColumns = columns) {
   }
 }
 const [KNOWN, UNKNOWN] = [keyOf(0, 1), keyOf(0, 2)]
-const ratesOf = (keys: readonly string[]) => keys.map((key) => Number(key.slice(-2)) / 16)
+const ratesOf = (keys: readonly string[]) =>
+  keys.map((key) => Number.parseInt(key.slice(-2), 16) / 16)
 
 it('draws uniformly within the band', () => {
   const { keys, eligible } = draw({ strategy: 'band', n: 450, band: { from: 0.25, to: 0.75 } })
@@ -50,7 +54,7 @@ it('draws prompts near the target, and some of which little is known', () => {
   expect(rates.filter((rate) => rate === 0 || rate === 1)).toEqual([])
   const easy = ratesOf(draw({ strategy: 'thompson', n: 300, target: 0.8 }).keys)
   expect(Math.abs(easy.reduce((sum, rate) => sum + rate, 0) / 300 - 0.8)).toBeLessThan(0.05)
-  const unsure: PassColumns = { key: [KNOWN, UNKNOWN], scored: [400, 1], passed: [80, 0] }
+  const unsure = [classOf(400, 80, [KNOWN]), classOf(1, 0, [UNKNOWN])]
   const firsts = Array.from(
     { length: 200 },
     (_, seed) => draw({ strategy: 'thompson', n: 1, seed }, unsure).keys[0],
@@ -60,12 +64,43 @@ it('draws prompts near the target, and some of which little is known', () => {
   expect(share).toBeLessThan(0.65)
 })
 
-it('does not depend on the order of the rows', () => {
-  const reversed = {
-    key: columns.key.toReversed(),
-    scored: columns.scored.toReversed(),
-    passed: columns.passed.toReversed(),
+it('draws each prompt of the band with the same probability', () => {
+  const seeds = 400
+  const counts = new Map<string, number>()
+  for (let seed = 0; seed < seeds; seed++) {
+    const { keys } = draw({ strategy: 'band', n: 90, band: { from: 0.25, to: 0.75 }, seed })
+    for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1)
   }
+  expect(counts.size).toBe(900)
+  // A tenth of the prompts is drawn, so the counts have the variance of 400 draws with a probability of 0.1.
+  const variance = [...counts.values()].reduce((sum, n) => sum + (n - seeds / 10) ** 2, 0) / 900
+  expect(variance / (seeds * 0.1 * 0.9)).toBeGreaterThan(0.85)
+  expect(variance / (seeds * 0.1 * 0.9)).toBeLessThan(1.15)
+})
+
+it('draws by the exact posterior, at any number of samples', () => {
+  // The share of x < y for x ~ Beta(1, 2) and y ~ Beta(2, 1) is 5/6. Equal posteriors are drawn equally often.
+  for (const [a, b, share] of [
+    [classOf(1, 0, [KNOWN]), classOf(1, 1, [UNKNOWN]), 5 / 6],
+    [classOf(30, 12, [KNOWN]), classOf(30, 12, [UNKNOWN]), 1 / 2],
+    [classOf(300, 120, [KNOWN]), classOf(300, 120, [UNKNOWN]), 1 / 2],
+  ] as const) {
+    const seeds = 2_000
+    let first = 0
+    for (let seed = 0; seed < seeds; seed++) {
+      if (draw({ strategy: 'thompson', n: 1, target: 0, seed }, [a, b]).keys[0] === KNOWN) first++
+    }
+    // Four standard deviations.
+    expect(Math.abs(first / seeds - share)).toBeLessThan(
+      4 * Math.sqrt((share * (1 - share)) / seeds),
+    )
+  }
+})
+
+it('does not depend on the order of the rows', () => {
+  const reversed = RATES.toReversed().map(({ scored, passed, keys }) =>
+    classOf(scored, passed, (keys.toString('hex').match(/.{16}/g) ?? []).toReversed()),
+  )
   for (const strategy of ['band', 'thompson']) {
     expect(draw({ strategy, n: 50 }, reversed)).toEqual(draw({ strategy, n: 50 }))
   }

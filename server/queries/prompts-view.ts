@@ -26,6 +26,7 @@ import {
   firstPrompts,
   groupPassesOf,
   groupsWithoutPrompt,
+  KEY_PREFIX_BYTES,
   type PromptRow,
   type PromptScope,
   promptOf,
@@ -194,23 +195,23 @@ export class PromptsView {
   /** @throws RewardOpsError `run_not_found`, `no_pass_rates` */
   async sample(input: PromptSampleInput): Promise<PromptSampleDto> {
     const scope = await this.#scope(input)
-    const columns = await recentPasses(this.#db, scope, input.dataSource)
-    if (columns.key.length === 0) {
+    const classes = await recentPasses(this.#db, scope, input.dataSource)
+    if (classes.length === 0) {
       throw new RewardOpsError(
         'no_pass_rates',
         'The run has no prompts with a pass rate: no batch has ended yet, or only reward models score it.',
       )
     }
-    const { keys, eligible } = await inPortions(drawPrompts(columns, input))
+    const { keys, eligible } = await inPortions(drawPrompts(classes, input))
     const rows = await promptsOf(this.#db, scope, keys)
-    const byKey = new Map(rows.map((row) => [row.key, row]))
+    const byPrefix = new Map(rows.map((row) => [row.key.slice(0, 2 * KEY_PREFIX_BYTES), row]))
     return {
       eligible,
-      prompts: keys.flatMap((key) => {
-        const row = byKey.get(key)
+      prompts: keys.flatMap((prefix) => {
+        const row = byPrefix.get(prefix)
         if (row === undefined || row.recent_passed === null) return []
         return {
-          key,
+          key: row.key,
           promptId: row.prompt_id,
           dataSource: row.data_source,
           preview: row.preview,

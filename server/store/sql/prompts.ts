@@ -362,36 +362,40 @@ export async function firstPrompts(
   )
 }
 
-/** The recent passes of all prompts of a run, split and data source, in any order, as columns. */
-export interface PassColumns {
-  key: string[]
-  scored: number[]
-  passed: number[]
+/** Bytes of a key that identify a prompt in {@link PassClass}. Keys are hashes, so no two of a run agree in them. */
+export const KEY_PREFIX_BYTES = 8
+
+/** Prompts with equal recent passes, in any order. */
+export interface PassClass {
+  scored: number
+  passed: number
+  /** The first {@link KEY_PREFIX_BYTES} bytes of each prompt's key. */
+  keys: Buffer
 }
 
-/** Reads the recent passes of the prompts whose rewards show whether a sample passes. */
+/**
+ * Reads the recent passes of the prompts whose rewards show whether a sample passes. Of 200,000 prompts, the keys as JSON
+ * took four times as long as the scan.
+ */
 export async function recentPasses(
   db: Database,
   scope: PromptScope,
   dataSource: string | undefined,
-): Promise<PassColumns> {
+): Promise<PassClass[]> {
   const { values, arg } = args()
   const where = conditions(scope, { dataSource }, arg)
-  const [row] = await db.adhoc<{ c: PassColumns }>(
-    `select json_build_object('key', coalesce(json_agg(encode(key, 'hex')), '[]'),
-       'scored', coalesce(json_agg(recent_scored), '[]'), 'passed', coalesce(json_agg(recent_passed), '[]')) as c
-     from (select key, recent_scored, recent_passed from prompt
-           where ${where.join(' and ')} and recent_passed is not null) p`,
+  return db.adhoc(
+    `select recent_scored as scored, recent_passed as passed, string_agg(substr(key, 1, ${KEY_PREFIX_BYTES}), '') as keys
+     from prompt where ${where.join(' and ')} and recent_passed is not null group by 1, 2`,
     values,
   )
-  return row!.c
 }
 
-/** Prompts by key, in any order. */
+/** Prompts by the beginnings of their keys, in any order. */
 export async function promptsOf(
   db: Database,
   { runId, split }: PromptScope,
-  keys: readonly string[],
+  prefixes: readonly string[],
 ): Promise<
   Pick<
     PromptRow,
@@ -406,9 +410,11 @@ export async function promptsOf(
 > {
   return db.rows(
     'prompts-of',
-    `select encode(key, 'hex') as key, prompt_id, data_source, preview, recent_scored, recent_passed, last_step
-     from prompt where run_id = $1 and split = $2 and key = any($3::bytea[])`,
-    [runId, split, byteaArray(keys)],
+    `select encode(p.key, 'hex') as key, prompt_id, data_source, preview, recent_scored, recent_passed, last_step
+     from unnest($3::bytea[]) as k(prefix)
+     cross join lateral (select * from prompt where run_id = $1 and split = $2
+                           and key between k.prefix and k.prefix || '\\xffffffffffffffff'::bytea limit 1) p`,
+    [runId, split, byteaArray(prefixes)],
   )
 }
 
