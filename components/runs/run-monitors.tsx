@@ -22,7 +22,7 @@ import { IconButton } from '../ui/button.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Section } from '../ui/section.tsx'
 import { ChartSkeleton } from '../ui/skeleton.tsx'
-import { inRange, type StepRange } from './run-url.ts'
+import { inRange, type StepRange, startsBefore } from './run-url.ts'
 
 const MonitorPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).MonitorPlot)
 
@@ -37,9 +37,18 @@ export function RunMonitors({
   zoom: StepRange | null
 }) {
   const trpc = useTRPC()
-  const monitors = useQuery(
+  const newest = useQuery(
     trpc.monitors.run.queryOptions({ run, split }, { meta: { topics: ['monitors'] } }),
   )
+  const points = newest.data?.monitors[0]?.points ?? []
+  const isBefore = (newest.data?.earlier ?? 0) > 0 && startsBefore(zoom, points)
+  const older = useQuery(
+    trpc.monitors.run.queryOptions(
+      { run, split, ...(zoom && { from: zoom.from, until: zoom.to }) },
+      { enabled: isBefore },
+    ),
+  )
+  const monitors = isBefore && older.data !== undefined ? older : newest
   const loaded = monitors.data !== undefined
   useEffect(() => {
     // The anchor target does not exist when the page loads, so the page scrolls to it later.

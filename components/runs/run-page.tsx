@@ -41,7 +41,15 @@ import { RunMarks } from './run-marks.tsx'
 import { RunMonitors } from './run-monitors.tsx'
 import { RunRescores } from './run-rescores.tsx'
 import { RunSteps } from './run-steps.tsx'
-import { inRange, isBinned, type RunUrl, runUrl, type StepRange, zoomed } from './run-url.ts'
+import {
+  inRange,
+  isBinned,
+  type RunUrl,
+  runUrl,
+  type StepRange,
+  startsBefore,
+  zoomed,
+} from './run-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
 
 const ContributionsPlot = lazyPlot(
@@ -227,9 +235,18 @@ function RunSkeleton() {
 /** The components of a composite reward over steps; the reward itself has its own chart above. */
 function RunComponents({ run, zoom }: { run: string; zoom: StepRange | null }) {
   const trpc = useTRPC()
-  const components = useQuery(
+  const newest = useQuery(
     trpc.rewards.components.queryOptions({ run }, { meta: { topics: ['batches'] } }),
   )
+  const points = newest.data?.components[0]?.points ?? []
+  const isBefore = newest.data?.hasMore === true && startsBefore(zoom, points)
+  const older = useQuery(
+    trpc.rewards.components.queryOptions(
+      { run, ...(zoom && { from: zoom.from, until: zoom.to }) },
+      { enabled: isBefore },
+    ),
+  )
+  const components = isBefore && older.data !== undefined ? older : newest
   const shown = useMemo(
     () =>
       (components.data?.components ?? []).map((one) => ({

@@ -112,6 +112,11 @@ export function inRange<T extends { step: number }>(
   return points.filter(({ step }) => zoom === null || (step >= zoom.from && step <= zoom.to))
 }
 
+/** Whether a range starts before the first of the loaded points, so that older points must be loaded. */
+export function startsBefore(zoom: StepRange | null, points: readonly { step: number }[]): boolean {
+  return zoom !== null && points.every(({ step }) => zoom.from < step)
+}
+
 /** Whether steps of a run come in bins, so that a zoom needs finer points from the service. */
 export function isBinned({ steps }: Pick<RunDto, 'steps'>): boolean {
   return steps.some(({ bin }) => bin !== null)

@@ -95,7 +95,10 @@ export function TokenTable({
         </>
       }
     >
-      <table className="grid-table num w-full text-xs" data-token-scores={listed.length}>
+      <table
+        className="num w-full text-xs [&_td]:py-px [&_th]:pb-1 [&_th]:text-left [&_th]:font-normal [&_th]:text-ink-3"
+        data-token-scores={listed.length}
+      >
         <thead>
           <tr>
             {hasMessages && <th className="w-16">Message</th>}
@@ -103,7 +106,7 @@ export function TokenTable({
               {isPlaced ? 'Start' : 'Token'}
             </th>
             {isPlaced && <th>Token</th>}
-            <th className="text-right">Score</th>
+            <th className="text-right!">Score</th>
           </tr>
         </thead>
         <tbody>

@@ -360,12 +360,12 @@ export const appRouter = router({
         failuresFor(ctx.actor, await ctx.playground.try(input, ctx.until)),
       ),
     /**
-     * Returns the components of composite rewards by step, over the newest 200 batches.
+     * Returns the components of composite rewards by step, over the newest 200 batches of a run or of a range of its steps.
      * @example {"run": "gsm8k-grpo"}
      */
     components: procedure
       .input(ComponentsInput.prefault({}))
-      .query(({ ctx, input }) => ctx.components.get(input.run)),
+      .query(({ ctx, input }) => ctx.components.get(input)),
     /**
      * Translates a verl configuration (YAML or command line) to a reward.
      * @throws busy

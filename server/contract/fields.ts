@@ -32,3 +32,10 @@ export const Int4 = z.int().min(0).max(MAX_INT4)
 export const MAX_STEP = MAX_INT4
 /** A step. */
 export const Step = Int4
+/** The fields of a range of steps. */
+export const stepRange = {
+  /** The first step; left out: the oldest. */
+  from: Step.optional(),
+  /** The last step; left out: the newest. */
+  until: Step.optional(),
+}

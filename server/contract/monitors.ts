@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Cursor, RunName } from './fields.ts'
+import { Cursor, RunName, stepRange } from './fields.ts'
 
 /** Monitors of runs, in the order of the pages. docs/monitors.md defines each. */
 export const MONITORS = [
@@ -151,8 +151,9 @@ const Split = z.enum(['train', 'val'])
 export const MonitorRunInput = z.strictObject({
   run: RunName,
   split: Split.default('train'),
-  /** The number of newest batches. */
+  /** The number of newest batches, within the range of steps if one is given. */
   points: z.int().min(1).max(MAX_POINTS).default(MAX_POINTS),
+  ...stepRange,
 })
 export type MonitorRunInput = z.infer<typeof MonitorRunInput>
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Int4, storableText } from './fields.ts'
+import { Int4, stepRange, storableText } from './fields.ts'
 import type { SampleFailureReason } from './sample-reason.ts'
 import type { LaunchServerInput } from './servers.ts'
 import { Prompt, RewardSpec } from './trainer.ts'
@@ -47,7 +47,9 @@ export type ImportConfigInput = z.infer<typeof ImportConfigInput>
 export const ComponentsInput = z.strictObject({
   /** Left out: the newest run with components. */
   run: storableText(256).optional(),
+  ...stepRange,
 })
+export type ComponentsInput = z.infer<typeof ComponentsInput>
 
 /** The statistics of a component in one batch, over its scored samples. */
 export interface ComponentPointDto {

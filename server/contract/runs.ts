@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { RunName, Step } from './fields.ts'
+import { RunName, stepRange } from './fields.ts'
 import type { GroupSignalCounts } from './group-signal.ts'
 import type { RunMarkDto } from './marks.ts'
 import type { BatchStatus } from './trainer.ts'
@@ -15,10 +15,7 @@ export const RECENT_STEPS = 25
 export const RunInput = z.strictObject({
   name: RunName,
   split: z.enum(['train', 'val']).default('train'),
-  /** The first step; left out: the oldest. */
-  from: Step.optional(),
-  /** The last step; left out: the newest. */
-  until: Step.optional(),
+  ...stepRange,
 })
 export type RunInput = z.infer<typeof RunInput>
 

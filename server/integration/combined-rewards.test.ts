@@ -110,6 +110,10 @@ describe('rewards.components', () => {
       expect(points[1]?.n).toBe(7)
     }
     expect(await components()).toEqual(found)
+    const part = await service.api.rewards.components.query({ run: 'summed', from: 2, until: 3 })
+    expect(part.components.map(({ points }) => points.map(({ step }) => step))).toEqual([
+      ...[[3], [3], [3]],
+    ])
   })
 
   it('aggregates the dimensions of gdpo and counts true as 1', async () => {

@@ -271,6 +271,10 @@ describe('the monitors', () => {
     await loop.all()
     const cut = await view.run({ run: 'collapse', split: 'train', points: 9 })
     expect([cut.monitors[0]?.points.length, cut.earlier]).toEqual([9, 24])
+    const range = { run: 'collapse', split: 'train', from: 3, until: 8 } as const
+    const part = await view.run({ ...range, points: 4 })
+    expect(part.monitors[0]?.points.map(({ step }) => step)).toEqual([5, 6, 7, 8])
+    expect(part.earlier).toBe(2)
     const [ended] = (
       await view.history({ run: 'collapse', monitor: 'variance_collapse', limit: 9 })
     ).items

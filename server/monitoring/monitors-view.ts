@@ -1,3 +1,4 @@
+import { MAX_STEP } from '../contract/fields.ts'
 import {
   type IncidentPageDto,
   MONITOR_DEFINITIONS,
@@ -83,10 +84,16 @@ export class MonitorsView {
   }
 
   /** @throws RewardOpsError `run_not_found` */
-  async run({ run, split, points }: MonitorRunInput): Promise<RunMonitorsDto> {
+  async run({
+    run,
+    split,
+    points,
+    from = 0,
+    until = MAX_STEP,
+  }: MonitorRunInput): Promise<RunMonitorsDto> {
     const runId = await this.#runId(run)
     const [{ rows, earlier }, settings, splits, incidents, standings] = await Promise.all([
-      evaluationsOf(this.#db, runId, split, points),
+      evaluationsOf(this.#db, { runId, split, from, until }, points),
       monitorSettings(this.#db.pool, [0, runId]),
       standingSplits(this.#db, runId),
       listIncidents(this.#db, { run, split, beforeId: null, limit: RUN_INCIDENTS }),

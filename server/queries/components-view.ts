@@ -1,4 +1,5 @@
-import type { ComponentDto, ComponentsDto } from '../contract/rewards.ts'
+import { MAX_STEP } from '../contract/fields.ts'
+import type { ComponentDto, ComponentsDto, ComponentsInput } from '../contract/rewards.ts'
 import type { Database } from '../store/database.ts'
 import {
   type ComponentBatch,
@@ -8,7 +9,7 @@ import {
   runsWithComponents,
 } from '../store/sql/components.ts'
 
-/** Number of newest batches shown for a run. */
+/** Number of newest batches shown for a run, or for the range of its steps. */
 const MAX_BATCHES = 200
 /** Maximum number of ended batches whose sums are cached. */
 const REMEMBERED = 4_000
@@ -25,15 +26,15 @@ export class ComponentsView {
   }
 
   /** The components of the given run, or of the newest run with components. */
-  async get(wanted: string | undefined): Promise<ComponentsDto> {
+  async get({ run: wanted, from = 0, until = MAX_STEP }: ComponentsInput): Promise<ComponentsDto> {
     const runs = await runsWithComponents(this.#db)
     const run = wanted ?? runs[0]
     if (run === undefined)
       return { runs, run: null, components: [], running: 0, pending: 0, hasMore: false }
-    const found = await componentBatches(this.#db, run, MAX_BATCHES + 1)
+    const found = await componentBatches(this.#db, { run, from, until }, MAX_BATCHES + 1)
     const batches = found.slice(0, MAX_BATCHES)
     const ended = batches.filter((batch) => batch.ended)
-    const until = performance.now() + BUDGET_MS
+    const dueMs = performance.now() + BUDGET_MS
     const components = new Map<string, ComponentDto>()
     let pending = 0
     for (const batch of ended) {
@@ -41,7 +42,7 @@ export class ComponentsView {
         add(components, batch, batch.sums)
         continue
       }
-      if (!this.#sums.has(batch.id) && performance.now() > until) {
+      if (!this.#sums.has(batch.id) && performance.now() > dueMs) {
         pending++
         continue
       }

@@ -26,10 +26,10 @@ export async function runsWithComponents(db: Database): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-/** A run's newest training batches with components, newest first; without rescores. */
+/** A run's newest training batches with components within steps, newest first; without rescores. */
 export async function componentBatches(
   db: Database,
-  run: string,
+  { run, from, until }: { run: string; from: number; until: number },
   limit: number,
 ): Promise<ComponentBatch[]> {
   return db.rows(
@@ -37,11 +37,12 @@ export async function componentBatches(
     `select id, step, completed_at is not null as ended,
        json_build_object('components', reward -> 'components', 'gdpo', reward -> 'gdpo') as reward,
        (select r.components from batch_roll_up r where b.rolled_up and r.batch_id = b.id and r.data_source = '') as sums
-     from (select * from batch where run_id = (select id from run where name = $1) order by id desc limit ${MAX_SEARCHED}) b
+     from (select * from batch where run_id = (select id from run where name = $1) and step between $3 and $4
+           order by id desc limit ${MAX_SEARCHED}) b
      where split = 'train' and rescored_from is null and status in ('open', 'running', 'completed')
        and (reward -> 'components' is not null or reward -> 'gdpo' is not null)
      order by id desc limit $2`,
-    [run, limit],
+    [run, limit, from, until],
   )
 }
 

@@ -124,25 +124,25 @@ export interface EvaluationRow {
   values: Record<string, StoredValue>
 }
 
-/** The newest evaluations of a run and split, in order of their batches, and the number of earlier ones. */
+/** The newest evaluations of a run and split within steps, in order of their batches, and the number of earlier ones. */
 export async function evaluationsOf(
   db: Database,
-  runId: number,
-  split: string,
+  { runId, split, from, until }: { runId: number; split: string; from: number; until: number },
   limit: number,
 ): Promise<{ rows: EvaluationRow[]; earlier: number }> {
   const rows = await db.rows<EvaluationRow>(
     'evaluations-of',
     `select * from (select batch_id, step, values from monitor_evaluation where run_id = $1 and split = $2
-                    order by batch_id desc limit $3) e order by batch_id`,
-    [runId, split, limit],
+                      and step between $4 and $5 order by batch_id desc limit $3) e order by batch_id`,
+    [runId, split, limit, from, until],
   )
   const [first] = rows
   if (first === undefined || rows.length < limit) return { rows, earlier: 0 }
   const [before] = await db.rows<{ n: number }>(
     'evaluations-before',
-    'select count(*)::int as n from monitor_evaluation where run_id = $1 and split = $2 and batch_id < $3',
-    [runId, split, first.batch_id],
+    `select count(*)::int as n from monitor_evaluation
+     where run_id = $1 and split = $2 and step between $4 and $5 and batch_id < $3`,
+    [runId, split, first.batch_id, from, until],
   )
   return { rows, earlier: before!.n }
 }
