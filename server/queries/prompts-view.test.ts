@@ -12,6 +12,14 @@ import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { removeVisits } from '../store/sql/prompts.ts'
+import {
+  beginJob,
+  cancelJob,
+  deletePiece,
+  endJob,
+  markPiece,
+  unmark,
+} from '../store/sql/retention.ts'
 import { encodeTexts, promptKeyOf } from '../store/stored-texts.ts'
 import { ensureTextPartition } from '../store/text-partitions.ts'
 import { PromptsView } from './prompts-view.ts'
@@ -275,6 +283,57 @@ describe('prompts of a run', () => {
     expect((await history()).history.map(({ step }) => step)).toEqual([3])
     await db.transaction((client) => removeVisits(client, first.id, [key]))
     await expect(history()).rejects.toMatchObject({ reason: 'prompt_not_found' })
+  })
+
+  it('are written once when their whole run is deleted, and keep the visits that stay', async () => {
+    const runId = await makeRun('deleted')
+    const visit = [{ prompt: 'p', scores: [1, 0] }]
+    const batches = []
+    for (const step of [1, 2, 3]) batches.push(await makeBatch(runId, step, visit))
+    const lastId = batches[2]!.id
+    const steps = async () =>
+      (await list('deleted')).items.map(({ recent }) => recent.map(({ step }) => step))
+    const rows = async () => {
+      const [row] = await db.adhoc<{ written: string }>(
+        `select string_agg(xmin::text, ',') as written from prompt where run_id = $1`,
+        [runId],
+      )
+      return row!.written
+    }
+    const written = await rows()
+    const begin = async () => {
+      const job = await beginJob(db, {
+        ...{ kind: 'run', run: 'deleted', last_batch_id: lastId, requested_by: 'test' },
+        ...{ policy: null, progress: {} },
+      })
+      await db.transaction((client) => markPiece(client, job!))
+      return job!
+    }
+    const left = async () => {
+      const found = await db.adhoc<{ id: number }>('select id from batch where run_id = $1', [
+        runId,
+      ])
+      return found.length
+    }
+    const deleteUntil = async (batches: number) => {
+      while ((await left()) > batches) await db.transaction(deletePiece)
+    }
+    const first = await begin()
+    await deleteUntil(2)
+    expect(await rows()).toBe(written)
+    await db.transaction(async (client) => {
+      await cancelJob(client, first.id)
+      await unmark(client, first.id)
+    })
+    expect(await steps()).toEqual([[2, 3]])
+
+    // A batch that is submitted meanwhile keeps the run, and its prompts.
+    const second = await begin()
+    await deleteUntil(1)
+    await makeBatch(runId, 4, visit)
+    await deleteUntil(1)
+    await db.transaction((client) => endJob(client, second))
+    expect(await steps()).toEqual([[4]])
   })
 
   it('of reward models have means and no passes', async () => {

@@ -76,15 +76,66 @@ export async function removeVisits(
     key,
     visits: visits.filter((visit) => visit.batchId !== batchId),
   }))
-  const emptied = left.filter(({ visits }) => visits.length === 0).map(({ key }) => key)
+  await storeLeftVisits(client, scope, left)
+}
+
+/** Prompts whose visits are checked at once. */
+const CHECKED_PROMPTS = 2_048
+
+/** Removes the visits of batches that are gone, or being removed as a whole, from all prompts of a run. */
+export async function removeGoneVisits(client: Client, runId: number): Promise<void> {
+  await client.query('select pg_advisory_xact_lock($1, $2)', [PROMPT_LOCK, runId])
+  for (const split of ['train', 'val']) {
+    let after: Buffer = Buffer.alloc(0)
+    for (;;) {
+      const { rows } = await client.query<{ key: Buffer; history: Buffer }>(
+        `select key, history from prompt where run_id = $1 and split = $2 and key > $3
+         order by key limit ${CHECKED_PROMPTS}`,
+        [runId, split, after],
+      )
+      const stored = rows.map((row) => ({
+        key: row.key.toString('hex'),
+        visits: decodeVisits(row.history),
+      }))
+      const visited = new Set(stored.flatMap(({ visits }) => visits.map(({ batchId }) => batchId)))
+      const { rows: gone } = await client.query<{ id: number }>(
+        `select id from unnest($1::int[]) as v(id) where not exists (select 1 from batch b where b.id = v.id)
+           or exists (select 1 from removal m where m.batch_id = v.id and m.whole)`,
+        [plainArray([...visited])],
+      )
+      const isGone = new Set(gone.map(({ id }) => id))
+      const changed = stored.filter(({ visits }) =>
+        visits.some(({ batchId }) => isGone.has(batchId)),
+      )
+      await storeLeftVisits(
+        client,
+        { runId, split },
+        changed.map(({ key, visits }) => ({
+          key,
+          visits: visits.filter(({ batchId }) => !isGone.has(batchId)),
+        })),
+      )
+      if (rows.length < CHECKED_PROMPTS) break
+      after = rows.at(-1)!.key
+    }
+  }
+}
+
+/** Stores visits of prompts, and deletes the prompts without visits. */
+async function storeLeftVisits(
+  client: Client,
+  scope: PromptScope,
+  prompts: readonly { key: string; visits: readonly Visit[] }[],
+): Promise<void> {
+  const emptied = prompts.filter(({ visits }) => visits.length === 0).map(({ key }) => key)
   await client.query(
     'delete from prompt where run_id = $1 and split = $2 and key = any($3::bytea[])',
-    [runId, split, byteaArray(emptied)],
+    [scope.runId, scope.split, byteaArray(emptied)],
   )
   await storeVisits(
     client,
     scope,
-    left.filter(({ visits }) => visits.length > 0),
+    prompts.filter(({ visits }) => visits.length > 0),
   )
 }
 

@@ -3,7 +3,7 @@ import { notify } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import { textPartition } from '../text-partitions.ts'
 import { releaseImages } from './images.ts'
-import { removeVisits } from './prompts.ts'
+import { removeGoneVisits, removeVisits } from './prompts.ts'
 import { markRunRollUpStale } from './run-roll-ups.ts'
 
 /**
@@ -172,6 +172,11 @@ export async function unmark(client: Client, jobId: number): Promise<void> {
      from taken where b.id = taken.batch_id`,
     [jobId],
   )
+  const { rows } = await client.query<{ id: number }>(
+    `select r.id from retention_job j join run r on r.name = j.run where j.id = $1 and j.kind = 'run'`,
+    [jobId],
+  )
+  for (const { id } of rows) await removeGoneVisits(client, id)
 }
 
 /**
@@ -257,10 +262,24 @@ export async function deletePiece(client: Client): Promise<boolean> {
 const SAMPLE_BYTES = 180
 const GROUP_BYTES = 140
 
-async function deleteRows(
-  client: Client,
-  { batch_id: id, job_id, keep_roll_ups }: Removal,
-): Promise<boolean> {
+/**
+ * Whether all batches of the batch's run are being removed, and its prompts with it. Their visits are then not removed
+ * batch by batch, which would write each prompt once per visit. If the run stays, because the removal is cancelled or a
+ * batch was submitted meanwhile, {@link removeGoneVisits} removes them.
+ */
+async function isRunGoing(client: Client, { batch_id, job_id }: Removal): Promise<boolean> {
+  const { rows } = await client.query<{ going: boolean }>(
+    `select kind = 'run' and state = 'running' and not exists (
+       select 1 from batch b where b.run_id = (select run_id from batch where id = $1)
+         and b.id > j.last_batch_id) as going
+     from retention_job j where id = $2`,
+    [batch_id, job_id],
+  )
+  return rows[0]?.going === true
+}
+
+async function deleteRows(client: Client, removal: Removal): Promise<boolean> {
+  const { batch_id: id, job_id, keep_roll_ups } = removal
   const samples = await client.query(
     `delete from sample where batch_id = $1 and idx in (
        select idx from sample where batch_id = $1 order by idx limit $2)`,
@@ -280,12 +299,13 @@ async function deleteRows(
     [id, DELETE_ROWS],
   )
   if (groups.rowCount) {
-    if (!keep_roll_ups)
+    if (!keep_roll_ups && !(await isRunGoing(client, removal))) {
       await removeVisits(
         client,
         id,
         groups.rows.flatMap(({ prompt }) => prompt ?? []),
       )
+    }
     await addProgress(client, job_id, { reusableBytes: groups.rowCount * GROUP_BYTES })
     return true
   }
@@ -381,7 +401,7 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
         ]) {
           await client.query(`delete from ${table} where run_id = $1`, [run.id])
         }
-      }
+      } else await removeGoneVisits(client, run.id)
     }
   }
   await client.query(
