@@ -162,6 +162,40 @@ test('hostile texts run nothing and load nothing', async ({ page }) => {
   expect(page.url()).toContain(service.url)
 })
 
+test('tokens are colored by their scores, with a legend and a table', async ({ page }) => {
+  const tokens = {
+    ...{ component: null, message: 0, starts: [0, 2, 5, 9], ends: [2, 5, 9, 9] },
+    ...{ scores: [-2, 0.5, 1.25, 3], omitted: 7, problem: null },
+  }
+  const unplaced = { ...tokens, starts: null, ends: null, problem: 'the model scores steps' }
+  const { batchId } = await service.api.batches.submit.mutate({
+    ...{ run: 'tokens', step: 1 },
+    samples: [tokens, unplaced].map((own) => ({
+      ...{ uid: 'q', dataSource: 'x', prompt: '6 * 7?', response: 'It **is** 42', score: 3 },
+      rewards: { tokens: [own] },
+    })),
+  } as never)
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  await page.goto(`${service.url}/samples?batch=${batchId}&sample=${batchId}-0`)
+  const panel = panelOf(page, `${batchId}-0`)
+  const marks = panel.locator('mark[data-mark="token"]:not([aria-hidden] mark)')
+  await expect(marks.first()).toHaveText('It')
+  await expect(marks.first()).toHaveAttribute('title', 'Token "It": −2')
+  await expect(marks.first()).toHaveAttribute('data-sign', 'minus')
+  await expect(panel.locator('strong mark')).toHaveText('is')
+  await expect(panel.locator('[data-token-legend]')).toContainText('−2')
+  const rows = panel.locator('[data-token-scores="4"] tbody tr')
+  await expect(rows.nth(2)).toContainText('+1.250')
+  await expect(rows.nth(3)).toContainText('part of a character')
+  await expect(panel).toContainText('4 scores, 7 earlier ones not stored')
+  await expectStateAccessible(page)
+  await page.goto(`${service.url}/samples?batch=${batchId}&sample=${batchId}-1`)
+  const other = panelOf(page, `${batchId}-1`)
+  await expect(other.locator('[data-token-legend]')).toContainText('the model scores steps')
+  await expect(other.locator('mark')).toHaveCount(0)
+  await expect(other.locator('[data-token-scores="4"] tbody tr').first()).toContainText('7')
+})
+
 test('a response of 100 kB is rendered in pieces, with an outline and a jump to the answer', async ({
   page,
 }) => {
@@ -169,12 +203,17 @@ test('a response of 100 kB is rendered in pieces, with an outline and a jump to 
   const batch = await submit('long', 1, [LONG])
   await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-0`)
   const panel = panelOf(page, `${batch}-0`)
-  // Pieces above the button change their height when they are rendered, so a click can miss it.
-  await expect(async () => {
-    const button = panel.getByRole('button', { name: /^Show all 1\d\d,\d{3} characters/ })
-    if (await button.isVisible()) await button.click()
-    expect(await panel.locator('[data-piece]').count()).toBeGreaterThan(20)
-  }).toPass()
+  await panel.getByRole('button', { name: /^Show all 1\d\d,\d{3} characters/ }).hover()
+  await page.mouse.down()
+  // A piece above the button changes its height while the mouse button is down, as when it is rendered.
+  await panel
+    .locator('[data-piece]')
+    .first()
+    .evaluate((piece) => {
+      piece.style.paddingTop = '300px'
+    })
+  await page.mouse.up()
+  await expect.poll(() => panel.locator('[data-piece]').count()).toBeGreaterThan(20)
   await expect(panel.locator('.katex').first()).toBeVisible()
   expect(await panel.locator('[data-rendered="true"]').count()).toBeLessThan(12)
   await panel.getByRole('button', { name: 'Show in text' }).click()

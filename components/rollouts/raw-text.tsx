@@ -1,6 +1,6 @@
 'use client'
 
-import { memo, useContext, useEffect, useState } from 'react'
+import { memo, useContext, useEffect, useRef, useState } from 'react'
 import { formatCount } from '../format/numbers.ts'
 import { foldAt } from '../format/text.ts'
 import { MarkedText } from './marked-text.tsx'
@@ -62,10 +62,23 @@ export function UnfoldButton({
   chars: number
   onToggle(): void
 }) {
+  const isPressed = useRef(false)
   return (
     <button
       type="button"
-      onClick={onToggle}
+      // The pieces above change their height while they are rendered, so that a mouse may be over something else when its
+      // button is released, and no click follows.
+      onPointerDown={({ pointerType, button }) => {
+        if (pointerType !== 'mouse' || button !== 0) return
+        isPressed.current = true
+        // The click follows the release at once.
+        const release = () => setTimeout(() => (isPressed.current = false))
+        addEventListener('pointerup', release, { once: true })
+        onToggle()
+      }}
+      onClick={() => {
+        if (!isPressed.current) onToggle()
+      }}
       className="num mt-1 text-xs text-accent hover:underline"
     >
       {unfolded ? 'Show less' : `Show all ${formatCount(chars)} characters`}
