@@ -44,10 +44,12 @@ export function TokenLegend({
       )}
       {problem !== null ? (
         <span>not placed in the text: {problem}</span>
+      ) : peak === 0 ? (
+        <span>all 0</span>
       ) : (
         <span className="flex items-center gap-1.5">
           {formatScore(min)}
-          <Scale from={min / peak} to={max / peak} />
+          <Scale min={min} max={max} peak={peak} />
           {formatScore(max)}
         </span>
       )}
@@ -58,14 +60,18 @@ export function TokenLegend({
 /** Steps of the scale. */
 const STEPS = 12
 
-function Scale({ from, to }: { from: number; to: number }) {
+function Scale({ min, max, peak }: { min: number; max: number; peak: number }) {
+  const step = (max - min) / STEPS
+  const scores = Array.from({ length: STEPS }, (_, i) => min + (i + 0.5) * step)
   return (
     <span className="flex h-3 w-28 overflow-hidden rounded-[2px]" aria-hidden>
-      {Array.from({ length: STEPS }, (_, i) => from + ((to - from) * (i + 0.5)) / STEPS).map(
-        (level) => (
-          <mark key={level} className="flex-1" {...markProps({ kind: 'token', level })} />
-        ),
-      )}
+      {scores.map((score) => (
+        <mark
+          key={score}
+          className="flex-1"
+          {...markProps({ kind: 'token', level: score / peak, title: formatScore(score) })}
+        />
+      ))}
     </span>
   )
 }
