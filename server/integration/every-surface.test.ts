@@ -1,7 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { text as textOf } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { RawRequest } from '../../testkit/processes/trpc-call.ts'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
+import type { RawAnswer, RawRequest } from '../../testkit/processes/trpc-call.ts'
 import { PROCEDURES } from '../../testkit/service/procedures.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { padding, sample } from '../../testkit/service/rollouts.ts'
@@ -9,24 +15,34 @@ import { Service } from '../../testkit/service/service.ts'
 import type { SurfaceName } from '../api/roles.ts'
 import { ROLES, type Role } from '../contract/roles.ts'
 
-/** Every procedure and every other request, with every role. */
+/** Every procedure and every other request: with every role, and the headers of its answers. */
 
+/** Without a build, the tests of pages are skipped. */
+const HAS_PAGES = existsSync(new URL('../../.next/BUILD_ID', import.meta.url))
 const ADMIN_KEY = randomBytes(24).toString('base64url')
 
 let service: Service
+let rm: SimulatedServers
 const keys = {} as Record<Role, string>
 
 beforeAll(async () => {
-  service = await Service.start({
-    env: { REWARDOPS_WORKERS: '1', REWARDOPS_API_KEYS: ADMIN_KEY },
-  })
+  ;[service, rm] = await Promise.all([
+    Service.start({
+      env: {
+        REWARDOPS_WORKERS: '1',
+        REWARDOPS_PAGES: HAS_PAGES ? '1' : '0',
+        REWARDOPS_API_KEYS: ADMIN_KEY,
+      },
+    }),
+    startSimulatedServers(),
+  ])
   const api = service.apiWith({ authorization: `Bearer ${ADMIN_KEY}` })
   for (const role of ROLES) keys[role] = (await api.keys.create.mutate({ name: role, role })).key
 })
 
 afterAll(async () => {
   const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
+  await Promise.all([service?.stop().finally(() => service.destroy()), rm?.stop()])
   expect(problems).toEqual([])
 })
 
@@ -69,6 +85,49 @@ function outcomeOf(reason: string | undefined): Outcome {
   return reason === 'unauthorized' || reason === 'forbidden_role' ? reason : 'admitted'
 }
 
+/** The kinds of answers by their headers. */
+type HeaderKind = 'data' | 'document' | 'page' | 'file'
+
+const DATA_POLICY =
+  "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+/** Headers of every kind of answer; null: the header is absent. */
+const COMMON_HEADERS: Readonly<Record<string, RegExp | null>> = {
+  'x-content-type-options': /^nosniff$/,
+  'referrer-policy': /^same-origin$/,
+  'cross-origin-opener-policy': /^same-origin$/,
+  'cross-origin-resource-policy': /^same-origin$/,
+  'strict-transport-security': null,
+  'access-control-allow-origin': null,
+  'x-powered-by': null,
+  server: null,
+}
+/** Headers by kind of answer, in addition to {@link COMMON_HEADERS}. */
+const HEADERS: Readonly<Record<HeaderKind, Readonly<Record<string, RegExp | null>>>> = {
+  data: {
+    'content-security-policy': new RegExp(`^${DATA_POLICY}$`),
+    'cache-control': /^no-store(, no-transform)?$/,
+  },
+  // The OpenAPI document holds no data of the service.
+  document: {
+    'content-security-policy': new RegExp(`^${DATA_POLICY}$`),
+    'cache-control': /^private, no-cache$/,
+  },
+  page: {
+    'content-security-policy':
+      /^default-src 'self'; script-src 'nonce-[\w+/=]{20,}' 'strict-dynamic'( 'sha256-[\w+/=]{44}')?; (?!.*script-src).*object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'$/,
+  },
+  file: { 'cache-control': /^public, max-age=31536000, immutable$/ },
+}
+
+function expectHeaders({ headers }: Pick<RawAnswer, 'headers'>, kind: HeaderKind, what: string) {
+  for (const [name, pattern] of Object.entries({ ...COMMON_HEADERS, ...HEADERS[kind] })) {
+    const found = headers[name]
+    if (pattern === null) expect(found, `${what}: ${name}`).toBeUndefined()
+    else expect(found, `${what}: ${name}`).toMatch(pattern)
+  }
+}
+
 const reasonsOf = (text: string) =>
   [...text.matchAll(/"reason":"(\w+)"/g)].map(([, found]) => found)
 
@@ -85,8 +144,10 @@ describe('each procedure admits the roles of docs/access-matrix.md', () => {
       await Promise.all(
         called.map(async ([name]) => {
           const [path, request] = send(name)
-          const { text } = await service.raw(`/api/trpc/${path}`, { ...request, headers })
+          const answer = await service.raw(`/api/trpc/${path}`, { ...request, headers })
+          const { text } = answer
           const [reason] = reasonsOf(text)
+          expectHeaders(answer, 'data', name)
           const expected = documented(`\`${name}\``, caller)
           expect(outcomeOf(reason), `${name} by ${caller}: ${text}`).toBe(expected)
           if (expected === 'admitted') expect(reason, text).toBe('invalid_input')
@@ -102,11 +163,13 @@ describe('each procedure admits the roles of docs/access-matrix.md', () => {
       const path = `/api/trpc/${called.map(([name]) => name).join(',')}?batch=1`
       const inputs = called.map((_, i) => `"${i}":${REFUSED_INPUT}`)
       for (const caller of CALLERS) {
-        const { text } = await service.raw(path, {
+        const answer = await service.raw(path, {
           method: 'POST',
           headers: { ...headersOf(caller), ...JSON_TYPE, 'trpc-accept': accept },
           body: `{${inputs.join(',')}}`,
         })
+        expectHeaders(answer, 'data', accept)
+        const { text } = answer
         const answered = new Map(
           [...text.matchAll(/"reason":"(\w+)"[^{}]*?"path":"([\w.]+)"/g)].map(
             ([, reason, name]) => [name as string, outcomeOf(reason)],
@@ -156,10 +219,16 @@ const SURFACE_REQUESTS: Readonly<
 }
 
 describe('each other request admits the roles of docs/access-matrix.md', () => {
-  it.each(Object.entries(SURFACE_REQUESTS))('%s', async (_, [row, path, request]) => {
+  it.each(Object.entries(SURFACE_REQUESTS))('%s', async (surface, [row, path, request]) => {
     for (const caller of CALLERS) {
       const headers = { ...request.headers, ...headersOf(caller) }
-      const { text } = await service.raw(path, { ...request, headers })
+      const answer = await service.raw(path, { ...request, headers })
+      expectHeaders(
+        answer,
+        surface === 'openapi' && answer.status === 200 ? 'document' : 'data',
+        path,
+      )
+      const { text } = answer
       expect(outcomeOf(reasonsOf(text)[0]), `${caller}: ${text}`).toBe(documented(row, caller))
     }
   })
@@ -173,6 +242,110 @@ describe('each other request admits the roles of docs/access-matrix.md', () => {
     ]
     expect([...DOCUMENTED.keys()].toSorted()).toEqual(rows.toSorted())
   })
+})
+
+describe('the headers of answers', () => {
+  it('are those of data for refusals of every path, for health checks and for files with data', async () => {
+    const { batchId } = await service
+      .apiWith(headersOf('trainer'))
+      .batches.submit.mutate({ run: 'headers', step: 1, samples: [sample()] })
+    const requests: [path: string, request?: RawRequest][] = [
+      ...['/healthz', '/livez', '/readyz', '/api/nope', '/api/trpc/nope'].map(
+        (path) => [path] as [string],
+      ),
+      ['/nope', { method: 'POST' }],
+      ['/metrics', { method: 'HEAD' }],
+      ['/compat/nope/run', { method: 'POST', headers: JSON_TYPE, body: '{}' }],
+      ...['csv', 'jsonl', 'verl'].map((format): [string] => [
+        `/api/export/samples?batch=${batchId}&format=${format}`,
+      ]),
+      ['/api/trpc/batches.list', { headers: { origin: 'https://evil.example' } }],
+      ['/api/trpc/batches.submit', { method: 'POST', headers: JSON_TYPE, body: '{' }],
+    ]
+    for (const [path, request] of requests) {
+      const headers = { ...headersOf('viewer'), ...request?.headers }
+      expectHeaders(await service.raw(path, { ...request, headers }), 'data', path)
+    }
+  })
+
+  it('are those of data for what a reward-model server answers', async () => {
+    await service.apiWith(headersOf('admin')).servers.register.mutate({ name: 'rm', url: rm.url })
+    const answer = await service.raw('/classify', {
+      method: 'POST',
+      headers: { ...headersOf('trainer'), ...JSON_TYPE },
+      body: JSON.stringify({ model: rm.model, input: 'x' }),
+    })
+    expect(answer.status, answer.text).toBe(200)
+    expectHeaders(answer, 'data', '/classify')
+  })
+
+  it('are those of data for streams', async () => {
+    const { headers, body } = await fetch(`${service.url}/api/trpc/live.events`, {
+      headers: headersOf('viewer'),
+    })
+    expectHeaders({ headers: Object.fromEntries(headers) }, 'data', 'live.events')
+    await body?.cancel()
+  })
+
+  it.each([
+    'TRACE / HTTP/1.1\r\nHost: localhost',
+    'GET * HTTP/1.1\r\nHost: localhost',
+    'GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example',
+    'no HTTP at all',
+    `GET / HTTP/1.1\r\nX: ${'x'.repeat(20_000)}`,
+  ])('are those of data for the refusal of %.30j', async (head) => {
+    const { hostname, port } = new URL(service.url)
+    const socket = connect(Number(port), hostname)
+    socket.end(`${head}\r\nConnection: close\r\n\r\n`)
+    const [start = '', ...lines] =
+      (await textOf(socket)).split('\r\n\r\n', 1)[0]?.split('\r\n') ?? []
+    expect(start).toMatch(/^HTTP\/1\.1 4\d\d /)
+    const headers = lines.map((line) => {
+      const [name = '', ...value] = line.split(': ')
+      return [name.toLowerCase(), value.join(': ')]
+    })
+    expectHeaders({ headers: Object.fromEntries(headers) }, 'data', head.slice(0, 30))
+  })
+
+  it.skipIf(!HAS_PAGES)(
+    'are those of pages for documents, navigation and unknown paths',
+    async () => {
+      const paths = [
+        '/',
+        '/login',
+        '/runs',
+        '/batches/b1',
+        '/runs/a%2Fb',
+        '/settings',
+        '/nope',
+        '/favicon.ico',
+      ]
+      for (const path of paths) {
+        const navigation: Record<string, string>[] = [{}, { rsc: '1' }]
+        for (const asked of navigation) {
+          const headers = { ...headersOf('viewer'), ...asked }
+          const answer = await service.raw(path, { headers })
+          expectHeaders(answer, 'page', `${path} ${Object.keys(asked)}`)
+        }
+      }
+      const unreadable = { ...headersOf('viewer'), rsc: '1', 'next-router-state-tree': '%' }
+      expectRefusal(await service.raw('/runs/a/prompts', { headers: unreadable }), {
+        status: 400,
+        reason: 'invalid_input',
+        message: 'Next-Router-State-Tree',
+      })
+    },
+  )
+
+  it.skipIf(!HAS_PAGES)(
+    'are those of files for the files of the build, which anyone may load',
+    async () => {
+      const { text } = await service.raw('/login')
+      const files = [...text.matchAll(/"(\/_next\/static\/[^"]+\.(?:js|css|woff2))"/g)]
+      expect(files.length).toBeGreaterThan(2)
+      for (const [, path = ''] of files) expectHeaders(await service.raw(path), 'file', path)
+    },
+  )
 })
 
 it.each(['/runs/%ff', '/servers/%', '/compat/slime/%zz'])(
