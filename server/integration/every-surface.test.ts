@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { text as textOf } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
@@ -8,6 +10,8 @@ import {
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
 import type { RawAnswer, RawRequest } from '../../testkit/processes/trpc-call.ts'
+import { fuzz } from '../../testkit/service/fuzz/fuzz.ts'
+import { fillTarget } from '../../testkit/service/fuzz/target.ts'
 import { PROCEDURES } from '../../testkit/service/procedures.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { padding, sample } from '../../testkit/service/rollouts.ts'
@@ -15,11 +19,13 @@ import { Service } from '../../testkit/service/service.ts'
 import type { SurfaceName } from '../api/roles.ts'
 import { ROLES, type Role } from '../contract/roles.ts'
 
-/** Every procedure and every other request: with every role, and the headers of its answers. */
+/** Every procedure and every other request: with every role, with hostile input, and the headers of its answers. */
 
 /** Without a build, the tests of pages are skipped. */
 const HAS_PAGES = existsSync(new URL('../../.next/BUILD_ID', import.meta.url))
 const ADMIN_KEY = randomBytes(24).toString('base64url')
+
+const folder = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))
 
 let service: Service
 let rm: SimulatedServers
@@ -32,6 +38,7 @@ beforeAll(async () => {
         REWARDOPS_WORKERS: '1',
         REWARDOPS_PAGES: HAS_PAGES ? '1' : '0',
         REWARDOPS_API_KEYS: ADMIN_KEY,
+        REWARDOPS_FUNCTIONS_DIR: folder,
       },
     }),
     startSimulatedServers(),
@@ -43,6 +50,7 @@ beforeAll(async () => {
 afterAll(async () => {
   const problems = service?.log.problems()
   await Promise.all([service?.stop().finally(() => service.destroy()), rm?.stop()])
+  rmSync(folder, { recursive: true, force: true })
   expect(problems).toEqual([])
 })
 
@@ -360,3 +368,22 @@ it.each(['/runs/%ff', '/servers/%', '/compat/slime/%zz'])(
     })
   },
 )
+
+it('hostile calls of every surface get documented answers without internals', async () => {
+  const pids = await service.pids()
+  const target = await fillTarget(service, rm, {
+    adminKey: ADMIN_KEY,
+    functions: folder,
+    pages: HAS_PAGES,
+  })
+  const { faults, calls } = await fuzz({
+    origin: service.url,
+    target,
+    seed: 17,
+    calls: 400,
+    secrets: [service.dataDir, process.cwd()],
+  })
+  expect(faults).toEqual([])
+  expect(calls).toBe(400)
+  expect(await service.pids()).toEqual(pids)
+}, 180_000)
