@@ -46,7 +46,6 @@ import { promptsRouter } from './prompts.ts'
 import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
 import { aboutRouter, auditRouter, keysRouter, limitsRouter, retentionRouter } from './settings.ts'
 import { lastingProcedure, openProcedure, procedure, router } from './trpc.ts'
-import { failuresFor } from './upstream-text.ts'
 
 const byBatchId = z.strictObject({ batchId: BatchId })
 const nothing = z.strictObject({}).optional()
@@ -190,9 +189,7 @@ export const appRouter = router({
      */
     score: lastingProcedure
       .input(ScoreInput)
-      .mutation(async ({ ctx, input }) =>
-        failuresFor(ctx.actor, await ctx.manager.score(input, ctx.until)),
-      ),
+      .mutation(({ ctx, input }) => ctx.manager.score(input, ctx.until)),
     /**
      * Counts data sources, failure reasons and statuses, over the newest 5,000 batches.
      * @example {"run": "gsm8k-grpo"}
@@ -211,10 +208,7 @@ export const appRouter = router({
      * @throws sample_not_found, removed_by_retention
      * @example {"id": "b12-3"}
      */
-    get: procedure.input(SampleDetailInput).query(async ({ ctx, input }) => {
-      const sample = await ctx.samples.detail(input)
-      return { ...sample, attempts: failuresFor(ctx.actor, sample.attempts) }
-    }),
+    get: procedure.input(SampleDetailInput).query(({ ctx, input }) => ctx.samples.detail(input)),
   }),
   /**
    * Register and change reward-model servers. A server is addressed by `id` or `name`.
@@ -356,9 +350,7 @@ export const appRouter = router({
      */
     try: lastingProcedure
       .input(TryInput)
-      .mutation(async ({ ctx, input }) =>
-        failuresFor(ctx.actor, await ctx.playground.try(input, ctx.until)),
-      ),
+      .mutation(({ ctx, input }) => ctx.playground.try(input, ctx.until)),
     /**
      * Returns the components of composite rewards by step, over the newest 200 batches of a run or of a range of its steps.
      * @example {"run": "gsm8k-grpo"}

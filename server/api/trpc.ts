@@ -9,6 +9,7 @@ import { PoolBusyError } from '../store/session.ts'
 import { audit } from './audit.ts'
 import type { Modules, RequestContext } from './context.ts'
 import { checkRole, roleNeeded } from './roles.ts'
+import { failuresFor, quotesServers } from './upstream-text.ts'
 
 const CODE_OF_STATUS = {
   400: 'BAD_REQUEST',
@@ -171,6 +172,13 @@ const signedIn = t.middleware(({ ctx, next, path, type }) => {
   return next({ ctx: { actor } })
 })
 
+/** Leaves out what servers said, for all callers but admins. */
+const readable = t.middleware(async ({ ctx, next, path }) => {
+  const result = await next()
+  if (!result.ok || !quotesServers(path)) return result
+  return { ...result, data: failuresFor(ctx.actor, result.data) }
+})
+
 /** Records successful mutations in the audit log, except those that roles.ts excludes. */
 const recorded = t.middleware(async ({ ctx, next, path, type, getRawInput }) => {
   if (type !== 'mutation' || ctx.actor === null) return next()
@@ -184,7 +192,7 @@ const untilKeyEnds = t.middleware(({ ctx, next, signal }) =>
 
 export const router = t.router
 export const openProcedure = t.procedure.use(refusals)
-export const procedure = openProcedure.use(signedIn).use(recorded)
+export const procedure = openProcedure.use(signedIn).use(readable).use(recorded)
 /** A procedure for calls that may wait for minutes and may be abandoned at any moment. */
 export const lastingProcedure = procedure.use(untilKeyEnds)
 export const createCallerFactory = t.createCallerFactory

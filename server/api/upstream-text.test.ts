@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { classifyStatus, readJsonAnswer } from '../engines/answer.ts'
-import { failuresFor } from './upstream-text.ts'
+import { appRouter } from './root.ts'
+import { failuresFor, quotesServers } from './upstream-text.ts'
 
 const secret = 'postgres://user:secret@10.0.0.7/db in /srv/model/app.py'
 const detailOf = (answer: unknown) => (answer as { detail: string }).detail
@@ -30,6 +31,24 @@ it.each([
     // The content of trainers stays.
     expect(rewardExtraInfo).toBe(failure)
   }
+})
+
+it('knows the procedures whose outputs quote servers', () => {
+  const quoting = Object.keys(appRouter._def.procedures).filter(quotesServers)
+  expect(quoting).toEqual(
+    expect.arrayContaining([
+      'samples.get',
+      'samples.score',
+      'rewards.try',
+      'servers.get',
+      'overview.get',
+    ]),
+  )
+  const cause = 'unreachable: GET /health answered 500: secret'
+  expect(failuresFor({ role: 'viewer' }, { events: [{ cause }], stateCause: cause })).toEqual({
+    ...{ events: [{ cause: 'unreachable: GET /health answered 500' }] },
+    stateCause: 'unreachable: GET /health answered 500',
+  })
 })
 
 it('keeps the words of the service and of functions', () => {

@@ -5,11 +5,22 @@ const UPSTREAM_TEXT =
   /\b(answered \d{3}[^:]*|answered NaN or an infinity|answered with something that is not JSON|answered with an HTML page|tokens are left for the reply|not an answer of a sandbox|the sandbox returned no verdict)(?:: | ")[\s\S]*$/
 
 /** Content of trainers and functions. */
-const NOT_OURS = new Set(['rewardExtraInfo', 'extraInfo', 'options'])
+const NOT_OURS = new Set([
+  ...['prompt', 'response', 'groundTruth', 'extraInfo', 'rewardExtraInfo', 'options'],
+])
+/** Fields that describe failures. */
+const DESCRIBING = new Set(['detail', 'cause', 'stateCause'])
+
+const QUOTING = /^(samples\.(get|score)|rewards\.try|servers\.|overview\.|monitors\.)/
+
+/** Whether the output of a procedure may quote a server. */
+export function quotesServers(path: string): boolean {
+  return QUOTING.test(path)
+}
 
 /**
  * An output with failures, for a caller. Only admins read what a server said, because an error of a server may contain
- * its addresses, paths and keys, and texts of other runs: other callers get each `detail` without it.
+ * its addresses, paths and keys, and texts of other runs. Other callers get the descriptions of failures without it.
  */
 export function failuresFor<T>(actor: Pick<Actor, 'role'> | null, output: T): T {
   return actor !== null && mayDo(actor.role, 'admin') ? output : (withoutUpstreamText(output) as T)
@@ -17,11 +28,11 @@ export function failuresFor<T>(actor: Pick<Actor, 'role'> | null, output: T): T 
 
 function withoutUpstreamText(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutUpstreamText)
-  if (typeof value !== 'object' || value === null) return value
+  if (typeof value !== 'object' || value === null || value instanceof Date) return value
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => {
       if (NOT_OURS.has(key)) return [key, inner]
-      return key === 'detail' && typeof inner === 'string'
+      return DESCRIBING.has(key) && typeof inner === 'string'
         ? [key, inner.replace(UPSTREAM_TEXT, '$1')]
         : [key, withoutUpstreamText(inner)]
     }),

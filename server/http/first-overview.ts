@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { failuresFor } from '../api/upstream-text.ts'
 import { type FirstAnswers, firstAnswers } from '../contract/first-answers.ts'
 import type { Logger } from '../log.ts'
 import type { OverviewView } from '../queries/overview-view.ts'
@@ -31,7 +32,8 @@ export function withFirstOverview(
 ): RenderPage {
   return async (req, res) => {
     const isDocument = /^\/(\?|$)/.test(req.url ?? '/') && req.headers.rsc === undefined
-    const answers = isDocument && access.actorOf(req) !== null ? await read() : null
+    const actor = isDocument ? access.actorOf(req) : null
+    const answers = actor === null ? null : failuresFor(actor, await read())
     return answers === null ? render(req, res) : firstAnswers().run(answers, () => render(req, res))
   }
 
