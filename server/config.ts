@@ -55,6 +55,10 @@ const Settings = z.object({
   /** PEM files of a certificate and its private key. Both set: the listener speaks TLS. */
   REWARDOPS_TLS_CERT: z.string().min(1).optional(),
   REWARDOPS_TLS_KEY: z.string().min(1).optional(),
+  /** Days after which a login of a browser ends. */
+  REWARDOPS_SESSION_DAYS: integer(7, 1, 365),
+  /** Hours without a request after which a login of a browser ends. */
+  REWARDOPS_SESSION_IDLE_HOURS: integer(24, 1, 8_760),
   /** MiB of the largest image in a message. */
   REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
@@ -94,6 +98,8 @@ export interface Config {
   egressAllow: string[]
   /** Absolute paths of the certificate and its key; null: no TLS. */
   tls: { certFile: string; keyFile: string } | null
+  /** When logins of browsers end. */
+  sessions: { maxAgeMs: number; idleMs: number }
   /** Size of the largest image in a message. */
   maxImageBytes: number
   functionsDir: string
@@ -249,6 +255,10 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
       certFile === undefined || keyFile === undefined
         ? null
         : { certFile: resolve(certFile), keyFile: resolve(keyFile) },
+    sessions: {
+      maxAgeMs: 86_400_000 * s.REWARDOPS_SESSION_DAYS,
+      idleMs: 3_600_000 * s.REWARDOPS_SESSION_IDLE_HOURS,
+    },
     maxImageBytes: s.REWARDOPS_MAX_IMAGE_MB * 2 ** 20,
     functionsDir,
     functions: {

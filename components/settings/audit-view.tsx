@@ -116,7 +116,10 @@ function AuditTable({ entries }: { entries: readonly AuditEntryDto[] }) {
               </td>
               <td>
                 {entry.actor}
-                <span className="unit"> {entry.actor === 'policy' ? '' : entry.role}</span>
+                <span className="unit">
+                  {' '}
+                  {entry.actor === 'policy' || entry.actor === 'unknown' ? '' : entry.role}
+                </span>
               </td>
               <td className="font-mono text-xs leading-5">{entry.action}</td>
               <td className="max-w-56 truncate font-medium" title={entry.target}>

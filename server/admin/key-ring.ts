@@ -4,9 +4,10 @@ import type {
   CreatedKeyDto,
   CreateKeyInput,
   KeysDto,
+  LoginSessionDto,
   RequireKeysInput,
 } from '../contract/access.ts'
-import type { Actor, Role } from '../contract/roles.ts'
+import type { Role } from '../contract/roles.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { notify } from '../store/channels.ts'
@@ -21,29 +22,24 @@ import {
   revokeKey,
   touchKey,
 } from '../store/sql/api-keys.ts'
+import type { SessionTimes } from '../store/sql/login-sessions.ts'
 import { readSetting, writeSetting } from '../store/sql/settings.ts'
 import { endKey } from './key-end.ts'
+import { type KeyHolder, lookUpOf } from './key-holder.ts'
+import { LoginSessions, type SessionClient } from './login-sessions.ts'
 
 /** Maximum unrevoked keys. All of them are kept in memory. */
 export const MAX_KEYS = 1_000
 const LISTED = 500
-/** Interval of the poll that backs up the notifications of changed keys. */
-const POLL_MS = 2_000
+/** Interval of the poll that backs up the notifications. Keys and sessions end in all servers within 2 s. */
+const POLL_MS = 1_500
+/** Shortest time between two reads for unknown cookies. */
+const UNKNOWN_EVERY_MS = 250
 /** Shortest time between two writes of `lastUsedAt`. */
 const USED_EVERY_MS = 60_000
 const EXPIRED = 'The key has expired.'
 /** Name of the setting that makes keys required. */
 const REQUIRED = 'access.required'
-
-/** A caller with its key, or an anonymous local caller. */
-export interface KeyHolder extends Actor {
-  /** The stored key's number; null: a key of REWARDOPS_API_KEYS, or no key. */
-  keyId: number | null
-  /** False for an anonymous caller on this machine. */
-  hasKey: boolean
-  /** Aborted when the key is revoked or expires, with an `unauthorized` error as its reason. */
-  ended: AbortSignal
-}
 
 interface RingKey {
   holder: KeyHolder
@@ -52,45 +48,46 @@ interface RingKey {
   usedAtMs: number
 }
 
-/** The value of a key's login cookie. */
-export function sessionOf(key: string): string {
+/** The login cookie of a key in earlier versions, which may run beside this one and look it up. */
+function earlierCookie(key: string): string {
   return createHash('sha256').update(`rewardops session ${key}`).digest('hex')
 }
 
-/** The digest by which keys and cookies are looked up, so that comparison times do not reveal them. */
-export function lookUpOf(secret: string): string {
-  return createHash('sha256').update(secret).digest('hex')
-}
-
 /**
- * The stored keys in this process's memory, read at the start, after notifications and every 2 s. A revoked key is
- * refused here at once, and by other processes when the notification arrives.
+ * The stored keys and login sessions in this process's memory, read at the start, after notifications and every 1.5 s. A
+ * revoked key is refused here at once, and by other processes when the notification arrives.
  */
 export class KeyRing {
   readonly #db: Database
   readonly #log: Logger
-  readonly #configured: readonly string[]
+  readonly #configured: ReadonlyMap<string, KeyHolder>
   readonly #loopbackOnly: boolean
+  readonly #sessions: LoginSessions
   #byKey = new Map<string, RingKey>()
-  #bySession = new Map<string, RingKey>()
   #byId = new Map<number, RingKey>()
   #required = false
   #timer: NodeJS.Timeout | undefined
   #reading: Promise<void> | null = null
   #readAgain = false
+  #readingUnknown: Promise<void> | null = null
   #onRequired = () => {}
 
-  /** `configured`: names of the keys of REWARDOPS_API_KEYS. If there are any, every call needs a key. */
+  /**
+   * `configured`: holders of the keys of REWARDOPS_API_KEYS by {@link lookUpOf}. If there are any, every call needs a
+   * key.
+   */
   constructor(options: {
     db: Database
     log: Logger
-    configured: readonly string[]
+    configured: ReadonlyMap<string, KeyHolder>
     loopbackOnly: boolean
+    sessions: SessionTimes
   }) {
     this.#db = options.db
     this.#log = options.log
     this.#configured = options.configured
     this.#loopbackOnly = options.loopbackOnly
+    this.#sessions = new LoginSessions(options.db, options.sessions)
   }
 
   /** Reads the keys. @throws when the database does not answer */
@@ -137,7 +134,7 @@ export class KeyRing {
 
   /** True when calls without a key are refused. */
   get requiresKey(): boolean {
-    return this.#configured.length > 0 || this.#required
+    return this.#configured.size > 0 || this.#required
   }
 
   /** Sets a callback for when `required` becomes true. */
@@ -151,8 +148,60 @@ export class KeyRing {
   }
 
   /** The holder of a login cookie; null: unknown or ended. */
-  bySession(cookie: string): KeyHolder | null {
-    return this.#bySession.size === 0 ? null : this.#good(this.#bySession.get(lookUpOf(cookie)))
+  byCookie(cookie: string): KeyHolder | null {
+    return this.#sessions.byCookie(cookie)
+  }
+
+  /**
+   * Reads the sessions again for a cookie that this process does not know: another server may have set it a moment ago.
+   * All unknown cookies share at most four reads per second.
+   */
+  readForUnknown(): Promise<void> {
+    this.#readingUnknown ??= new Promise<void>((resolve) =>
+      setTimeout(resolve, UNKNOWN_EVERY_MS),
+    ).then(() => {
+      this.#readingUnknown = null
+      return this.reload()
+    })
+    return this.#readingUnknown
+  }
+
+  /** Opens a login session for a key. Null: the key is unknown. `cookie` is known to this process at once. */
+  async signIn(
+    key: string,
+    client: SessionClient,
+  ): Promise<{ cookie: string; maxAgeSeconds: number } | null> {
+    const hash = lookUpOf(key)
+    const known = this.byKey(key)
+    if (known === null && !this.#configured.has(hash)) return null
+    const of = known === null ? { configuredHash: hash } : { keyId: known.keyId as number }
+    const cookie = await this.#sessions.open(of, client)
+    await this.#notify()
+    return { cookie, maxAgeSeconds: this.#sessions.maxAgeSeconds }
+  }
+
+  /** Ends the login session of a cookie, if there is one. */
+  async signOut(cookie: string): Promise<void> {
+    if (await this.#sessions.signOut(cookie)) await this.#notify()
+  }
+
+  /** Login sessions, last used first. `own`: the session of the caller. */
+  async listSessions(own: number | null): Promise<LoginSessionDto[]> {
+    await this.reload()
+    return this.#sessions.list(own)
+  }
+
+  /** Ends a login session. @throws RewardOpsError `session_not_found` */
+  async endSession(id: string): Promise<void> {
+    await this.#sessions.end(id)
+    await this.#notify()
+  }
+
+  /** Ends all login sessions but the caller's. Returns their number. */
+  async endOtherSessions(own: number | null): Promise<number> {
+    const ended = await this.#sessions.endAll(own)
+    await this.#notify()
+    return ended
   }
 
   #good(known: RingKey | undefined): KeyHolder | null {
@@ -174,7 +223,7 @@ export class KeyRing {
     const rows = await listedKeys(this.#db, LISTED + 1)
     return {
       requiresKey: this.requiresKey,
-      configured: this.#configured.map((name) => ({ name })),
+      configured: [...this.#configured.values()].map(({ name }) => ({ name })),
       loopbackOnly: this.#loopbackOnly,
       keys: rows.slice(0, LISTED).map(toDto),
       hasMore: rows.length > LISTED,
@@ -192,13 +241,13 @@ export class KeyRing {
         name: input.name,
         role: input.role,
         hash: Buffer.from(lookUpOf(key), 'hex'),
-        sessionHash: Buffer.from(lookUpOf(sessionOf(key)), 'hex'),
+        sessionHash: Buffer.from(lookUpOf(earlierCookie(key)), 'hex'),
         prefix: key.slice(0, 8),
         createdBy: by,
         expiresInDays: input.expiresInDays,
       }),
     )
-    await this.#tell()
+    await this.#notify()
     return { ...toDto(row), key }
   }
 
@@ -206,7 +255,7 @@ export class KeyRing {
   async rename(id: string, name: string): Promise<ApiKeyDto> {
     const row = await this.#named(name, () => renameKey(this.#db, numberOf(id), name))
     if (row === undefined) throw noKey(id)
-    await this.#tell()
+    await this.#notify()
     return toDto(row)
   }
 
@@ -217,7 +266,7 @@ export class KeyRing {
     if (before === undefined) throw noKey(id)
     const keepAdmin =
       this.#required &&
-      this.#configured.length === 0 &&
+      this.#configured.size === 0 &&
       before.role === 'admin' &&
       before.revoked_at === null
     if (!(await revokeKey(this.#db, number, by, keepAdmin))) {
@@ -226,7 +275,7 @@ export class KeyRing {
         `"${before.name}" is the last admin key without expiry, and API keys are required.`,
       )
     }
-    await this.#tell()
+    await this.#notify()
     return toDto((await keyById(this.#db, number)) as ApiKeyRow)
   }
 
@@ -243,7 +292,7 @@ export class KeyRing {
    * @throws RewardOpsError `admin_key_needed`, `keys_configured`
    */
   async require({ required, key }: RequireKeysInput, by: string): Promise<KeysDto> {
-    if (this.#configured.length > 0) {
+    if (this.#configured.size > 0) {
       throw new RewardOpsError(
         'keys_configured',
         'REWARDOPS_API_KEYS is set, so API keys are always required.',
@@ -266,7 +315,7 @@ export class KeyRing {
       }
     }
     await writeSetting(this.#db, REQUIRED, required && this.#loopbackOnly, by)
-    await this.#tell()
+    await this.#notify()
     return this.list()
   }
 
@@ -279,18 +328,18 @@ export class KeyRing {
     }
   }
 
-  async #tell(): Promise<void> {
+  async #notify(): Promise<void> {
     await notify(this.#db.pool, 'keysChanged')
     await this.reload()
   }
 
   async #read(): Promise<void> {
-    const [rows, required] = await Promise.all([
+    const [rows, required, sessions] = await Promise.all([
       livingKeys(this.#db, MAX_KEYS),
       readSetting<boolean>(this.#db, REQUIRED),
+      this.#sessions.read(),
     ])
     const byKey = new Map<string, RingKey>()
-    const bySession = new Map<string, RingKey>()
     const byId = new Map<number, RingKey>()
     const now = Date.now()
     for (const row of rows) {
@@ -303,15 +352,18 @@ export class KeyRing {
       if (kept.expiresAtMs !== null && kept.expiresAtMs <= now) endKey(kept.end, EXPIRED)
       byId.set(row.id, kept)
       byKey.set(row.hash.toString('hex'), kept)
-      bySession.set(row.session_hash.toString('hex'), kept)
     }
     const gone = [...this.#byId].filter(([id]) => !byId.has(id))
     const turnedOn = !this.#required && required?.value === true
     this.#byKey = byKey
-    this.#bySession = bySession
     this.#byId = byId
     this.#required = required?.value === true
     for (const [, key] of gone) endKey(key.end, 'The key was revoked.')
+    this.#sessions.take(sessions, (key) => {
+      if (!('keyId' in key)) return this.#configured.get(key.configuredHash) ?? null
+      const { holder } = byId.get(key.keyId) ?? {}
+      return holder === undefined || holder.ended.aborted ? null : holder
+    })
     if (turnedOn) this.#onRequired()
   }
 }
@@ -324,6 +376,7 @@ function toRingKey(row: ApiKeyRow, end = new AbortController()): RingKey {
       role: row.role as Role,
       keyId: row.id,
       hasKey: true,
+      session: null,
       ended: end.signal,
     },
     expiresAtMs: row.expires_at?.getTime() ?? null,

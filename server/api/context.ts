@@ -1,5 +1,6 @@
 import type { AboutService } from '../admin/about.ts'
 import type { AuditLog } from '../admin/audit-log.ts'
+import type { KeyHolder } from '../admin/key-holder.ts'
 import type { KeyRing } from '../admin/key-ring.ts'
 import type { Retention } from '../admin/retention.ts'
 import type { RunConfigs } from '../admin/run-configs.ts'
@@ -12,7 +13,6 @@ import type { BatchReader } from '../batches/batch-reader.ts'
 import type { Playground } from '../batches/playground.ts'
 import type { RewardLoopManager } from '../batches/reward-loop-manager.ts'
 import type { SessionDto } from '../contract/pages.ts'
-import type { Actor } from '../contract/roles.ts'
 import type { RewardModelManager } from '../model-servers/reward-model-manager.ts'
 import type { Webhooks } from '../monitoring/alerts/webhooks.ts'
 import type { MonitorsView } from '../monitoring/monitors-view.ts'
@@ -83,9 +83,11 @@ export interface RequestContext extends Modules {
   requestId: string
   session: SessionDto
   /** Null: a key is required, and the request has no valid one. `signedIn` in trpc.ts refuses such calls. */
-  actor: Actor | null
-  /** Aborts when the key of the request is revoked or expires, with the error for the caller as reason. */
+  actor: KeyHolder | null
+  /** Aborts when the key or session of the request ends, with the error for the caller as reason. */
   keyEnded: AbortSignal
-  /** Sets the login cookie, or clears it (null). Returns false for an invalid key. */
-  setSessionKey(key: string | null): boolean
+  /** Opens a login session and sets its cookie. Returns false for an invalid key. */
+  signIn(key: string): Promise<boolean>
+  /** Ends the login session of the request and clears its cookie. */
+  signOut(): Promise<void>
 }

@@ -157,6 +157,8 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
     refs: ['key'],
     look: async ({ keys }) => ({ required: keys.requiresKey }),
   }),
+  'sessions.end': recorded('admin', { target: named('id') }),
+  'sessions.endOthers': recorded('admin', { target: () => 'all other sessions' }),
   'limits.set': recorded('admin', {
     target: (input) => (typeof input.run === 'string' ? input.run : 'every run'),
     // `look` returns the fields of `limits`.
@@ -182,6 +184,7 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
 /** Queries that require a higher role than viewer. */
 export const QUERIES: Readonly<Record<string, Role>> = {
   'keys.list': 'admin',
+  'sessions.list': 'admin',
   'audit.list': 'admin',
   'retention.preview': 'admin',
 }

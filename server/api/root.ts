@@ -44,7 +44,14 @@ import { monitorsRouter } from './monitors.ts'
 import { plannerRouter } from './planner.ts'
 import { promptsRouter } from './prompts.ts'
 import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
-import { aboutRouter, auditRouter, keysRouter, limitsRouter, retentionRouter } from './settings.ts'
+import {
+  aboutRouter,
+  auditRouter,
+  keysRouter,
+  limitsRouter,
+  retentionRouter,
+  sessionsRouter,
+} from './settings.ts'
 import { lastingProcedure, openProcedure, procedure, router } from './trpc.ts'
 
 const byBatchId = z.strictObject({ batchId: BatchId })
@@ -483,6 +490,11 @@ export const appRouter = router({
    */
   keys: keysRouter,
   /**
+   * Login sessions of browsers.
+   * @see docs/access.md
+   */
+  sessions: sessionsRouter,
+  /**
    * Limits of runs.
    * @see docs/settings.md
    */
@@ -525,23 +537,23 @@ export const appRouter = router({
     /** Returns the role of the caller and whether the service requires keys. */
     get: openProcedure.input(nothing).query(({ ctx }) => ctx.session),
     /**
-     * Signs a browser in: sets a cookie for a key.
+     * Signs a browser in: opens a login session for a key and sets its cookie.
      * @throws unauthorized
      * @example {"key": "rwo_…"}
      */
     signIn: openProcedure
       .input(z.strictObject({ key: z.string().min(1).max(4096) }))
-      .mutation(({ ctx, input }) => {
-        if (!ctx.setSessionKey(input.key)) {
+      .mutation(async ({ ctx, input }) => {
+        if (!(await ctx.signIn(input.key))) {
           throw new RewardOpsError('unauthorized', 'The key is not valid.', {
             hint: 'Check the key for typing errors, or ask an admin: it may be revoked or expired.',
           })
         }
         return { signedIn: true }
       }),
-    /** Signs a browser out: clears the cookie. */
-    signOut: openProcedure.input(nothing).mutation(({ ctx }) => {
-      ctx.setSessionKey(null)
+    /** Signs a browser out: ends its session and clears the cookie. Open streams and long polls end within 2 s. */
+    signOut: openProcedure.input(nothing).mutation(async ({ ctx }) => {
+      await ctx.signOut()
       return { signedIn: false }
     }),
   }),

@@ -1,5 +1,11 @@
 import { z } from 'zod'
-import { CreateKeyInput, KeyRef, RenameKeyInput, RequireKeysInput } from '../contract/access.ts'
+import {
+  CreateKeyInput,
+  KeyRef,
+  LoginSessionRef,
+  RenameKeyInput,
+  RequireKeysInput,
+} from '../contract/access.ts'
 import { AuditInput } from '../contract/audit.ts'
 import { ClearLimitsInput, SetLimitsInput } from '../contract/limits.ts'
 import {
@@ -49,9 +55,29 @@ export const keysRouter = router({
   require: procedure.input(RequireKeysInput).mutation(async ({ ctx, input }) => {
     const keys = await ctx.keys.require(input, ctx.actor.name)
     // The caller stays signed in, with the given key.
-    if (input.required && input.key !== null) ctx.setSessionKey(input.key)
+    if (input.required && input.key !== null) await ctx.signIn(input.key)
     return keys
   }),
+})
+
+/** Login sessions of browsers. */
+export const sessionsRouter = router({
+  /** Lists open login sessions, last used first. */
+  list: procedure.input(nothing).query(({ ctx }) => ctx.keys.listSessions(ctx.actor.session)),
+  /**
+   * Ends a login session. Its pages go to the sign-in page, and its streams and long polls end, within 2 s on all
+   * servers.
+   * @throws session_not_found
+   * @example {"id": "l7"}
+   */
+  end: procedure.input(LoginSessionRef).mutation(async ({ ctx, input }) => {
+    await ctx.keys.endSession(input.id)
+    return { ended: 1 }
+  }),
+  /** Ends all login sessions except the caller's. Returns their number. */
+  endOthers: procedure.input(nothing).mutation(async ({ ctx }) => ({
+    ended: await ctx.keys.endOtherSessions(ctx.actor.session),
+  })),
 })
 
 /** Limits of runs. */

@@ -10,8 +10,8 @@ const KeyName = z
   .min(1, 'must not be empty')
   .max(80)
   .regex(/^[^\p{Cc}]*$/u, 'control characters are not allowed')
-  .refine((name) => !/^(local|policy|configured key.*)$/i.test(name), {
-    message: 'local, policy and configured key … are reserved',
+  .refine((name) => !/^(local|policy|unknown|configured key.*)$/i.test(name), {
+    message: 'local, policy, unknown and configured key … are reserved',
   })
 
 /** The input of `keys.create`. */
@@ -70,4 +70,29 @@ export interface KeysDto {
 /** A new key. Only this answer contains `key`. */
 export interface CreatedKeyDto extends ApiKeyDto {
   key: string
+}
+
+/** The id of a login session, such as `l7`. */
+const LoginSessionId = z.string().regex(/^l\d{1,9}$/, 'must be a session id such as l7')
+
+/** The input of `sessions.end`. */
+export const LoginSessionRef = z.strictObject({ id: LoginSessionId })
+
+/** A browser's login with a key. Times are ISO 8601. */
+export interface LoginSessionDto {
+  id: string
+  /** The name of its key. */
+  name: string
+  role: Role
+  /** The client's address at the sign-in. */
+  address: string
+  /** The browser's User-Agent header at the sign-in. */
+  userAgent: string
+  createdAt: string
+  /** The last use, exact to a minute. */
+  lastUsedAt: string
+  /** The end, unless the session is used again. */
+  expiresAt: string
+  /** The session of this call. */
+  isOwn: boolean
 }

@@ -30,7 +30,9 @@ export interface AuditEntryDto {
   at: string
   actor: string
   role: Role
-  /** The procedure, or the action of the retention policy. */
+  /**
+   * The procedure, the action of the retention policy, or `keys.refused` for an address that sent too many wrong keys.
+   */
   action: string
   target: string
   changes: AuditChange[]

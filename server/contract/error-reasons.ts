@@ -169,6 +169,10 @@ export const ERROR_REASONS = {
     httpStatus: 401,
     hint: 'Send "Authorization: Bearer <key>" with a key of REWARDOPS_API_KEYS, or one created under Settings, Access.',
   },
+  too_many_wrong_keys: {
+    httpStatus: 429,
+    hint: 'Correct the key. A valid key from the same address is accepted at any time; wrong ones are checked again after Retry-After.',
+  },
   forbidden_role: {
     httpStatus: 403,
     hint: 'Use a key with that role. An admin creates keys under Settings, Access, or with keys.create.',
@@ -176,6 +180,10 @@ export const ERROR_REASONS = {
   name_taken: { httpStatus: 409, hint: 'Choose another name, or revoke the key with this name.' },
   too_many_keys: { httpStatus: 409, hint: 'Revoke unused keys.' },
   key_not_found: { httpStatus: 404, hint: 'keys.list shows existing keys.' },
+  session_not_found: {
+    httpStatus: 404,
+    hint: 'The session has ended; sessions.list shows open sessions.',
+  },
   last_admin_key: {
     httpStatus: 409,
     hint: 'Create another admin key without expiry first, or stop requiring API keys. Otherwise no admin access would remain.',

@@ -1,15 +1,19 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { endKey } from '../admin/key-end.ts'
-import { type KeyHolder, type KeyRing, lookUpOf, sessionOf } from '../admin/key-ring.ts'
+import { type KeyHolder, lookUpOf } from '../admin/key-holder.ts'
+import type { KeyRing } from '../admin/key-ring.ts'
 import { checkRole, type SurfaceName, surfaceRole } from '../api/roles.ts'
 import { type Config, isLoopback } from '../config.ts'
 import { ERROR_REASONS } from '../contract/error-reasons.ts'
 import { RewardOpsError } from '../errors.ts'
+import type { Logger } from '../log.ts'
+import { isOutage } from '../store/database.ts'
 import { HAS_PEER_OWNERS, type PeerOwner, PeerOwners } from './peer-owner.ts'
 import { forwardingHeader, TrustedProxies } from './trusted-proxies.ts'
+import { WrongKeys } from './wrong-keys.ts'
 
-/** The login cookie: HttpOnly and same-site. Its value is a digest of the key, never the key. */
+/** The login cookie: HttpOnly and same-site. Its value is random. */
 export const SESSION_COOKIE = 'rewardops_session'
 
 const NEVER = new AbortController().signal
@@ -26,8 +30,10 @@ export function hostName(host: string): string {
  * The keys of REWARDOPS_API_KEYS have the role admin; stored keys have their own roles.
  */
 export class Access {
-  readonly #configured = new Map<string, KeyHolder>()
-  readonly #sessions = new Map<string, KeyHolder>()
+  /** The holders of the keys of REWARDOPS_API_KEYS by {@link lookUpOf}. */
+  readonly configured: ReadonlyMap<string, KeyHolder>
+  /** The wrong keys of calls that need one, and of sign-ins. */
+  readonly wrongKeys: WrongKeys
   #ring: KeyRing | null = null
   #localEnd = new AbortController()
   #local: KeyHolder = localHolder(this.#localEnd)
@@ -44,20 +50,23 @@ export class Access {
   /** Host names that requests may name besides loopback names, in lower case. */
   readonly #allowedHosts: ReadonlySet<string>
 
-  constructor(config: Pick<Config, 'apiKeys' | 'trustedProxies' | 'allowedHosts'>) {
+  constructor(config: Pick<Config, 'apiKeys' | 'trustedProxies' | 'allowedHosts'>, log: Logger) {
     this.#allowedHosts = new Set(config.allowedHosts)
     this.proxies = new TrustedProxies(config.trustedProxies)
-    config.apiKeys.forEach((key, i) => {
-      const holder: KeyHolder = {
-        name: `configured key ${i + 1}`,
-        role: 'admin',
-        keyId: null,
-        hasKey: true,
-        ended: NEVER,
-      }
-      this.#configured.set(lookUpOf(key), holder)
-      this.#sessions.set(lookUpOf(sessionOf(key)), holder)
-    })
+    this.wrongKeys = new WrongKeys(log)
+    this.configured = new Map(
+      config.apiKeys.map((key, i) => [
+        lookUpOf(key),
+        {
+          name: `configured key ${i + 1}`,
+          role: 'admin',
+          keyId: null,
+          hasKey: true,
+          session: null,
+          ended: NEVER,
+        },
+      ]),
+    )
   }
 
   /** Starts to check stored keys. Running calls without a key end when keys become required. */
@@ -73,12 +82,7 @@ export class Access {
 
   /** True when calls without a key are refused. */
   get requiresKey(): boolean {
-    return this.#configured.size > 0 || (this.#ring?.required ?? false)
-  }
-
-  /** Names of the keys of REWARDOPS_API_KEYS. */
-  get configuredNames(): string[] {
-    return [...this.#configured.values()].map(({ name }) => name)
+    return this.configured.size > 0 || (this.#ring?.required ?? false)
   }
 
   /**
@@ -178,14 +182,10 @@ export class Access {
     return this.requiresKey || site === 'same-site'
   }
 
-  /** True when the request carries a valid key or login, or when no key is required. */
-  signedIn(req: IncomingMessage): boolean {
-    return this.actorOf(req) !== null
-  }
-
   /**
    * The caller; null: a key is required, and the request has no valid one. If no key is required, a valid key still
    * gives its holder's name and role, and an unknown key is ignored, because some clients always send one.
+   * @throws RewardOpsError `too_many_wrong_keys`
    */
   actorOf(req: IncomingMessage): KeyHolder | null {
     const { authorization, cookie } = req.headers
@@ -195,14 +195,16 @@ export class Access {
       if (bearer) {
         holder = this.holderOf(bearer[1] as string)
         // A wrong key is refused even if the request also has a valid login cookie.
-        if (holder === null && this.requiresKey) return null
+        if (holder === null && this.requiresKey) {
+          this.wrongKeys.add(this.proxies.clientAddress(req))
+          return null
+        }
       }
     }
     if (holder === null && cookie !== undefined) {
       const found = COOKIE.exec(cookie)
       if (found) {
-        const session = found[1] as string
-        holder = this.#sessions.get(lookUpOf(session)) ?? this.#ring?.bySession(session) ?? null
+        holder = this.#ring?.byCookie(found[1] as string) ?? null
       }
     }
     return holder ?? (this.requiresKey ? null : this.#local)
@@ -211,16 +213,39 @@ export class Access {
   /** The holder of a key; null: the key is unknown. */
   holderOf(key: string): KeyHolder | null {
     // Without configured keys, no digest needs to be computed.
-    const configured = this.#configured.size > 0 ? this.#configured.get(lookUpOf(key)) : undefined
+    const configured = this.configured.size > 0 ? this.configured.get(lookUpOf(key)) : undefined
     return configured ?? this.#ring?.byKey(key) ?? null
   }
 
   /**
+   * Looks for the login cookie of a request in the database if this process does not know it. Otherwise a browser that
+   * signed in at another server a moment ago would be sent to the sign-in page. Undefined: nothing to look up.
+   * @throws RewardOpsError `database_unavailable`
+   */
+  findSession(req: IncomingMessage): Promise<void> | undefined {
+    const { authorization, cookie } = req.headers
+    if (cookie === undefined || authorization !== undefined || !this.requiresKey) return
+    const found = COOKIE.exec(cookie)
+    if (found === null || this.#ring === null || this.#ring.byCookie(found[1] as string) !== null)
+      return
+    return this.#ring.readForUnknown().catch((error: unknown) => {
+      if (!isOutage(error)) throw error
+      throw new RewardOpsError('database_unavailable', 'The database is not answering.', {
+        retryAfterMs: 1_000,
+        cause: error,
+      })
+    })
+  }
+
+  /**
    * The caller, if it may use this part of the service. `key` is a key from the address.
-   * @throws RewardOpsError `unauthorized`, `forbidden_role`
+   * @throws RewardOpsError `unauthorized`, `too_many_wrong_keys`, `forbidden_role`
    */
   admit(req: IncomingMessage, surface: SurfaceName, key: string | null = null): KeyHolder {
     const fromAddress = key === null ? null : this.holderOf(key)
+    if (key !== null && fromAddress === null && this.requiresKey) {
+      this.wrongKeys.add(this.proxies.clientAddress(req))
+    }
     const holder = fromAddress ?? this.actorOf(req)
     if (holder === null) {
       throw new RewardOpsError(
@@ -235,17 +260,49 @@ export class Access {
     return holder
   }
 
-  /** The Set-Cookie value of a login (30 days), or of a logout. */
-  cookie(key: string | null, secure: boolean): string {
-    const attributes = `Path=/; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}`
-    return key === null
-      ? `${SESSION_COOKIE}=; Max-Age=0; ${attributes}`
-      : `${SESSION_COOKIE}=${sessionOf(key)}; Max-Age=2592000; ${attributes}`
+  /**
+   * Opens a login session for a key, in place of the one of the request. Returns the Set-Cookie value; null: the key is
+   * unknown.
+   * @throws RewardOpsError `too_many_wrong_keys`
+   */
+  async signIn(req: IncomingMessage, key: string): Promise<string | null> {
+    const opened = await this.#ring?.signIn(key, {
+      address: this.proxies.clientAddress(req),
+      userAgent: req.headers['user-agent'] ?? '',
+    })
+    if (!opened) {
+      this.wrongKeys.add(this.proxies.clientAddress(req))
+      return null
+    }
+    await this.#endSession(req)
+    return setCookie(opened.cookie, opened.maxAgeSeconds, this.proxies.isHttps(req))
+  }
+
+  /** Ends the login session of the request, if it has one. Returns the Set-Cookie value. */
+  async signOut(req: IncomingMessage): Promise<string> {
+    await this.#endSession(req)
+    return setCookie('', 0, this.proxies.isHttps(req))
+  }
+
+  async #endSession({ headers: { cookie = '' } }: IncomingMessage): Promise<void> {
+    const found = COOKIE.exec(cookie)
+    if (found !== null) await this.#ring?.signOut(found[1] as string)
   }
 }
 
-const COOKIE = new RegExp(`(?:^|;\\s*)${SESSION_COOKIE}=([0-9a-f]{64})(?:;|$)`)
+function setCookie(value: string, maxAgeSeconds: number, isSecure: boolean): string {
+  return `${SESSION_COOKIE}=${value}; Max-Age=${maxAgeSeconds}; Path=/; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
+}
+
+const COOKIE = new RegExp(`(?:^|;\\s*)${SESSION_COOKIE}=([\\w-]{43})(?:;|$)`)
 
 function localHolder(end: AbortController): KeyHolder {
-  return { name: 'local', role: 'admin', keyId: null, hasKey: false, ended: end.signal }
+  return {
+    name: 'local',
+    role: 'admin',
+    keyId: null,
+    hasKey: false,
+    session: null,
+    ended: end.signal,
+  }
 }

@@ -104,6 +104,8 @@ export function createListener(
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
       return routes.metrics(req, res, requestId)
     }
+    const finding = path.startsWith('/api/') ? access.findSession(req) : undefined
+    if (finding !== undefined) await finding
     if (path.startsWith('/api/export/')) {
       if (!routes.exports)
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })

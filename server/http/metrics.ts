@@ -66,6 +66,10 @@ export function createMetrics(sources: MetricsSources) {
         'Pending samples without a job that this process requeued. Above 0 is a defect: report it.',
         [{ labels: {}, value: sources.orphanedSamples() }],
       ),
+      counter('wrong_keys_total', 'Wrong API keys, by the reason of the refusal.', [
+        { labels: { reason: 'unauthorized' }, value: access.wrongKeys.counts.unauthorized },
+        { labels: { reason: 'too_many_wrong_keys' }, value: access.wrongKeys.counts.tooMany },
+      ]),
       ...(figures === null ? [] : metricFamilies(figures, views)),
     ]
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createHTTPHandler } from '@trpc/server/adapters/standalone'
 import { whileKeyHolds } from '../admin/key-end.ts'
-import type { KeyHolder } from '../admin/key-ring.ts'
+import type { KeyHolder } from '../admin/key-holder.ts'
 import type { Modules, RequestContext } from '../api/context.ts'
 import { appRouter } from '../api/root.ts'
 import { translateError } from '../api/trpc.ts'
@@ -42,7 +42,8 @@ export interface TrpcPlaneOptions {
 /** Never aborts, because callers who have not signed in have no key that could end. */
 const NEVER_ENDS = new AbortController().signal
 
-type Annotated = IncomingMessage & { requestId: string; body?: string }
+/** `caller`: see `Access.actorOf`, whose errors tRPC would answer as internal ones. */
+type Annotated = IncomingMessage & { requestId: string; caller: KeyHolder | null; body?: string }
 
 /** Serves tRPC on `/api/trpc`. Bodies are decompressed, limited and checked here; large ones go to the ingest thread. */
 export function createTrpcPlane(options: TrpcPlaneOptions) {
@@ -64,17 +65,20 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     allowMethodOverride: true,
     maxBodySize: MAX_PLAIN_BYTES * 4,
     createContext({ req, res }): RequestContext {
-      const holder = access.actorOf(req)
+      const { caller: holder } = req as Annotated
       return {
         ...modules,
         requestId: (req as Annotated).requestId,
         session: sessionOf(req, holder),
         actor: holder,
         keyEnded: holder?.ended ?? NEVER_ENDS,
-        setSessionKey(key) {
-          if (key !== null && access.holderOf(key) === null) return false
-          res.setHeader('set-cookie', access.cookie(key, access.proxies.isHttps(req)))
-          return true
+        async signIn(key) {
+          const cookie = await access.signIn(req, key)
+          if (cookie !== null) res.setHeader('set-cookie', cookie)
+          return cookie !== null
+        },
+        async signOut() {
+          res.setHeader('set-cookie', await access.signOut(req))
         },
       }
     },
@@ -115,6 +119,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       if (input) parseJsonText(input, 'the input')
       // Only pages request compression. Trainers are close to the service, where compression costs more than it saves.
       if (req.headers['trpc-accept'] === 'application/jsonl') packAnswer(req, res)
+      annotated.caller = access.actorOf(req)
       handler(req, res)
       return
     }
@@ -151,6 +156,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       }
       // Procedures without input accept an empty body; the others report their missing fields.
       annotated.body = text === '' ? '{}' : text
+      annotated.caller = access.actorOf(req)
       handler(req, res)
     } catch (error) {
       const translated = translateError(error, modules.readiness)

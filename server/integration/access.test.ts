@@ -2,10 +2,13 @@ import { spawn } from 'node:child_process'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { inFullRun } from '../../testkit/service/full-run.ts'
+import type { RawAnswer } from '../../testkit/processes/trpc-call.ts'
+import { FULL, inFullRun } from '../../testkit/service/full-run.ts'
+import { parsePrometheusText, seriesValue } from '../../testkit/service/prometheus-text.ts'
 import { expectRefusal, nothingStored } from '../../testkit/service/refusals.ts'
 import { sample } from '../../testkit/service/rollouts.ts'
 import { environment, runToEnd, Service } from '../../testkit/service/service.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 
 /** Access with API keys, access without them (only from this machine), and settings that are refused at start. */
 
@@ -50,7 +53,7 @@ describe('with keys', () => {
     ['an empty key', { authorization: 'Bearer ' }],
     ['another scheme', { authorization: `Basic ${btoa(`:${KEYS[0]}`)}` }],
     ['a key as the cookie', { cookie: `rewardops_session=${KEYS[0]}` }],
-    ['an unknown cookie', { cookie: `rewardops_session=${'0'.repeat(64)}` }],
+    ['an unknown cookie', { cookie: `rewardops_session=${'0'.repeat(43)}` }],
     ['a key with a suffix', { authorization: `Bearer ${KEYS[0]}x` }],
   ]
   it.each(wrong)('refuses %s, with small and large bodies', (_, headers) =>
@@ -157,6 +160,53 @@ describe('with keys', () => {
       const framed = await keyed.raw('/metrics', { headers: { ...visit, 'sec-fetch-dest': dest } })
       expectRefusal(framed, { status: 403, reason: 'forbidden_origin', message: 'another site' })
     }
+  })
+
+  it('slows down an address that sends wrong keys, and records it, but accepts its valid key', async () => {
+    const count = FULL ? 10_000 : 200
+    const answers: RawAnswer[] = []
+    for (let sent = 0; sent < count; sent += 20) {
+      const calls = Array.from({ length: 20 }, (_, i) => {
+        const key = `wrong-key-${sent + i}`
+        return i % 10 === 0
+          ? keyed.post('session.signIn', JSON.stringify({ key }))
+          : keyed.raw('/api/trpc/batches.list', { headers: { authorization: `Bearer ${key}` } })
+      })
+      answers.push(...(await Promise.all(calls)))
+    }
+    const delayed = answers.filter(({ status }) => status === 429)
+    expect(answers.filter(({ status }) => status === 401).length).toBe(count - delayed.length)
+    expect(delayed.length).toBeGreaterThan(count - 40)
+    const refusal = { status: 429, reason: 'too_many_wrong_keys', message: '127.0.0.1' } as const
+    for (const answer of delayed) {
+      expectRefusal(answer, refusal)
+      expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
+    }
+    const wrong = { authorization: 'Bearer wrong' }
+    // A wait may have just ended. The next one is twice as long.
+    const refused = (call: () => Promise<RawAnswer>) =>
+      waitFor('a refusal', async () => {
+        const answer = await call()
+        expect([401, 429]).toContain(answer.status)
+        return answer.status === 429 && answer
+      })
+    expectRefusal(await refused(() => submit(keyed, wrong, large)), refusal)
+    for (const path of ['/metrics', '/v1/models', '/compat/openrlhf/r/k/wrong']) {
+      const headers = path.includes('/k/') ? {} : wrong
+      const { text } = await refused(() => keyed.raw(path, { headers }))
+      expect(text, path).toContain('too_many_wrong_keys')
+    }
+
+    const headers = { authorization: `Bearer ${KEYS[0]}` }
+    expect((await keyed.raw('/api/trpc/batches.list', { headers })).status).toBe(200)
+    const metrics = parsePrometheusText((await keyed.raw('/metrics', { headers })).text)
+    const counted = (reason: string) =>
+      seriesValue(metrics, 'rewardops_wrong_keys_total', { reason })
+    expect(counted('unauthorized') + counted('too_many_wrong_keys')).toBeGreaterThanOrEqual(count)
+    const { items } = await keyed.apiWith(headers).audit.list.query({ action: 'keys.refused' })
+    expect(items).toMatchObject([
+      { actor: 'unknown', target: '127.0.0.1', changes: [{ field: 'wrongKeys', to: '10' }] },
+    ])
   })
 
   it('reports its health without a key', async () => {

@@ -208,7 +208,7 @@ describe('keys', () => {
     const answer = await ask(admin.key)
     expect(answer.json).toMatchObject({ result: { data: { requiresKey: true } } })
     const cookie = String(answer.headers['set-cookie']).split(';')[0] as string
-    expect(cookie).toMatch(/^rewardops_session=[0-9a-f]{64}$/)
+    expect(cookie).toMatch(/^rewardops_session=[\w-]{43}$/)
     expect(await service.apiWith({ cookie }).session.get.query()).toMatchObject({
       ...{ auth: 'key', signedIn: true, name: 'ops' },
     })
@@ -253,6 +253,60 @@ describe('keys', () => {
     ])
     await service.apiWith(bearer(admin.key)).keys.require.mutate({ required: false })
     expect((await service.raw('/api/trpc/batches.list')).status).toBe(200)
+  })
+
+  it('are behind login sessions, which are listed and end at a sign-out or an order', async () => {
+    const signIn = async (agent: string) => {
+      const answer = await service.post('session.signIn', JSON.stringify({ key: admin.key }), {
+        'user-agent': agent,
+      })
+      return { cookie: String(answer.headers['set-cookie']).split(';')[0] as string }
+    }
+    const [laptop, phone, kiosk] = await Promise.all(['laptop', 'phone', 'kiosk'].map(signIn))
+    const listed = (headers: Record<string, string>) =>
+      service.apiWith(headers).sessions.list.query()
+    const mine = (await listed(laptop!)).filter(({ userAgent }) => userAgent !== '')
+    expect(mine.map(({ userAgent, isOwn }) => [userAgent, isOwn]).toSorted()).toEqual([
+      ['kiosk', false],
+      ['laptop', true],
+      ['phone', false],
+    ])
+    expect(mine[0]).toMatchObject({ name: 'ops', role: 'admin', address: '127.0.0.1' })
+    const stored = await service.sql<{ row: string }>(
+      'select login_session::text as row from login_session',
+    )
+    for (const { cookie } of [laptop!, phone!, kiosk!]) {
+      expect(JSON.stringify(stored)).not.toContain(cookie.split('=')[1])
+    }
+
+    const stream = await request(`${service.url}/api/trpc/live.events`, { headers: phone! })
+    const read = stream.body.text()
+    const { id } = mine.find(({ userAgent }) => userAgent === 'phone')!
+    await service.apiWith(laptop!).sessions.end.mutate({ id })
+    await read
+    expectRefusal(await service.post('sessions.end', JSON.stringify({ id }), laptop!), {
+      ...{ status: 404, reason: 'session_not_found', message: id },
+    })
+    const nameOf = async (headers: Record<string, string>) =>
+      (await service.apiWith(headers).session.get.query()).name
+    expect(await nameOf(phone!)).toBe('local')
+
+    // A cookie that was copied before the sign-out is of no use after it.
+    const out = await service.post('session.signOut', '', kiosk!)
+    expect(String(out.headers['set-cookie'])).toMatch(/^rewardops_session=; Max-Age=0/)
+    expect(await nameOf(kiosk!)).toBe('local')
+    expect(await service.apiWith(laptop!).sessions.endOthers.mutate()).toMatchObject({
+      ended: expect.any(Number),
+    })
+    expect((await listed(laptop!)).map(({ isOwn }) => isOwn)).toEqual([true])
+
+    await service.sql("update login_session set last_used_at = now() - interval '25 hours'")
+    await service.sql("select pg_notify('rewardops', 'a')")
+    // This process has just recorded a use of its own, which counts.
+    expect(await nameOf(laptop!)).toBe('ops')
+    await service.sql("update login_session set created_at = now() - interval '8 days'")
+    await service.sql("select pg_notify('rewardops', 'a')")
+    await waitFor('the end of the session', async () => (await nameOf(laptop!)) === 'local')
   })
 
   it('have their changes and authors in the paged audit log', async () => {

@@ -1,3 +1,4 @@
+import { request } from 'undici'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import {
   type SimulatedServers,
@@ -5,6 +6,7 @@ import {
 } from '../../testkit/processes/simulated-rm.ts'
 import { expectExactlyOnce } from '../../testkit/service/follow-batch.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
+import { expectRefusal } from '../../testkit/service/refusals.ts'
 import {
   hashScore,
   rollouts,
@@ -143,4 +145,26 @@ itInFullRun('background work continues on the other server when one is killed', 
   )
   await rm.control({ latency: 20 })
   await killed.restart()
+})
+
+it('a sign-out at one server ends the streams and long polls of the session at the other', async () => {
+  const { key } = await first.api.keys.create.mutate({ name: 'wall', role: 'viewer' })
+  const answer = await first.post('session.signIn', JSON.stringify({ key }))
+  const headers = { cookie: String(answer.headers['set-cookie']).split(';')[0] as string }
+  await waitFor('the session at the other server', async () => {
+    const { name } = await second.apiWith(headers).session.get.query()
+    return name === 'wall'
+  })
+  const batchId = await submit(first, [sample()], { open: true })
+  const input = encodeURIComponent(JSON.stringify({ batchId, waitMs: 60_000 }))
+  const wait = second.raw(`/api/trpc/batches.wait?input=${input}`, { headers })
+  const stream = await request(`${second.url}/api/trpc/live.events`, { headers })
+  const read = stream.body.text()
+  await first.post('session.signOut', '', headers)
+  expectRefusal(await wait, {
+    ...{ status: 401, reason: 'unauthorized', message: 'The session was ended.' },
+  })
+  // Without the sign-out the stream would continue for half an hour.
+  await read
+  await first.api.batches.cancel.mutate({ batchId })
 })

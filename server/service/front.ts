@@ -46,7 +46,7 @@ export async function openFront(config: Config, log: Logger): Promise<Front> {
     postgresPid: () => null,
     workerPids: () => [],
   }
-  const access = new Access(config)
+  const access = new Access(config, log)
   const routes: Routes = {
     health: createHealth({
       unready: () => health.notServing ?? health.unready(),

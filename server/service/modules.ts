@@ -46,8 +46,9 @@ export async function openKeys(
   const keys = new KeyRing({
     db: databases.api,
     log,
-    configured: access.configuredNames,
+    configured: access.configured,
     loopbackOnly: isLoopback(config.host),
+    sessions: config.sessions,
   })
   await keys.start()
   access.use(keys)

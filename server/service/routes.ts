@@ -23,7 +23,15 @@ export function mountApi(
   { databases }: Stores,
   log: Logger,
 ): void {
-  const { manager, readiness } = modules
+  const { manager, readiness, audit } = modules
+  access.wrongKeys.onBackOff = (address, wrong) =>
+    void audit.note({
+      actor: 'unknown',
+      role: 'viewer',
+      action: 'keys.refused',
+      target: address,
+      changes: [{ field: 'wrongKeys', from: null, to: String(wrong) }],
+    })
   routes.trpc = createTrpcPlane({ modules, ingest, access, version, log })
   routes.openApi = createOpenApi(access)
   routes.images = createImages({ db: databases.pages, access, readiness })

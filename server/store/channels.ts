@@ -22,7 +22,7 @@ export const NOTIFICATIONS = {
   /** A process reported or was declared dead: `w`. Servers update pages. */
   workersChanged: 'w',
   /**
-   * A key was created, renamed or revoked, or the setting that requires API keys changed: `a`. Servers read the keys
+   * A key or a login session changed, or the setting that requires API keys: `a`. Servers read keys and sessions
    * again.
    */
   keysChanged: 'a',

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { KeyHolder } from '../../admin/key-ring.ts'
+import type { KeyHolder } from '../../admin/key-holder.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
 import type { RewardRouter } from '../../router/router-types.ts'

@@ -7,7 +7,6 @@ export interface ApiKeyRow {
   name: string
   role: Role
   hash: Buffer
-  session_hash: Buffer
   prefix: string
   created_at: Date
   created_by: string
@@ -17,7 +16,7 @@ export interface ApiKeyRow {
   revoked_by: string | null
 }
 
-const COLUMNS = `id, name, role, hash, session_hash, prefix, created_at, created_by, expires_at, last_used_at,
+const COLUMNS = `id, name, role, hash, prefix, created_at, created_by, expires_at, last_used_at,
   revoked_at, revoked_by`
 
 /** Keys that are not revoked, by id. */

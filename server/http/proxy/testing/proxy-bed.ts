@@ -118,7 +118,7 @@ export async function startProxy(
 ): Promise<ProxyBed> {
   const { keys = [], ...rest } = options
   const log = createLogger('silent', 'test')
-  const access = new Access({ apiKeys: keys, trustedProxies: [], allowedHosts: [] })
+  const access = new Access({ apiKeys: keys, trustedProxies: [], allowedHosts: [] }, log)
   const proxy = createRouterProxy({ router, servers, access, log, ...rest })
   const routes: Routes = {
     health: (_, res) => void res.end('ok'),

@@ -1,0 +1,19 @@
+import { createHash } from 'node:crypto'
+import type { Actor } from '../contract/roles.ts'
+
+/** A caller with its key, or an anonymous local caller. */
+export interface KeyHolder extends Actor {
+  /** The stored key's number; null: a key of REWARDOPS_API_KEYS, or no key. */
+  keyId: number | null
+  /** False for an anonymous caller on this machine. */
+  hasKey: boolean
+  /** The number of the caller's login session; null: the call carries the key itself, or none. */
+  session: number | null
+  /** Aborted when the key or the session ends, with an `unauthorized` error as its reason. */
+  ended: AbortSignal
+}
+
+/** The digest by which keys and cookies are looked up, so that comparison times do not reveal them. */
+export function lookUpOf(secret: string): string {
+  return createHash('sha256').update(secret).digest('hex')
+}
