@@ -4,7 +4,7 @@ import { expectAccessible, expectFits, expectLive, watchErrors } from './fixture
 import { expectStateAccessible, looksOf } from './fixtures/looks.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
-const ADMIN = 'an-admin-key-for-the-tests-0123'
+const ADMIN = 'pT4wZ81mQx7RkV0s9LcB'
 let service: TestService
 
 test.beforeAll(async () => {

@@ -7,7 +7,7 @@ test('functions see only the listed variables of the service’s environment', (
   const { functions } = loadConfig({
     ...env,
     DATABASE_URL: 'postgresql://user:secret@host/db',
-    REWARDOPS_API_KEYS: 'a-secret-key',
+    REWARDOPS_API_KEYS: 'pT4wZ81mQx7RkV0s9LcB',
     REWARDOPS_DATA_DIR: '/data',
     REWARDOPS_FUNCTION_ENV: 'OPENAI_API_KEY, UNSET',
     OPENAI_API_KEY: 'theirs',
@@ -37,7 +37,12 @@ test.each<[what: string, settings: Record<string, string>, message: RegExp]>([
   ['a number in words', { REWARDOPS_WORKERS: 'two' }, /REWARDOPS_WORKERS: /],
   ['a port above 65,535', { PORT: '70000' }, /PORT: /],
   ['an unknown log level', { LOG_LEVEL: 'loud' }, /LOG_LEVEL: /],
-  ['a key of three characters', { REWARDOPS_API_KEYS: 'abc' }, /REWARDOPS_API_KEYS.*8 characters/],
+  ['a short key', { REWARDOPS_API_KEYS: 'abc' }, /REWARDOPS_API_KEYS: key 1 has 3 characters/],
+  [
+    'a key that can be guessed',
+    { REWARDOPS_API_KEYS: 'pT4wZ81mQx7RkV0s9LcB,my-secret-api-key-1234567890' },
+    /REWARDOPS_API_KEYS: key 2 has about \d+ random bits.*openssl rand/,
+  ],
 ])('%s is refused', (_, settings, message) => {
   expect(() => loadConfig({ ...env, ...settings })).toThrow(message)
 })

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
+import { whyGuessable } from './guessable-key.ts'
 import { networksOf } from './networks.ts'
 
 /** An integer from the environment within bounds, or its default. */
@@ -223,8 +224,12 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   }
   const s = parsed.data
   const apiKeys = listed(s.REWARDOPS_API_KEYS)
-  if (apiKeys.some((key) => key.length < 8)) {
-    throw new Error('REWARDOPS_API_KEYS: every key needs at least 8 characters')
+  for (const [i, key] of apiKeys.entries()) {
+    const why = whyGuessable(key)
+    if (why === null) continue
+    throw new Error(
+      `REWARDOPS_API_KEYS: key ${i + 1} ${why}. Make a random one with "openssl rand -hex 32".`,
+    )
   }
   if (!isLoopback(s.HOST) && apiKeys.length === 0) {
     throw new Error(

@@ -12,7 +12,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 
 /** Access with API keys, access without them (only from this machine), and settings that are refused at start. */
 
-const KEYS = ['first-key-1', 'second-key-2']
+const KEYS = ['pT4wZ81mQx7RkV0s9LcB', 'n3HgY6uJd2WfE5aX8tKo'] as const
 const submission = { run: 'access', step: 1, samples: [sample()] }
 const large = { ...submission, samples: [sample({ response: 'x'.repeat(2 << 20) })] }
 const requiresKey = { status: 401, reason: 'unauthorized', message: 'key' } as const
@@ -47,8 +47,8 @@ const submit = (service: Service, headers: Record<string, string>, body: object 
 describe('with keys', () => {
   const wrong: [what: string, headers: Record<string, string>][] = [
     ['no key', {}],
-    ['a wrong key', { authorization: 'Bearer first-key-2' }],
-    ['the beginning of a key', { authorization: 'Bearer first-key' }],
+    ['a wrong key', { authorization: `Bearer ${KEYS[0].slice(0, -1)}x` }],
+    ['the beginning of a key', { authorization: `Bearer ${KEYS[0].slice(0, -1)}` }],
     ['both keys together', { authorization: `Bearer ${KEYS.join(', ')}` }],
     ['an empty key', { authorization: 'Bearer ' }],
     ['another scheme', { authorization: `Basic ${btoa(`:${KEYS[0]}`)}` }],
@@ -86,7 +86,7 @@ describe('with keys', () => {
   })
 
   it('signs a page in and out with a cookie that is not the key', async () => {
-    const refused = await keyed.post('session.signIn', '{"key":"first-key-2"}')
+    const refused = await keyed.post('session.signIn', '{"key":"first-key"}')
     expectRefusal(refused, { status: 401, reason: 'unauthorized', message: 'not valid' })
     expect(refused.headers['set-cookie']).toBeUndefined()
 

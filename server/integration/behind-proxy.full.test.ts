@@ -23,7 +23,7 @@ import { createTestDatabase, type TestDatabase } from '../store/postgres/test-da
 const SECONDS = Number(process.env.REWARDOPS_TEST_SECONDS ?? 60)
 /** Root of an older source tree that is ready to run; the upgrade test starts from it. */
 const UPGRADE_FROM = process.env.REWARDOPS_UPGRADE_FROM
-const KEY = 'behind-the-proxy-key'
+const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 const RPM = 600
 /** A limit per minute allows a burst of this many requests beyond its rate. */
 const BURST = RPM / 30

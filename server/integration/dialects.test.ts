@@ -5,7 +5,7 @@ import { Service } from '../../testkit/service/service.ts'
 
 /** Dialects: the requests that each trainer's own client sends, and the responses that it can read. */
 
-const KEY = 'dialect-key-1'
+const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 let open: Service
 let keyed: Service
 

@@ -29,7 +29,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 // Each test starts the CLI a few times. A start takes 0.3 s on an idle machine and several times that beside other suites.
 vi.setConfig({ testTimeout: 240_000 })
 
-const KEY = 'a-key-for-imports'
+const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 const functions = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))
 let folder: string
 let service: Service

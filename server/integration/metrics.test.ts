@@ -12,7 +12,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 
 /** The metrics agree with the service's own figures. */
 
-const KEY = 'a-key-of-metrics'
+const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 
 let service: Service
 let rm: SimulatedServers

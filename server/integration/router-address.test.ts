@@ -9,7 +9,7 @@ import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 
 /** The router address as reward functions use it, with a whole service and engines with their own protocols. */
 
-const KEY = 'key-of-a-caller'
+const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 const SERVER_KEY = 'sk-registered-with-the-server'
 
 let open: Service

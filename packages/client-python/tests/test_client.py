@@ -16,7 +16,7 @@ from tests.service import Service, requires_service, rollouts
 from tests.slow_scorer import SlowScorer
 from tests.transports import TRANSPORTS
 
-KEY = "a-key-of-the-tests"
+KEY = "pT4wZ81mQx7RkV0s9LcB"
 
 
 def scored(count, ms=0, label="q", group_size=4):

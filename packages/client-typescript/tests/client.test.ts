@@ -27,15 +27,15 @@ async function freePort(): Promise<number> {
 }
 
 beforeAll(async () => {
-  const env = { PORT: String(await freePort()), REWARDOPS_API_KEYS: 'client-key' }
-  const headers = { authorization: 'Bearer client-key' }
+  const env = { PORT: String(await freePort()), REWARDOPS_API_KEYS: 'pT4wZ81mQx7RkV0s9LcB' }
+  const headers = { authorization: 'Bearer pT4wZ81mQx7RkV0s9LcB' }
   ;[service, rm] = await Promise.all([
     Service.start({ env, headers }),
     startSimulatedServers(['--latency', 'uniform:5,60']),
   ])
   client = createRewardOpsClient({
     url: `${service.url}/`,
-    apiKey: 'client-key',
+    apiKey: 'pT4wZ81mQx7RkV0s9LcB',
     onTrouble: (sentence) => reports.push(sentence),
   })
   await client.api.servers.register.mutate({ name: 'rm', url: rm.url })
@@ -95,7 +95,7 @@ describe('a pipeline', () => {
     }
     const first = client.computeRewardPipeline(batch)
     const before = await first.next(16)
-    const other = createRewardOpsClient({ url: service.url, apiKey: 'client-key' })
+    const other = createRewardOpsClient({ url: service.url, apiKey: 'pT4wZ81mQx7RkV0s9LcB' })
     const second = other.computeRewardPipeline(batch, { after: before?.cursor as string })
     expect(await second.accepted).toEqual({ ...(await first.accepted), duplicate: true })
     const rest: RewardChunk[] = []

@@ -13,7 +13,9 @@ let keyed: Service
 const standIns: StandIn[] = []
 
 beforeAll(async () => {
-  keyed = await Service.start({ env: { REWARDOPS_WORKERS: '0', REWARDOPS_API_KEYS: 'right-key' } })
+  keyed = await Service.start({
+    env: { REWARDOPS_WORKERS: '0', REWARDOPS_API_KEYS: 'pT4wZ81mQx7RkV0s9LcB' },
+  })
 })
 
 afterEach(async () => {
@@ -96,7 +98,7 @@ describe('an error has one sentence', () => {
       message: `${moved.url} redirects to https://x.y/.`,
     })
     expect((await troubleOf(page.url.replace('http:', 'https:'))).message).toContain('try http://')
-    expect(await troubleOf(`${keyed.url}/api/trpc`, 'right-key')).toMatchObject({
+    expect(await troubleOf(`${keyed.url}/api/trpc`, 'pT4wZ81mQx7RkV0s9LcB')).toMatchObject({
       reason: 'not_rewardops',
       message: `The rewardops service is at ${keyed.url}, not under /api/trpc.`,
     })
