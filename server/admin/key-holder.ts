@@ -1,10 +1,19 @@
 import { createHash } from 'node:crypto'
-import type { Actor } from '../contract/roles.ts'
+import type { Actor, KeyAccess } from '../contract/roles.ts'
+
+/** The limits of a key within its role. */
+export interface KeyScope {
+  access: KeyAccess
+  /** Only runs whose names begin with it; null: every run. */
+  runPrefix: string | null
+}
 
 /** A caller with its key, or an anonymous local caller. */
 export interface KeyHolder extends Actor {
   /** The stored key's number; null: a key of REWARDOPS_API_KEYS, or no key. */
   keyId: number | null
+  /** The limits of the key within its role; null: none. */
+  scope: KeyScope | null
   /** False for an anonymous caller on this machine. */
   hasKey: boolean
   /** The number of the caller's login session; null: the call carries the key itself, or none. */

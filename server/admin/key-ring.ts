@@ -6,12 +6,14 @@ import type {
   KeysDto,
   LoginSessionDto,
   RequireKeysInput,
+  RotateKeyInput,
 } from '../contract/access.ts'
 import type { Role } from '../contract/roles.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { notify } from '../store/channels.ts'
 import { type Database, isOutage } from '../store/database.ts'
+import { excludeEarlier, SCOPES_SINCE } from '../store/schema-version.ts'
 import {
   type ApiKeyRow,
   insertKey,
@@ -20,6 +22,7 @@ import {
   livingKeys,
   renameKey,
   revokeKey,
+  rotateKey,
   touchKey,
 } from '../store/sql/api-keys.ts'
 import type { SessionTimes } from '../store/sql/login-sessions.ts'
@@ -63,7 +66,8 @@ export class KeyRing {
   readonly #configured: ReadonlyMap<string, KeyHolder>
   readonly #loopbackOnly: boolean
   readonly #sessions: LoginSessions
-  #byKey = new Map<string, RingKey>()
+  /** By {@link lookUpOf}. For some time after a rotation, a key has two entries. */
+  #byHash = new Map<string, RingKey>()
   #byId = new Map<number, RingKey>()
   #required = false
   #timer: NodeJS.Timeout | undefined
@@ -144,7 +148,7 @@ export class KeyRing {
 
   /** The holder of a key; null: unknown or ended. */
   byKey(key: string): KeyHolder | null {
-    return this.#byKey.size === 0 ? null : this.#good(this.#byKey.get(lookUpOf(key)))
+    return this.#byHash.size === 0 ? null : this.#good(this.#byHash.get(lookUpOf(key)))
   }
 
   /** The holder of a login cookie; null: unknown or ended. */
@@ -230,23 +234,37 @@ export class KeyRing {
     }
   }
 
-  /** Creates a key. @throws RewardOpsError `name_taken`, `too_many_keys` */
+  /** Creates a key. @throws RewardOpsError `name_taken`, `too_many_keys`, `busy` while an earlier version runs */
   async create(input: CreateKeyInput, by: string): Promise<CreatedKeyDto> {
     if (this.#byId.size >= MAX_KEYS) {
       throw new RewardOpsError('too_many_keys', `There are ${MAX_KEYS} keys already.`)
     }
-    const key = `rwo_${randomBytes(32).toString('base64url')}`
+    const { key, stored } = newKey()
+    const isScoped = input.access !== 'full' || input.runPrefix !== null
     const row = await this.#named(input.name, () =>
-      insertKey(this.#db, {
-        name: input.name,
-        role: input.role,
-        hash: Buffer.from(lookUpOf(key), 'hex'),
-        sessionHash: Buffer.from(lookUpOf(earlierCookie(key)), 'hex'),
-        prefix: key.slice(0, 8),
-        createdBy: by,
-        expiresInDays: input.expiresInDays,
+      this.#db.transaction(async (client) => {
+        // Earlier versions would give the key its whole role.
+        if (isScoped && !(await excludeEarlier(client, SCOPES_SINCE))) {
+          throw new RewardOpsError('busy', 'A process of an earlier version is running.', {
+            hint: 'It ignores the limits of keys. Upgrade or stop it, then create the key.',
+            retryAfterMs: 5_000,
+          })
+        }
+        return insertKey(client, { ...input, ...stored, createdBy: by })
       }),
     )
+    await this.#notify()
+    return { ...toDto(row), key }
+  }
+
+  /**
+   * Replaces a key by a new one of the same name, role and expiry. The previous one stays valid for `overlapHours`.
+   * @throws RewardOpsError `key_not_found`
+   */
+  async rotate({ id, overlapHours }: RotateKeyInput): Promise<CreatedKeyDto> {
+    const { key, stored } = newKey()
+    const row = await rotateKey(this.#db, numberOf(id), stored, 3_600_000 * overlapHours)
+    if (row === undefined) throw noKey(id)
     await this.#notify()
     return { ...toDto(row), key }
   }
@@ -268,6 +286,7 @@ export class KeyRing {
       this.#required &&
       this.#configured.size === 0 &&
       before.role === 'admin' &&
+      before.access === 'full' &&
       before.revoked_at === null
     if (!(await revokeKey(this.#db, number, by, keepAdmin))) {
       throw new RewardOpsError(
@@ -300,17 +319,20 @@ export class KeyRing {
     }
     if (required) {
       await this.reload()
-      const known = key === null ? undefined : this.#byKey.get(lookUpOf(key))
-      if (known?.holder.role !== 'admin' || known.expiresAtMs !== null) {
+      const known = key === null ? undefined : this.#byHash.get(lookUpOf(key))
+      const isFull = known?.holder.role === 'admin' && known.holder.scope === null
+      if (!isFull || known.expiresAtMs !== null) {
         throw new RewardOpsError(
           'admin_key_needed',
           key === null
             ? 'No key was given.'
             : known === undefined
               ? 'The key is unknown.'
-              : known.holder.role === 'admin'
+              : isFull
                 ? 'The key expires, and no admin could sign in after that.'
-                : `The key has the role ${known.holder.role}.`,
+                : known.holder.role === 'admin'
+                  ? 'The key only reads.'
+                  : `The key has the role ${known.holder.role}.`,
         )
       }
     }
@@ -339,47 +361,67 @@ export class KeyRing {
       readSetting<boolean>(this.#db, REQUIRED),
       this.#sessions.read(),
     ])
-    const byKey = new Map<string, RingKey>()
+    const byHash = new Map<string, RingKey>()
     const byId = new Map<number, RingKey>()
     const now = Date.now()
-    for (const row of rows) {
-      const known = this.#byId.get(row.id)
+    const add = (row: ApiKeyRow, hash: Buffer, expiresAt: Date | null): RingKey => {
+      const hex = hash.toString('hex')
+      const known = this.#byHash.get(hex)
       const sameRole = known?.holder.role === row.role
       if (!sameRole && known !== undefined) endKey(known.end, 'The role of the key has changed.')
       // A new name or expiry does not end the key, so its running calls continue.
       const goesOn = sameRole && known?.end.signal.aborted === false
-      const kept = toRingKey(row, goesOn ? known.end : undefined)
+      const kept = toRingKey(row, expiresAt, goesOn ? known.end : undefined)
       if (kept.expiresAtMs !== null && kept.expiresAtMs <= now) endKey(kept.end, EXPIRED)
-      byId.set(row.id, kept)
-      byKey.set(row.hash.toString('hex'), kept)
+      byHash.set(hex, kept)
+      return kept
     }
-    const gone = [...this.#byId].filter(([id]) => !byId.has(id))
+    for (const row of rows) {
+      byId.set(row.id, add(row, row.hash, row.expires_at))
+      const { previous_hash: previous, previous_until: until } = row
+      if (previous === null || until === null) continue
+      add(row, previous, row.expires_at !== null && row.expires_at < until ? row.expires_at : until)
+    }
+    const gone = [...this.#byHash].filter(([hex]) => !byHash.has(hex))
     const turnedOn = !this.#required && required?.value === true
-    this.#byKey = byKey
+    this.#byHash = byHash
     this.#byId = byId
     this.#required = required?.value === true
     for (const [, key] of gone) endKey(key.end, 'The key was revoked.')
+    if (turnedOn) this.#onRequired()
     this.#sessions.take(sessions, (key) => {
       if (!('keyId' in key)) return this.#configured.get(key.configuredHash) ?? null
       const { holder } = byId.get(key.keyId) ?? {}
       return holder === undefined || holder.ended.aborted ? null : holder
     })
-    if (turnedOn) this.#onRequired()
   }
 }
 
-function toRingKey(row: ApiKeyRow, end = new AbortController()): RingKey {
+/** A random key and what is stored of it. */
+function newKey() {
+  const key = `rwo_${randomBytes(32).toString('base64url')}`
+  const stored = {
+    hash: Buffer.from(lookUpOf(key), 'hex'),
+    sessionHash: Buffer.from(lookUpOf(earlierCookie(key)), 'hex'),
+    prefix: key.slice(0, 8),
+  }
+  return { key, stored }
+}
+
+function toRingKey(row: ApiKeyRow, expiresAt: Date | null, end = new AbortController()): RingKey {
+  const { access, run_prefix: runPrefix } = row
   return {
     end,
     holder: {
       name: row.name,
       role: row.role as Role,
       keyId: row.id,
+      scope: access === 'full' && runPrefix === null ? null : { access, runPrefix },
       hasKey: true,
       session: null,
       ended: end.signal,
     },
-    expiresAtMs: row.expires_at?.getTime() ?? null,
+    expiresAtMs: expiresAt?.getTime() ?? null,
     usedAtMs: row.last_used_at?.getTime() ?? 0,
   }
 }
@@ -390,6 +432,8 @@ function toDto(row: ApiKeyRow): ApiKeyDto {
     id: `k${row.id}`,
     name: row.name,
     role: row.role,
+    access: row.access,
+    runPrefix: row.run_prefix,
     prefix: row.prefix,
     createdAt: row.created_at.toISOString(),
     createdBy: row.created_by,
@@ -397,6 +441,12 @@ function toDto(row: ApiKeyRow): ApiKeyDto {
     lastUsedAt: row.last_used_at?.toISOString() ?? null,
     revokedAt: row.revoked_at?.toISOString() ?? null,
     revokedBy: row.revoked_by,
+    previousUntil:
+      row.revoked_at === null &&
+      row.previous_until !== null &&
+      row.previous_until.getTime() > Date.now()
+        ? row.previous_until.toISOString()
+        : null,
     state: row.revoked_at !== null ? 'revoked' : expired ? 'expired' : 'active',
   }
 }

@@ -33,6 +33,7 @@ import type { RunView } from '../queries/run-view.ts'
 import type { SampleViews } from '../queries/sample-view.ts'
 import type { ServerView } from '../queries/server-view.ts'
 import type { TimelineView } from '../queries/timeline-view.ts'
+import type { Scopes } from './scopes.ts'
 
 /**
  * The modules that procedures call as `ctx.<module>.<method>(input)`. Their methods throw RewardOpsError for errors of
@@ -70,6 +71,7 @@ export interface Modules {
   monitors: MonitorsView
   webhooks: Webhooks
   keys: KeyRing
+  scopes: Scopes
   limits: LimitSettings
   retention: Retention
   audit: AuditLog

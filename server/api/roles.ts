@@ -79,8 +79,8 @@ const key: Audited = {
   refs: ['id'],
   look: async ({ keys }, { id }) => {
     if (typeof id !== 'string') return null
-    const { name, role, expiresAt, state } = await keys.get(id)
-    return { name, role, expiresAt, state }
+    const { name, role, access, runPrefix, expiresAt, previousUntil, state } = await keys.get(id)
+    return { name, role, access, runPrefix, expiresAt, previousUntil, state }
   },
 }
 
@@ -151,6 +151,7 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   }),
   'keys.create': recorded('admin', key),
   'keys.rename': recorded('admin', key),
+  'keys.rotate': recorded('admin', key),
   'keys.revoke': recorded('admin', key),
   'keys.require': recorded('admin', {
     target: () => 'API keys required',

@@ -5,6 +5,7 @@ import {
   LoginSessionRef,
   RenameKeyInput,
   RequireKeysInput,
+  RotateKeyInput,
 } from '../contract/access.ts'
 import { AuditInput } from '../contract/audit.ts'
 import { ClearLimitsInput, SetLimitsInput } from '../contract/limits.ts'
@@ -47,6 +48,13 @@ export const keysRouter = router({
   revoke: procedure
     .input(KeyRef)
     .mutation(({ ctx, input }) => ctx.keys.revoke(input.id, ctx.actor.name)),
+  /**
+   * Replaces an API key by a new one of the same name, role and expiry. The previous key stays valid for `overlapHours`,
+   * in which clients can be changed over. Only this answer contains the new key.
+   * @throws key_not_found
+   * @example {"id": "k7", "overlapHours": 24}
+   */
+  rotate: procedure.input(RotateKeyInput).mutation(({ ctx, input }) => ctx.keys.rotate(input)),
   /**
    * Requires an API key for every call, or stops requiring one.
    * @throws admin_key_needed, keys_configured

@@ -158,16 +158,17 @@ const refusals = t.middleware(async ({ ctx, next }) => {
   return result
 })
 
-/** Refuses callers without a required key, and callers without the role that roles.ts requires. */
-const signedIn = t.middleware(({ ctx, next, path, type }) => {
+/** Refuses callers without a required key, without the role that roles.ts requires, or outside the scope of their key. */
+const signedIn = t.middleware(async ({ ctx, next, path, type, getRawInput }) => {
   const { actor } = ctx
   if (actor === null) {
     throw toTrpcError(new RewardOpsError('unauthorized', 'A valid API key is required.'))
   }
   try {
     checkRole(actor, roleNeeded(path, type), path)
+    if (actor.scope !== null) await ctx.scopes.check(actor, path, type, await getRawInput())
   } catch (error) {
-    throw toTrpcError(error)
+    throw toTrpcError(translateError(error, ctx.readiness))
   }
   return next({ ctx: { actor } })
 })

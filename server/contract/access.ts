@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ROLES, type Role } from './roles.ts'
+import { KEY_ACCESS, type KeyAccess, ROLES, type Role } from './roles.ts'
 
 /** The id of a stored key, such as `k7`. */
 export const KeyId = z.string().regex(/^k\d{1,9}$/, 'must be a key id such as k7')
@@ -15,18 +15,45 @@ const KeyName = z
   })
 
 /** The input of `keys.create`. */
-export const CreateKeyInput = z.strictObject({
-  name: KeyName,
-  role: z.enum(ROLES),
-  /** Days until expiry; null: never. */
-  expiresInDays: z.int().min(1).max(3_650).nullable().default(null),
-})
+export const CreateKeyInput = z
+  .strictObject({
+    name: KeyName,
+    role: z.enum(ROLES),
+    /** `submit` needs the role trainer. */
+    access: z.enum(KEY_ACCESS).default('full'),
+    /** Only runs whose names begin with this text; null: every run. Not for admins. */
+    runPrefix: z
+      .string()
+      .min(1)
+      .max(256)
+      .regex(/^\S[^\p{Cc}]*$/u, 'must not begin with a space or contain control characters')
+      .nullable()
+      .default(null),
+    /** Days until expiry; null: never. */
+    expiresInDays: z.int().min(1).max(3_650).nullable().default(null),
+  })
+  .refine(({ role, access }) => access !== 'submit' || role === 'trainer', {
+    message: 'submit needs the role trainer',
+    path: ['access'],
+  })
+  .refine(({ role, runPrefix }) => runPrefix === null || role !== 'admin', {
+    message: 'an admin key covers every run',
+    path: ['runPrefix'],
+  })
 export type CreateKeyInput = z.infer<typeof CreateKeyInput>
 
 /** The input of `keys.rename`. */
 export const RenameKeyInput = z.strictObject({ id: KeyId, name: KeyName })
 /** The input of `keys.revoke`. */
 export const KeyRef = z.strictObject({ id: KeyId })
+/** The input of `keys.rotate`. */
+export const RotateKeyInput = z.strictObject({
+  id: KeyId,
+  /** Hours for which the previous key stays valid, up to 30 days; 0: it ends at once. */
+  overlapHours: z.number().min(0).max(720).default(24),
+})
+export type RotateKeyInput = z.infer<typeof RotateKeyInput>
+
 /** The input of `keys.require`. */
 export const RequireKeysInput = z.strictObject({
   /** True: every call requires a key. */
@@ -41,6 +68,9 @@ export interface ApiKeyDto {
   id: string
   name: string
   role: Role
+  access: KeyAccess
+  /** Only runs whose names begin with this text; null: every run. */
+  runPrefix: string | null
   /** The first eight characters of the key. */
   prefix: string
   createdAt: string
@@ -50,6 +80,8 @@ export interface ApiKeyDto {
   lastUsedAt: string | null
   revokedAt: string | null
   revokedBy: string | null
+  /** The time until which the key before the last rotation stays valid; null: it has ended, or there is none. */
+  previousUntil: string | null
   /** A key that is revoked and expired is `revoked`. */
   state: 'active' | 'expired' | 'revoked'
 }

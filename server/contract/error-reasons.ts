@@ -177,6 +177,10 @@ export const ERROR_REASONS = {
     httpStatus: 403,
     hint: 'Use a key with that role. An admin creates keys under Settings, Access, or with keys.create.',
   },
+  forbidden_scope: {
+    httpStatus: 403,
+    hint: 'Use a key without this limit. An admin creates keys under Settings, Access, or with keys.create.',
+  },
   name_taken: { httpStatus: 409, hint: 'Choose another name, or revoke the key with this name.' },
   too_many_keys: { httpStatus: 409, hint: 'Revoke unused keys.' },
   key_not_found: { httpStatus: 404, hint: 'keys.list shows existing keys.' },

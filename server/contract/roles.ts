@@ -3,6 +3,15 @@
 /** Roles in ascending order. */
 export const ROLES = ['viewer', 'trainer', 'admin'] as const
 
+/** What keys permit within their roles. */
+export const KEY_ACCESS = ['full', 'submit', 'read'] as const
+
+/**
+ * What a key permits within its role. `full`: everything. `submit`: submit and score samples, and read their results.
+ * `read`: everything that changes nothing.
+ */
+export type KeyAccess = (typeof KEY_ACCESS)[number]
+
 /**
  * The role of a caller. A viewer reads; a trainer also submits rollouts and annotates samples; an admin also changes
  * servers, keys, limits, monitors and retention.

@@ -4,6 +4,7 @@ import { endKey } from '../admin/key-end.ts'
 import { type KeyHolder, lookUpOf } from '../admin/key-holder.ts'
 import type { KeyRing } from '../admin/key-ring.ts'
 import { checkRole, type SurfaceName, surfaceRole } from '../api/roles.ts'
+import { checkAccess, mayBrowse } from '../api/scopes.ts'
 import { type Config, isLoopback } from '../config.ts'
 import { ERROR_REASONS } from '../contract/error-reasons.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -61,6 +62,7 @@ export class Access {
           name: `configured key ${i + 1}`,
           role: 'admin',
           keyId: null,
+          scope: null,
           hasKey: true,
           session: null,
           ended: NEVER,
@@ -238,8 +240,9 @@ export class Access {
   }
 
   /**
-   * The caller, if it may use this part of the service. `key` is a key from the address.
-   * @throws RewardOpsError `unauthorized`, `too_many_wrong_keys`, `forbidden_role`
+   * The caller, if it may use this part of the service. `key` is a key from the address. The runs that the request names
+   * are not known here: `Scopes.check` checks them.
+   * @throws RewardOpsError `unauthorized`, `too_many_wrong_keys`, `forbidden_role`, `forbidden_scope`
    */
   admit(req: IncomingMessage, surface: SurfaceName, key: string | null = null): KeyHolder {
     const fromAddress = key === null ? null : this.holderOf(key)
@@ -257,15 +260,23 @@ export class Access {
       )
     }
     checkRole(holder, surfaceRole(surface), surface)
+    checkAccess(holder, surface, null)
     return holder
   }
 
   /**
    * Opens a login session for a key, in place of the one of the request. Returns the Set-Cookie value; null: the key is
    * unknown.
-   * @throws RewardOpsError `too_many_wrong_keys`
+   * @throws RewardOpsError `too_many_wrong_keys`, and `forbidden_scope` for a key that cannot use the pages
    */
   async signIn(req: IncomingMessage, key: string): Promise<string | null> {
+    const holder = this.holderOf(key)
+    if (holder !== null && !mayBrowse(holder.scope)) {
+      throw new RewardOpsError(
+        'forbidden_scope',
+        `The key "${holder.name}" is for programs: the pages show more than it may read.`,
+      )
+    }
     const opened = await this.#ring?.signIn(key, {
       address: this.proxies.clientAddress(req),
       userAgent: req.headers['user-agent'] ?? '',
@@ -301,6 +312,7 @@ function localHolder(end: AbortController): KeyHolder {
     name: 'local',
     role: 'admin',
     keyId: null,
+    scope: null,
     hasKey: false,
     session: null,
     ended: end.signal,

@@ -41,6 +41,7 @@ export interface ExportSources {
   /** A pool apart from those of trainers and pages, because an export may read millions of samples. */
   db: Database
   access: Access
+  scopes: Modules['scopes']
   readiness: Modules['readiness']
 }
 
@@ -54,7 +55,7 @@ interface Place {
  * `GET /api/export/samples`: streams samples as JSON Lines, CSV or verl's dump at the reader's pace. The server keeps no
  * position: an interrupted export is resumed with `after=` the last sample that arrived whole.
  */
-export function createExport({ db, access, readiness }: ExportSources) {
+export function createExport({ db, access, scopes, readiness }: ExportSources) {
   let underWay = 0
 
   return async function onExport(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -62,12 +63,15 @@ export function createExport({ db, access, readiness }: ExportSources) {
     if (url.pathname !== EXPORT_PATH) {
       throw new RewardOpsError('not_found', `There is nothing at ${url.pathname.slice(0, 100)}.`)
     }
-    const { ended } = access.admit(req, 'export')
+    const caller = access.admit(req, 'export')
     if (req.method !== 'GET' && req.method !== 'HEAD') {
       res.setHeader('allow', 'GET, HEAD')
       throw new RewardOpsError('method_not_allowed', `${EXPORT_PATH} accepts only GET.`)
     }
     const query = readQuery(url.searchParams)
+    await scopes.check(caller, 'export', null, query).catch((error: unknown) => {
+      throw translateError(error, readiness)
+    })
     if (underWay >= MAX_EXPORTS) {
       throw new RewardOpsError('busy', `${MAX_EXPORTS} exports are already running.`, {
         retryAfterMs: 2_000,
@@ -78,7 +82,7 @@ export function createExport({ db, access, readiness }: ExportSources) {
     res.once('close', () => gone.abort())
     try {
       // When the key ends, the connection is destroyed, so that the file does not look complete.
-      await whileKeyHolds(ended, gone.signal, (until) => send(query, req, res, until))
+      await whileKeyHolds(caller.ended, gone.signal, (until) => send(query, req, res, until))
     } catch (error) {
       if (res.destroyed) return
       throw translateError(error, readiness)

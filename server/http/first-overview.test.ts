@@ -37,7 +37,14 @@ async function atHand(
       actorOf: () =>
         (options.signedIn ?? true)
           ? {
-              ...{ name: 'local', role: 'admin', keyId: null, session: null, hasKey: false },
+              ...{
+                name: 'local',
+                role: 'admin',
+                keyId: null,
+                session: null,
+                scope: null,
+                hasKey: false,
+              },
               ended: new AbortController().signal,
             }
           : null,

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { mayBrowse } from '../api/scopes.ts'
 import { failuresFor } from '../api/upstream-text.ts'
 import { type FirstAnswers, firstAnswers } from '../contract/first-answers.ts'
 import type { Logger } from '../log.ts'
@@ -32,8 +33,9 @@ export function withFirstOverview(
 ): RenderPage {
   return async (req, res) => {
     const isDocument = /^\/(\?|$)/.test(req.url ?? '/') && req.headers.rsc === undefined
-    const actor = isDocument ? access.actorOf(req) : null
-    const answers = actor === null ? null : failuresFor(actor, await read())
+    const caller = isDocument ? access.actorOf(req) : null
+    const answers =
+      caller !== null && mayBrowse(caller.scope) ? failuresFor(caller, await read()) : null
     return answers === null ? render(req, res) : firstAnswers().run(answers, () => render(req, res))
   }
 

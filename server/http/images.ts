@@ -17,16 +17,20 @@ const FORMATS: readonly [type: string, hex: RegExp][] = [
  * `GET /api/images/<SHA-256>`: an image of messages. Browsers do not store it, because it must not outlive the sign-out.
  * The type follows from the bytes and not from what a trainer sent.
  */
-export function createImages({ db, access, readiness }: ExportSources): Handler {
+export function createImages({ db, access, scopes, readiness }: ExportSources): Handler {
   return async (req, res) => {
     if (req.method !== 'GET' && req.method !== 'HEAD') {
       res.setHeader('allow', 'GET, HEAD')
       throw new RewardOpsError('method_not_allowed', `${IMAGES_PATH} accepts only GET.`)
     }
-    access.admit(req, 'images')
+    const caller = access.admit(req, 'images')
     const sha256 = (req.url ?? '').slice(IMAGES_PATH.length).split('?', 1)[0] as string
     if (!/^[0-9a-f]{64}$/.test(sha256)) throw notFound(sha256)
-    const images = await imagesByHash(db, [sha256]).catch((error: unknown) => {
+    const read = async () => {
+      await scopes.checkImage(caller, sha256)
+      return imagesByHash(db, [sha256])
+    }
+    const images = await read().catch((error: unknown) => {
       throw translateError(error, readiness)
     })
     const bytes = images.get(sha256)

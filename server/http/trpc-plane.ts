@@ -140,8 +140,8 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         large = kind !== undefined && size > INLINE_BYTES
       }
       if (kind && large) {
-        const { ended } = access.admit(req, `batches.${kind}`)
-        answer(res, await ingest.take(kind, chain(begun, chunks, ended)))
+        const { ended, name, scope } = access.admit(req, `batches.${kind}`)
+        answer(res, await ingest.take(kind, chain(begun, chunks, ended), { name, scope }))
         return
       }
       const text = utf8(Buffer.concat(begun), 'the body')
@@ -149,6 +149,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       const input = text === '' ? undefined : parseJsonText(text, 'the body')
       if (procedure === SINGLE && !url.searchParams.has('batch')) {
         const holder = access.admit(req, SINGLE)
+        if (holder.scope !== null) await modules.scopes.check(holder, SINGLE, null, input)
         const score = (until: AbortSignal) => modules.manager.score(scoreInput(input), until)
         const scored = await whileKeyHolds(holder.ended, closed(res), score)
         answer(res, failuresFor(holder, scored))

@@ -11,7 +11,7 @@ import { sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import { IMAGES_SINCE } from '../store/schema-version.ts'
+import { IMAGES_SINCE, SCHEMA_VERSION } from '../store/schema-version.ts'
 
 /** Images of messages: stored once, and exactly as sent through every way in and out. */
 
@@ -83,7 +83,7 @@ itInFullRun('stay in their messages while a process of an earlier version runs',
   const reports = async () => {
     const [row] = await service.sql<{ at: Date }>(
       "select max(last_seen_at) as at from process where role = 'server' and version = $1",
-      [IMAGES_SINCE],
+      [SCHEMA_VERSION],
     )
     return row!.at.getTime()
   }
@@ -94,6 +94,8 @@ itInFullRun('stay in their messages while a process of an earlier version runs',
       await waitFor('a report', async () => (await reports()) > before)
     }
   }
+  // A schema of the time when such a process could still start.
+  await service.sql('update schema_version set compatible_from = $1', [IMAGES_SINCE - 1])
   const [{ id } = { id: 0 }] = await service.sql<{ id: number }>(
     `insert into process (host, pid, local, state, role, version, last_seen_at)
      values ('elsewhere', 1, false, 'alive', 'worker', $1, now() + interval '1 hour') returning id`,

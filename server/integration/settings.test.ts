@@ -13,6 +13,7 @@ import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type { CreatedKeyDto } from '../contract/access.ts'
 import type { AuditPageDto } from '../contract/audit.ts'
 import type { RetentionJobDto, RetentionPolicy } from '../contract/retention.ts'
+import { SCOPES_SINCE } from '../store/schema-version.ts'
 
 /** The Settings page: keys and their roles, limits of runs, retention, and the audit log. */
 
@@ -255,6 +256,166 @@ describe('keys', () => {
     expect((await service.raw('/api/trpc/batches.list')).status).toBe(200)
   })
 
+  it('only submit and read results with the access submit', async () => {
+    const { key } = await create('submits', 'trainer', { access: 'submit' })
+    const headers = bearer(key)
+    const { batches } = service.apiWith(headers)
+    const { batchId } = await batches.submit.mutate({ run: 'sub', step: 1, samples: [sample()] })
+    expect(await batches.wait.query({ batchId, waitMs: 20_000 })).toMatchObject({ scored: 1 })
+    const refusal = { status: 403, reason: 'forbidden_scope', message: 'only submits' } as const
+    for (const path of ['/api/trpc/batches.list', '/api/trpc/live.events', '/metrics']) {
+      const { status, text } = await service.raw(path, { headers })
+      expect({ path, status }).toEqual({ path, status: path.includes('live') ? status : 403 })
+      expect(text, path).toContain('forbidden_scope')
+    }
+    const batch = JSON.stringify({ batchId, reward: {} })
+    expectRefusal(await service.post('batches.rescore', batch, headers), refusal)
+    expectRefusal(await service.raw(`/api/export/samples?batch=${batchId}`, { headers }), refusal)
+    const routed = await service.raw('/v1/models', { headers })
+    expect(routed.text).toContain('forbidden_scope')
+    expectRefusal(await service.post('session.signIn', JSON.stringify({ key })), {
+      ...{ status: 403, reason: 'forbidden_scope', message: 'is for programs' },
+    })
+  })
+
+  it('change nothing with the access read', async () => {
+    const { key } = await create('auditor', 'admin', { access: 'read' })
+    const headers = bearer(key)
+    expect((await service.apiWith(headers).keys.list.query()).keys.length).toBeGreaterThan(0)
+    expect((await service.raw('/metrics', { headers })).status).toBe(200)
+    const refusal = { status: 403, reason: 'forbidden_scope', message: 'only reads' } as const
+    const submission = { run: 'r', step: 1, samples: [sample()] }
+    const large = { ...submission, samples: [sample({ response: 'x'.repeat(2 << 20) })] }
+    for (const [path, body] of [
+      ['keys.create', { name: 'mine', role: 'admin' }],
+      ['batches.submit', submission],
+      ['batches.submit', large],
+      ['samples.score', { run: 'r', step: 1, sample: sample() }],
+    ] as const) {
+      expectRefusal(await service.post(path, JSON.stringify(body), headers), refusal)
+    }
+    expect((await service.post('session.signIn', JSON.stringify({ key }))).status).toBe(200)
+  })
+
+  it('with a run prefix reach only those runs, at every address', async () => {
+    const { key } = await create('team a', 'trainer', { runPrefix: 'a/' })
+    const headers = bearer(key)
+    const samples = [sample()]
+    const other = await scored('b/ppo', 1)
+    const { batches, runs } = service.apiWith(headers)
+    const { batchId } = await batches.submit.mutate({ run: 'a/ppo', step: 1, samples, open: true })
+    await batches.append.mutate({ batchId, startIndex: 1, samples })
+    await batches.close.mutate({ batchId })
+    await batches.wait.query({ batchId, waitMs: 20_000 })
+    expect((await runs.get.query({ name: 'a/ppo' })).name).toBe('a/ppo')
+    expect((await batches.list.query({ run: 'a/ppo' })).items).toHaveLength(1)
+
+    const message = 'covers only runs whose names begin with "a/"'
+    const refusal = { status: 403, reason: 'forbidden_scope', message } as const
+    const large = [sample({ response: 'x'.repeat(2 << 20) })]
+    const calls: [path: string, body: object][] = [
+      ['batches.submit', { run: 'b/ppo', step: 1, samples }],
+      ['batches.submit', { run: 'b/ppo', step: 1, samples: large }],
+      ['batches.append', { batchId: other, startIndex: 1, samples }],
+      ['batches.append', { batchId: other, startIndex: 1, samples: large }],
+      ['batches.cancel', { batchId: other }],
+      ['samples.score', { run: 'b/ppo', step: 1, sample: sample() }],
+      ['samples.score', { run: 'a/ppo', step: 1, sample: sample(), batchId: other }],
+      ['runs.update', { run: 'b/ppo', addTags: ['mine'] }],
+      ['views.save', { page: 'samples', name: 'mine', query: '' }],
+    ]
+    for (const [path, body] of calls) {
+      expectRefusal(await service.post(path, JSON.stringify(body), headers), refusal)
+    }
+    const ask = (path: string, input: object) =>
+      service.raw(`/api/trpc/${path}?input=${encodeURIComponent(JSON.stringify(input))}`, {
+        headers,
+      })
+    const queries: [path: string, input: object][] = [
+      ['batches.next', { batchId: other }],
+      ['batches.list', {}],
+      ['batches.list', { run: 'b/ppo' }],
+      ['samples.get', { id: `${other}-0` }],
+      ['samples.list', { batch: other }],
+      ['samples.list', { run: 'a/ppo', batch: other }],
+      ['samples.firstLines', { ids: [`${batchId}-0`, `${other}-0`] }],
+      ['runs.get', { name: 'b/ppo' }],
+      ['runs.list', {}],
+      ['overview.get', {}],
+      ['compare.pair', { first: batchId, second: other }],
+    ]
+    for (const [path, input] of queries) expectRefusal(await ask(path, input), refusal)
+    for (const path of [
+      `/api/export/samples?batch=${other}`,
+      '/api/export/samples?status=scored',
+      '/api/export/samples?run=b%2Fppo',
+      '/metrics',
+      '/compat/openrlhf/b%2Fppo?dataSource=openai/gsm8k',
+    ]) {
+      expectRefusal(await service.raw(path, { headers }), refusal)
+    }
+    const exported = await service.raw(`/api/export/samples?batch=${batchId}`, { headers })
+    expect(exported.text.trim().split('\n')).toHaveLength(2)
+    expectRefusal(await ask('batches.get', { batchId: 'b2000000000' }), {
+      ...{ status: 404, reason: 'batch_not_found', message: 'b2000000000' },
+    })
+    const page = await service.raw('/', { headers })
+    expect(page.text).not.toContain('b/ppo')
+  })
+
+  it('may be limited only where the limit holds', async () => {
+    for (const [input, message] of [
+      [{ role: 'admin', runPrefix: 'a/' }, 'runPrefix: an admin key covers every run'],
+      [{ role: 'viewer', access: 'submit' }, 'access: submit needs the role trainer'],
+    ] as const) {
+      const answer = await service.post('keys.create', JSON.stringify({ name: 'x', ...input }))
+      expectRefusal(answer, { status: 400, reason: 'invalid_input', message })
+    }
+    // A process of an earlier version would ignore the limit.
+    await service.sql(
+      `insert into process (id, role, state, version, host, pid, local)
+       select max(id) + 1000, 'worker', 'alive', $1, 'elsewhere', 1, false from process`,
+      [SCOPES_SINCE - 1],
+    )
+    const refused = await service.post(
+      'keys.create',
+      '{"name":"early","role":"viewer","runPrefix":"a/"}',
+    )
+    expectRefusal(refused, { status: 503, reason: 'busy', message: 'an earlier version' })
+    await service.sql(`delete from process where host = 'elsewhere'`)
+  })
+
+  it('are replaced by a rotation, and the previous value ends after the overlap', async () => {
+    const made = await create('rotated', 'trainer')
+    const works = async (key: string) =>
+      (await service.apiWith(bearer(key)).session.get.query()).name === 'rotated'
+    const next = await service.api.keys.rotate.mutate({ id: made.id, overlapHours: 1 })
+    expect(next).toMatchObject({ id: made.id, name: 'rotated', role: 'trainer', state: 'active' })
+    expect(next.previousUntil).not.toBeNull()
+    expect([await works(made.key), await works(next.key)]).toEqual([true, true])
+    const batchId = (
+      await service.api.batches.submit.mutate({ run: 'rotated', step: 1, open: true, samples: [] })
+    ).batchId
+    const wait = service.raw(
+      `/api/trpc/batches.wait?input=${encodeURIComponent(JSON.stringify({ batchId, waitMs: 60_000 }))}`,
+      { headers: bearer(made.key) },
+    )
+    await service.sql(
+      `update api_key set previous_until = now() - interval '1 second' where name = 'rotated'`,
+    )
+    await service.sql("select pg_notify('rewardops', 'a')")
+    expectRefusal(await wait, { status: 401, reason: 'unauthorized', message: 'has expired' })
+    expect([await works(made.key), await works(next.key)]).toEqual([false, true])
+    await service.api.batches.cancel.mutate({ batchId })
+    const last = await service.api.keys.rotate.mutate({ id: made.id, overlapHours: 0 })
+    expect([await works(next.key), await works(last.key)]).toEqual([false, true])
+    await service.api.keys.revoke.mutate({ id: made.id })
+    expect(await works(last.key)).toBe(false)
+    expectRefusal(await service.post('keys.rotate', JSON.stringify({ id: made.id })), {
+      ...{ status: 404, reason: 'key_not_found', message: made.id },
+    })
+  })
+
   it('are behind login sessions, which are listed and end at a sign-out or an order', async () => {
     const signIn = async (agent: string) => {
       const answer = await service.post('session.signIn', JSON.stringify({ key: admin.key }), {
@@ -329,7 +490,7 @@ describe('keys', () => {
       ...{ actor: 'local', action: 'keys.require', target: 'API keys required' },
       changes: [{ field: 'required', from: 'false', to: 'true' }],
     })
-    expect(entries.filter(({ action }) => action === 'keys.create')).toHaveLength(4)
+    expect(entries.filter(({ action }) => action === 'keys.create')).toHaveLength(8)
     expect(actors).toEqual(['local', 'ops', 'ppo'])
     expect(actions).toContain('keys.rename')
     const ofRuns = await service.api.audit.list.query({ action: 'runs.update' })

@@ -7,6 +7,7 @@ import { LimitSettings } from '../admin/run-limits.ts'
 import { RunMarks } from '../admin/run-marks.ts'
 import { SavedViews } from '../admin/saved-views.ts'
 import type { Modules } from '../api/context.ts'
+import { Scopes } from '../api/scopes.ts'
 import { Readiness } from '../background/readiness.ts'
 import { Annotations } from '../batches/annotations.ts'
 import { type Config, isLoopback } from '../config.ts'
@@ -96,6 +97,7 @@ export function createModules(
     monitors: new MonitorsView(pagesDb),
     webhooks: new Webhooks(pagesDb),
     keys,
+    scopes: new Scopes(db),
     limits: new LimitSettings(db),
     retention: new Retention(databases.background, log, () => turns.has('retention')),
     audit: new AuditLog(db, pagesDb, log),

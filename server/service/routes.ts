@@ -23,7 +23,7 @@ export function mountApi(
   { databases }: Stores,
   log: Logger,
 ): void {
-  const { manager, readiness, audit } = modules
+  const { manager, readiness, audit, scopes } = modules
   access.wrongKeys.onBackOff = (address, wrong) =>
     void audit.note({
       actor: 'unknown',
@@ -34,10 +34,11 @@ export function mountApi(
     })
   routes.trpc = createTrpcPlane({ modules, ingest, access, version, log })
   routes.openApi = createOpenApi(access)
-  routes.images = createImages({ db: databases.pages, access, readiness })
-  routes.exports = createExport({ db: databases.background, access, readiness })
+  routes.images = createImages({ db: databases.pages, access, scopes, readiness })
+  routes.exports = createExport({ db: databases.background, access, scopes, readiness })
   routes.compat = createCompat({
     access,
+    scopes,
     manager,
     lastStep: (run) => lastStep(databases.api, run),
     readiness,

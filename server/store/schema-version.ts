@@ -5,7 +5,7 @@ import type pg from 'pg'
  * Programs of versions N and N − 1 work side by side, so a change takes two steps: expand, then contract one version
  * later.
  */
-export const SCHEMA_VERSION = 3
+export const SCHEMA_VERSION = 4
 
 /** The oldest version of the program that works on this schema. */
 const COMPATIBLE_FROM = Math.max(1, SCHEMA_VERSION - 1)
@@ -15,6 +15,9 @@ const COMPATIBLE_FROM = Math.max(1, SCHEMA_VERSION - 1)
  * runs; from then on, none starts.
  */
 export const IMAGES_SINCE = 3
+
+/** The first version that enforces scopes of keys. */
+export const SCOPES_SINCE = 4
 
 /**
  * The first migration. It replaced the migrations from before the first release; a database that has those instead is
@@ -120,4 +123,16 @@ export async function outdatedProcesses(client: Queries, since = COMPATIBLE_FROM
     [since, GONE_AFTER_MS],
   )
   return rows[0]!.n
+}
+
+/**
+ * Excludes programs below version `since`, in the caller's transaction, because it writes what they cannot read. False: one
+ * is running, so the transaction must not be committed.
+ */
+export async function excludeEarlier(client: Queries, since: number): Promise<boolean> {
+  await client.query(
+    'update schema_version set compatible_from = $1 where version >= $1 and compatible_from < $1',
+    [since],
+  )
+  return (await outdatedProcesses(client, since)) === 0
 }

@@ -39,10 +39,14 @@ it('receives a body that arrives while the idle thread ends', async () => {
   const refused = { reason: 'malformed_json' }
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   try {
-    await expect(client.take('submit', body())).rejects.toMatchObject(refused)
+    await expect(
+      client.take('submit', body(), { name: 'local', scope: null }),
+    ).rejects.toMatchObject(refused)
     // The thread is released after 20 s without a body.
     vi.advanceTimersByTime(20_000)
-    await expect(client.take('submit', body())).rejects.toMatchObject(refused)
+    await expect(
+      client.take('submit', body(), { name: 'local', scope: null }),
+    ).rejects.toMatchObject(refused)
   } finally {
     vi.useRealTimers()
     await client.close()

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads'
+import type { ScopedCaller } from '../../admin/run-scope.ts'
 import type { ErrorReason } from '../../contract/error-reasons.ts'
 import type { AppendResult, SubmitResult } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
@@ -44,11 +45,12 @@ export class IngestClient {
 
   /**
    * Sends a body chunk by chunk and resolves when its batch is committed. Throws RewardOpsError (`busy` when
-   * two bodies are already in progress).
+   * two bodies are already in progress, `forbidden_scope` for a run beyond the caller's).
    */
   async take(
     kind: IngestKind,
     chunks: AsyncIterable<Buffer>,
+    caller: ScopedCaller,
   ): Promise<SubmitResult | AppendResult> {
     if (this.#bodies.size >= MAX_BODIES) {
       throw new RewardOpsError('busy', `${MAX_BODIES} large bodies are being received already.`, {
@@ -68,7 +70,7 @@ export class IngestClient {
     const post = (message: ToThread, transfer: ArrayBuffer[] = []) =>
       thread.postMessage(message, transfer)
     try {
-      post({ type: 'begin', id, kind, images: this.#images() })
+      post({ type: 'begin', id, kind, caller, images: this.#images() })
       let block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
       let filled = 0
       const send = (bytes: Buffer) => {

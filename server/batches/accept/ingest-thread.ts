@@ -1,4 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads'
+import type { ScopedCaller } from '../../admin/run-scope.ts'
 import { isRewardOpsError } from '../../errors.ts'
 import { createLogger } from '../../log.ts'
 import {
@@ -24,7 +25,7 @@ export interface IngestOptions {
 
 /** Messages from the server to the thread; `id` identifies one body. */
 export type ToThread =
-  | { type: 'begin'; id: number; kind: IngestKind; images: ImagePolicy }
+  | { type: 'begin'; id: number; kind: IngestKind; caller: ScopedCaller; images: ImagePolicy }
   | { type: 'chunk'; id: number; bytes: Uint8Array }
   | { type: 'end'; id: number }
   | { type: 'abort'; id: number }
@@ -109,9 +110,9 @@ async function deal(body: Body, message: ToThread): Promise<void> {
 port.on('message', (message: ToThread) => {
   const { id } = message
   if (message.type === 'begin') {
-    const { images } = message
+    const { kind, caller, images } = message
     bodies.set(id, {
-      ingest: new Ingest(message.kind, { ...context, images: () => images }),
+      ingest: new Ingest(kind, { ...context, images: () => images }, caller),
       last: Promise.resolve(),
       ended: false,
     })

@@ -1,3 +1,4 @@
+import { checkRuns, type ScopedCaller } from '../../admin/run-scope.ts'
 import { describeIssues } from '../../contract/describe-issues.ts'
 import {
   AppendEnvelope,
@@ -28,10 +29,12 @@ export class Ingest {
   readonly #splitter: BodySplitter
   readonly #kind: IngestKind
   readonly #context: AcceptContext
+  readonly #caller: ScopedCaller
   #early: EarlyTextCopy | null = null
 
-  constructor(kind: IngestKind, context: AcceptContext) {
+  constructor(kind: IngestKind, context: AcceptContext, caller: ScopedCaller) {
     this.#kind = kind
+    this.#caller = caller
     this.#context = context
     this.#draft = new BatchDraft(context.images())
     this.#splitter = new BodySplitter((json, longInteger) => {
@@ -60,11 +63,14 @@ export class Ingest {
       )
     }
     for (const sample of samples) this.#draft.add(sample)
+    const { db } = this.#context
     if (this.#kind === 'submit') {
       const envelope = SubmitEnvelope.safeParse(rest)
       if (!envelope.success) {
         throw new RewardOpsError('invalid_input', describeIssues(envelope.error))
       }
+      const { run } = envelope.data
+      await checkRuns(db, this.#caller, 'batches.submit', { runs: [run] })
       const early = this.#early
       const result = await acceptBatch(
         this.#context,
@@ -80,6 +86,8 @@ export class Ingest {
     }
     const envelope = AppendEnvelope.safeParse(rest)
     if (!envelope.success) throw new RewardOpsError('invalid_input', describeIssues(envelope.error))
+    const { batchId } = envelope.data
+    await checkRuns(db, this.#caller, 'batches.append', { batches: [batchId] })
     return appendToBatch(this.#context, envelope.data, this.#draft)
   }
 

@@ -35,6 +35,7 @@ const RunName = ScoreInput.pick({ run: true })
 /** Dependencies of {@link createCompat}. */
 export interface CompatSources {
   access: Access
+  scopes: Modules['scopes']
   /** Scores each sample, as `samples.score` does. */
   manager: Modules['manager']
   /** The highest step of a run; null: the run has none. */
@@ -56,7 +57,7 @@ interface Target {
  * trainer that cannot send headers puts its API key into the path: `/compat/<dialect>/<run>/k/<key>`. Query parameters
  * select the reward. Each sample is scored as by `samples.score`, in the run's current step and its prompt's group.
  */
-export function createCompat({ access, manager, lastStep, readiness }: CompatSources) {
+export function createCompat({ access, scopes, manager, lastStep, readiness }: CompatSources) {
   const clock = new StepClock(lastStep)
 
   return async function onCompat(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -64,6 +65,7 @@ export function createCompat({ access, manager, lastStep, readiness }: CompatSou
     const target = targetOf(url.pathname)
     const { dialect, run, rest } = target
     const holder = access.admit(req, 'dialects', target.key)
+    if (holder.scope !== null) await scopes.check(holder, 'dialects', null, { run })
     const other = dialect.others[`${req.method} ${rest}`]
     if (other !== undefined) {
       send(res, typeof other === 'function' ? other(await jsonOf(req)) : other)

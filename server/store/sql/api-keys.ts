@@ -1,12 +1,17 @@
-import type { Role } from '../../contract/roles.ts'
-import type { Database } from '../database.ts'
+import type { KeyAccess, Role } from '../../contract/roles.ts'
+import type { Client, Database } from '../database.ts'
 
 /** A stored key. */
 export interface ApiKeyRow {
   id: number
   name: string
   role: Role
+  access: KeyAccess
+  run_prefix: string | null
   hash: Buffer
+  /** The hash of the key before the last rotation, valid until `previous_until`. */
+  previous_hash: Buffer | null
+  previous_until: Date | null
   prefix: string
   created_at: Date
   created_by: string
@@ -16,7 +21,7 @@ export interface ApiKeyRow {
   revoked_by: string | null
 }
 
-const COLUMNS = `id, name, role, hash, prefix, created_at, created_by, expires_at, last_used_at,
+const COLUMNS = `id, name, role, access, run_prefix, hash, previous_hash, previous_until, prefix, created_at, created_by, expires_at, last_used_at,
   revoked_at, revoked_by`
 
 /** Keys that are not revoked, by id. */
@@ -39,10 +44,12 @@ export function listedKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
 
 /** Stores a key. Throws SQLSTATE 23505 on `api_key_name_living` if its name is taken. */
 export async function insertKey(
-  db: Database,
+  client: Client,
   key: {
     name: string
     role: Role
+    access: KeyAccess
+    runPrefix: string | null
     hash: Buffer
     sessionHash: Buffer
     prefix: string
@@ -50,12 +57,32 @@ export async function insertKey(
     expiresInDays: number | null
   },
 ): Promise<ApiKeyRow> {
-  const [row] = await db.adhoc<ApiKeyRow>(
-    `insert into api_key (name, role, hash, session_hash, prefix, created_by, expires_at)
-     values ($1, $2, $3, $4, $5, $6, now() + $7::int * interval '1 day') returning ${COLUMNS}`,
-    [key.name, key.role, key.hash, key.sessionHash, key.prefix, key.createdBy, key.expiresInDays],
+  const { rows } = await client.query<ApiKeyRow>(
+    `insert into api_key (name, role, access, run_prefix, hash, session_hash, prefix, created_by, expires_at)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9::int * interval '1 day') returning ${COLUMNS}`,
+    [
+      ...[key.name, key.role, key.access, key.runPrefix, key.hash, key.sessionHash, key.prefix],
+      ...[key.createdBy, key.expiresInDays],
+    ],
   )
-  return row!
+  return rows[0]!
+}
+
+/** Replaces a key that is not revoked. The previous one stays valid for `overlapMs`; 0: it ends. */
+export async function rotateKey(
+  db: Database,
+  id: number,
+  next: { hash: Buffer; sessionHash: Buffer; prefix: string },
+  overlapMs: number,
+): Promise<ApiKeyRow | undefined> {
+  const [row] = await db.adhoc<ApiKeyRow>(
+    `update api_key set hash = $2, session_hash = $3, prefix = $4,
+       previous_hash = case when $5::float8 > 0 then hash end,
+       previous_until = case when $5::float8 > 0 then now() + $5 * interval '1 millisecond' end
+     where id = $1 and revoked_at is null returning ${COLUMNS}`,
+    [id, next.hash, next.sessionHash, next.prefix, overlapMs],
+  )
+  return row
 }
 
 export async function keyById(db: Database, id: number): Promise<ApiKeyRow | undefined> {
@@ -91,7 +118,7 @@ export async function revokeKey(
     if (keepAdmin) {
       const { rows } = await client.query<{ n: number }>(
         `select count(*)::int as n from api_key
-         where role = 'admin' and revoked_at is null and expires_at is null and id <> $1`,
+         where role = 'admin' and access = 'full' and revoked_at is null and expires_at is null and id <> $1`,
         [id],
       )
       if (rows[0]!.n === 0) return false

@@ -1,0 +1,81 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
+import { runsOfBatches, runsOfImage } from '../store/sql/batch-runs.ts'
+import type { KeyHolder } from './key-holder.ts'
+
+/** The runs and batches that a call names. */
+export interface NamedRuns {
+  runs?: readonly string[]
+  /** Ids of batches or samples: `b12`, `b12-3`. */
+  batches?: readonly string[]
+}
+
+/** A caller as far as its scope goes. */
+export type ScopedCaller = Pick<KeyHolder, 'name' | 'scope'>
+
+/** Batches whose runs are kept in memory: a trainer polls few batches, and a batch never changes its run. */
+const MAX_KNOWN = 10_000
+const runOfBatch = new WeakMap<Database, Map<number, string>>()
+
+/**
+ * Refuses a call that names a run, or a batch of a run, beyond the caller's run prefix, or names none.
+ * @throws RewardOpsError `forbidden_scope`, and `batch_not_found` for a batch that does not exist
+ */
+export async function checkRuns(
+  db: Database,
+  caller: ScopedCaller,
+  what: string,
+  { runs = [], batches = [] }: NamedRuns,
+): Promise<void> {
+  const prefix = caller.scope?.runPrefix ?? null
+  if (prefix === null) return
+  if (runs.length + batches.length === 0) throw outsideRuns(caller, `${what} names no run.`)
+  for (const run of [...runs, ...(await runsOf(db, batches))]) {
+    if (!run.startsWith(prefix)) {
+      throw outsideRuns(caller, `${what} names the run "${run.slice(0, 80)}".`)
+    }
+  }
+}
+
+/**
+ * Refuses an image that no batch within the caller's run prefix has. It is reported as missing, because the address is
+ * the only thing that is known about it.
+ * @throws RewardOpsError `image_not_found`
+ */
+export async function checkImage(
+  db: Database,
+  { scope }: ScopedCaller,
+  sha256: string,
+): Promise<void> {
+  if (scope === null || scope.runPrefix === null) return
+  if (!(await runsOfImage(db, sha256, scope.runPrefix))) {
+    throw new RewardOpsError('image_not_found', `There is no image ${sha256}.`)
+  }
+}
+
+/** The refusal of a call outside the caller's run prefix. `why` ends with a full stop. */
+export function outsideRuns({ name, scope }: ScopedCaller, why: string): RewardOpsError {
+  return new RewardOpsError(
+    'forbidden_scope',
+    `${why} The key "${name}" covers only runs whose names begin with "${scope?.runPrefix}".`,
+  )
+}
+
+async function runsOf(db: Database, ids: readonly string[]): Promise<string[]> {
+  const known = runOfBatch.get(db) ?? new Map<number, string>()
+  runOfBatch.set(db, known)
+  const numbers = new Map(ids.map((id) => [Number(/^b(\d{1,10})(?:-|$)/.exec(id)?.[1]), id]))
+  const missing = [...numbers.keys()].filter((id) => !known.has(id))
+  const stored = missing.filter((id) => id <= 2_147_483_647)
+  if (stored.length > 0) {
+    for (const { id, run } of await runsOfBatches(db, stored)) known.set(id, run)
+    while (known.size > MAX_KNOWN) known.delete(known.keys().next().value as number)
+  }
+  return [...numbers].map(([number, id]) => {
+    const run = known.get(number)
+    if (run === undefined) {
+      throw new RewardOpsError('batch_not_found', `There is no batch ${id.split('-', 1)[0]}.`)
+    }
+    return run
+  })
+}

@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import type { KeyScope } from '../admin/key-holder.ts'
+import { isRewardOpsError } from '../errors.ts'
+import { appRouter } from './root.ts'
+import { checkAccess, RUN_FIELDS } from './scopes.ts'
+
+interface Definition {
+  type: 'query' | 'mutation' | 'subscription'
+  inputs: z.ZodType[]
+}
+
+const procedures = Object.entries(appRouter._def.procedures).map(
+  ([path, procedure]) => [path, (procedure as unknown as { _def: Definition })._def] as const,
+)
+const SURFACES = ['export', 'images', 'openapi', 'metrics', 'models', 'router', 'dialects']
+
+/** The procedures and surfaces that a key of this scope may call. */
+function permitted(scope: KeyScope): string[] {
+  const holder = { name: 'limited', scope }
+  const calls = [
+    ...procedures.map(([path, { type }]) => [path, type] as const),
+    ...SURFACES.map((surface) => [surface, null] as const),
+  ]
+  return calls.flatMap(([what, type]) => {
+    try {
+      checkAccess(holder, what, type)
+      return [what]
+    } catch (error) {
+      expect(isRewardOpsError(error) && error.reason).toBe('forbidden_scope')
+      return []
+    }
+  })
+}
+
+describe('the scope of a key', () => {
+  it('permits only the submission of samples and their results', () => {
+    expect(permitted({ access: 'submit', runPrefix: null }).toSorted()).toEqual([
+      'batches.append',
+      'batches.cancel',
+      'batches.close',
+      'batches.get',
+      'batches.next',
+      'batches.results',
+      'batches.submit',
+      'batches.wait',
+      'dialects',
+      'openapi',
+      'runs.update',
+      'samples.score',
+    ])
+  })
+
+  it('permits everything that changes nothing', () => {
+    const mutations = procedures.filter(([, { type }]) => type === 'mutation').map(([path]) => path)
+    const read = permitted({ access: 'read', runPrefix: null })
+    expect(read.filter((path) => mutations.includes(path))).toEqual(['rewards.importConfig'])
+    const queries = procedures.filter(([, { type }]) => type !== 'mutation').map(([path]) => path)
+    expect(read).toEqual(expect.arrayContaining([...queries, 'export', 'images', 'metrics']))
+    expect(read).not.toContain('router')
+    expect(read).not.toContain('dialects')
+  })
+
+  it('permits only what is limited to runs, and knows every field that names one', () => {
+    const paths = permitted({ access: 'full', runPrefix: 'a/' })
+    expect(paths).toEqual(expect.arrayContaining(['batches.submit', 'export', 'runs.get']))
+    for (const path of ['live.events', 'overview.get', 'runs.table', 'metrics', 'audit.list']) {
+      expect(paths).not.toContain(path)
+    }
+    const known = new Set([...procedures.map(([path]) => path), ...SURFACES])
+    expect(Object.keys(RUN_FIELDS).filter((path) => !known.has(path))).toEqual([])
+    for (const [path, { inputs }] of procedures) {
+      const fields = RUN_FIELDS[path]
+      if (fields === undefined) continue
+      const schema = z.toJSONSchema(inputs.at(-1) ?? z.object({}), {
+        io: 'input',
+        unrepresentable: 'any',
+      })
+      const given = Object.keys(schema.properties ?? {})
+      const named = [...(fields?.runs ?? []), ...(fields?.batches ?? [])]
+      expect(given, path).toEqual(expect.arrayContaining(named))
+      const naming = given.filter((field) => NAMES_RUNS.test(field))
+      expect(named, `${path} has input fields that may name runs`).toEqual(
+        expect.arrayContaining(naming),
+      )
+    }
+  })
+})
+
+/** Names of input fields that name runs, batches or samples wherever they occur. */
+const NAMES_RUNS = /^(runs?|batch(Id|es)?|ids?|name|first|second)$/

@@ -1,0 +1,184 @@
+import type { KeyScope } from '../admin/key-holder.ts'
+import {
+  checkImage,
+  checkRuns,
+  type NamedRuns,
+  outsideRuns,
+  type ScopedCaller,
+} from '../admin/run-scope.ts'
+import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
+import { type Fields, roleNeeded, type SurfaceName } from './roles.ts'
+
+/**
+ * The limits of keys within their roles: `access` and the run prefix. Procedures and surfaces that these tables leave out
+ * are refused to limited keys, so a new procedure is closed until it is listed. scopes.test.ts compares the tables with
+ * the router.
+ */
+
+type CallType = 'query' | 'mutation' | 'subscription'
+
+/** What keys with the access `submit` may call. */
+const SUBMIT: ReadonlySet<string> = new Set<string>([
+  'batches.submit',
+  'batches.append',
+  'batches.close',
+  'batches.cancel',
+  'batches.next',
+  'batches.wait',
+  'batches.results',
+  'batches.get',
+  'samples.score',
+  'runs.update',
+  'dialects',
+  'openapi',
+])
+
+/** Surfaces that keys with the access `read` may not call. Procedures are distinguished by their roles. */
+const CHANGING: ReadonlySet<string> = new Set<SurfaceName>([
+  'router',
+  'dialects',
+  'batches.submit',
+  'batches.append',
+  'samples.score',
+])
+
+/** The input fields that name runs and batches. */
+interface RunFields {
+  runs?: readonly string[]
+  batches?: readonly string[]
+}
+
+const byBatch: RunFields = { batches: ['batchId'] }
+const byRun: RunFields = { runs: ['run'] }
+const byFilter: RunFields = { runs: ['run'], batches: ['batch'] }
+const byPair: RunFields = { batches: ['first', 'second'] }
+
+/**
+ * What keys with a run prefix may call, with the input fields that name runs, batches or samples: each given one must be
+ * within the prefix, and one must be given. Null: the call reads and changes nothing of a run.
+ */
+export const RUN_FIELDS: Readonly<Record<string, RunFields | null>> = {
+  'batches.submit': byRun,
+  'batches.append': byBatch,
+  'batches.rescore': byBatch,
+  'batches.close': byBatch,
+  'batches.cancel': byBatch,
+  'batches.next': byBatch,
+  'batches.wait': byBatch,
+  'batches.results': byBatch,
+  'batches.get': byBatch,
+  'batches.list': byRun,
+  'batches.view': byBatch,
+  'batches.groups': byBatch,
+  'batches.timeline': byBatch,
+  'batches.bottleneck': byBatch,
+  'samples.score': { runs: ['run'], batches: ['batchId'] },
+  'samples.get': { batches: ['id'] },
+  'samples.list': byFilter,
+  'samples.count': byFilter,
+  'samples.byBatch': byFilter,
+  'samples.facets': byFilter,
+  'samples.extraKeys': byFilter,
+  'samples.firstLines': { batches: ['ids'] },
+  'annotations.of': { batches: ['sample'] },
+  'annotations.labels': byFilter,
+  'runs.get': { runs: ['name'] },
+  'runs.changes': { runs: ['name'] },
+  'runs.config': byRun,
+  'runs.update': byRun,
+  'marks.list': byRun,
+  'marks.create': byRun,
+  'monitors.run': byRun,
+  'monitors.history': byRun,
+  'prompts.list': byRun,
+  'prompts.counts': byRun,
+  'prompts.history': byRun,
+  'prompts.heat': byRun,
+  'prompts.steps': byRun,
+  'prompts.sample': byRun,
+  'compare.pair': byPair,
+  'compare.samples': byPair,
+  'compare.groups': byPair,
+  'compare.runs': { runs: ['runs'] },
+  'rewards.components': byRun,
+  'rewards.list': null,
+  'rewards.try': null,
+  'rewards.importConfig': null,
+  'servers.list': null,
+  'pools.list': null,
+  // Parts of the service outside tRPC.
+  export: byFilter,
+  images: null,
+  openapi: null,
+  models: null,
+  router: null,
+  dialects: byRun,
+}
+
+/**
+ * Checks the part of a scope that needs no input. `type` is null for a surface outside tRPC.
+ * @throws RewardOpsError `forbidden_scope`
+ */
+export function checkAccess(caller: ScopedCaller, what: string, type: CallType | null): void {
+  const { name, scope } = caller
+  if (scope === null) return
+  if (scope.access === 'submit' && !SUBMIT.has(what)) {
+    throw new RewardOpsError(
+      'forbidden_scope',
+      `${what} is refused: the key "${name}" only submits and reads results.`,
+    )
+  }
+  const changes =
+    type === null ? CHANGING.has(what) : type === 'mutation' && roleNeeded(what, type) !== 'viewer'
+  if (scope.access === 'read' && changes) {
+    throw new RewardOpsError('forbidden_scope', `${what} is refused: the key "${name}" only reads.`)
+  }
+  if (scope.runPrefix !== null && !Object.hasOwn(RUN_FIELDS, what)) {
+    throw outsideRuns(caller, `${what} is not limited to one run.`)
+  }
+}
+
+/** Checks calls of keys with a scope. */
+export class Scopes {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /**
+   * Checks a call and its input, before the input is validated. `type` is null for a surface outside tRPC.
+   * @throws RewardOpsError `forbidden_scope`, `batch_not_found`
+   */
+  async check(
+    caller: ScopedCaller,
+    what: string,
+    type: CallType | null,
+    input: unknown,
+  ): Promise<void> {
+    if (caller.scope === null) return
+    checkAccess(caller, what, type)
+    const fields = RUN_FIELDS[what]
+    if (fields !== null && fields !== undefined) {
+      await checkRuns(this.#db, caller, what, namedIn(fields, input))
+    }
+  }
+
+  /** Refuses an image that no batch within the caller's run prefix has. @throws RewardOpsError `image_not_found` */
+  checkImage(caller: ScopedCaller, sha256: string): Promise<void> {
+    return checkImage(this.#db, caller, sha256)
+  }
+}
+
+/** Whether a key of this scope can use the pages, which show all runs and more than results. */
+export function mayBrowse(scope: KeyScope | null): boolean {
+  return scope === null || (scope.access !== 'submit' && scope.runPrefix === null)
+}
+
+function namedIn(fields: RunFields, input: unknown): NamedRuns {
+  const given = (typeof input === 'object' && input !== null ? input : {}) as Fields
+  const values = (names: readonly string[] = []) =>
+    names.flatMap((name) => given[name] ?? []).map(String)
+  return { runs: values(fields.runs), batches: values(fields.batches) }
+}
