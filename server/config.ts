@@ -69,6 +69,10 @@ const Settings = z.object({
   REWARDOPS_FUNCTION_MEMORY_MB: integer(1_024, 64, 1 << 20),
   /** Names of environment variables, separated by commas, that reward functions may read. */
   REWARDOPS_FUNCTION_ENV: z.string().optional(),
+  /** Keys that encrypt secrets in the database, separated by commas; the first one encrypts. */
+  REWARDOPS_SECRETS_KEY: z.string().optional(),
+  /** The file of these keys, one per line. Unset: secrets.key in the data folder, made at the first start. */
+  REWARDOPS_SECRETS_KEY_FILE: z.string().min(1).optional(),
   /** A JSON file with servers to launch. */
   REWARDOPS_SERVERS_FILE: z.string().min(1).optional(),
   /** 1: servers.launch may start processes. */
@@ -103,6 +107,8 @@ export interface Config {
   sessions: { maxAgeMs: number; idleMs: number }
   /** Size of the largest image in a message. */
   maxImageBytes: number
+  /** The keys that encrypt secrets in the database. */
+  secrets: { value: string | null; file: string }
   functionsDir: string
   functions: FunctionConfig
   /** Absolute; the file with servers to launch. Null: none. */
@@ -240,6 +246,9 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   if ((certFile === undefined) !== (keyFile === undefined)) {
     throw new Error('REWARDOPS_TLS_CERT and REWARDOPS_TLS_KEY must be set together')
   }
+  if (s.REWARDOPS_SECRETS_KEY !== undefined && s.REWARDOPS_SECRETS_KEY_FILE !== undefined) {
+    throw new Error('Set REWARDOPS_SECRETS_KEY or REWARDOPS_SECRETS_KEY_FILE, not both.')
+  }
   const functionsDir = resolve(s.REWARDOPS_FUNCTIONS_DIR)
   const dataDir = resolve(s.REWARDOPS_DATA_DIR)
   const cores = Math.floor(availableParallelism() / Math.max(1, s.REWARDOPS_WORKERS))
@@ -265,6 +274,10 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
       idleMs: 3_600_000 * s.REWARDOPS_SESSION_IDLE_HOURS,
     },
     maxImageBytes: s.REWARDOPS_MAX_IMAGE_MB * 2 ** 20,
+    secrets: {
+      value: s.REWARDOPS_SECRETS_KEY ?? null,
+      file: resolve(s.REWARDOPS_SECRETS_KEY_FILE ?? join(dataDir, 'secrets.key')),
+    },
     functionsDir,
     functions: {
       functionsDir,
@@ -287,7 +300,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
 }
 
 /** Settings whose values are never shown. */
-const SECRETS = new Set(['DATABASE_URL', 'REWARDOPS_API_KEYS'])
+const SECRETS = new Set(['DATABASE_URL', 'REWARDOPS_API_KEYS', 'REWARDOPS_SECRETS_KEY'])
 
 function inForce(name: string, value: unknown, isDefault: boolean): SettingInForce {
   if (value === undefined) return { name, value: 'unset', isDefault }

@@ -1,7 +1,7 @@
 import { mostInFlight } from '../contract/servers.ts'
 import type { Logger } from '../log.ts'
 import type { RewardRouter, RouterServer } from '../router/router-types.ts'
-import type { Database } from '../store/database.ts'
+import { type Database, isOutage } from '../store/database.ts'
 import { workersAlive } from '../store/sql/fleet.ts'
 import { allPools } from '../store/sql/pools.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
@@ -110,7 +110,10 @@ export class ModelRegistry {
   /** Reads servers and pools again. A failed read is only logged; the next one follows within 2 s. */
   reload(): Promise<void> {
     return this.refresh().catch((error: Error) =>
-      this.#log.debug({ err: error.message }, 'registry reload failed'),
+      this.#log[isOutage(error) ? 'debug' : 'warn'](
+        { err: error.message },
+        'registry reload failed',
+      ),
     )
   }
 

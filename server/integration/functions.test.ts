@@ -378,7 +378,10 @@ describe('a worker without the functions folder', () => {
     const worker = spawn(process.execPath, [WORKER], {
       cwd: away,
       stdio: ['ignore', 'ignore', 'pipe'],
-      env: environment({ DATABASE_URL: runningEmbeddedUrl(other.dataDir) as string }),
+      env: environment({
+        DATABASE_URL: runningEmbeddedUrl(other.dataDir) as string,
+        REWARDOPS_SECRETS_KEY_FILE: `${other.dataDir}/secrets.key`,
+      }),
     })
     log.read(worker.stderr)
     try {

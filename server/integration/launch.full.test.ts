@@ -119,7 +119,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(await log('launched', 1)).toEqual(lines.slice(-1))
     const stored = await service.sql<{ text: string }>(
       `select row_to_json(e)::text as text from server_event e
-       union all select (to_jsonb(s) - 'api_key')::text from server s`,
+       union all select to_jsonb(s)::text from server s`,
     )
     const files = readdirSync(join(service.dataDir, 'servers')).map((file) =>
       readFileSync(join(service.dataDir, 'servers', file), 'utf8'),

@@ -46,7 +46,10 @@ afterAll(async () => {
 async function startWorker(): Promise<void> {
   const worker = spawn(process.execPath, [WORKER], {
     stdio: ['ignore', 'ignore', 'pipe'],
-    env: environment({ DATABASE_URL: runningEmbeddedUrl(service.dataDir) as string }),
+    env: environment({
+      DATABASE_URL: runningEmbeddedUrl(service.dataDir) as string,
+      REWARDOPS_SECRETS_KEY_FILE: `${service.dataDir}/secrets.key`,
+    }),
   })
   workers.push(worker)
   log.read(worker.stderr)

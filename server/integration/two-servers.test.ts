@@ -14,7 +14,7 @@ import {
   type Submit,
   sample,
 } from '../../testkit/service/rollouts.ts'
-import { Service } from '../../testkit/service/service.ts'
+import { runToEnd, Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { GroupResult, NextResult } from '../contract/trainer.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
@@ -167,4 +167,12 @@ it('a sign-out at one server ends the streams and long polls of the session at t
   // Without the sign-out the stream would continue for half an hour.
   await read
   await first.api.batches.cancel.mutate({ batchId })
+})
+
+it('a server without the key of the secrets does not start, and makes none', async () => {
+  const { code, stderr } = await runToEnd({
+    ...{ DATABASE_URL: database.url, REWARDOPS_PAGES: '0', REWARDOPS_WORKERS: '0' },
+  })
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/secrets\.key does not exist.*encrypted with the key [0-9a-f]{8}/)
 })

@@ -3,8 +3,13 @@ import { Sweeps } from '../background/sweeps.ts'
 import type { Logger } from '../log.ts'
 import { AlertSender } from '../monitoring/alerts/alert-sender.ts'
 import { MonitorLoop } from '../monitoring/monitor-loop.ts'
+import { PeriodicTask } from '../store/periodic-task.ts'
+import { sealStored } from '../store/secret-keys.ts'
 import type { ServerModules } from './modules.ts'
 import type { Stores } from './stores.ts'
+
+/** Interval at which secrets are encrypted that were stored as plain text while an earlier version ran. */
+const SEAL_EVERY_MS = 60_000
 
 /** A part that works in the background from `start` until `stop` resolves. */
 export interface Part {
@@ -42,5 +47,12 @@ export function createBackground(
     () => turns.has('monitors'),
   )
   const groupRollUps = new GroupRollUps(db, log, () => turns.has('group roll-ups'))
-  return { sweeps, parts: [sweeps, groupRollUps, retention, alerts, monitorLoop] }
+  const sealing = new PeriodicTask({
+    everyMs: SEAL_EVERY_MS,
+    atStart: true,
+    failed: 'stored secrets were not encrypted',
+    log,
+    work: () => sealStored(db, log),
+  })
+  return { sweeps, parts: [sweeps, groupRollUps, retention, alerts, monitorLoop, sealing] }
 }

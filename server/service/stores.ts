@@ -13,6 +13,7 @@ import {
   SERVICES_POOL,
 } from '../store/job-queue.ts'
 import { openDatabase } from '../store/postgres/connect.ts'
+import { openSecrets } from '../store/secret-keys.ts'
 import { addPool } from '../store/sql/pools.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 
@@ -42,6 +43,14 @@ export async function openStores(config: Config, log: Logger): Promise<Stores> {
   stopRequests.whileStarting(async () => (await opening).close())
   const database = await opening
   const databases = openServerDatabases(database.url, log)
+  try {
+    const { api } = databases
+    databases.setSecrets(await openSecrets(api, config.secrets, { mayCreate: true, log }))
+  } catch (error) {
+    await databases.close()
+    await database.close()
+    throw error
+  }
   const queue = new JobQueue(databases.api, log, { supervise: true })
   await prepare(databases.api, queue)
   const row = await ProcessRow.register(databases.control, 'server', false)

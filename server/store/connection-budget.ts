@@ -1,5 +1,6 @@
 import type { Logger } from '../log.ts'
 import { Database, type DatabaseOptions } from './database.ts'
+import type { SecretBox } from './secret-box.ts'
 import { START_SLOT_WAIT_MS } from './session.ts'
 
 /** Maximum connections of a server process, its ingest thread included. */
@@ -69,6 +70,8 @@ export interface ServerDatabases {
   pages: Database
   control: Database
   background: Database
+  /** Uses these keys for the secrets in the rows. */
+  setSecrets(secrets: SecretBox): void
   /** Ends the start: from now on, requests wait at most 5 s for a connection slot instead of a minute. */
   started(): void
   close(): Promise<void>
@@ -89,6 +92,9 @@ export function openServerDatabases(url: string, log: Logger): ServerDatabases {
   for (const pool of all) pool.slotWaitMs = START_SLOT_WAIT_MS
   return {
     ...pools,
+    setSecrets(secrets) {
+      for (const pool of all) pool.secrets = secrets
+    },
     started() {
       for (const pool of all) pool.slotWaitMs = requestWaitMs
     },

@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import type { Logger } from '../log.ts'
 import { USE_FUNCTIONS } from './functions.ts'
+import { SecretBox } from './secret-box.ts'
 import { isFatal, isTooManyConnections, SessionPool, type SessionSettings } from './session.ts'
 
 export { isTooManyConnections }
@@ -138,6 +139,8 @@ export class Database {
   readonly max: number
   /** How long a caller waits while the database has no connection slot, in ms. */
   slotWaitMs: number
+  /** Encrypts and decrypts the secrets in the rows. A process sets it when it starts. */
+  secrets = new SecretBox([])
 
   constructor(url: string, log: Logger, options: DatabaseOptions) {
     this.url = url

@@ -19,6 +19,9 @@ export const IMAGES_SINCE = 3
 /** The first version that enforces scopes of keys. */
 export const SCOPES_SINCE = 4
 
+/** The first version that reads encrypted secrets. */
+export const SECRETS_SINCE = 4
+
 /**
  * The first migration. It replaced the migrations from before the first release; a database that has those instead is
  * refused.

@@ -93,7 +93,7 @@ export class ServerRegistry {
     const before = await this.#prisma.server.findUnique({ where: { name } })
     const known = before !== null && before.removedAt === null
     const values = {
-      ...fields,
+      ...(await this.#sealed(fields)),
       ...(facts ?? {}),
       ...(selfTest === undefined ? {} : { selfTest: asJson(selfTest) }),
       ...(launch === undefined
@@ -131,8 +131,15 @@ export class ServerRegistry {
 
   /** Changes a server's registration. */
   async update(id: number, fields: Partial<RegistrationFields>): Promise<void> {
-    await this.#prisma.server.update({ where: { id }, data: fields })
+    await this.#prisma.server.update({ where: { id }, data: await this.#sealed(fields) })
     await this.changed()
+  }
+
+  /** The fields with the API key as it is stored. */
+  async #sealed<T extends Partial<RegistrationFields>>(fields: T): Promise<T> {
+    if (typeof fields.apiKey !== 'string') return fields
+    const apiKey = await this.#db.secrets.seal(this.#db, 'server.api_key', fields.apiKey)
+    return { ...fields, apiKey }
   }
 
   /** Stores the model that a launched server turned out to serve, and its pool. */

@@ -15,6 +15,7 @@ import { installFunctions } from '../store/functions.ts'
 import { FUNCTIONS_POOL, JobQueue } from '../store/job-queue.ts'
 import { Listener } from '../store/listener.ts'
 import { workerProblem } from '../store/schema-version.ts'
+import { openSecrets } from '../store/secret-keys.ts'
 import { durationAsStored } from '../store/sql/flush.ts'
 import { functionSource } from '../store/sql/function-sources.ts'
 import { withTimeout } from '../with-timeout.ts'
@@ -50,6 +51,10 @@ async function main(): Promise<void> {
   const db = new Database(config.databaseUrl, log, WORKER_POOL)
   const problem = await throughOutage(() => workerProblem(db.pool), { forMs: START_MS })
   if (problem !== null) throw new Error(problem)
+  db.secrets = await throughOutage(
+    () => openSecrets(db, config.secrets, { mayCreate: false, log }),
+    { forMs: START_MS },
+  )
   const row = await ProcessRow.register(db, 'worker', local)
   await installFunctions(db.pool)
   const { id, clock } = row

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
+import { SHARED_SECRETS_KEY } from '../service/service.ts'
 import { DATABASE_STATE, ENDED_SAMPLES } from './database-state.ts'
 import { type DatabaseState, HistoryFile, readEvents } from './history.ts'
 import { askAt, PostgresCluster, tail } from './postgres-cluster.ts'
@@ -480,7 +481,10 @@ export class Stack {
         [GENERATION]: this.#generationOf(server, server.generation),
         ...(databaseLink === null
           ? {}
-          : { DATABASE_URL: (this.cluster as PostgresCluster).url(databaseLink.port) }),
+          : {
+              DATABASE_URL: (this.cluster as PostgresCluster).url(databaseLink.port),
+              ...SHARED_SECRETS_KEY,
+            }),
       },
     })
   }
@@ -511,6 +515,7 @@ export class Stack {
         log: join(this.folder, `worker-${k}.log`),
         env: {
           DATABASE_URL: (this.cluster as PostgresCluster).url(databaseLink.port),
+          ...SHARED_SECRETS_KEY,
           REWARDOPS_DATA_DIR: join(this.folder, `worker-data-${k}`),
           NODE_ENV: 'production',
           [MARK]: this.mark,

@@ -1,4 +1,5 @@
 import type { Client, Database } from '../database.ts'
+import { openTarget } from './webhooks.ts'
 
 /** An event to deliver to webhooks. */
 export interface NewEvent {
@@ -83,7 +84,7 @@ export async function takeDueDeliveries(
   limit: number,
   heldMs: number,
 ): Promise<DueDelivery[]> {
-  return db.rows(
+  const rows = await db.rows<DueDelivery>(
     'take-due-deliveries',
     `with due as materialized (
        select id from alert_delivery where state = 'waiting' and next_attempt_at <= clock_timestamp()
@@ -100,6 +101,7 @@ export async function takeDueDeliveries(
      select t.*, e.payload from taken t join alert_event e on e.id = t.event_id`,
     [limit, heldMs],
   )
+  return rows.map((row) => ({ ...row, ...openTarget(db, row) }))
 }
 
 /** The outcome of an attempt. */

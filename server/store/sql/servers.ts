@@ -98,15 +98,16 @@ const COLUMNS = FIELDS.map((field) => {
   return `${column} as "${field}"`
 }).join(', ')
 
-/** Servers that were not removed, in order of registration. */
+/** Servers that were not removed, in order of registration. Throws an Error if their keys cannot be decrypted. */
 export async function activeServers(db: Database): Promise<ServerRow[]> {
-  return db.rows<ServerRow>(
+  const rows = await db.rows<ServerRow>(
     'servers-active',
     `select ${COLUMNS},
             (extract(epoch from clock_timestamp() - state_since) * 1000)::float8 as "stateAgeMs",
             (extract(epoch from awake_until - clock_timestamp()) * 1000)::float8 as "awakeLeftMs"
      from server where removed_at is null order by id`,
   )
+  return rows.map((row) => ({ ...row, apiKey: db.secrets.open('server.api_key', row.apiKey) }))
 }
 
 /** A change of state, with its cause and evidence. */

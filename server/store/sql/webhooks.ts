@@ -27,7 +27,7 @@ const COUNTED = 1_000
 
 /** Webhooks in order of name, with the outcomes of their deliveries of the last day. */
 export async function webhookRows(db: Database): Promise<WebhookRow[]> {
-  return db.rows(
+  const rows = await db.rows<WebhookRow>(
     'webhooks',
     `select ${COLUMNS}, d.delivered, d.gave_up, d.waiting from webhook w, lateral (
        select (count(*) filter (where state = 'delivered'))::int as delivered,
@@ -37,6 +37,25 @@ export async function webhookRows(db: Database): Promise<WebhookRow[]> {
        where created_at > now() - interval '1 day') d
      order by w.name limit 200`,
   )
+  return rows.map((row) => ({ ...row, url: db.secrets.open('webhook.url', row.url) }))
+}
+
+/** The address and the secret of a stored webhook as text. */
+export function openTarget(
+  { secrets }: Database,
+  { url, secret }: { url: string; secret: string | null },
+): { url: string; secret: string | null } {
+  return { url: secrets.open('webhook.url', url), secret: secrets.open('webhook.secret', secret) }
+}
+
+/** Values with the address and the secret as they are stored. */
+async function sealTarget<T extends Partial<WebhookValues>>(db: Database, values: T): Promise<T> {
+  const { secrets } = db
+  return {
+    ...values,
+    url: await secrets.seal(db, 'webhook.url', values.url),
+    secret: await secrets.seal(db, 'webhook.secret', values.secret),
+  }
 }
 
 /** The editable fields of a webhook. */
@@ -54,9 +73,10 @@ export interface WebhookValues {
 /** Stores a webhook; undefined if the name is taken. */
 export async function addWebhook(
   db: Database,
-  values: WebhookValues,
+  given: WebhookValues,
   by: string,
 ): Promise<number | undefined> {
+  const values = await sealTarget(db, given)
   const [row] = await db.adhoc<{ id: number }>(
     `insert into webhook (name, url, secret, severities, monitors, runs, fleet, enabled, created_by)
      values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (name) do nothing returning id`,
@@ -91,8 +111,9 @@ const FIELDS = {
 export async function changeWebhook(
   db: Database,
   id: number,
-  values: Partial<WebhookValues>,
+  given: Partial<WebhookValues>,
 ): Promise<'changed' | 'missing' | 'taken'> {
+  const values = await sealTarget(db, given)
   const fields = Object.entries(FIELDS).filter(
     ([field]) => values[field as keyof WebhookValues] !== undefined,
   )
@@ -125,7 +146,7 @@ export async function webhookTarget(
     'select name, url, secret from webhook where id = $1',
     [id],
   )
-  return row
+  return row && { name: row.name, ...openTarget(db, row) }
 }
 
 /** A delivery with its event. */

@@ -1,0 +1,173 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { Database } from './database.ts'
+import { testDatabaseForFile } from './postgres/test-database.ts'
+import { SCHEMA_VERSION, SECRETS_SINCE } from './schema-version.ts'
+import { SecretBox, secretKey } from './secret-box.ts'
+import { openSecrets, sealStored } from './secret-keys.ts'
+import { activeServers } from './sql/servers.ts'
+import { addWebhook, changeWebhook, webhookRows, webhookTarget } from './sql/webhooks.ts'
+
+const database = testDatabaseForFile()
+const log = createLogger('silent', 'test')
+const OLD = '0a'.repeat(32)
+const NEW = Buffer.from('b1'.repeat(32), 'hex').toString('base64')
+
+let db: Database
+let folder: string
+beforeAll(() => {
+  db = new Database(database.url, log, { max: 4, name: 'test' })
+})
+afterAll(() => db.close())
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'rewardops-secrets-'))
+  await db.adhoc('truncate server, webhook, process, setting')
+  await db.adhoc('update schema_version set compatible_from = $1', [SCHEMA_VERSION - 1])
+  db.secrets = new SecretBox([])
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const open = (value: string | null, mayCreate = true) =>
+  openSecrets(db, { value, file: join(folder, 'data', 'secrets.key') }, { mayCreate, log })
+
+const insertServer = (name: string, apiKey: string | null) =>
+  db.adhoc(
+    `insert into server (name, url, engine, kind, model, api_key, state)
+     values ($1, 'http://127.0.0.1:1', 'vllm', 'discriminative', 'rm', $2, 'ready')`,
+    [name, apiKey],
+  )
+const keysOf = async () => (await activeServers(db)).map(({ apiKey }) => apiKey)
+const stored = async () =>
+  (
+    await db.adhoc<{ text: string | null }>(
+      'select api_key as text from server union all select url from webhook union all select secret from webhook',
+    )
+  ).map(({ text }) => text)
+const runEarlier = () =>
+  db.adhoc(
+    `insert into process (host, pid, local, state, role, version) values ('elsewhere', 1, false, 'alive', 'worker', $1)`,
+    [SECRETS_SINCE - 1],
+  )
+const webhook = {
+  ...{ name: 'chat', url: 'https://hooks.example/T0/secret-path', secret: 'signing-secret' },
+  ...{ severities: [], monitors: [], runs: [], fleet: true, enabled: true },
+}
+
+describe('the key of secrets', () => {
+  it('is made at the first start, for this user only, and read at the next', async () => {
+    const first = await open(null)
+    const file = join(folder, 'data', 'secrets.key')
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    const text = readFileSync(file, 'utf8')
+    expect(text).toMatch(/^[0-9a-f]{64}\n$/)
+    expect((await open(null)).firstId).toBe(first.firstId)
+    expect((await open(text.trim())).firstId).toBe(first.firstId)
+    expect(readFileSync(file, 'utf8')).toBe(text)
+  })
+
+  it('must be the same in every process of a database, and a missing one is not made', async () => {
+    const { firstId } = await open(OLD)
+    await expect(open(NEW)).rejects.toThrow(`encrypted with the key ${firstId}`)
+    await expect(open(null)).rejects.toThrow(
+      /secrets\.key does not exist.*REWARDOPS_SECRETS_KEY_FILE/,
+    )
+    await expect(open(null, false)).rejects.toThrow(/does not exist/)
+    expect(existsSync(join(folder, 'data'))).toBe(false)
+    expect((await open(OLD, false)).firstId).toBe(firstId)
+  })
+
+  it('is refused if it is malformed, without a word of it', async () => {
+    for (const value of ['short', `${OLD},${OLD}ff`]) {
+      const failed = await open(value).catch((error: Error) => error.message)
+      expect(failed).toMatch(/secrets key \d is not 32 bytes/)
+      expect(failed).not.toContain(value)
+    }
+    const file = join(folder, 'empty')
+    writeFileSync(file, '\n')
+    chmodSync(file, 0o600)
+    const empty = openSecrets(db, { value: null, file }, { mayCreate: true, log })
+    await expect(empty).rejects.toThrow('is empty')
+  })
+})
+
+describe('secrets', () => {
+  it('are encrypted in the database and read back, each with its own nonce', async () => {
+    db.secrets = await open(OLD)
+    const id = await addWebhook(db, webhook, 'ops')
+    await addWebhook(db, { ...webhook, name: 'again' }, 'ops')
+    const texts = (await stored()) as string[]
+    expect(new Set(texts).size).toBe(4)
+    for (const text of texts) {
+      expect(text).toMatch(/^sealed:v1:[0-9a-f]{8}:/)
+      expect(text).not.toMatch(/secret/)
+    }
+    expect(await webhookTarget(db, id!)).toEqual({
+      ...{ name: 'chat', url: webhook.url, secret: webhook.secret },
+    })
+    await changeWebhook(db, id!, { secret: null, url: 'https://hooks.example/other' })
+    expect(await webhookTarget(db, id!)).toMatchObject({
+      ...{ url: 'https://hooks.example/other', secret: null },
+    })
+    expect((await webhookRows(db)).map(({ signed }) => signed)).toEqual([true, false])
+  })
+
+  it('are not read in place of another field, nor changed', async () => {
+    const box = await open(OLD)
+    const sealed = (await box.seal(db, 'webhook.secret', 'text')) as string
+    expect(() => box.open('server.api_key', sealed)).toThrow('damaged')
+    const end = sealed.endsWith('A') ? 'B' : 'A'
+    expect(() => box.open('webhook.secret', sealed.slice(0, -1) + end)).toThrow('damaged')
+    expect(() =>
+      new SecretBox([secretKey(Buffer.alloc(32))]).open('webhook.secret', sealed),
+    ).toThrow('which this process lacks')
+  })
+
+  it('of an earlier version are encrypted once no process of it runs', async () => {
+    await insertServer('rm', 'sk-plain')
+    await insertServer('open', null)
+    await addWebhook(db, webhook, 'ops')
+    db.secrets = await open(OLD)
+    await runEarlier()
+    await sealStored(db, log)
+    expect(await stored()).toEqual(['sk-plain', null, webhook.url, webhook.secret])
+    // What is stored meanwhile must be readable to that process too.
+    await changeWebhook(db, (await webhookRows(db))[0]!.id, { secret: 'new-secret' })
+    expect(await stored()).toContain('new-secret')
+    expect(await keysOf()).toEqual(['sk-plain', null])
+
+    await db.adhoc('truncate process')
+    await sealStored(db, log)
+    expect((await stored()).filter((text) => text?.startsWith('sealed:v1:'))).toHaveLength(3)
+    expect(await keysOf()).toEqual(['sk-plain', null])
+    const [row] = await db.adhoc<{ from: number }>(
+      'select max(compatible_from) as from from schema_version',
+    )
+    expect(row).toEqual({ from: SECRETS_SINCE })
+  })
+
+  it('are encrypted with a new key, while processes with both keys run', async () => {
+    db.secrets = await open(OLD)
+    await addWebhook(db, webhook, 'ops')
+    const before = await stored()
+    const second = await open(`${OLD}\n${NEW}`)
+    db.secrets = await open(`${NEW}\n${OLD}`)
+    await sealStored(db, log)
+    expect((await stored()).filter((text) => before.includes(text))).toEqual([])
+    expect((await webhookRows(db))[0]!.url).toBe(webhook.url)
+    db.secrets = second
+    expect((await webhookRows(db))[0]!.url).toBe(webhook.url)
+    await expect(open(OLD)).rejects.toThrow('encrypted with the key')
+    expect((await open(NEW)).firstId).not.toBe(second.firstId)
+  })
+})

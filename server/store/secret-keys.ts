@@ -1,0 +1,163 @@
+import { randomBytes } from 'node:crypto'
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { dirname } from 'node:path'
+import type { Logger } from '../log.ts'
+import type { Database } from './database.ts'
+import { SecretBox, type SecretKey, type SecretUse, secretKey } from './secret-box.ts'
+import { readSetting } from './sql/settings.ts'
+
+/** Where the keys of secrets come from: the value of REWARDOPS_SECRETS_KEY, else a file. */
+export interface SecretKeySource {
+  value: string | null
+  /** Absolute. */
+  file: string
+}
+
+/** Name of the setting with the id of the key that encrypts new secrets. */
+const KEY_SETTING = 'secrets.key'
+/** Columns of secrets. */
+const COLUMNS: readonly { use: SecretUse; table: string; column: string }[] = [
+  { use: 'server.api_key', table: 'server', column: 'api_key' },
+  { use: 'webhook.url', table: 'webhook', column: 'url' },
+  { use: 'webhook.secret', table: 'webhook', column: 'secret' },
+]
+
+/**
+ * The keys of this process, checked against the database. A server creates the key file of a new database; all other
+ * processes of that database need the same key.
+ * @throws Error that names the missing key and the remedy
+ */
+export async function openSecrets(
+  db: Database,
+  source: SecretKeySource,
+  { mayCreate, log }: { mayCreate: boolean; log: Logger },
+): Promise<SecretBox> {
+  const stored = await storedKeyId(db)
+  let keys = source.value === null ? readKeyFile(source.file, log) : parseKeys(source.value)
+  const isMissing = keys.length === 0
+  const place =
+    source.value === null ? `the key file ${source.file}` : 'the value of REWARDOPS_SECRETS_KEY'
+  if (isMissing && (stored !== null || !mayCreate)) {
+    throw new Error(
+      `${place} does not exist, and the secrets of this database are encrypted` +
+        `${stored === null ? '' : ` with the key ${stored}`}. ${REMEDY}`,
+    )
+  }
+  if (isMissing) keys = [createKeyFile(source.file)]
+  const used = stored ?? (await rememberKey(db, keys[0] as SecretKey))
+  if (!keys.some(({ id }) => id === used)) {
+    // Another server of this new database was faster, so this file is of no use.
+    if (isMissing) rmSync(source.file)
+    throw new Error(
+      `${place} has ${keys.length === 1 ? 'the key' : 'the keys'} ${keys.map(({ id }) => id).join(', ')}, ` +
+        `and the secrets of this database are encrypted with the key ${used}. ${REMEDY}`,
+    )
+  }
+  return new SecretBox(keys)
+}
+
+const REMEDY =
+  'Copy the file secrets.key from the data folder of a server that uses this database, and name it in ' +
+  'REWARDOPS_SECRETS_KEY_FILE, or set REWARDOPS_SECRETS_KEY to its content.'
+
+/**
+ * Encrypts stored secrets that are plain text or encrypted with an earlier key. Does nothing while a process of an earlier
+ * version runs.
+ */
+export async function sealStored(db: Database, log: Logger): Promise<void> {
+  const keys = db.secrets
+  let sealed = 0
+  for (const { use, table, column } of COLUMNS) {
+    const rows = await db.adhoc<{ id: number; stored: string }>(
+      `select id, ${column} as stored from ${table} where ${column} is not null`,
+    )
+    for (const { id, stored } of rows) {
+      if (!keys.isOutdated(stored)) continue
+      if (!(await keys.mayBegin(db))) return
+      const next = await keys.seal(db, use, keys.open(use, stored))
+      // A secret that was changed meanwhile is left alone.
+      await db.adhoc(`update ${table} set ${column} = $2 where id = $1 and ${column} = $3`, [
+        ...[id, next, stored],
+      ])
+      sealed++
+    }
+  }
+  const first = keys.firstId
+  if (first !== null) {
+    await db.adhoc(
+      `update setting set value = to_jsonb($2::text), changed_at = now() where name = $1 and value <> to_jsonb($2::text)`,
+      [KEY_SETTING, first],
+    )
+  }
+  if (sealed > 0) log.info({ secrets: sealed, key: first }, 'stored secrets encrypted')
+}
+
+async function storedKeyId(db: Database): Promise<string | null> {
+  return (await readSetting<string>(db, KEY_SETTING))?.value ?? null
+}
+
+/** Stores the id of the key, unless one is stored, and returns the stored one. */
+async function rememberKey(db: Database, { id }: SecretKey): Promise<string> {
+  await db.adhoc(
+    `insert into setting (name, value, changed_by) values ($1, to_jsonb($2::text), 'start') on conflict do nothing`,
+    [KEY_SETTING, id],
+  )
+  return (await storedKeyId(db)) ?? id
+}
+
+/** @throws Error that names the entry but no key */
+function parseKeys(text: string): SecretKey[] {
+  const entries = text.split(/[\s,]+/).filter((entry) => entry !== '')
+  return entries.map((entry, i) => {
+    const bytes = Buffer.from(entry, /^[0-9a-f]{64}$/i.test(entry) ? 'hex' : 'base64')
+    if (bytes.length !== 32) {
+      throw new Error(
+        `the secrets key ${i + 1} is not 32 bytes in hexadecimal or base64. Make one with "openssl rand -hex 32".`,
+      )
+    }
+    return secretKey(bytes)
+  })
+}
+
+/** The keys of a file, one per line; empty: the file does not exist. */
+function readKeyFile(file: string, log: Logger): SecretKey[] {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+    if ((statSync(file).mode & 0o077) !== 0) {
+      log.warn({ file }, 'other users can read the key file of secrets: set its mode to 600')
+    }
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return []
+    throw new Error(`the key file ${file} cannot be read (${code})`, { cause: error })
+  }
+  const keys = parseKeys(text)
+  if (keys.length === 0) throw new Error(`the key file ${file} is empty`)
+  return keys
+}
+
+/** Creates a key file that only this user can read. */
+function createKeyFile(file: string): SecretKey {
+  const key = secretKey(randomBytes(32))
+  mkdirSync(dirname(file), { recursive: true })
+  const fd = openSync(file, 'wx', 0o600)
+  try {
+    writeSync(fd, `${key.bytes.toString('hex')}\n`)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+  chmodSync(file, 0o600)
+  return key
+}
