@@ -166,6 +166,35 @@ test.describe('settings', () => {
     errors.expectNone()
   })
 
+  test('rotates a key, and ends the session of another browser', async ({ browser }) => {
+    const admin = await signedIn(browser, ADMIN, '/settings')
+    const errors = watchErrors(admin)
+    const key = await makeKey(admin, 'kiosk', 'viewer')
+    const kiosk = await signedIn(browser, key, '/workers')
+    await expectLive(kiosk)
+
+    await admin.getByRole('button', { name: 'Actions for kiosk' }).click()
+    await admin.getByRole('menuitem', { name: 'Rotate…' }).click()
+    const sheet = admin.getByRole('dialog')
+    await choose(sheet.getByLabel('Previous key valid'), 'For an hour')
+    await sheet.getByRole('button', { name: 'Rotate key' }).click()
+    await expect(sheet.locator('[data-new-key]')).not.toHaveText(key)
+    await sheet.getByRole('button', { name: 'Done' }).click()
+    const old = await kiosk.request.get(`${service.url}/api/trpc/workers.list`, {
+      headers: { authorization: `Bearer ${key}` },
+    })
+    expect(old.status()).toBe(200)
+
+    await admin.reload()
+    await expectFits(admin)
+    await expectStateAccessible(admin)
+    await admin.getByRole('button', { name: 'End the session of kiosk' }).click()
+    // The page redirects without interaction, because its stream ended with the session.
+    await kiosk.waitForURL(/\/login\?next=%2Fworkers$/)
+    await expect(admin.getByRole('button', { name: 'End the session of kiosk' })).toHaveCount(0)
+    errors.expectNone()
+  })
+
   /** Expects that annotating, rescoring and saving views are disabled for a viewer, with the reason. */
   async function readsSamplesOnly(viewer: Page): Promise<void> {
     const why = /Requires the role trainer.*wall display.*viewer/

@@ -7,10 +7,17 @@ import { useSession } from './use-session.ts'
 export type Refusal = string | null
 
 /**
- * Checks the role of the user. Returns the reason for the tooltip if it is insufficient. Nothing is disabled before
- * the session is known, because the service enforces roles in any case.
+ * Checks whether the user may make a change that needs a role. Returns the reason for the tooltip if not. Nothing is
+ * disabled before the session is known, because the service enforces roles in any case.
  */
 export function useMay(needed: Role): Refusal {
+  const { data } = useSession()
+  const refused = useMayRead(needed)
+  return refused === null && data?.isReadOnly ? `The key “${data.name}” only reads.` : refused
+}
+
+/** Like {@link useMay}, for data that only some roles may read. */
+export function useMayRead(needed: Role): Refusal {
   const { data } = useSession()
   const role = data?.role ?? null
   if (role === null || mayDo(role, needed)) return null

@@ -1,14 +1,14 @@
 'use client'
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { KeyRound, LockOpen, Pencil, Plus, ShieldCheck, Trash2 } from 'lucide-react'
+import { KeyRound, LockOpen, Pencil, Plus, RefreshCw, ShieldCheck, Trash2 } from 'lucide-react'
 import { useState } from 'react'
 import type { ApiKeyDto, KeysDto } from '../../server/contract/access.ts'
 import { describeFailure, failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'
-import { useMay } from '../session/use-may.ts'
+import { useMay, useMayRead } from '../session/use-may.ts'
 import { ActionMenu } from '../ui/action-menu.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
@@ -24,7 +24,9 @@ import { SheetForm } from '../ui/sheet-form.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { AdminsOnly } from './admins-only.tsx'
 import { CreateKeySheet } from './create-key-sheet.tsx'
-import { ROLE_WORDS } from './role-words.ts'
+import { LoginSessions } from './login-sessions.tsx'
+import { ACCESS_WORDS, ROLE_WORDS } from './role-words.ts'
+import { RotateKeySheet } from './rotate-key-sheet.tsx'
 
 /** The access mode, and the API keys. */
 export function AccessView({
@@ -35,7 +37,8 @@ export function AccessView({
   onCreate(open: boolean): void
 }) {
   const trpc = useTRPC()
-  const refused = useMay('admin')
+  const refused = useMayRead('admin')
+  const mayNotChange = useMay('admin')
   const keys = useQuery(
     trpc.keys.list.queryOptions(undefined, {
       enabled: refused === null,
@@ -54,7 +57,12 @@ export function AccessView({
               title="Keys"
               note={keysInWords(data)}
               actions={
-                <Button small variant="primary" onClick={() => onCreate(true)}>
+                <Button
+                  small
+                  variant="primary"
+                  refused={mayNotChange}
+                  onClick={() => onCreate(true)}
+                >
                   <Plus size={14} aria-hidden />
                   Create key
                 </Button>
@@ -74,6 +82,7 @@ export function AccessView({
           </>
         )}
       </QueryView>
+      <LoginSessions />
       <CreateKeySheet open={create} onClose={() => onCreate(false)} />
     </>
   )
@@ -89,6 +98,7 @@ function keysInWords({ keys, configured }: KeysDto): string {
 /** Whether API keys are required, why, and the action to change it. */
 function Decision({ keys }: { keys: KeysDto }) {
   const [openDialog, setOpenDialog] = useState<'on' | 'off' | null>(null)
+  const refused = useMay('admin')
   const Icon = keys.requiresKey ? ShieldCheck : LockOpen
   const configured = keys.configured.length
   return (
@@ -114,6 +124,7 @@ function Decision({ keys }: { keys: KeysDto }) {
         <Button
           small
           className="ml-auto"
+          refused={refused}
           onClick={() => setOpenDialog(keys.requiresKey ? 'off' : 'on')}
         >
           {keys.requiresKey ? 'Stop requiring API keys…' : 'Require API keys…'}
@@ -201,7 +212,9 @@ function NoLongerRequire({ open, onClose }: { open: boolean; onClose(): void }) 
 }
 
 function KeyTable({ keys }: { keys: KeysDto }) {
+  const refused = useMay('admin')
   const [renaming, setRenaming] = useState<ApiKeyDto | null>(null)
+  const [rotating, setRotating] = useState<ApiKeyDto | null>(null)
   const [revoking, setRevoking] = useState<ApiKeyDto | null>(null)
   return (
     <>
@@ -211,6 +224,7 @@ function KeyTable({ keys }: { keys: KeysDto }) {
             columns={[
               'Name',
               'Role',
+              { start: 'Limits', title: 'Limits of the key within its role' },
               'Key',
               'State',
               'Last used',
@@ -224,6 +238,7 @@ function KeyTable({ keys }: { keys: KeysDto }) {
               <tr key={name}>
                 <td className="font-medium">{name}</td>
                 <td title={ROLE_WORDS.admin}>admin</td>
+                <td className="text-ink-3">none</td>
                 <td className="text-ink-3">from REWARDOPS_API_KEYS</td>
                 <td>
                   <KeyState state="active" />
@@ -242,7 +257,21 @@ function KeyTable({ keys }: { keys: KeysDto }) {
               >
                 <td className={key.state === 'active' ? 'font-medium' : ''}>{key.name}</td>
                 <td title={ROLE_WORDS[key.role]}>{key.role}</td>
-                <td className="font-mono text-xs">{key.prefix}…</td>
+                <td>
+                  <KeyLimits of={key} />
+                </td>
+                <td>
+                  <span className="font-mono text-xs">{key.prefix}…</span>
+                  {key.previousUntil !== null && (
+                    <span
+                      className="text-ink-3"
+                      title={`The previous key is valid until ${dateTime(Date.parse(key.previousUntil))}`}
+                    >
+                      {' '}
+                      and previous
+                    </span>
+                  )}
+                </td>
                 <td>
                   <KeyState state={key.state} />
                 </td>
@@ -261,13 +290,21 @@ function KeyTable({ keys }: { keys: KeysDto }) {
                         {
                           label: 'Rename…',
                           icon: <Pencil size={14} aria-hidden />,
+                          refused,
                           onSelect: () => setRenaming(key),
+                        },
+                        {
+                          label: 'Rotate…',
+                          icon: <RefreshCw size={14} aria-hidden />,
+                          refused,
+                          onSelect: () => setRotating(key),
                         },
                         {
                           label: 'Revoke…',
                           icon: <Trash2 size={14} aria-hidden />,
                           danger: true,
                           apart: true,
+                          refused,
                           onSelect: () => setRevoking(key),
                         },
                       ]}
@@ -287,8 +324,28 @@ function KeyTable({ keys }: { keys: KeysDto }) {
       {renaming && (
         <RenameSheet key={renaming.id} of={renaming} onClose={() => setRenaming(null)} />
       )}
+      {rotating && (
+        <RotateKeySheet key={rotating.id} of={rotating} onClose={() => setRotating(null)} />
+      )}
       {revoking && <Revoke key={revoking.id} of={revoking} onClose={() => setRevoking(null)} />}
     </>
+  )
+}
+
+function KeyLimits({ of: { access, runPrefix } }: { of: ApiKeyDto }) {
+  if (access === 'full' && runPrefix === null) return <span className="text-ink-3">none</span>
+  return (
+    <span className="whitespace-nowrap">
+      {access !== 'full' && (
+        <span title={ACCESS_WORDS[access].about}>{ACCESS_WORDS[access].label.toLowerCase()}</span>
+      )}
+      {access !== 'full' && runPrefix !== null && ', '}
+      {runPrefix !== null && (
+        <span title={`Only runs whose names begin with ${runPrefix}`}>
+          runs <span className="font-mono text-xs">{runPrefix}…</span>
+        </span>
+      )}
+    </span>
   )
 }
 

@@ -6,7 +6,7 @@ import type { AuditChange, AuditEntryDto } from '../../server/contract/audit.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { dateTime } from '../format/time.ts'
-import { useMay } from '../session/use-may.ts'
+import { useMayRead } from '../session/use-may.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
@@ -27,7 +27,7 @@ interface Filter {
 export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: Filter): void }) {
   const trpc = useTRPC()
   const client = useTRPCClient()
-  const refused = useMay('admin')
+  const refused = useMayRead('admin')
   const input = {
     ...(actor === null ? {} : { actor }),
     ...(action === null ? {} : { action }),

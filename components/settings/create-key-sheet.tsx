@@ -3,7 +3,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { CreatedKeyDto } from '../../server/contract/access.ts'
-import { ROLES, type Role } from '../../server/contract/roles.ts'
+import { KEY_ACCESS, type KeyAccess, ROLES, type Role } from '../../server/contract/roles.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
@@ -12,7 +12,7 @@ import { Sheet } from '../ui/dialog.tsx'
 import { Choices, TextField } from '../ui/field.tsx'
 import { Select } from '../ui/select.tsx'
 import { SheetFoot, SheetForm } from '../ui/sheet-form.tsx'
-import { ROLE_WORDS } from './role-words.ts'
+import { ACCESS_WORDS, ROLE_WORDS } from './role-words.ts'
 
 const ENDS: readonly [days: number | null, words: string][] = [
   [null, 'Never'],
@@ -31,7 +31,7 @@ export function CreateKeySheet({ open, onClose }: { open: boolean; onClose(): vo
   }
   return (
     <Sheet open={open} onClose={close} title={made ? `Key ${made.name}` : 'New key'}>
-      {made ? <Made made={made} onDone={close} /> : <KeyForm onMade={setMade} onClose={close} />}
+      {made ? <NewKey made={made} onDone={close} /> : <KeyForm onMade={setMade} onClose={close} />}
     </Sheet>
   )
 }
@@ -41,6 +41,8 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
   const queryClient = useQueryClient()
   const [name, setName] = useState('')
   const [role, setRole] = useState<Role>('viewer')
+  const [access, setAccess] = useState<KeyAccess>('full')
+  const [runPrefix, setRunPrefix] = useState('')
   const [days, setDays] = useState<number | null>(null)
   const create = useMutation(
     trpc.keys.create.mutationOptions({
@@ -53,8 +55,17 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
     }),
   )
   const failure = create.error && describeFailure(create.error)
+  // The other combinations are refused: an admin key covers every run, and only trainers submit.
+  const isLimitable = role !== 'admin'
+  const accesses = KEY_ACCESS.filter((one) => one !== 'submit' || role === 'trainer')
   const submit = () => {
-    create.mutate({ name, role, expiresInDays: days })
+    create.mutate({
+      name,
+      role,
+      access: accesses.includes(access) ? access : 'full',
+      runPrefix: isLimitable && runPrefix.trim() !== '' ? runPrefix.trim() : null,
+      expiresInDays: days,
+    })
   }
   return (
     <SheetForm onSubmit={submit} onClose={onClose} action="Create key" busy={create.isPending}>
@@ -77,6 +88,26 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
         onChange={setRole}
         options={ROLES.map((one) => ({ value: one, label: one, about: ROLE_WORDS[one] }))}
       />
+      <Choices
+        legend="Access"
+        name="access"
+        value={accesses.includes(access) ? access : 'full'}
+        onChange={setAccess}
+        options={accesses.map((one) => ({ value: one, ...ACCESS_WORDS[one] }))}
+      />
+      {isLimitable && (
+        <TextField
+          label="Run prefix"
+          placeholder="all runs"
+          mono
+          value={runPrefix}
+          onChange={(event) => {
+            setRunPrefix(event.target.value)
+            create.reset()
+          }}
+          hint="Only runs whose names begin with this text, such as team-a/. Such a key cannot sign in."
+        />
+      )}
       <Select
         label="Expires"
         value={days}
@@ -87,7 +118,8 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
   )
 }
 
-function Made({ made, onDone }: { made: CreatedKeyDto; onDone(): void }) {
+/** A new key, shown once. */
+export function NewKey({ made, onDone }: { made: CreatedKeyDto; onDone(): void }) {
   return (
     <div className="flex min-h-full flex-col">
       <div className="flex-1 space-y-4 px-5 py-4">

@@ -1,8 +1,18 @@
-import type { Role } from '../../server/contract/roles.ts'
+import type { KeyAccess, Role } from '../../server/contract/roles.ts'
 
 /** The permissions of each role. */
 export const ROLE_WORDS: Record<Role, string> = {
   viewer: 'Reads and exports. For dashboards and scrapers.',
   trainer: 'Also submits, scores, cancels, rescores and annotates. For training jobs.',
   admin: 'Also changes servers, keys, limits, monitors and retention.',
+}
+
+/** What keys permit within their roles: the label, and the permissions. */
+export const ACCESS_WORDS: Record<KeyAccess, { label: string; about: string }> = {
+  full: { label: 'Full', about: 'Everything that the role permits.' },
+  submit: {
+    label: 'Submit only',
+    about: 'Submits and scores samples, and reads their results. It cannot sign in.',
+  },
+  read: { label: 'Read only', about: 'Everything that changes nothing.' },
 }

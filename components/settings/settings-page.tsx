@@ -20,7 +20,7 @@ const TABS: readonly { value: SettingsTab; label: string }[] = [
 ]
 
 const ABOUT: Record<SettingsTab, string> = {
-  access: 'API keys and roles.',
+  access: 'API keys, roles and sessions.',
   limits: 'Limits per run, so that one run cannot block the others.',
   retention: 'How long data is kept.',
   alerts: 'Webhooks that receive alerts.',

@@ -258,13 +258,15 @@ export class KeyRing {
   }
 
   /**
-   * Replaces a key by a new one of the same name, role and expiry. The previous one stays valid for `overlapHours`.
+   * Replaces a key by a new one of the same name, role and expiry. The previous one stays valid for `overlapHours`;
+   * without an overlap, its sessions end too, because it may have leaked.
    * @throws RewardOpsError `key_not_found`
    */
   async rotate({ id, overlapHours }: RotateKeyInput): Promise<CreatedKeyDto> {
     const { key, stored } = newKey()
     const row = await rotateKey(this.#db, numberOf(id), stored, 3_600_000 * overlapHours)
     if (row === undefined) throw noKey(id)
+    if (overlapHours === 0) await this.#sessions.endOfKey(row.id)
     await this.#notify()
     return { ...toDto(row), key }
   }

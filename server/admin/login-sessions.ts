@@ -5,6 +5,7 @@ import type { Database } from '../store/database.ts'
 import {
   deleteLoginSession,
   deleteLoginSessions,
+  deleteSessionsOfKey,
   insertLoginSession,
   type LoginSessionRow,
   loginSessions,
@@ -160,6 +161,11 @@ export class LoginSessions {
   /** Deletes all sessions except one. Returns their number. */
   endAll(but: number | null): Promise<number> {
     return deleteLoginSessions(this.#db, undefined, but)
+  }
+
+  /** Deletes the sessions of a stored key. */
+  endOfKey(keyId: number): Promise<void> {
+    return deleteSessionsOfKey(this.#db, keyId)
   }
 
   /** Deletes the session of a cookie; false: there is none. */

@@ -50,7 +50,7 @@ export const keysRouter = router({
     .mutation(({ ctx, input }) => ctx.keys.revoke(input.id, ctx.actor.name)),
   /**
    * Replaces an API key by a new one of the same name, role and expiry. The previous key stays valid for `overlapHours`,
-   * in which clients can be changed over. Only this answer contains the new key.
+   * in which clients can be changed over; 0 ends it and its sessions at once. Only this answer contains the new key.
    * @throws key_not_found
    * @example {"id": "k7", "overlapHours": 24}
    */

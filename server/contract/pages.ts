@@ -319,6 +319,8 @@ export interface SessionDto {
   role: Role | null
   /** The caller used a key; false: a local caller without one. */
   hasKey: boolean
+  /** The key of the caller only reads; see `keys.create`. */
+  isReadOnly: boolean
   version: string
   /** The address at which the browser reached the service, for examples to copy. */
   address: string

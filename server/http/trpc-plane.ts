@@ -55,6 +55,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     name: holder?.name ?? null,
     role: holder?.role ?? null,
     hasKey: holder?.hasKey ?? false,
+    isReadOnly: holder?.scope?.access === 'read',
     version,
     address: `${access.proxies.isHttps(req) ? 'https' : 'http'}://${access.proxies.host(req) || 'localhost'}`,
   })

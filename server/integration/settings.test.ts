@@ -407,7 +407,12 @@ describe('keys', () => {
     expectRefusal(await wait, { status: 401, reason: 'unauthorized', message: 'has expired' })
     expect([await works(made.key), await works(next.key)]).toEqual([false, true])
     await service.api.batches.cancel.mutate({ batchId })
+    const signIn = await service.post('session.signIn', JSON.stringify({ key: next.key }))
+    const cookie = String(signIn.headers['set-cookie']).split(';')[0] as string
+    const nameOf = async () => (await service.apiWith({ cookie }).session.get.query()).name
+    expect(await nameOf()).toBe('rotated')
     const last = await service.api.keys.rotate.mutate({ id: made.id, overlapHours: 0 })
+    expect(await nameOf()).toBe('local')
     expect([await works(next.key), await works(last.key)]).toEqual([false, true])
     await service.api.keys.revoke.mutate({ id: made.id })
     expect(await works(last.key)).toBe(false)

@@ -77,6 +77,11 @@ export async function deleteLoginSessions(
   return rows.length
 }
 
+/** Deletes the sessions of a stored key. */
+export async function deleteSessionsOfKey(db: Database, keyId: number): Promise<void> {
+  await db.adhoc('delete from login_session where key_id = $1', [keyId])
+}
+
 /** Deletes the session with this hash; false: there is none. */
 export async function deleteLoginSession(db: Database, hash: Buffer): Promise<boolean> {
   return (

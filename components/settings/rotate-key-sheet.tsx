@@ -1,0 +1,59 @@
+'use client'
+
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { ApiKeyDto } from '../../server/contract/access.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { Sheet } from '../ui/dialog.tsx'
+import { FailureView } from '../ui/failure-view.tsx'
+import { Select } from '../ui/select.tsx'
+import { SheetForm } from '../ui/sheet-form.tsx'
+import { NewKey } from './create-key-sheet.tsx'
+
+const OVERLAPS: readonly [hours: number, words: string][] = [
+  [0, 'No longer: it ends with its sessions'],
+  [1, 'For an hour'],
+  [24, 'For a day'],
+  [168, 'For 7 days'],
+  [720, 'For 30 days'],
+]
+
+/** Replaces a key and shows the new one once. */
+export function RotateKeySheet({ of, onClose }: { of: ApiKeyDto; onClose(): void }) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const [hours, setHours] = useState(24)
+  const rotate = useMutation(
+    trpc.keys.rotate.mutationOptions({
+      // The response contains the key: it is dropped from memory when the sheet closes.
+      gcTime: 0,
+      onSuccess: () => void queryClient.invalidateQueries(trpc.keys.pathFilter()),
+    }),
+  )
+  return (
+    <Sheet open onClose={onClose} title={rotate.data ? `Key ${of.name}` : `Rotate ${of.name}`}>
+      {rotate.data ? (
+        <NewKey made={rotate.data} onDone={onClose} />
+      ) : (
+        <SheetForm
+          action="Rotate key"
+          busy={rotate.isPending}
+          onSubmit={() => rotate.mutate({ id: of.id, overlapHours: hours })}
+          onClose={onClose}
+        >
+          <p className="text-ink-2">
+            A new key with the same name, role, limits and expiry replaces {of.prefix}…. Change the
+            clients over while both keys are valid.
+          </p>
+          <Select
+            label="Previous key valid"
+            value={hours}
+            options={OVERLAPS.map(([value, label]) => ({ value, label }))}
+            onChange={setHours}
+          />
+          {rotate.error && <FailureView compact error={rotate.error} />}
+        </SheetForm>
+      )}
+    </Sheet>
+  )
+}
