@@ -16,7 +16,8 @@ import { type Fields, roleNeeded, type SurfaceName } from './roles.ts'
  * the router.
  */
 
-type CallType = 'query' | 'mutation' | 'subscription'
+/** The kind of a procedure. */
+export type CallType = 'query' | 'mutation' | 'subscription'
 
 /** What keys with the access `submit` may call. */
 const SUBMIT: ReadonlySet<string> = new Set<string>([
@@ -109,6 +110,7 @@ export const RUN_FIELDS: Readonly<Record<string, RunFields | null>> = {
   'pools.list': null,
   // Parts of the service outside tRPC.
   export: byFilter,
+  // Only images of these runs: `checkImage`.
   images: null,
   openapi: null,
   models: null,
@@ -137,6 +139,21 @@ export function checkAccess(caller: ScopedCaller, what: string, type: CallType |
   if (scope.runPrefix !== null && !Object.hasOwn(RUN_FIELDS, what)) {
     throw outsideRuns(caller, `${what} is not limited to one run.`)
   }
+}
+
+/** Whether a key of this scope may make a call; `runs`: only for the runs of its prefix. */
+export function callableIn(
+  scope: KeyScope,
+  what: string,
+  type: CallType | null,
+): 'yes' | 'runs' | 'no' {
+  try {
+    checkAccess({ name: '', scope }, what, type)
+  } catch {
+    return 'no'
+  }
+  const isBound = scope.runPrefix !== null && (what === 'images' || RUN_FIELDS[what] !== null)
+  return isBound ? 'runs' : 'yes'
 }
 
 /** Checks calls of keys with a scope. */

@@ -9,7 +9,7 @@ import {
   type SimulatedServers,
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
-import type { RawAnswer, RawRequest } from '../../testkit/processes/trpc-call.ts'
+import type { ApiInputs, RawAnswer, RawRequest } from '../../testkit/processes/trpc-call.ts'
 import { fuzz } from '../../testkit/service/fuzz/fuzz.ts'
 import { fillTarget } from '../../testkit/service/fuzz/target.ts'
 import { PROCEDURES } from '../../testkit/service/procedures.ts'
@@ -19,7 +19,10 @@ import { Service } from '../../testkit/service/service.ts'
 import type { SurfaceName } from '../api/roles.ts'
 import { ROLES, type Role } from '../contract/roles.ts'
 
-/** Every procedure and every other request: with every role, with hostile input, and the headers of its answers. */
+/**
+ * Every procedure and every other request: with every role and kind of limited key, with hostile input, and the headers of
+ * its answers.
+ */
 
 /** Without a build, the tests of pages are skipped. */
 const HAS_PAGES = existsSync(new URL('../../.next/BUILD_ID', import.meta.url))
@@ -29,7 +32,7 @@ const folder = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))
 
 let service: Service
 let rm: SimulatedServers
-const keys = {} as Record<Role, string>
+const keys = {} as Record<Exclude<Caller, 'none'>, string>
 
 beforeAll(async () => {
   ;[service, rm] = await Promise.all([
@@ -44,7 +47,13 @@ beforeAll(async () => {
     startSimulatedServers(),
   ])
   const api = service.apiWith({ authorization: `Bearer ${ADMIN_KEY}` })
-  for (const role of ROLES) keys[role] = (await api.keys.create.mutate({ name: role, role })).key
+  const create = async (name: Exclude<Caller, 'none'>, key: Omit<CreateKey, 'name'>) => {
+    keys[name] = (await api.keys.create.mutate({ name, ...key })).key
+  }
+  for (const role of ROLES) await create(role, { role })
+  await create('submit', { role: 'trainer', access: 'submit' })
+  await create('read', { role: 'admin', access: 'read' })
+  await create('prefix', { role: 'trainer', runPrefix: 'team/' })
 })
 
 afterAll(async () => {
@@ -54,19 +63,23 @@ afterAll(async () => {
   expect(problems).toEqual([])
 })
 
-/** A caller: a role, or none without a key. */
-type Caller = Role | 'none'
-const CALLERS: readonly Caller[] = ['none', ...ROLES]
+type CreateKey = ApiInputs['keys']['create']
+/** A caller: a role, a limited key of docs/access-matrix.md, or none without a key. */
+type Caller = 'none' | Role | 'submit' | 'read' | 'prefix'
+const CALLERS: readonly Caller[] = ['none', ...ROLES, 'submit', 'read', 'prefix']
 
-/** The outcome of a request as docs/access-matrix.md has it. */
-type Outcome = 'admitted' | 'unauthorized' | 'forbidden_role'
+/** The outcome of a request as docs/access-matrix.md has it. A limited key may lack the role or the scope. */
+type Outcome = 'admitted' | 'unauthorized' | 'forbidden'
 
 function headersOf(caller: Caller): Record<string, string> {
   return caller === 'none' ? {} : { authorization: `Bearer ${keys[caller]}` }
 }
 
 const JSON_TYPE = { 'content-type': 'application/json' }
-/** No input has such a field, so an admitted call is refused after the check of its role and changes nothing. */
+/**
+ * No input has such a field, so an admitted call is refused after the check of its role and scope, and changes nothing. It
+ * names no run, so cells with `runs` refuse it.
+ */
 const REFUSED_INPUT = '{"":0}'
 
 /** The rows of docs/access-matrix.md: who is admitted to a request. */
@@ -85,12 +98,13 @@ function documented(request: string, caller: Caller): Outcome {
   const admitted = DOCUMENTED.get(request)
   if (admitted === undefined) throw new Error(`docs/access-matrix.md has no row for ${request}`)
   if (admitted.includes(caller)) return 'admitted'
-  return caller === 'none' ? 'unauthorized' : 'forbidden_role'
+  return caller === 'none' ? 'unauthorized' : 'forbidden'
 }
 
 /** The outcome of an answer, or of one of the answers of a batched call, by its reason. */
 function outcomeOf(reason: string | undefined): Outcome {
-  return reason === 'unauthorized' || reason === 'forbidden_role' ? reason : 'admitted'
+  if (reason === 'unauthorized') return reason
+  return reason === 'forbidden_role' || reason === 'forbidden_scope' ? 'forbidden' : 'admitted'
 }
 
 /** The kinds of answers by their headers. */
@@ -237,7 +251,11 @@ describe('each other request admits the roles of docs/access-matrix.md', () => {
         path,
       )
       const { text } = answer
-      expect(outcomeOf(reasonsOf(text)[0]), `${caller}: ${text}`).toBe(documented(row, caller))
+      // An image that the caller may not see is reported as missing.
+      const found = reasonsOf(text)[0]
+      const outcome =
+        found === 'image_not_found' && caller === 'prefix' ? 'forbidden' : outcomeOf(found)
+      expect(outcome, `${caller}: ${text}`).toBe(documented(row, caller))
     }
   })
 

@@ -150,7 +150,7 @@ function readKeyFile(file: string, log: Logger): SecretKey[] {
 /** Creates a key file that only this user can read. */
 function createKeyFile(file: string): SecretKey {
   const key = secretKey(randomBytes(32))
-  mkdirSync(dirname(file), { recursive: true })
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   const fd = openSync(file, 'wx', 0o600)
   try {
     writeSync(fd, `${key.bytes.toString('hex')}\n`)

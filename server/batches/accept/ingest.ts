@@ -56,6 +56,7 @@ export class Ingest {
   async finish(): Promise<SubmitResult | AppendResult> {
     const body = this.#splitter.finish()
     const { samples, ...rest } = asObject(body)
+    await this.#checkScope(rest)
     if (!Array.isArray(samples)) {
       throw new RewardOpsError(
         'invalid_input',
@@ -63,14 +64,11 @@ export class Ingest {
       )
     }
     for (const sample of samples) this.#draft.add(sample)
-    const { db } = this.#context
     if (this.#kind === 'submit') {
       const envelope = SubmitEnvelope.safeParse(rest)
       if (!envelope.success) {
         throw new RewardOpsError('invalid_input', describeIssues(envelope.error))
       }
-      const { run } = envelope.data
-      await checkRuns(db, this.#caller, 'batches.submit', { runs: [run] })
       const early = this.#early
       const result = await acceptBatch(
         this.#context,
@@ -86,9 +84,12 @@ export class Ingest {
     }
     const envelope = AppendEnvelope.safeParse(rest)
     if (!envelope.success) throw new RewardOpsError('invalid_input', describeIssues(envelope.error))
-    const { batchId } = envelope.data
-    await checkRuns(db, this.#caller, 'batches.append', { batches: [batchId] })
     return appendToBatch(this.#context, envelope.data, this.#draft)
+  }
+
+  async #checkScope({ run, batchId }: Record<string, unknown>): Promise<void> {
+    const named = this.#kind === 'submit' ? { runs: asNames(run) } : { batches: asNames(batchId) }
+    await checkRuns(this.#context.db, this.#caller, `batches.${this.#kind}`, named)
   }
 
   /** Abandons the body and rolls back its writes. */
@@ -97,6 +98,11 @@ export class Ingest {
     this.#early = null
     await early?.rollback()
   }
+}
+
+/** The value as a name; a value that is none is refused later. */
+function asNames(value: unknown): string[] {
+  return typeof value === 'string' ? [value] : []
 }
 
 function asObject(body: unknown): Record<string, unknown> {
