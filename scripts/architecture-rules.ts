@@ -85,7 +85,7 @@ export const LAYERS: Layer[] = [
     name: 'http',
     files: /^server\/http\//,
     imports: [
-      ...['api', 'queries', 'batches', 'admin', 'rewards', 'router', 'store'],
+      ...['api', 'queries', 'batches', 'admin', 'rewards', 'router', 'isolation', 'store'],
       ...['shared', 'contract'],
     ],
   },

@@ -1,7 +1,14 @@
+import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import { whyGuessable } from './guessable-key.ts'
+import {
+  ISOLATION_LEVELS,
+  type Isolation,
+  SANDBOX_NETWORKS,
+  type SandboxNetwork,
+} from './contract/isolation.ts'
 import { networksOf } from './networks.ts'
 
 /** An integer from the environment within bounds, or its default. */
@@ -73,6 +80,10 @@ const Settings = z.object({
   REWARDOPS_SECRETS_KEY: z.string().optional(),
   /** The file of these keys, one per line. Unset: secrets.key in the data folder, made at the first start. */
   REWARDOPS_SECRETS_KEY_FILE: z.string().min(1).optional(),
+  /** How the processes of reward functions are kept in. */
+  REWARDOPS_FUNCTION_ISOLATION: z.enum(ISOLATION_LEVELS).default('process'),
+  /** What reward functions can reach at level sandbox. */
+  REWARDOPS_FUNCTION_NETWORK: z.enum(SANDBOX_NETWORKS).default('router'),
   /** A JSON file with servers to launch. */
   REWARDOPS_SERVERS_FILE: z.string().min(1).optional(),
   /** 1: servers.launch may start processes. */
@@ -145,6 +156,7 @@ export interface FunctionConfig {
     /** Memory that a function process may use beyond its memory at start. */
     memoryBytes: number
   }
+  isolation: { level: Isolation; network: SandboxNetwork }
 }
 
 /** Variables about the machine that any program may read. */
@@ -287,6 +299,10 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
         env: functionEnvironment(env, listed(s.REWARDOPS_FUNCTION_ENV)),
         memoryBytes: s.REWARDOPS_FUNCTION_MEMORY_MB * 2 ** 20,
       },
+      isolation: {
+        level: s.REWARDOPS_FUNCTION_ISOLATION,
+        network: s.REWARDOPS_FUNCTION_NETWORK,
+      },
     },
     serversFile: s.REWARDOPS_SERVERS_FILE === undefined ? null : resolve(s.REWARDOPS_SERVERS_FILE),
     allowLaunch: s.REWARDOPS_ALLOW_LAUNCH === '1',
@@ -327,16 +343,40 @@ const INTERNAL = new Set([
   'REWARDOPS_WORKER_ROUTER',
 ])
 
+/** Variables of the server that its workers receive on standard input, because /proc shows the others. */
+const HANDED_OVER = ['DATABASE_URL', 'PGPASSWORD'] as const
+/** Variables of the server that its workers do not need. Without the keys, a HOST other than loopback is refused. */
+const SERVER_ONLY = ['REWARDOPS_API_KEYS', 'HOST', 'PORT'] as const
+
+/** Splits the environment of a local worker: what it inherits, and the text to write to its standard input. */
+export function workerEnvironment(
+  inherited: NodeJS.ProcessEnv,
+  { databaseUrl, routerAddress }: { databaseUrl: string; routerAddress: string },
+): { env: NodeJS.ProcessEnv; input: string } {
+  const env: NodeJS.ProcessEnv = {
+    ...inherited,
+    REWARDOPS_WORKER_LOCAL: '1',
+    REWARDOPS_WORKER_ROUTER: routerAddress,
+  }
+  const secrets: NodeJS.ProcessEnv = { ...inherited, DATABASE_URL: databaseUrl }
+  const input = JSON.stringify(secrets, [...HANDED_OVER])
+  for (const name of [...HANDED_OVER, ...SERVER_ONLY]) delete env[name]
+  return { env, input }
+}
+
 /**
- * A worker's start parameters besides the settings: whether a server on this machine started it, and the `host:port` of
- * the router address, for functions that call reward models themselves.
+ * Reads a worker's start parameters besides the settings: whether a server on this machine started it, and the
+ * `host:port` of the router address, for functions that call reward models themselves. Adds the variables that the
+ * server handed over to the environment, so it is called before {@link loadConfig}.
  */
 export function loadWorkerHandover(env: NodeJS.ProcessEnv = process.env): {
   local: boolean
   routerAddress: string | null
 } {
+  const local = env.REWARDOPS_WORKER_LOCAL === '1'
+  if (local) Object.assign(env, JSON.parse(readFileSync(0, 'utf8')))
   return {
-    local: env.REWARDOPS_WORKER_LOCAL === '1',
+    local,
     routerAddress: env.REWARDOPS_WORKER_ROUTER ?? null,
   }
 }

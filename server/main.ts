@@ -3,9 +3,11 @@ import { flushCompileCache } from 'node:module'
 import { requeueOrphans } from './background/worker-supervisor.ts'
 import { loadConfig } from './config.ts'
 import { prepareDataDir } from './data-dir.ts'
+import { describePlan } from './isolation/isolation.ts'
 import { createLogger } from './log.ts'
 import { readServersFile } from './model-servers/launch-file.ts'
 import { claimLaunched } from './model-servers/launched-process.ts'
+import { planFunctions } from './rewards/functions/plan-functions.ts'
 import { setEgressPolicy } from './router/server-admission.ts'
 import { createBackground } from './service/background.ts'
 import { openFront } from './service/front.ts'
@@ -47,9 +49,13 @@ async function main(): Promise<void> {
   const { database, databases, queue, row, turns } = stores
   const keys = await openKeys(config, access, stores, log)
 
-  const scoring = createScoring(config, toLaunch, front, stores, log)
+  const functions = await planFunctions(config.functions)
+  const isolation = describePlan(functions.settings.plan)
+  log.info({ level: isolation.level, how: isolation.how }, 'isolation of reward functions')
+  for (const problem of isolation.missing) log.warn(problem)
+  const scoring = createScoring(config, toLaunch, front, stores, functions, log)
   const { signals, manager, ingest, supervisor, models, servers, playedFunctions } = scoring
-  const modules = createModules(config, version, keys, scoring, stores, log)
+  const modules = createModules(config, version, isolation, keys, scoring, stores, log)
   const { live, readiness } = modules
   const background = createBackground(modules, stores, log)
   const notifications = createNotifications(database.url, scoring, modules, log)

@@ -27,9 +27,18 @@ export function AboutView() {
   )
 }
 
+/** Definitions of the levels. */
+const ISOLATION_TEXT: Record<AboutDto['functionIsolation']['level'], string> = {
+  process:
+    'Processes of reward functions have no secrets and no privileges, and limits of memory, processes and disk.',
+  sandbox:
+    'Processes of reward functions have a file system, processes and a network of their own, under bubblewrap.',
+}
+
 function About({ about }: { about: AboutDto }) {
   const database = formatBytes(about.databaseBytes)
   const folder = formatBytes(about.dataDirBytes)
+  const isolation = about.functionIsolation
   const now = useNow()
   const running = formatDuration(now === 0 ? null : now - Date.parse(about.startedAt))
   const most = Math.max(1, ...about.tables.map(({ bytes }) => bytes))
@@ -59,6 +68,12 @@ function About({ about }: { about: AboutDto }) {
           value={running.value}
           unit={running.unit}
           detail={`since ${dateTime(Date.parse(about.startedAt))}`}
+        />
+        <Figure
+          label="Function isolation"
+          hint={[ISOLATION_TEXT[isolation.level], ...isolation.missing].join(' ')}
+          value={isolation.level}
+          detail={isolation.how}
         />
       </FigureStrip>
       <div className="grid lg:grid-cols-2">

@@ -183,7 +183,19 @@ export function stateLook(state: string): { text: string; tone: Tone } {
  * A worker that exited is shown in red only if samples of it had to be requeued. A stopped worker returns its samples
  * first.
  */
-export function WorkerStateView({ state, requeued }: Pick<WorkerDto, 'state' | 'requeued'>) {
+export function WorkerStateView({
+  state,
+  requeued,
+  functionProblem,
+}: Pick<WorkerDto, 'state' | 'requeued' | 'functionProblem'>) {
   const look = WORKER[state]
+  if (state === 'alive' && functionProblem !== null) {
+    return (
+      <Status
+        look={{ ...look, text: 'alive, no functions', tone: 'warn' }}
+        title={`Takes no jobs of reward functions: ${functionProblem}`}
+      />
+    )
+  }
   return <Status look={state === 'dead' && requeued === 0 ? { ...look, tone: 'idle' } : look} />
 }

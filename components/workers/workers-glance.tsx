@@ -49,7 +49,7 @@ export function WorkersGlance({
                     <WorkerName id={worker.id} />
                   </td>
                   <td>
-                    <WorkerStateView state={worker.state} requeued={worker.requeued} />
+                    <WorkerStateView {...worker} />
                   </td>
                   <td>
                     <span className="flex items-center gap-2.5">

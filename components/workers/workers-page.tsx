@@ -250,7 +250,7 @@ function AliveTable({ workers, marked }: { workers: WorkerDto[]; marked: string 
                 <CopyText text={worker.id} className="text-xs" />
               </td>
               <td>
-                <WorkerStateView state={worker.state} requeued={worker.requeued} />
+                <WorkerStateView {...worker} />
               </td>
               <td>
                 <span className="flex items-center gap-2.5">
@@ -322,7 +322,7 @@ function GoneTable({ workers, marked }: { workers: WorkerDto[]; marked: string |
                 <CopyText text={worker.id} className="text-xs" />
               </td>
               <td>
-                <WorkerStateView state={worker.state} requeued={worker.requeued} />
+                <WorkerStateView {...worker} />
               </td>
               <td className="num">
                 {worker.requeued === 0 ? 'none' : `${plural(worker.requeued, 'sample')}`}

@@ -21,6 +21,7 @@ export class AboutService {
     dataDir: string
     startedAt: Date
     settings: readonly SettingInForce[]
+    functionIsolation: AboutDto['functionIsolation']
   }
   readonly #memo = new Memo<AboutDto>(TTL_MS)
 
@@ -32,6 +33,7 @@ export class AboutService {
       dataDir: string
       startedAt: Date
       settings: readonly SettingInForce[]
+      functionIsolation: AboutDto['functionIsolation']
     },
   ) {
     this.#db = db
@@ -40,7 +42,7 @@ export class AboutService {
 
   get(): Promise<AboutDto> {
     return this.#memo.get('', async () => {
-      const { version, embedded, dataDir, startedAt, settings } = this.#of
+      const { version, embedded, dataDir, startedAt, settings, functionIsolation } = this.#of
       const [facts, tables, dataDirBytes] = await Promise.all([
         databaseFacts(this.#db),
         tableSizes(this.#db, TABLES),
@@ -55,6 +57,7 @@ export class AboutService {
         databaseBytes: facts.bytes,
         dataDirBytes,
         dataDir,
+        functionIsolation,
         tables,
         settings: settings.map((setting) => ({ ...setting })),
       }

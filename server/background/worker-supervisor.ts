@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import type { WorkerChannel } from '../batches/direct-scores.ts'
 import { DEAD_AFTER_MS } from '../cluster/process-row.ts'
+import { workerEnvironment } from '../config.ts'
 import type {
   DirectEndMessage,
   DirectScoreMessage,
@@ -131,7 +132,8 @@ export class WorkerSupervisor implements WorkerChannel {
   }
 
   #spawnWorker(): ChildProcess {
-    return spawn(
+    const { env, input } = workerEnvironment(this.#options.env, this.#options)
+    const child = spawn(
       process.execPath,
       [
         // Limits a worker's memory to about 300 MB.
@@ -141,15 +143,13 @@ export class WorkerSupervisor implements WorkerChannel {
         '--local',
       ],
       {
-        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-        env: {
-          ...this.#options.env,
-          DATABASE_URL: this.#options.databaseUrl,
-          REWARDOPS_WORKER_LOCAL: '1',
-          REWARDOPS_WORKER_ROUTER: this.#options.routerAddress,
-        },
+        stdio: ['pipe', 'inherit', 'inherit', 'ipc'],
+        env,
       },
     )
+    // The worker may end before it reads.
+    child.stdin?.on('error', () => {}).end(input)
+    return child
   }
 
   /** Requeues the jobs of a local worker that has ended. */

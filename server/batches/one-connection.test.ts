@@ -4,6 +4,7 @@ import { Retention } from '../admin/retention.ts'
 import { SubmitInput } from '../contract/trainer.ts'
 import { createLogger } from '../log.ts'
 import { AcceptedFunctions } from '../rewards/functions/accepted-functions.ts'
+import { TEST_PLAN } from '../rewards/functions/testing/test-plan.ts'
 import { Database } from '../store/database.ts'
 import { JobQueue, RULES_POOL } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
@@ -30,7 +31,7 @@ beforeAll(async () => {
   const functions = new AcceptedFunctions({
     functionsDir: '/nowhere',
     versionsDir: '/nowhere',
-    settings: { env: {}, memoryBytes: 2 ** 30 },
+    settings: { env: {}, memoryBytes: 2 ** 30, plan: TEST_PLAN },
   })
   manager = new RewardLoopManager(
     db,

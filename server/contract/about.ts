@@ -1,3 +1,5 @@
+import type { Isolation } from './isolation.ts'
+
 /** The output of `about.get`: version, settings and disk use of the service. */
 export interface AboutDto {
   version: string
@@ -10,6 +12,14 @@ export interface AboutDto {
   /** Size of the data folder; null: unknown. */
   dataDirBytes: number | null
   dataDir: string
+  /** How processes of reward functions are kept in. */
+  functionIsolation: {
+    level: Isolation
+    /** What this machine provides for it. */
+    how: string
+    /** What this machine lacks, with remedies. */
+    missing: string[]
+  }
   /** The largest tables with their indexes. The daily partitions of texts count as one table. */
   tables: { name: string; bytes: number }[]
   /** Settings in force. For a secret, only whether it is set. */

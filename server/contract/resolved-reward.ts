@@ -1,3 +1,5 @@
+import type { Isolation } from './isolation.ts'
+
 /** A version of a reward function: later changes of the file do not affect the batch. */
 export interface FunctionRef {
   /** The hash of the source when the batch was accepted, including its imports within the folder. */
@@ -7,6 +9,8 @@ export interface FunctionRef {
   /** The name of the export; null: the default export, `compute_score` or `computeScore`. */
   name: string | null
   kwargs: Record<string, unknown>
+  /** The level at which it runs; absent: `process`. */
+  isolation?: Isolation
   /** For a class or an object: its methods, such as `post_process_scores`. */
   methods?: string[]
 }
@@ -78,7 +82,10 @@ export interface RequestLimits {
  * Returns the versions of all functions of a reward: twelve digits of the hash, and the path; null: no custom function.
  */
 export function rewardVersionOf(reward: ResolvedReward): string | null {
-  const versions = functionsOf(reward).map(({ hash, path }) => `${hash.slice(0, 12)} ${path}`)
+  const versions = functionsOf(reward).map(
+    ({ hash, path, isolation }) =>
+      `${hash.slice(0, 12)} ${path}${isolation === 'sandbox' ? ' (sandbox)' : ''}`,
+  )
   return versions.length === 0 ? null : [...new Set(versions)].join(' + ')
 }
 

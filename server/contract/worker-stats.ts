@@ -31,6 +31,8 @@ export interface WorkerStats {
   scoredTotal: number
   failedTotal: number
   history: (number | null)[]
+  /** Why the worker takes no jobs of reward functions; null: it takes them. */
+  functionProblem: string | null
   /** By server id. */
   servers: Record<string, WorkerServerStats>
 }

@@ -7,7 +7,9 @@ import { checkRole, type SurfaceName, surfaceRole } from '../api/roles.ts'
 import { checkAccess, mayBrowse } from '../api/scopes.ts'
 import { type Config, isLoopback } from '../config.ts'
 import { ERROR_REASONS } from '../contract/error-reasons.ts'
+import { FUNCTION_CALLER_HEADER } from '../contract/isolation.ts'
 import { RewardOpsError } from '../errors.ts'
+import { isFunctionUser } from '../isolation/function-users.ts'
 import type { Logger } from '../log.ts'
 import { isOutage } from '../store/database.ts'
 import { HAS_PEER_OWNERS, type PeerOwner, PeerOwners } from './peer-owner.ts'
@@ -89,10 +91,12 @@ export class Access {
 
   /**
    * Refuses calls through a proxy and calls of other users while no key is required. They would otherwise count as
-   * calls of an admin. The owner of a connection is looked up once; the result is a promise only during that lookup.
+   * calls of an admin. Processes of reward functions may call the router's paths only, also with a key. The owner of a
+   * connection is looked up once; the result is a promise only during that lookup.
    * @throws RewardOpsError `forbidden_proxy`, `forbidden_user`
    */
-  checkPeer(req: IncomingMessage): Promise<void> | undefined {
+  checkPeer(req: IncomingMessage, isRouterPath: boolean): Promise<void> | undefined {
+    if (!isRouterPath && req.headers[FUNCTION_CALLER_HEADER] !== undefined) throw ofFunction()
     if (this.requiresKey) return
     const header = forwardingHeader(req)
     if (header !== null) {
@@ -104,7 +108,9 @@ export class Access {
     if (!HAS_PEER_OWNERS) return
     const { socket } = req
     const known = this.#peers.get(socket)
-    if (known !== undefined && !(known instanceof Promise)) return this.#checkOwner(known)
+    if (known !== undefined && !(known instanceof Promise)) {
+      return this.#checkOwner(known, isRouterPath)
+    }
     const looking =
       known ??
       this.#owners.of(socket).then((owner) => {
@@ -113,12 +119,18 @@ export class Access {
       })
     if (known === undefined) this.#peers.set(socket, looking)
     // Keys may have become required during the lookup.
-    return looking.then((owner) => (this.requiresKey ? undefined : this.#checkOwner(owner)))
+    return looking.then((owner) =>
+      this.requiresKey ? undefined : this.#checkOwner(owner, isRouterPath),
+    )
   }
 
-  #checkOwner(owner: PeerOwner): undefined {
+  #checkOwner(owner: PeerOwner, isRouterPath: boolean): undefined {
     if (owner.known) {
       if (this.#ownUids.has(owner.uid)) return
+      if (isFunctionUser(owner.uid)) {
+        if (isRouterPath) return
+        throw ofFunction()
+      }
       throw new RewardOpsError(
         'forbidden_user',
         `The request came from a process of user id ${owner.uid}, and no API key is required.`,
@@ -304,6 +316,14 @@ export class Access {
 function setCookie(value: string, maxAgeSeconds: number, isSecure: boolean): string {
   return `${SESSION_COOKIE}=${value}; Max-Age=${maxAgeSeconds}; Path=/; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
 }
+
+function ofFunction(): RewardOpsError {
+  return new RewardOpsError(
+    'forbidden_user',
+    'The request came from a reward function, which may call only the router address.',
+  )
+}
+
 
 const COOKIE = new RegExp(`(?:^|;\\s*)${SESSION_COOKIE}=([\\w-]{43})(?:;|$)`)
 

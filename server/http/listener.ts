@@ -93,7 +93,7 @@ export function createListener(
   ): Promise<void> {
     checkRequestLine(req, res)
     if (HEALTH_PATHS.has(path)) return routes.health(req, res, requestId)
-    const looking = access.checkPeer(req)
+    const looking = access.checkPeer(req, isRouterPath(path))
     if (looking !== undefined) await looking
     access.checkOrigin(req)
     if (routes.stopping) {

@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { findBubblewrap, type SandboxOptions, spawnSandboxed } from './sandbox.ts'
+import { type SandboxOptions, spawnSandboxed } from './sandbox.ts'
 import { isFilteredArch } from './seccomp.ts'
+import { systemProgram } from './system-program.ts'
 
 /** Whether sandboxes can be had here; if not, why, and what to install or grant. Both are plain sentences. */
 export type SandboxCheck = { ok: true } | { ok: false; reason: string; remedy: string }
@@ -48,7 +49,7 @@ export async function checkSandbox(
     const reason = `There is no filter of system calls for ${process.arch}.`
     return refused(reason, 'Run the service on x86-64 or arm64.')
   }
-  if (findBubblewrap() === null) {
+  if (systemProgram('bwrap') === null) {
     const remedy = 'Install the package bubblewrap, for example `apt-get install bubblewrap`.'
     return refused('bubblewrap (bwrap) is not installed.', remedy)
   }

@@ -1,8 +1,9 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
-import { existsSync, lstatSync, readlinkSync } from 'node:fs'
+import { lstatSync, readlinkSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { limitedCommand, type ResourceLimits } from './resource-limits.ts'
 import { isFilteredArch, seccompFilter } from './seccomp.ts'
+import { systemProgram } from './system-program.ts'
 
 /**
  * Runs a program under bubblewrap (https://github.com/containers/bubblewrap): with process ids, mounts, network, IPC
@@ -37,13 +38,6 @@ export interface SandboxOptions {
   stdio: Exclude<SpawnOptions['stdio'], string | undefined>
 }
 
-/** Fixed paths, so that no variable decides which program holds the others. */
-const BUBBLEWRAP_PATHS = [
-  '/usr/bin/bwrap',
-  '/usr/local/bin/bwrap',
-  '/run/current-system/sw/bin/bwrap',
-]
-
 /** Folders of programs and libraries. Where /bin and its like are links into /usr, they are links inside too. */
 const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store']
 /** Files that the dynamic linker, TLS and clocks need; no file that holds secrets. */
@@ -60,11 +54,6 @@ const SYSTEM_FILES = [
 /** Files that look up names of hosts. */
 const NETWORK_FILES = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf']
 
-/** The path of bubblewrap; null if it is not installed. */
-export function findBubblewrap(): string | null {
-  return BUBBLEWRAP_PATHS.find((path) => existsSync(path)) ?? null
-}
-
 /**
  * Starts a program in a sandbox. A program that a signal ended is reported with the exit code 128 + signal; killing the
  * returned process ends everything in the sandbox. `sandbox-check.ts` says why a sandbox cannot be had.
@@ -74,7 +63,7 @@ export function spawnSandboxed(
   command: readonly [string, ...string[]],
   options: SandboxOptions,
 ): ChildProcess {
-  const bubblewrap = findBubblewrap()
+  const bubblewrap = systemProgram('bwrap')
   if (bubblewrap === null) throw new Error('bubblewrap is not installed')
   if (!isFilteredArch(process.arch)) throw new Error(`there is no filter for ${process.arch}`)
   const filterFd = options.stdio.length

@@ -172,5 +172,6 @@ function toWorker(row: WorkerRow): WorkerDto {
     failedTotal: stats.failedTotal ?? 0,
     samplesPerSecondHistory: stats.history ?? [],
     requeued: row.requeued,
+    functionProblem: alive ? (stats.functionProblem ?? null) : null,
   }
 }

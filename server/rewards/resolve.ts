@@ -334,9 +334,9 @@ function resolveCustomFunction(
       `kwarg "${key}" has the name of a field that a function receives with its sample.`,
     )
   }
-  const { hash, path, methods } = versionOf(`${at}.function`, 'function', named, context)
+  const { hash, path, isolation, methods } = versionOf(`${at}.function`, 'function', named, context)
   const name = named.name ?? null
-  const ref = { hash, path, name, kwargs, ...(methods.length > 0 ? { methods } : {}) }
+  const ref = { hash, path, name, kwargs, isolation, ...(methods.length > 0 ? { methods } : {}) }
   return {
     kind: 'function',
     model: null,
@@ -352,8 +352,8 @@ function resolveCustomManager(
   named: { path: string; name?: string | undefined; kwargs?: Record<string, unknown> | undefined },
   context: ResolveContext,
 ): FunctionRef {
-  const { hash, path } = versionOf('reward.manager', 'manager', named, context)
-  return { hash, path, name: named.name ?? null, kwargs: named.kwargs ?? {} }
+  const { hash, path, isolation } = versionOf('reward.manager', 'manager', named, context)
+  return { hash, path, name: named.name ?? null, kwargs: named.kwargs ?? {}, isolation }
 }
 
 function versionOf(

@@ -11,6 +11,7 @@ import { Scopes } from '../api/scopes.ts'
 import { Readiness } from '../background/readiness.ts'
 import { Annotations } from '../batches/annotations.ts'
 import { type Config, isLoopback } from '../config.ts'
+import type { AboutDto } from '../contract/about.ts'
 import type { Access } from '../http/access.ts'
 import type { Logger } from '../log.ts'
 import { Webhooks } from '../monitoring/alerts/webhooks.ts'
@@ -60,6 +61,7 @@ export async function openKeys(
 export function createModules(
   config: Config,
   version: string,
+  functionIsolation: AboutDto['functionIsolation'],
   keys: KeyRing,
   { manager, models, servers, playground }: Scoring,
   { database, databases, row, turns }: Stores,
@@ -107,6 +109,7 @@ export function createModules(
       dataDir: config.dataDir,
       startedAt: new Date(),
       settings: config.settings,
+      functionIsolation,
     }),
     live: new LiveHub(),
     readiness: new Readiness({

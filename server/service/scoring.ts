@@ -10,6 +10,7 @@ import type { readServersFile } from '../model-servers/launch-file.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
 import { AcceptedFunctions } from '../rewards/functions/accepted-functions.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
+import type { PlannedFunctions } from '../rewards/functions/plan-functions.ts'
 import { IMAGES_SINCE } from '../store/schema-version.ts'
 import { functionSource } from '../store/sql/function-sources.ts'
 import { SharedLimits } from '../worker/shared-limits.ts'
@@ -39,11 +40,12 @@ export function createScoring(
   toLaunch: ReturnType<typeof readServersFile>,
   { routerAddress }: Pick<Front, 'routerAddress'>,
   { database, databases, queue, row, turns }: Stores,
+  functionConfig: PlannedFunctions,
   log: Logger,
 ): Scoring {
   const db = databases.api
   const signals = new BatchSignals()
-  const functions = new AcceptedFunctions(config.functions)
+  const functions = new AcceptedFunctions(functionConfig)
   const images = () => ({ maxBytes: config.maxImageBytes, isApart: row.allHave(IMAGES_SINCE) })
   const supervisor = new WorkerSupervisor({
     count: config.workers,
@@ -83,7 +85,7 @@ export function createScoring(
     router: { microBatching: { samplesPerRequest: config.samplesPerCall } },
   })
   const playedFunctions = new FunctionPool({
-    ...config.functions,
+    ...functionConfig,
     // A function in the playground need not be stored.
     sources: async (hash) => functions.source(hash) ?? functionSource(db, hash),
     router: servers.router,
@@ -103,7 +105,7 @@ export function createScoring(
   const ingest = new IngestClient(
     {
       databaseUrl: database.url,
-      functions: config.functions,
+      functions: functionConfig,
       egressAllow: config.egressAllow,
       logLevel: config.logLevel,
     },

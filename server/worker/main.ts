@@ -7,6 +7,7 @@ import type { DirectScoreMessage, ForgetScoreMessage } from '../contract/direct-
 import type { EndedMessage } from '../contract/ended-message.ts'
 import { createLogger } from '../log.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
+import { planFunctions } from '../rewards/functions/plan-functions.ts'
 import { setEgressPolicy } from '../router/server-admission.ts'
 import { stopRequests } from '../stop-request.ts'
 import { WORKER_POOL } from '../store/connection-budget.ts'
@@ -41,9 +42,9 @@ const NOT_ITS_TURN_MS = 25
 
 /** Runs a worker process: connects, registers and serves the queues until it is stopped. */
 async function main(): Promise<void> {
+  const { local, routerAddress } = loadWorkerHandover()
   const config = loadConfig()
   setEgressPolicy(config.egressAllow)
-  const { local, routerAddress } = loadWorkerHandover()
   const log = createLogger(config.logLevel, 'worker')
   if (!config.databaseUrl) {
     throw new Error('A worker needs DATABASE_URL: the address of the database its server uses.')
@@ -69,13 +70,16 @@ async function main(): Promise<void> {
   })
   const { router, leases, models } = servers
   const functions = new FunctionPool({
-    ...config.functions,
+    ...(await planFunctions(config.functions)),
     sources: (hash) => functionSource(db, hash),
     router,
     rewardRouterAddress: routerAddress,
     onCapacity: () => worker.intake.pump(FUNCTIONS_POOL),
     log,
   })
+  if (functions.problem !== null) {
+    log.error({ reason: functions.problem }, 'this worker takes no jobs of reward functions')
+  }
   const limits = new SharedLimits(db, leases, log)
   const tools = { router, functions, limits }
   const worker = new RewardLoopWorker({
@@ -132,7 +136,10 @@ async function main(): Promise<void> {
   row.onDeclaredDead = (atMs) => worker.giveUpJobs(atMs)
   const loopDelay = monitorEventLoopDelay({ resolution: 10 })
   loopDelay.enable()
-  const report = new WorkerReport({ db, row, queue, worker, servers, loopDelay, log })
+  const report = new WorkerReport({
+    ...{ db, row, queue, worker, servers, loopDelay, log },
+    functionProblem: functions.problem,
+  })
   report.start()
   log.info({ worker: `w${id}`, local }, 'worker ready')
   flushCompileCache()

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { environment } from '../../testkit/service/service.ts'
+import { workerEnvironment } from '../config.ts'
 
 /** Tests a worker that waits for a database that accepts connections but never answers. */
 
@@ -30,13 +31,13 @@ afterEach(() => {
 /** Starts a worker as its server does, and waits for its first query. */
 async function waiting(): Promise<void> {
   const { port } = database.address() as AddressInfo
+  const databaseUrl = `postgresql://nobody@127.0.0.1:${port}/none`
+  const { env, input } = workerEnvironment(environment({}), { databaseUrl, routerAddress: '' })
   worker = spawn(process.execPath, [START, '--local'], {
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    env: environment({
-      DATABASE_URL: `postgresql://nobody@127.0.0.1:${port}/none`,
-      REWARDOPS_WORKER_LOCAL: '1',
-    }),
+    stdio: ['pipe', 'inherit', 'inherit', 'ipc'],
+    env,
   })
+  worker.stdin?.end(input)
   await once(database, 'connection')
 }
 

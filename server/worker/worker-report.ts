@@ -32,6 +32,8 @@ export interface ReportSources {
   queue: JobQueue
   worker: RewardLoopWorker
   servers: SharedServers
+  /** Why the worker takes no jobs of functions; null: it does. */
+  functionProblem: string | null
   loopDelay: ReturnType<typeof monitorEventLoopDelay>
   log: Logger
 }
@@ -165,6 +167,7 @@ export class WorkerReport {
       failedTotal: failed,
       history: [...this.#rates],
       servers: servers.stats(),
+      functionProblem: this.#o.functionProblem,
     }
     loopDelay.reset()
     this.#load.loopP99Ms = Math.max(this.#load.loopP99Ms, stats.eventLoopP99Ms)

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { createLogger } from '../../log.ts'
+import { TEST_PLAN } from '../../rewards/functions/testing/test-plan.ts'
 import { Database } from '../../store/database.ts'
 import { JobQueue } from '../../store/job-queue.ts'
 import { testDatabaseForFile } from '../../store/postgres/test-database.ts'
@@ -29,7 +30,7 @@ it('receives a body that arrives while the idle thread ends', async () => {
   const functions = {
     versionsDir: '/nowhere',
     functionsDir: '/nowhere',
-    settings: { env: {}, memoryBytes: 0 },
+    settings: { env: {}, memoryBytes: 0, plan: TEST_PLAN },
   }
   const client = new IngestClient(
     { databaseUrl: database.url, functions, egressAllow: ['public'], logLevel: 'silent' },

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { FULL } from '../../../testkit/service/full-run.ts'
 import { RewardSpec } from '../../contract/trainer.ts'
 import { AcceptedFunctions } from './accepted-functions.ts'
+import { TEST_PLAN } from './testing/test-plan.ts'
 
 let folder: string
 let functions: AcceptedFunctions
@@ -13,7 +14,7 @@ beforeEach(() => {
   functions = new AcceptedFunctions({
     functionsDir: join(folder, 'mine'),
     versionsDir: join(folder, 'versions'),
-    settings: { env: {}, memoryBytes: 256 << 20 },
+    settings: { env: {}, memoryBytes: 256 << 20, plan: TEST_PLAN },
     loadMs: 8_000,
   })
 })

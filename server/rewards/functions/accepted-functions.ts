@@ -1,3 +1,4 @@
+import type { Isolation } from '../../contract/isolation.ts'
 import type { RewardSpec } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
 import { suggest } from '../nearest-name.ts'
@@ -17,6 +18,8 @@ export interface FunctionVersion {
   /** Path relative to the functions folder, with `/`. */
   path: string
   form: FunctionForm
+  /** The level at which it runs. */
+  isolation: Isolation
   /** Methods of a class or object, e.g. `post_process_scores`. */
   methods: string[]
 }
@@ -61,7 +64,7 @@ export class AcceptedFunctions {
 
   /**
    * Reads and inspects the functions of a reward.
-   * @throws RewardOpsError `function_outside_folder`, `invalid_function`
+   * @throws RewardOpsError `function_outside_folder`, `invalid_function`, `sandbox_unavailable`
    */
   async resolve(spec: RewardSpec): Promise<ResolvedFunctions> {
     const versions = new Map<string, FunctionVersion>()
@@ -105,13 +108,20 @@ export class AcceptedFunctions {
     name: string | undefined,
   ): Promise<FunctionVersion> {
     const { hash, path } = source
+    const { sandbox } = this.#options.settings.plan
+    if (sandbox?.ok === false) {
+      throw new RewardOpsError('sandbox_unavailable', `${at}.path "${path}": ${sandbox.reason}`, {
+        hint: sandbox.remedy,
+      })
+    }
     if (this.#sources.size >= MAX_CACHED) this.#sources.clear()
     this.#sources.set(hash, source)
     const dir = await unpack(source, this.#options)
-    const target = { key: '', dir, path, name: name ?? null, kwargs: {}, role }
     const { settings, loadMs } = this.#options
+    const isolation = settings.plan.level
+    const target = { key: '', dir, path, name: name ?? null, kwargs: {}, isolation, role }
     const found = await inspectFunction(settings, target, loadMs)
-    if (found.ok) return { hash, path, form: found.form, methods: found.methods }
+    if (found.ok) return { hash, path, isolation, form: found.form, methods: found.methods }
     const { message, exports } = found
     const near = name === undefined || exports.length === 0 ? '' : ` ${suggest(name, exports)}`
     throw new RewardOpsError('invalid_function', `${at}.path "${path}": ${message}.${near}`, {

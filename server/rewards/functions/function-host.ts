@@ -1,4 +1,3 @@
-import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import type { FunctionCall } from './function-call.ts'
@@ -15,7 +14,7 @@ import {
   type ToHost,
 } from './protocol.ts'
 import { readLines } from './read-lines.ts'
-import { endHost, type HostSettings, startHost } from './start-host.ts'
+import { type HostSettings, type StartedHost, startHost } from './start-host.ts'
 
 /** Events of a process, for its lane. */
 export interface HostListener {
@@ -77,7 +76,7 @@ export class FunctionHost {
   ready = false
   /** Takes no more calls. */
   retiring = false
-  readonly #child: ChildProcess
+  readonly #host: StartedHost
   readonly #channel: HostChannel | null
   readonly #target: FunctionTarget | null
   readonly #listener: HostListener
@@ -104,11 +103,21 @@ export class FunctionHost {
   #lastError = ''
   static #nextId = 1
 
-  constructor(settings: HostSettings, target: FunctionTarget | null, listener: HostListener) {
+  /** @throws Error if the target's level of isolation cannot be had */
+  constructor(
+    settings: HostSettings,
+    target: FunctionTarget | null,
+    rewardRouterAddress: string | null,
+    listener: HostListener,
+  ) {
     this.#listener = listener
     this.#target = target
-    const { child, channel, marks } = startHost(settings)
-    this.#child = child
+    this.#host = startHost(settings, {
+      target,
+      rewardRouterAddress,
+      onOver: (detail) => this.#wentOver(detail),
+    })
+    const { child, channel, marks } = this.#host
     child.on('error', (error) => {
       // With a pid, the error is from a write to a process that just ended; `exit` reports that.
       if (child.pid === undefined) this.#notStarted(error)
@@ -148,7 +157,7 @@ export class FunctionHost {
   }
 
   get pid(): number | undefined {
-    return this.#child.pid
+    return this.#host.child.pid
   }
 
   /** Time for which a call has blocked the process so far, ms; 0 while it responds. */
@@ -163,15 +172,16 @@ export class FunctionHost {
 
   /** Whether the process could not be started. */
   get hasNoProcess(): boolean {
-    return this.#child.pid === undefined
+    return this.#host.child.pid === undefined
   }
 
   /** Sends a call to the process, which has loaded the call's target. */
-  dispatch(call: FunctionCall, target: string | null, rewardRouterAddress: string | null): void {
+  dispatch(call: FunctionCall, target: string | null): void {
     const id = FunctionHost.#nextId++
     this.calls.set(id, { id, call, startedAtMs: null, heldUpAtStartMs: 0 })
     this.#dispatched++
     const { sampleId, run } = call.options
+    const { rewardRouterAddress } = this.#host
     const about = { sampleId, run, rewardRouterAddress }
     try {
       this.#send({ type: 'call', id, target, work: call.work, about })
@@ -214,7 +224,12 @@ export class FunctionHost {
   /** Kills the process; {@link HostListener.gone} reports its calls. */
   end(): void {
     this.retiring = true
-    endHost(this.#child)
+    this.#host.kill()
+  }
+
+  /** Resolves when the process and everything that it started have ended. */
+  get closed(): Promise<void> {
+    return this.#host.closed
   }
 
   /** Checks for overdue calls; called every tenth of a second. */
@@ -429,17 +444,20 @@ export class FunctionHost {
         else this.#heldUp.over()
         return
       case 'M': {
-        if (this.#verdict !== null) return
         const mb = Math.round(mark.bytes / 2 ** 20)
-        const detail = `its process took ${mb} MB, over its limit`
-        // The culprit is uncertain, because another call may hold most of the memory.
-        this.#endFor(this.calls.get(mark.id) ?? null, false, 'function_error', detail)
+        this.#wentOver(`its process took ${mb} MB, over its limit`, mark.id)
         return
       }
       case 'X':
         this.#exit = { code: mark.code, id: mark.id }
         return
     }
+  }
+
+  /** Ends a process that is over a limit. The culprit is uncertain, because another call may use most of it. */
+  #wentOver(detail: string, id = this.#onStack ?? 0): void {
+    if (this.#verdict !== null || this.#gone) return
+    this.#endFor(this.calls.get(id) ?? null, false, 'function_error', detail)
   }
 
   /** Handles a process that could not be started, for lack of processes or memory. */

@@ -147,15 +147,17 @@ export class FunctionLane {
   }
 
   /** Ends the lane for good: its calls end as `cancelled`. */
-  end(): void {
+  async end(): Promise<void> {
     this.#ended = true
     const calls = [...this.#waiting.splice(0), ...this.#suspects.takeAll()]
-    for (const host of [...this.#hosts, ...this.#alone]) {
+    const hosts = [...this.#hosts, ...this.#alone]
+    for (const host of hosts) {
       for (const { call } of host.calls.values()) calls.push(call)
       host.end()
     }
     const detail = 'the worker is stopping'
     for (const call of calls) call.settle({ ok: false, reason: 'cancelled', detail })
+    await Promise.all(hosts.map((host) => host.closed))
   }
 
   /** Sends waiting calls to processes, and starts a process where that helps. */
@@ -179,7 +181,7 @@ export class FunctionLane {
   }
 
   #give(host: FunctionHost, call: FunctionCall): void {
-    host.dispatch(call, this.#options.target?.key ?? null, this.#around.rewardRouterAddress)
+    host.dispatch(call, this.#options.target?.key ?? null)
   }
 
   #freest(): FunctionHost | null {
@@ -256,10 +258,10 @@ export class FunctionLane {
         this.#onGone(host, incident, alone)
       },
     }
-    const { settings } = this.#around
+    const { settings, rewardRouterAddress } = this.#around
     let host: FunctionHost
     try {
-      host = new FunctionHost(settings, this.#options.target, listener)
+      host = new FunctionHost(settings, this.#options.target, rewardRouterAddress, listener)
     } catch (error) {
       this.#onNotStarted((error as Error).message)
       return

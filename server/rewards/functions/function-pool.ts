@@ -1,4 +1,5 @@
 import type { FunctionRef, ResolvedReward } from '../../contract/resolved-reward.ts'
+import { sandboxProblem } from '../../isolation/isolation.ts'
 import type { Logger } from '../../log.ts'
 import type { RewardRouter, RouteRequest } from '../../router/router-types.ts'
 import { onceRead } from '../../with-timeout.ts'
@@ -66,9 +67,16 @@ export class FunctionPool implements FunctionCaller {
    * compute.
    */
   get capacity(): number {
+    if (this.problem !== null) return 0
     let capacity = 0
     for (const lane of this.#lanes.values()) if (lane.inUse > 0) capacity += lane.capacity
     return capacity === 0 ? IDLE_CAPACITY : SPARE_CAPACITY + capacity
+  }
+
+  /** Why this worker can run no function of the service's level of isolation; null: it can. */
+  get problem(): string | null {
+    const { plan } = this.#options.settings
+    return plan.level === 'sandbox' ? sandboxProblem(plan) : null
   }
 
   /** Process ids of the children. */
@@ -130,8 +138,9 @@ export class FunctionPool implements FunctionCaller {
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)
-    for (const lane of this.#lanes.values()) lane.end()
+    const ended = [...this.#lanes.values()].map((lane) => lane.end())
     this.#lanes.clear()
+    await Promise.all(ended)
   }
 
   /** The target of an unpacked version, or the reason why there is none. */
@@ -140,13 +149,16 @@ export class FunctionPool implements FunctionCaller {
     role: FunctionTarget['role'],
     wraps?: FunctionRef,
   ): Promise<FunctionTarget | { message: string }> {
+    const problem = ref.isolation === 'sandbox' ? sandboxProblem(this.#options.settings.plan) : null
+    if (problem !== null) return { message: `${ref.path} cannot run here: ${problem}` }
     try {
       const dir = await this.#versions.unpacked(ref.hash)
       const inner = wraps === undefined ? null : await this.#target(wraps, 'function')
       if (inner !== null && 'message' in inner) return inner
-      const { path, name, kwargs } = ref
-      const key = JSON.stringify([role, ref.hash, name, kwargs, inner?.key ?? null])
-      return { key, dir, path, name, kwargs, role, ...(inner === null ? {} : { wraps: inner }) }
+      const { path, name, kwargs, isolation = 'process' } = ref
+      const key = JSON.stringify([role, ref.hash, name, kwargs, isolation, inner?.key ?? null])
+      const target = { key, dir, path, name, kwargs, isolation, role }
+      return inner === null ? target : { ...target, wraps: inner }
     } catch (error) {
       return { message: `${ref.path}: ${(error as Error).message}` }
     }

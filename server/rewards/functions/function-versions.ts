@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { FunctionSource, FunctionSources } from './function-source.ts'
 
@@ -65,6 +65,11 @@ export async function unpack(
       await mkdir(dirname(file), { recursive: true })
       const bytes = typeof content === 'string' ? content : Buffer.from(content.base64, 'base64')
       await writeFile(file, bytes)
+      // Function processes may have another user, and the umask may give access to the owner only.
+      await chmod(file, 0o644)
+      for (let folder = dirname(file); folder.startsWith(before); folder = dirname(folder)) {
+        await chmod(folder, 0o755)
+      }
     }
     const modules = join(functionsDir, 'node_modules')
     if (existsSync(modules)) await symlink(modules, join(before, 'node_modules'))

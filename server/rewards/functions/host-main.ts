@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { writeSync } from 'node:fs'
-import { Socket } from 'node:net'
+import { connect, createServer, Socket } from 'node:net'
 import { join } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import { pathToFileURL } from 'node:url'
@@ -21,9 +21,11 @@ import {
   MARKS_FD,
   MAX_LOG_LINES_PER_SECOND,
   packValue,
+  ROUTER_SOCKET,
   type RouterAnswer,
   type RouterQuestion,
   SHARED,
+  SHARED_FOLDER,
   type ToHost,
 } from './protocol.ts'
 import { findingKey, readGroupResults, readResult } from './read-result.ts'
@@ -71,6 +73,7 @@ Object.defineProperty(globalThis, Symbol.for('rewardops.call'), {
 
 const channel = new Socket({ fd: CHANNEL_FD, readable: true, writable: true })
 
+if (process.argv[4]) forwardRouter(Number(process.argv[4]))
 startWatchdog()
 const loop = performance.eventLoopUtilization
 let before = loop()
@@ -80,7 +83,7 @@ setInterval(() => {
   before = now
 }, STATS_MS).unref()
 
-/** Starts the watchdog thread. The process argument is the memory limit in bytes, above the fresh process's memory. */
+/** Starts the watchdog thread. The first argument is the memory limit in bytes, above the fresh process's memory. */
 function startWatchdog(): void {
   const { port1, port2 } = new MessageChannel()
   port1.on('message', (ping: number) => Atomics.store(shared, SHARED.pong, ping))
@@ -88,7 +91,22 @@ function startWatchdog(): void {
   new Worker(new URL('./host-watchdog.ts', import.meta.url), {
     workerData: { shared, port: port2, memoryBytes: Number(process.argv[2]) },
     transferList: [port2],
+    argv: process.argv.slice(2),
   }).unref()
+}
+
+/**
+ * Makes the router address answer in a sandbox: connections to its port on the sandbox's own loopback interface are
+ * passed on to the worker's socket.
+ */
+function forwardRouter(port: number): void {
+  const forwarder = createServer({ allowHalfOpen: true }, (inside) => {
+    const outside = connect({ path: join(SHARED_FOLDER, ROUTER_SOCKET), allowHalfOpen: true })
+    inside.on('error', () => outside.destroy())
+    outside.on('error', () => inside.destroy())
+    inside.pipe(outside).pipe(inside)
+  })
+  forwarder.listen(port, '127.0.0.1').unref()
 }
 
 /** Sends a message to the worker. Throws an Error for a message that cannot be encoded. */

@@ -6,6 +6,7 @@ import { HostChannel } from './host-channel.ts'
 import { encodeFrame, MAX_MESSAGE_BYTES } from './host-frames.ts'
 import { inspectFunction } from './inspect-function.ts'
 import type { FromHost } from './protocol.ts'
+import { TEST_PLAN } from './testing/test-plan.ts'
 import { lives, sampleOf, type TestPool, testPool } from './testing/test-pool.ts'
 
 /** No message of a user-code process harms its reader, and only the sender's call fails. */
@@ -391,11 +392,12 @@ describe('a function that attacks its worker', () => {
 test('a module that attacks while it is inspected is refused', async () => {
   const one = testPool()
   made.push(one)
-  const settings = { env: { PATH: '/usr/bin:/bin' }, memoryBytes: 256 << 20 }
-  const { mkdtempSync, rmSync, writeFileSync } = await import('node:fs')
+  const settings = { env: { PATH: '/usr/bin:/bin' }, memoryBytes: 256 << 20, plan: TEST_PLAN }
+  const { chmodSync, mkdtempSync, rmSync, writeFileSync } = await import('node:fs')
   const { tmpdir } = await import('node:os')
   const { join } = await import('node:path')
   const dir = mkdtempSync(join(tmpdir(), 'rewardops-inspect-'))
+  chmodSync(dir, 0o755)
   try {
     writeFileSync(join(dir, 'attacker.mjs'), ATTACKER)
     for (const [, code] of FULL ? INVALID_MESSAGES : INVALID_MESSAGES.slice(0, 2)) {
@@ -412,6 +414,7 @@ test('a module that attacks while it is inspected is refused', async () => {
         path: 'reward.mjs',
         name: null,
         kwargs: {},
+        isolation: 'process',
         role: 'function',
       } as const
       expect(await inspectFunction(settings, target)).toMatchObject({

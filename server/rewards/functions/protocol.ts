@@ -1,3 +1,4 @@
+import type { Isolation } from '../../contract/isolation.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { ChatReply, ChatRequest, ScoreInput } from '../../router/router-types.ts'
@@ -21,6 +22,7 @@ export interface FunctionTarget {
   /** The export's name; null for the default export, `compute_score` or `computeScore`. */
   name: string | null
   kwargs: Record<string, unknown>
+  isolation: Isolation
   /** A reward function, or a manager class that wraps another scorer. */
   role: 'function' | 'manager'
   /** The custom function that a manager wraps, if any. */
@@ -195,6 +197,9 @@ export function unpackValue(value: unknown): unknown {
   })
 }
 
+/** Where a sandbox sees the folder that it shares with its worker, and the socket to the router address in it. */
+export const SHARED_FOLDER = '/run/rewardops'
+export const ROUTER_SOCKET = 'router.sock'
 /** File descriptor of the channel in the child, after stdin, stdout and stderr. */
 export const CHANNEL_FD = 3
 /** File descriptor of the pipe of marks in the child. */

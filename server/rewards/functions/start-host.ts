@@ -1,24 +1,53 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, readlinkSync, realpathSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Duplex, Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { CHANNEL_FD, MARKS_FD } from './protocol.ts'
+import type { Isolation } from '../../contract/isolation.ts'
+import {
+  type IsolatedProcess,
+  type IsolationPlan,
+  startIsolated,
+} from '../../isolation/isolation.ts'
+import type { SandboxBind } from '../../isolation/sandbox.ts'
+import { CHANNEL_FD, type FunctionTarget, MARKS_FD, SHARED_FOLDER } from './protocol.ts'
+import { serveRouter } from './router-gateway.ts'
 
 const MAIN = fileURLToPath(new URL('./host-main.ts', import.meta.url))
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
+/** The parts of the project that the host imports. */
+const PROJECT = ['package.json', 'node_modules', 'packages', 'server'].map((name) =>
+  join(ROOT, name),
+)
+
+/** What a function process must be able to read, besides its version: Node and the host. */
+export const HOST_PATHS = [process.execPath, ...PROJECT]
 
 /** Settings of child processes. */
 export interface HostSettings {
   /** The whole environment of a child, without the service's variables, which hold secrets. */
   env: Record<string, string>
-  /** Memory limit in addition to the memory of the fresh process. */
+  /** Memory limit of the process, and of it with everything that it starts, in addition to that of a fresh process. */
   memoryBytes: number
+  plan: IsolationPlan
+}
+
+/** What a process is started for. */
+export interface HostPurpose {
+  /** Null: built-in rules. */
+  target: FunctionTarget | null
+  /** `host:port` of the router address; null if unknown. */
+  rewardRouterAddress: string | null
+  /** Called once, before the process is killed because it and what it started went over a limit together. */
+  onOver: (detail: string) => void
 }
 
 /**
  * A child process that runs user code, with its channel and its pipe of marks; both are undefined if it could not be
  * started.
  */
-export interface StartedHost {
-  child: ChildProcess
+export interface StartedHost extends IsolatedProcess {
+  /** The router address as the process reaches it; null if it cannot. */
+  rewardRouterAddress: string | null
   channel: Duplex
   marks: Readable
 }
@@ -28,39 +57,61 @@ export interface StartedHost {
  * process one task at a time, so 5,000 rewards that wait 40 s would need 5,000 processes. tinypool runs tasks
  * concurrently, but stops a task by ending its process with all other tasks, checks only the heap (without buffers)
  * after a task, and does not report which task was at fault.
+ * @throws Error if the target's level of isolation cannot be had
  */
-export function startHost(settings: HostSettings): StartedHost {
-  const heapMb = Math.max(64, Math.round(settings.memoryBytes / 2 ** 20))
-  const args = [
+export function startHost(
+  { env, memoryBytes, plan }: HostSettings,
+  { target, rewardRouterAddress, onOver }: HostPurpose,
+): StartedHost {
+  const heapMb = Math.max(64, Math.round(memoryBytes / 2 ** 20))
+  const level: Isolation = target?.isolation ?? 'process'
+  const isAlone = level === 'sandbox' || plan.user === 'function'
+  const network = level === 'sandbox' ? plan.network : 'open'
+  const address = network === 'none' ? null : rewardRouterAddress
+  const gateway = network === 'router' && address !== null ? serveRouter(address) : null
+  const routerPort = gateway === null ? '' : (address?.split(':').at(-1) as string)
+  const command = [
+    process.execPath,
     `--max-old-space-size=${heapMb}`,
     // Node detects the module type from the text if no package.json sets it.
     '--disable-warning=MODULE_TYPELESS_PACKAGE_JSON',
     '--disable-warning=ExperimentalWarning',
     MAIN,
-    `${settings.memoryBytes}`,
-  ]
-  const child = spawn(process.execPath, args, {
+    ...[`${memoryBytes}`, isAlone ? 'alone' : 'group', routerPort],
+  ] as const
+  const { child, kill, closed } = startIsolated(plan, {
+    command,
+    level,
+    env,
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
-    // A separate process group, so that the processes that a function starts are ended too.
-    detached: true,
-    env: settings.env as NodeJS.ProcessEnv,
+    memoryBytes,
+    binds: level === 'sandbox' ? bindsOf(target) : [],
+    folderInside: SHARED_FOLDER,
+    ...(gateway === null ? {} : { prepare: gateway.listen }),
+    onOver,
   })
+  child.once('exit', () => gateway?.close())
   // Without free file descriptors, Node creates no streams and emits `error` after this turn.
   const streams = (child.stdio ?? []) as unknown as (Duplex & Readable)[]
   return {
     child,
+    kill,
+    closed,
+    rewardRouterAddress: gateway === null ? address : `127.0.0.1:${routerPort}`,
     channel: streams[CHANNEL_FD] as Duplex,
     marks: streams[MARKS_FD] as Readable,
   }
 }
 
-/** Kills a process and the processes that it started. */
-export function endHost({ pid, exitCode, signalCode }: ChildProcess): void {
-  // The id of an ended process may already belong to another process.
-  if (pid === undefined || exitCode !== null || signalCode !== null) return
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {
-    // The process has ended already.
-  }
+/** The folders that a sandbox for a target can read. */
+function bindsOf(target: FunctionTarget | null): SandboxBind[] {
+  const versions = target === null ? [] : [target.dir, ...(target.wraps ? [target.wraps.dir] : [])]
+  const modules = versions.flatMap((dir) => linkedModules(dir))
+  return [...HOST_PATHS, ...versions, ...modules].map((from) => ({ from }))
+}
+
+/** The folder that a version's `node_modules` links to. */
+function linkedModules(dir: string): string[] {
+  const link = join(dir, 'node_modules')
+  return existsSync(link) ? [readlinkSync(link), realpathSync(link)] : []
 }

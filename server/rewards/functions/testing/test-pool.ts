@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,6 +10,7 @@ import type { RewardRouter } from '../../../router/router-types.ts'
 import type { RewardSample } from '../../managers/manager.ts'
 import { FunctionPool, type FunctionPoolOptions } from '../function-pool.ts'
 import type { FunctionSource } from '../function-source.ts'
+import { TEST_PLAN } from './test-plan.ts'
 
 const FUNCTIONS = fileURLToPath(new URL('../', import.meta.url))
 
@@ -41,6 +42,7 @@ if (NODE_COMPILE_CACHE !== undefined) fillCompileCache()
 /** Creates a pool with defaults for tests. */
 export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
   const dir = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))
+  chmodSync(dir, 0o755)
   const sources = new Map<string, FunctionSource>()
   const lines: TestPool['lines'] = []
   const log = createLogger('silent', 'test')
@@ -50,7 +52,7 @@ export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
     }) as never
   }
   const pool = new FunctionPool({
-    settings: { env: FUNCTION_ENV, memoryBytes: 256 << 20 },
+    settings: { env: FUNCTION_ENV, memoryBytes: 256 << 20, plan: TEST_PLAN },
     versionsDir: join(dir, 'versions'),
     functionsDir: join(dir, 'none'),
     sources: async (hash) => sources.get(hash) ?? null,

@@ -1,0 +1,203 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/**
+ * Where this process can create control groups. Plain data. v2: one folder beside its own group, whose parent passes
+ * the controllers on. v1: a folder for each controller.
+ */
+export interface Cgroups {
+  version: 1 | 2
+  folders: string[]
+}
+
+/** What the processes of a group may use together. */
+export interface CgroupLimits {
+  memoryBytes: number
+  /** Processes and threads. */
+  processes: number
+}
+
+const PREFIX = 'rewardops-'
+/** Of 100 for the service itself, so that user code yields when the processors are busy. */
+const CPU_WEIGHT = 25
+/** On v1, the share of one ordinary process. */
+const CPU_SHARES = 1_024
+/** Time for killed processes to end before their group stays behind, until the next start. */
+const EMPTY_WITHIN_MS = 2_000
+
+/** Finds the folders in which groups with a limit of memory and processes can be created; null: there are none. */
+export function findCgroups(
+  mounts: string = readIfThere('/proc/self/mountinfo'),
+  own: string = readIfThere('/proc/self/cgroup'),
+): Cgroups | null {
+  const ownPaths = new Map(
+    own.split('\n').map((line) => {
+      const [, controllers = '', path = ''] = /^\d+:([^:]*):(.*)$/.exec(line) ?? []
+      return [controllers, path] as const
+    }),
+  )
+  const found = mounts.split('\n').flatMap((line) => {
+    // "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu": root, mount point, type, options.
+    const [, root = '', at = '', type, options = ''] =
+      /^\S+ \S+ \S+ (\S+) (\S+) .* - (\S+) \S+ (\S+)$/.exec(line) ?? []
+    return type === undefined ? [] : [{ root, at, type, options: options.split(',') }]
+  })
+  const v2 = found.find(({ type }) => type === 'cgroup2')
+  const unified = ownPaths.get('')
+  if (v2 !== undefined && unified !== undefined) {
+    const folder = join(v2.at, relative(v2.root, unified))
+    // Beside the own group, because a group with processes cannot pass controllers on.
+    const parent = folder === v2.at ? folder : dirname(folder)
+    if (canHold(parent, ['memory.max', 'pids.max', 'cgroup.kill'])) {
+      return { version: 2, folders: [parent] }
+    }
+  }
+  const v1 = (controller: string, file: string): string[] => {
+    const mount = found.find((one) => one.type === 'cgroup' && one.options.includes(controller))
+    const path = [...ownPaths].find(([names]) => names.split(',').includes(controller))?.[1]
+    if (mount === undefined || path === undefined) return []
+    const folder = join(mount.at, relative(mount.root, path))
+    return canHold(folder, [file]) ? [folder] : []
+  }
+  const memory = v1('memory', 'memory.limit_in_bytes')
+  const processes = v1('pids', 'pids.max')
+  if (memory.length === 0 || processes.length === 0) return null
+  return { version: 1, folders: [...memory, ...processes, ...v1('cpu', 'cpu.shares')] }
+}
+
+/** Whether a group created in the folder has these files. */
+function canHold(folder: string, files: string[]): boolean {
+  const probe = join(folder, `${PREFIX}${process.pid}-probe`)
+  try {
+    mkdirSync(probe)
+  } catch {
+    return false
+  }
+  const holds = files.every((file) => existsSync(join(probe, file)))
+  rmdirSync(probe)
+  return holds
+}
+
+/** A control group of one process and everything that it starts. Its processes cannot leave it. */
+export class Cgroup {
+  readonly #paths: string[]
+  readonly #version: 1 | 2
+  static #next = 1
+
+  /** @throws Error if the folders are no longer writable */
+  constructor({ version, folders }: Cgroups, { memoryBytes, processes }: CgroupLimits) {
+    const name = `${PREFIX}${process.pid}-${Cgroup.#next++}`
+    this.#version = version
+    this.#paths = [...new Set(folders)].map((folder) => join(folder, name))
+    for (const path of this.#paths) mkdirSync(path)
+    const limits: Record<string, string | number> =
+      version === 2
+        ? {
+            'memory.max': memoryBytes,
+            'memory.swap.max': 0,
+            'pids.max': processes,
+            'cpu.weight': CPU_WEIGHT,
+          }
+        : {
+            'memory.limit_in_bytes': memoryBytes,
+            'memory.memsw.limit_in_bytes': memoryBytes,
+            'pids.max': processes,
+            'cpu.shares': CPU_SHARES,
+          }
+    for (const [file, value] of Object.entries(limits)) this.#write(file, value)
+  }
+
+  /**
+   * Moves a process and those that it has started into the group. What a moved process starts is in the group, so
+   * the search ends when no other child is found.
+   */
+  add(pid: number): void {
+    const moved = new Set<string>()
+    for (const open = [String(pid)]; open.length > 0; ) {
+      const next = open.pop() as string
+      for (const path of this.#paths) writeFileSync(join(path, 'cgroup.procs'), next)
+      moved.add(next)
+      const children = readIfThere(`/proc/${next}/task/${next}/children`).split(' ')
+      open.push(...children.filter((child) => child !== '' && !moved.has(child)))
+    }
+  }
+
+  /** Kills all processes of the group. */
+  kill(): void {
+    if (this.#version === 2) {
+      this.#write('cgroup.kill', 1)
+      return
+    }
+    // No process of the group can start another one while they are killed.
+    this.#write('pids.max', 0)
+    killAll(this.#paths)
+  }
+
+  /** Kills all processes and removes the group. A group whose processes do not end is removed by a later start. */
+  async remove(): Promise<void> {
+    for (const until = performance.now() + EMPTY_WITHIN_MS; performance.now() < until; ) {
+      this.kill()
+      if (this.#paths.every(removed)) return
+      await sleep(5)
+    }
+  }
+
+  /** Writes where the file exists: controllers that the machine lacks are left out. */
+  #write(file: string, value: string | number): void {
+    for (const path of this.#paths) {
+      try {
+        if (existsSync(join(path, file))) writeFileSync(join(path, file), String(value))
+      } catch {
+        // The group is gone, or the kernel has no swap accounting.
+      }
+    }
+  }
+}
+
+/** Ends the processes of groups whose service was killed, and removes the groups. */
+export async function removeLeftGroups({ version, folders }: Cgroups): Promise<void> {
+  for (const folder of new Set(folders)) {
+    for (const name of readdirSync(folder)) {
+      const pid = Number(/^rewardops-(\d+)-\d+$/.exec(name)?.[1])
+      if (!Number.isInteger(pid) || existsSync(`/proc/${pid}`)) continue
+      const path = join(folder, name)
+      for (let rounds = 0; rounds < 20 && !removed(path); rounds++) {
+        if (version === 2) writeFileSync(join(path, 'cgroup.kill'), '1')
+        else killAll([path])
+        await sleep(5)
+      }
+    }
+  }
+}
+
+function killAll(paths: string[]): void {
+  for (const path of paths) {
+    for (const pid of readIfThere(join(path, 'cgroup.procs')).split('\n')) {
+      if (pid === '') continue
+      try {
+        process.kill(Number(pid), 'SIGKILL')
+      } catch {
+        // It has ended.
+      }
+    }
+  }
+}
+
+/** Removes a group without processes; false while it has some. */
+function removed(path: string): boolean {
+  try {
+    rmdirSync(path)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT'
+  }
+}
+
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,33 @@
+import { randomInt } from 'node:crypto'
+import { readdirSync, statSync } from 'node:fs'
+
+/**
+ * The user ids that a service running as root gives to processes of user code: those that systemd reserves for services
+ * without an account (`DynamicUser=`), so no person and no package has one.
+ */
+const FIRST_UID = 61_184
+const LAST_UID = 65_519
+
+/** Whether a user id belongs to a process of user code. */
+export function isFunctionUser(uid: number): boolean {
+  return uid >= FIRST_UID && uid <= LAST_UID
+}
+
+/**
+ * A user id without a process, so that no signal, file or /proc entry of one function process is open to another. The
+ * group has the same number. Linux only.
+ */
+export function freeFunctionUser(): { uid: number; gid: number } {
+  const taken = new Set<number>()
+  for (const pid of readdirSync('/proc')) {
+    if (/^\d+$/.test(pid)) {
+      const uid = statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid
+      if (uid !== undefined) taken.add(uid)
+    }
+  }
+  // Random, because another worker may choose at the same moment.
+  for (;;) {
+    const uid = randomInt(FIRST_UID, LAST_UID + 1)
+    if (!taken.has(uid)) return { uid, gid: uid }
+  }
+}

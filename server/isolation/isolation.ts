@@ -1,0 +1,295 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
+import { release, tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { Isolation, SandboxNetwork } from '../contract/isolation.ts'
+import { type Cgroups, findCgroups, removeLeftGroups } from './cgroups.ts'
+import { freeFunctionUser } from './function-users.ts'
+import { ProcessTree } from './process-tree.ts'
+import { limitedCommand } from './resource-limits.ts'
+import { type SandboxBind, spawnSandboxed } from './sandbox.ts'
+import { checkSandbox, type SandboxCheck } from './sandbox-check.ts'
+import { systemProgram } from './system-program.ts'
+
+/** How processes of user code are kept in on this machine, found once at start. Plain data, for threads. */
+export interface IsolationPlan {
+  level: Isolation
+  network: SandboxNetwork
+  /**
+   * Whose user a process has. `function`: one of its own (function-users.ts). `namespace`: the service's, in a user
+   * namespace without rights over the service's processes. `own`: the service's.
+   */
+  user: 'function' | 'namespace' | 'own'
+  /** The options of `setpriv` that take the way back to privileges; empty without `setpriv`. */
+  noNewPrivileges: boolean
+  /** Null: trees of processes are held by watching them. */
+  cgroups: Cgroups | null
+  /** Whether sandboxes can be had; null at level `process`. */
+  sandbox: SandboxCheck | null
+  /** What this machine lacks: plain sentences for the log, each with its remedy. */
+  missing: string[]
+}
+
+/** What to find out before processes of user code start. */
+export interface PlanOptions {
+  level: Isolation
+  network: SandboxNetwork
+  /** Files and folders that the processes must be able to read. Missing ones are ignored. */
+  paths: readonly string[]
+}
+
+/** Size of a process's temporary files, and of the largest file that it may write anywhere, bytes. */
+const DISK_BYTES = 1 << 30
+/** Size of a sandbox's temporary folders, which are in memory, bytes. */
+const SANDBOX_TMP_BYTES = 256 << 20
+/** Processes and threads of a tree. A Node process has about twelve threads. */
+const MAX_PROCESSES = 256
+/** Memory of a fresh process of Node, which the tree may use beside its allowance, bytes. */
+const FRESH_BYTES = 256 << 20
+/** Since this version, the kernel counts the processes of a user in each user namespace separately. */
+const COUNTS_IN_NAMESPACE = [5, 14] as const
+
+const UTIL_LINUX = 'Install util-linux (setpriv, unshare).'
+
+/** Tries what this machine offers. Takes about 30 ms. */
+export async function planIsolation({
+  level,
+  network,
+  paths,
+}: PlanOptions): Promise<IsolationPlan> {
+  const missing: string[] = []
+  const isLinux = process.platform === 'linux'
+  const noNewPrivileges = isLinux && (await succeeds('setpriv', ['--no-new-privs', 'true']))
+  if (!noNewPrivileges) {
+    missing.push(
+      isLinux
+        ? `Functions can gain privileges by set-user-id programs. ${UTIL_LINUX}`
+        : `On ${process.platform}, functions have the rights of the service's user, and processes that they detach are not ended. Run the service on Linux to keep them apart.`,
+    )
+  }
+  const user = isLinux ? await findUser(paths, missing) : 'own'
+  const cgroups = isLinux ? findCgroups() : null
+  if (cgroups !== null) await removeLeftGroups(cgroups).catch(() => {})
+  const plan = { level, network, user, noNewPrivileges, cgroups, missing }
+  if (level === 'process') return { ...plan, sandbox: null }
+  const binds = paths.filter((path) => existsSync(path)).map((from) => ({ from }))
+  return {
+    ...plan,
+    sandbox: await checkSandbox({ network: networkOf(network), binds, ...userFor(plan) }),
+  }
+}
+
+async function findUser(
+  paths: readonly string[],
+  missing: string[],
+): Promise<IsolationPlan['user']> {
+  if (process.getuid?.() === 0) {
+    const unreadable = await unreadableFor(freeFunctionUser(), [...paths, tmpdir()])
+    if (unreadable === null) return 'function'
+    missing.push(
+      `Functions run as root, because another user cannot read ${unreadable}. Move the folder to a place that other users may enter, or start the service as another user than root.`,
+    )
+    return 'own'
+  }
+  if (await succeeds('unshare', [...OWN_NAMESPACE, 'true'])) return 'namespace'
+  missing.push(
+    `Functions can read the memory and the environment of the service's processes, because this user may create no user namespace. ${UTIL_LINUX} Allow user namespaces (\`sysctl kernel.unprivileged_userns_clone=1\` on Debian, \`sysctl kernel.apparmor_restrict_unprivileged_userns=0\` on Ubuntu), or start the service as root, which gives each function process a user of its own.`,
+  )
+  return 'own'
+}
+
+/** Options of `unshare` for a user namespace in which the user keeps its id. */
+const OWN_NAMESPACE = ['--user', '--map-current-user']
+
+/** Whether a program of the system is installed and exits with 0. */
+function succeeds(program: string, args: string[]): Promise<boolean> {
+  const path = systemProgram(program)
+  return new Promise((resolve) => {
+    if (path === null) resolve(false)
+    else execFile(path, args, { timeout: 10_000, env: NO_ENV }, (error) => resolve(error === null))
+  })
+}
+
+const NO_ENV = { PATH: '/usr/bin:/bin' } as unknown as NodeJS.ProcessEnv
+
+/** The first of the existing paths that a user cannot read; null: it can read all of them. */
+function unreadableFor(
+  user: { uid: number; gid: number },
+  paths: readonly string[],
+): Promise<string | null> {
+  const there = paths.filter((path) => existsSync(path))
+  const script = `for path; do
+    if [ -d "$path" ]; then [ -x "$path" ]; else [ -r "$path" ]; fi || { echo "$path"; exit 1; }
+  done`
+  return new Promise((resolve) => {
+    const options = { ...user, cwd: '/', env: NO_ENV, timeout: 10_000 }
+    execFile('/bin/sh', ['-c', script, 'sh', ...there], options, (error, stdout) => {
+      resolve(error === null ? null : stdout.trim() || there[0] || '/')
+    })
+  })
+}
+
+/** Opens a folder and the one above it, so that users of functions can pass through them. Only root needs it. */
+export function openToFunctions(folder: string): void {
+  if (process.getuid?.() !== 0) return
+  for (const path of [folder, dirname(folder)]) {
+    const { mode } = statSync(path)
+    if ((mode & 0o011) !== 0o011) chmodSync(path, (mode & 0o7777) | 0o011)
+  }
+}
+
+/** Describes a plan for the log and for pages. */
+export function describePlan(
+  plan: IsolationPlan,
+): Pick<IsolationPlan, 'level' | 'missing'> & { how: string } {
+  const users = {
+    function: 'own user',
+    namespace: 'own user namespace',
+    own: 'the service’s user',
+  }
+  const { level, network, user, cgroups, sandbox } = plan
+  const held = cgroups === null ? 'watched' : `cgroups v${cgroups.version}`
+  const how =
+    level === 'sandbox' ? `bubblewrap, network ${network}, ${held}` : `${users[user]}, ${held}`
+  const missing = sandbox?.ok === false ? [`${sandbox.reason} ${sandbox.remedy}`] : plan.missing
+  return { level, how, missing }
+}
+
+/** A program of user code to start. */
+export interface IsolatedProgram {
+  command: readonly [string, ...string[]]
+  /** At most the plan's level. */
+  level: Isolation
+  /** The complete environment, without TMPDIR and, where the process has another user, HOME. */
+  env: Record<string, string>
+  stdio: ('ignore' | 'pipe')[]
+  /** Memory of the process and what it starts, beyond that of a fresh process, bytes. */
+  memoryBytes: number
+  /** What a sandbox can read. */
+  binds: readonly SandboxBind[]
+  /** Where a sandbox sees the folder that it shares with the service. */
+  folderInside: string
+  /** Prepares the folder that the process shares with the service, before it starts. */
+  prepare?: (folder: string, user: { uid: number; gid: number } | null) => void
+  /** Called once, before the processes are killed for going over a limit together. */
+  onOver: (detail: string) => void
+}
+
+/** A started program. */
+export interface IsolatedProcess {
+  /** Without a pid if it could not be started; then it emits `error`. */
+  child: ChildProcess
+  /** Kills the process and everything that it started. */
+  kill(): void
+  /** Resolves when the process has ended and nothing of it is left. */
+  closed: Promise<void>
+}
+
+/**
+ * Starts a program at a level of isolation. What it leaves behind ends with it.
+ * @throws Error if the level cannot be had
+ */
+export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): IsolatedProcess {
+  const { level, stdio, memoryBytes, onOver } = program
+  if (level === 'sandbox') {
+    const problem = sandboxProblem(plan)
+    if (problem !== null) throw new Error(problem)
+  }
+  const user = plan.user === 'function' ? freeFunctionUser() : null
+  const folder = mkdtempSync(join(realpathSync(tmpdir()), 'rewardops-function-'))
+  if (user !== null) chownSync(folder, user.uid, user.gid)
+  let tree: ProcessTree | null
+  const limits = {
+    memoryBytes: memoryBytes + FRESH_BYTES,
+    processes: MAX_PROCESSES,
+    diskBytes: DISK_BYTES,
+  }
+  let child: ChildProcess
+  try {
+    program.prepare?.(folder, user)
+    child =
+      level === 'sandbox'
+        ? spawnSandboxed(program.command, {
+            binds: [...program.binds, { from: folder, to: program.folderInside }],
+            env: { ...program.env, TMPDIR: '/tmp', HOME: '/tmp' },
+            tmpBytes: SANDBOX_TMP_BYTES,
+            network: networkOf(plan.network),
+            limits: { fileBytes: DISK_BYTES, processes: MAX_PROCESSES },
+            stdio,
+            ...(user === null ? {} : { user }),
+          })
+        : spawnSeparated(plan, program, user, folder)
+    if (child.pid !== undefined) {
+      const { cgroups } = plan
+      const hasNamespace = level === 'sandbox' || plan.user === 'namespace'
+      tree = new ProcessTree(child, { limits, cgroups, user, hasNamespace, folder, onOver })
+    } else tree = null
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true })
+    throw error
+  }
+  if (tree === null) rmSync(folder, { recursive: true, force: true })
+  const closed =
+    tree === null
+      ? Promise.resolve()
+      : new Promise<void>((resolve) => child.once('exit', () => void tree.close().then(resolve)))
+  return { child, kill: () => tree?.kill(), closed }
+}
+
+/** Why this plan has no sandboxes; null: it has. */
+export function sandboxProblem({ sandbox }: IsolationPlan): string | null {
+  if (sandbox === null) {
+    return 'The function was accepted at level sandbox, and this process is at level process: set REWARDOPS_FUNCTION_ISOLATION to the same value everywhere.'
+  }
+  return sandbox.ok ? null : `${sandbox.reason} ${sandbox.remedy}`
+}
+
+function spawnSeparated(
+  { user: kind, noNewPrivileges }: IsolationPlan,
+  { command, env, stdio }: IsolatedProgram,
+  user: { uid: number; gid: number } | null,
+  folder: string,
+): ChildProcess {
+  const isCounted = user !== null || (kind === 'namespace' && kernelCountsInNamespaces())
+  const limits = {
+    fileBytes: DISK_BYTES,
+    ...(isCounted ? { processes: MAX_PROCESSES } : {}),
+  }
+  const [file, ...args] = [
+    ...(noNewPrivileges ? [systemProgram('setpriv') as string, '--no-new-privs'] : []),
+    ...(kind === 'namespace' ? [systemProgram('unshare') as string, ...OWN_NAMESPACE] : []),
+    ...limitedCommand(limits, command),
+  ] as [string, ...string[]]
+  return spawn(file, args, {
+    stdio,
+    // A separate session and process group, so that what a function starts is ended too and has no larger share of
+    // the processors than one process.
+    detached: true,
+    env: {
+      ...env,
+      TMPDIR: folder,
+      ...(user === null ? {} : { HOME: folder }),
+    } as unknown as NodeJS.ProcessEnv,
+    ...user,
+  })
+}
+
+function kernelCountsInNamespaces(): boolean {
+  const [major = 0, minor = 0] = release().split('.').map(Number)
+  const [since, sinceMinor] = COUNTS_IN_NAMESPACE
+  return major > since || (major === since && minor >= sinceMinor)
+}
+
+const networkOf = (network: SandboxNetwork) => (network === 'open' ? 'open' : 'none')
+
+function userFor({ user }: Pick<IsolationPlan, 'user'>) {
+  return user === 'function' ? { user: freeFunctionUser() } : {}
+}

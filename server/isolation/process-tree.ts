@@ -1,0 +1,246 @@
+import type { ChildProcess } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { opendir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Cgroup, type Cgroups } from './cgroups.ts'
+
+/** Limits of a process and everything that it starts, together. */
+export interface TreeLimits {
+  memoryBytes: number
+  /** Processes and threads. */
+  processes: number
+  /** Size of the files in its folder. */
+  diskBytes: number
+}
+
+/** How the processes of a tree are recognized and held. */
+export interface TreeOptions {
+  limits: TreeLimits
+  /** Null: the process table is read every quarter of a second, and a tree over its limits is killed. */
+  cgroups: Cgroups | null
+  /** The user that only this tree has; null: the tree has the service's user. */
+  user: { uid: number; gid: number } | null
+  /** Whether the tree has a user namespace of its own. */
+  hasNamespace: boolean
+  /** The folder for the tree's temporary files, removed after its end. */
+  folder: string
+  /** Called once, before the tree is killed for going over a limit. */
+  onOver: (detail: string) => void
+}
+
+const WATCH_MS = 250
+/** Files whose sizes are added up; a folder with more is not measured further. */
+const MAX_FILES = 10_000
+
+/** A row of the process table. */
+interface ProcessEntry {
+  pid: number
+  parent: number
+  startedAt: string
+  threads: number
+  memoryBytes: number
+}
+
+/** The trees of this process, which share one reading of the process table. */
+const trees = new Set<ProcessTree>()
+let timer: NodeJS.Timeout | undefined
+
+/** A process and everything that it starts, also after it was detached. */
+export class ProcessTree {
+  readonly #child: ChildProcess
+  readonly #options: TreeOptions
+  readonly #group: Cgroup | null
+  /** Link of the tree's user namespace; null until it is read. */
+  #namespace: string | null = null
+  /** Processes seen in the tree: pid → time of their start. */
+  readonly #seen = new Map<number, string>()
+  #over = false
+  #measuring = false
+  #ended = false
+
+  /** @throws Error if no control group can be created */
+  constructor(child: ChildProcess, options: TreeOptions) {
+    this.#child = child
+    this.#options = options
+    this.#group = options.cgroups === null ? null : new Cgroup(options.cgroups, options.limits)
+    this.#group?.add(child.pid as number)
+    trees.add(this)
+    timer ??= setInterval(lookAtAll, WATCH_MS).unref()
+  }
+
+  /** Kills the process, its process group and everything else in the tree. */
+  kill(): void {
+    const { pid, exitCode, signalCode } = this.#child
+    // The id of an ended process may already belong to another process.
+    if (pid !== undefined && exitCode === null && signalCode === null) {
+      // The group exists if the process was started detached.
+      for (const id of [-pid, pid]) sendKill(id)
+    }
+    const { user } = this.#options
+    if (this.#group !== null) this.#group.kill()
+    else if (user !== null) {
+      // Every process of this user is in the tree. Only a process of the same user can name them all at once.
+      spawn('/bin/sh', ['-c', 'kill -9 -1'], { ...user, stdio: 'ignore' }).on('error', () => {})
+    } else this.#killSeen()
+  }
+
+  /** After the process has ended: kills what it left and removes its folder. */
+  async close(): Promise<void> {
+    if (this.#ended) return
+    this.#ended = true
+    trees.delete(this)
+    if (trees.size === 0) {
+      clearInterval(timer)
+      timer = undefined
+    }
+    if (this.#group === null && this.#options.user === null) this.look(processTable())
+    this.kill()
+    await this.#group?.remove()
+    await rm(this.#options.folder, { recursive: true, force: true }).catch(() => {})
+  }
+
+  get isWatched(): boolean {
+    return this.#group === null
+  }
+
+  /** Compares the tree with its limits. `table`: the running processes. */
+  look(table: readonly ProcessEntry[]): void {
+    const { limits } = this.#options
+    if (this.isWatched) {
+      const members = this.#membersOf(table)
+      const bytes = members.reduce((sum, one) => sum + one.memoryBytes, 0)
+      const threads = members.reduce((sum, one) => sum + one.threads, 0)
+      if (bytes > limits.memoryBytes) {
+        this.#isOver(`it and the processes it started took ${Math.round(bytes / 2 ** 20)} MB`)
+      } else if (threads > limits.processes) {
+        this.#isOver(`it started ${threads} processes and threads`)
+      }
+    }
+    if (this.#measuring || this.#ended) return
+    this.#measuring = true
+    void sizeOf(this.#options.folder)
+      .then((bytes) => {
+        if (bytes <= limits.diskBytes) return
+        this.#isOver(`it wrote ${Math.round(bytes / 2 ** 20)} MB to its temporary folder`)
+      })
+      .finally(() => {
+        this.#measuring = false
+      })
+  }
+
+  #isOver(what: string): void {
+    if (this.#over || this.#ended) return
+    this.#over = true
+    this.#options.onOver(`${what}, over its limit`)
+    this.kill()
+  }
+
+  /** The processes of the tree: of its user, in its user namespace, or descended from a process seen in it. */
+  #membersOf(table: readonly ProcessEntry[]): ProcessEntry[] {
+    const { user, hasNamespace } = this.#options
+    const root = this.#child.pid as number
+    if (hasNamespace) this.#namespace ??= ownNamespace(root)
+    const isMember = (one: ProcessEntry): boolean => {
+      if (one.pid === root || this.#seen.get(one.pid) === one.startedAt) return true
+      if (user !== null) return userOf(one.pid) === user.uid
+      if (this.#namespace !== null && namespaceOf(one.pid) === this.#namespace) return true
+      return one.parent === root || this.#seen.has(one.parent)
+    }
+    const members = table.filter(isMember)
+    for (const { pid, startedAt } of members) this.#seen.set(pid, startedAt)
+    return members
+  }
+
+  #killSeen(): void {
+    for (const { pid, startedAt } of processTable()) {
+      if (this.#seen.get(pid) === startedAt) sendKill(pid)
+    }
+  }
+}
+
+function lookAtAll(): void {
+  const table = [...trees].some((tree) => tree.isWatched) ? processTable() : []
+  for (const tree of trees) tree.look(table)
+}
+
+function sendKill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended already.
+  }
+}
+
+/** The running processes, parents before children. Empty on systems without /proc. */
+function processTable(): ProcessEntry[] {
+  if (process.platform !== 'linux') return []
+  const entries: ProcessEntry[] = []
+  for (const pid of readdirSync('/proc')) {
+    if (!/^\d+$/.test(pid)) continue
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+      // Fields of proc(5) after the name, which may contain spaces: state, ppid, … threads (20th), start (22nd).
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+      if (fields[0] === 'Z') continue
+      const status = readFileSync(`/proc/${pid}/status`, 'latin1')
+      entries.push({
+        pid: Number(pid),
+        parent: Number(fields[1]),
+        threads: Number(fields[17]),
+        startedAt: fields[19] as string,
+        memoryBytes: 1_024 * (kilobytes(status, 'RssAnon') + kilobytes(status, 'RssShmem')),
+      })
+    } catch {
+      // It has ended.
+    }
+  }
+  return entries.sort((a, b) => a.pid - b.pid)
+}
+
+function kilobytes(status: string, name: string): number {
+  const at = status.indexOf(`\n${name}:`)
+  return at < 0 ? 0 : Number.parseInt(status.slice(at + name.length + 2), 10)
+}
+
+function userOf(pid: number): number | null {
+  try {
+    return Number(/^Uid:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1])
+  } catch {
+    return null
+  }
+}
+
+function namespaceOf(pid: number | 'self'): string | null {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/user`)
+  } catch {
+    return null
+  }
+}
+
+/** The namespace of a tree's first process; null while it has not left the service's. */
+function ownNamespace(pid: number): string | null {
+  const namespace = namespaceOf(pid)
+  return namespace === namespaceOf('self') ? null : namespace
+}
+
+/** Bytes on disk of the files in a folder. */
+async function sizeOf(folder: string): Promise<number> {
+  let bytes = 0
+  let files = 0
+  const open = [folder]
+  for (let dir = open.pop(); dir !== undefined && files < MAX_FILES; dir = open.pop()) {
+    try {
+      for await (const entry of await opendir(dir)) {
+        if (++files > MAX_FILES) break
+        const path = join(dir, entry.name)
+        if (entry.isDirectory()) open.push(path)
+        else if (entry.isFile()) bytes += (await stat(path)).blocks * 512
+      }
+    } catch {
+      // It was removed meanwhile.
+    }
+  }
+  return bytes
+}

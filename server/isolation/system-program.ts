@@ -1,0 +1,10 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Fixed folders, so that no variable decides which programs hold the others. */
+const FOLDERS = ['/usr/bin', '/bin', '/usr/sbin', '/usr/local/bin', '/run/current-system/sw/bin']
+
+/** The path of a program that the system provides; null: it is not installed. */
+export function systemProgram(name: string): string | null {
+  return FOLDERS.map((folder) => join(folder, name)).find((path) => existsSync(path)) ?? null
+}

@@ -1,0 +1,25 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { FunctionConfig } from '../../config.ts'
+import { openToFunctions, planIsolation } from '../../isolation/isolation.ts'
+import { HOST_PATHS, type HostSettings } from './start-host.ts'
+
+/** How custom reward functions run in this process. The object can be passed to a thread. */
+export interface PlannedFunctions extends Omit<FunctionConfig, 'settings' | 'isolation'> {
+  settings: HostSettings
+}
+
+/** Finds out how this machine can keep function processes in. */
+export async function planFunctions({
+  settings,
+  isolation,
+  ...config
+}: FunctionConfig): Promise<PlannedFunctions> {
+  mkdirSync(config.versionsDir, { recursive: true })
+  openToFunctions(config.versionsDir)
+  const paths = [...HOST_PATHS, config.versionsDir, join(config.functionsDir, 'node_modules')]
+  return {
+    ...config,
+    settings: { ...settings, plan: await planIsolation({ ...isolation, paths }) },
+  }
+}

@@ -1,0 +1,9 @@
+import { planIsolation } from '../../../isolation/isolation.ts'
+import { HOST_PATHS } from '../start-host.ts'
+
+/** What this machine offers at the default level. */
+export const TEST_PLAN = await planIsolation({
+  level: 'process',
+  network: 'router',
+  paths: HOST_PATHS,
+})
