@@ -30,7 +30,7 @@ export async function missingSql(schemaFile: string, migrationsDir: string): Pro
     settings: THROWAWAY_SETTINGS,
   })
   try {
-    const url = postgres.url('postgres')
+    const url = postgres.adminUrl('postgres')
     if (existsSync(migrationsDir)) await migrate(url, { dir: migrationsDir })
     const client = new pg.Client({ connectionString: url })
     await client.connect()

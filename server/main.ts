@@ -51,7 +51,7 @@ async function main(): Promise<void> {
 
   const functions = await planFunctions(config.functions)
   const isolation = describePlan(functions.settings.plan)
-  log.info({ level: isolation.level, how: isolation.how }, 'isolation of reward functions')
+  log.info({ isolation: isolation.level, how: isolation.how }, 'isolation of reward functions')
   for (const problem of isolation.missing) log.warn(problem)
   const scoring = createScoring(config, toLaunch, front, stores, functions, log)
   const { signals, manager, ingest, supervisor, models, servers, playedFunctions } = scoring

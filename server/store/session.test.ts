@@ -214,7 +214,7 @@ describe('a connection slot', () => {
     await admin.query('create role limited login connection limit 2')
     await admin.query(`alter database ${new URL(limited.url).pathname.slice(1)} owner to limited`)
     await admin.end()
-    url = limited.url.replace('rewardops@', 'limited@')
+    url = limited.url.replace(/rewardops:[^@]*@/, 'limited@')
   })
   afterAll(async () => {
     await limited?.drop()

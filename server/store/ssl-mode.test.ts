@@ -59,7 +59,7 @@ beforeAll(async () => {
       fsync: 'off',
     },
   })
-  const url = new URL(postgres.url())
+  const url = new URL(postgres.adminUrl('rewardops'))
   url.port = String(port)
   admin = new Database(url.href, log, { max: 1, name: 'admin' })
   await serve({})

@@ -52,6 +52,11 @@ export class PostgresCluster {
     chmodSync(folder, 0o700)
     for (const name of ['postmaster.pid', 'standby.signal'])
       rmSync(join(folder, name), { force: true })
+    // The template requires passwords on its socket and has no entry for TCP.
+    writeFileSync(
+      join(folder, 'pg_hba.conf'),
+      ['all', 'replication'].map((of) => `host ${of} all 127.0.0.1/32 trust\n`).join(''),
+    )
     return new PostgresCluster(folder, await freePort(), mark, log)
   }
 

@@ -129,10 +129,16 @@ export class Stack {
   /** The database's URL for the harness, without proxies; null while the embedded Postgres is down. */
   databaseUrl(): string | null {
     if (this.cluster !== null) return this.cluster.url()
-    const file = join(this.servers[0]!.dataDir, 'postgres/postmaster.pid')
+    const { dataDir } = this.servers[0]!
+    const file = join(dataDir, 'postgres/postmaster.pid')
     if (!existsSync(file)) return null
     const socket = readFileSync(file, 'utf8').split('\n')[4] ?? ''
-    return `postgresql://rewardops@localhost/rewardops?host=${encodeURIComponent(socket)}`
+    // Earlier versions of the program have no passwords.
+    const passwords = join(dataDir, 'postgres.passwords')
+    const password = existsSync(passwords)
+      ? `:${JSON.parse(readFileSync(passwords, 'utf8')).superuser}`
+      : ''
+    return `postgresql://rewardops${password}@localhost/rewardops?host=${encodeURIComponent(socket)}`
   }
 
   /** The postmaster's process id; null if none runs. */

@@ -29,4 +29,5 @@ export function copyClusterTemplate(dataDir: string): void {
   const folder = join(dataDir, 'postgres')
   cpSync(join(template, 'postgres'), folder, { recursive: true })
   chmodSync(folder, 0o700)
+  cpSync(join(template, 'postgres.passwords'), join(dataDir, 'postgres.passwords'))
 }

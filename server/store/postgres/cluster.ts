@@ -14,11 +14,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../../log.ts'
 import { giveTo } from './account.ts'
 import { inspectProcess } from './processes.ts'
+import { SUPERUSER } from './roles.ts'
 import { type Runtime, spawnKept } from './runtime.ts'
 import { DatabaseStartError } from './start-error.ts'
-
-/** The superuser that initdb creates and this service connects as. */
-export const SUPERUSER = 'rewardops'
 
 /** The major version of the bundled Postgres. It cannot read data folders of other versions. */
 const MAJOR = '18'

@@ -8,6 +8,7 @@ import { connectSession, isTooManyConnections, START_SLOT_WAIT_MS } from '../ses
 import type { EmbeddedPostgresOptions } from './embedded.ts'
 import { DATABASE, type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts'
 import { isTransactionPooler } from './pooler.ts'
+import { ensureDatabase } from './roles.ts'
 import { DatabaseStartError } from './start-error.ts'
 
 /** An open database of a supported version with this program's tables. */
@@ -48,7 +49,7 @@ export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDa
   const embedded = options.databaseUrl === null ? await startEmbeddedPostgres(options) : null
   try {
     const url = embedded?.url() ?? options.databaseUrl!
-    if (embedded) await createDatabase(embedded.url('postgres'), DATABASE)
+    if (embedded) await ensureDatabase((name) => embedded.adminUrl(name), DATABASE)
     else await checkDatabase(url, options)
     options.signal?.throwIfAborted()
     const applied = await migrate(url, {
@@ -64,13 +65,6 @@ export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDa
     await embedded?.stop()
     throw error
   }
-}
-
-async function createDatabase(adminUrl: string, name: string): Promise<void> {
-  await withClient(adminUrl, async (client) => {
-    const found = await client.query('select from pg_database where datname = $1', [name])
-    if (found.rowCount === 0) await client.query(`create database ${client.escapeIdentifier(name)}`)
-  })
 }
 
 /**

@@ -97,7 +97,7 @@ async function service(dataDir: string): Promise<Service> {
     import { startEmbeddedPostgres } from ${JSON.stringify(join(import.meta.dirname, 'embedded.ts'))}
     import { createLogger } from ${JSON.stringify(join(import.meta.dirname, '../../log.ts'))}
     const postgres = await startEmbeddedPostgres({ dataDir: process.argv[1], log: createLogger('silent', '') })
-    console.log(JSON.stringify({ postmaster: postgres.pid, url: postgres.url('postgres') }))
+    console.log(JSON.stringify({ postmaster: postgres.pid, url: postgres.adminUrl('postgres') }))
     setInterval(() => {}, 1000)`
   const args = ['--input-type=module-typescript', '--eval', script, dataDir]
   const node = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -145,7 +145,7 @@ describe('without failures', () => {
     const dataDir = join(folder(), `deep/it's "my" dätä`)
     const postgres = await start(dataDir)
     const [row] = await query(
-      postgres.url('postgres'),
+      postgres.adminUrl('postgres'),
       `select split_part(version(), '.', 1) as version, current_setting('listen_addresses') as tcp,
          upper('größe') as upper, current_setting('wal_level') as wal_level`,
     )
@@ -172,16 +172,19 @@ describe('without failures', () => {
   test('rows persist over restarts', async () => {
     const dataDir = dataFolder()
     const first = await start(dataDir)
-    await query(first.url('postgres'), 'create table kept as select 7 as n')
+    await query(first.adminUrl('postgres'), 'create table kept as select 7 as n')
     await first.stop()
     const second = await start(dataDir)
-    expect(await query(second.url('postgres'), 'table kept')).toEqual([{ n: 7 }])
+    expect(await query(second.adminUrl('postgres'), 'table kept')).toEqual([{ n: 7 }])
   })
 
   test('two instances with separate data folders run side by side', async () => {
     const [one, two] = await Promise.all([start(dataFolder()), start(dataFolder())])
     expect(one.url()).not.toBe(two.url())
-    await Promise.all([query(one.url('postgres'), 'select'), query(two.url('postgres'), 'select')])
+    await Promise.all([
+      query(one.adminUrl('postgres'), 'select'),
+      query(two.adminUrl('postgres'), 'select'),
+    ])
   })
 
   test('PGPORT and similar environment variables have no effect', async () => {
@@ -193,7 +196,7 @@ describe('without failures', () => {
     })
     Object.assign(process.env, { PGPORT: '1', PGSSLMODE: 'require' })
     const postgres = await start(dataFolder())
-    expect(await query(postgres.url('postgres'), 'select 1 as one')).toEqual([{ one: 1 }])
+    expect(await query(postgres.adminUrl('postgres'), 'select 1 as one')).toEqual([{ one: 1 }])
   })
 })
 
@@ -207,7 +210,7 @@ describe.runIf(onLinux)('kill -9', () => {
         exits += 1
       },
     })
-    const url = postgres.url('postgres')
+    const url = postgres.adminUrl('postgres')
     await query(url, 'create table kept (n int)')
     for (const n of [1, 2]) {
       const pid = postgres.pid!
@@ -267,7 +270,7 @@ describe.runIf(onLinux)('kill -9', () => {
     process.kill(parentOf(pid), 'SIGKILL')
     await expect.poll(() => postgres.state === 'up' && postgres.pid !== pid, POLL).toBe(true)
     expect(inspectProcess(pid)?.running ?? false).toBe(false)
-    await query(postgres.url('postgres'), 'select')
+    await query(postgres.adminUrl('postgres'), 'select')
   })
 
   test('of Node: Postgres shuts itself down cleanly', async () => {
@@ -285,7 +288,7 @@ describe.runIf(onLinux)('kill -9', () => {
     await query(killed.url, 'create table kept as select 7 as n')
     await kill(killed, killed.postmaster, ...killed.keepers, killed.node.pid!)
     const postgres = await start(dataDir)
-    expect(await query(postgres.url('postgres'), 'table kept')).toEqual([{ n: 7 }])
+    expect(await query(postgres.adminUrl('postgres'), 'table kept')).toEqual([{ n: 7 }])
   })
 
   test('of Node and the shell: the surviving Postgres is stopped and replaced', async () => {
@@ -371,7 +374,7 @@ describe('a data folder in use', () => {
       code: 'data_folder_in_use',
       message: expect.stringContaining(`process ${process.pid} already runs a service`),
     })
-    expect(await query(first.url('postgres'), 'select 1 as one')).toEqual([{ one: 1 }])
+    expect(await query(first.adminUrl('postgres'), 'select 1 as one')).toEqual([{ one: 1 }])
   })
 
   test('by a service that is stopping: the start waits', async () => {
@@ -437,7 +440,7 @@ describe.runIf(isRoot && onLinux)('as root', () => {
   test('a closed folder above it stays closed, and Postgres runs', async () => {
     const dataDir = closed()
     const postgres = await start(dataDir)
-    const url = postgres.url('postgres')
+    const url = postgres.adminUrl('postgres')
     await query(url, 'create table kept as select 7 as n')
     process.kill(postgres.pid!, 'SIGKILL')
     await expect.poll(() => postgres.state, POLL).toBe('down')
@@ -456,7 +459,7 @@ describe.runIf(isRoot && onLinux)('as root', () => {
     execFileSync('chmod', ['-R', 'go=', join(path, 'native')])
     const runtime = { packaged: binariesAt(join(path, 'native')) }
     const postgres = await start(join(path, '.data'), { runtime })
-    await query(postgres.url('postgres'), 'create extension pg_trgm')
+    await query(postgres.adminUrl('postgres'), 'create extension pg_trgm')
     const socketDir = new URL(postgres.url()).searchParams.get('host')!
     expect(existsSync(join(socketDir, '../native/bin/postgres'))).toBe(true)
     await postgres.stop()

@@ -3,16 +3,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../../log.ts'
 import { accountForPostgres } from './account.ts'
-import {
-  ensureCluster,
-  evictPredecessor,
-  isPostmasterOf,
-  readPostmaster,
-  SUPERUSER,
-} from './cluster.ts'
+import { ensureCluster, evictPredecessor, isPostmasterOf, readPostmaster } from './cluster.ts'
 import { PostgresLog } from './log-lines.ts'
 import { ownFolder } from './owner.ts'
 import { type Exit, LaunchFailure, launch, type Postmaster } from './postmaster.ts'
+import { claimPasswords, type Passwords, readPasswords, setPasswords, socketUrl } from './roles.ts'
 import { findRuntime, type Runtime, type RuntimeOptions } from './runtime.ts'
 import { asArguments, POSTGRES_SETTINGS } from './settings.ts'
 import { DatabaseStartError } from './start-error.ts'
@@ -22,8 +17,10 @@ export const DATABASE = 'rewardops'
 
 /** The embedded Postgres, kept running until `stop`. */
 export interface EmbeddedPostgres {
-  /** A connection string for the unix socket; constant for the lifetime of this object. */
+  /** A connection string of the service's role for the unix socket; constant for the lifetime of this object. */
   url(database?: string): string
+  /** A connection string of the superuser. */
+  adminUrl(database: string): string
   /** The postmaster's pid; null while Postgres is down. */
   readonly pid: number | null
   readonly state: EmbeddedPostgresState
@@ -94,14 +91,19 @@ export async function startEmbeddedPostgres(
     runtime = await findRuntime(dataDir, account, log, options.runtime)
     options.signal?.throwIfAborted()
     await ensureCluster(folder, runtime, log, options.signal)
-    const supervisor = new Supervisor(folder, runtime, options, () => {
+    const { passwords, areSet } = claimPasswords(dataDir, folder)
+    const supervisor = new Supervisor(folder, runtime, passwords, options, () => {
       runtime?.remove()
       owner.release()
     })
     await supervisor.start(join(dataDir, 'postgres.log'))
-    if (options.signal?.aborted) {
+    try {
+      options.signal?.throwIfAborted()
+      if (!areSet) await setPasswords(supervisor.adminUrl('postgres'), folder, passwords)
+      options.signal?.throwIfAborted()
+    } catch (error) {
       await supervisor.stop()
-      options.signal.throwIfAborted()
+      throw error
     }
     return supervisor
   } catch (error) {
@@ -114,7 +116,7 @@ export async function startEmbeddedPostgres(
 
 /**
  * The connection string of the embedded Postgres that another process of the service runs on this data folder; null if
- * none does. For a worker started manually beside the service.
+ * none does, or if this user cannot read its passwords. For a worker started manually beside the service.
  */
 export function runningEmbeddedUrl(dataDir: string): string | null {
   let folder: string
@@ -125,18 +127,15 @@ export function runningEmbeddedUrl(dataDir: string): string | null {
   }
   const postmaster = readPostmaster(folder)
   if (!postmaster?.socketDir || !isPostmasterOf(postmaster.pid, folder)) return null
-  return socketUrl(postmaster.socketDir, DATABASE)
-}
-
-function socketUrl(socketDir: string, database: string): string {
-  // Port and sslmode are explicit, because pg would otherwise read PGPORT and PGSSLMODE from the environment.
-  const address = `postgresql://${SUPERUSER}@localhost:5432/${encodeURIComponent(database)}`
-  return `${address}?host=${encodeURIComponent(socketDir)}&sslmode=disable`
+  const passwords = readPasswords(dataDir)
+  if (passwords === null) return null
+  return socketUrl(postmaster.socketDir, DATABASE, passwords, 'service')
 }
 
 class Supervisor implements EmbeddedPostgres {
   readonly #folder: string
   readonly #runtime: Runtime
+  readonly #passwords: Passwords
   readonly #options: EmbeddedPostgresOptions
   readonly #arguments: string[]
   readonly #release: () => void
@@ -152,11 +151,13 @@ class Supervisor implements EmbeddedPostgres {
   constructor(
     folder: string,
     runtime: Runtime,
+    passwords: Passwords,
     options: EmbeddedPostgresOptions,
     release: () => void,
   ) {
     this.#folder = folder
     this.#runtime = runtime
+    this.#passwords = passwords
     this.#options = options
     this.#arguments = asArguments({ ...POSTGRES_SETTINGS, ...options.settings })
     this.#release = release
@@ -171,7 +172,11 @@ class Supervisor implements EmbeddedPostgres {
   }
 
   url(database: string = DATABASE): string {
-    return socketUrl(this.#runtime.socketDir, database)
+    return socketUrl(this.#runtime.socketDir, database, this.#passwords, 'service')
+  }
+
+  adminUrl(database: string): string {
+    return socketUrl(this.#runtime.socketDir, database, this.#passwords, 'superuser')
   }
 
   async start(logFile: string): Promise<void> {

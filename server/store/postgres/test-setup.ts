@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -28,12 +28,15 @@ export const TEMPLATE = 'rewardops_template'
 /** Vitest's global set-up: one Postgres for the test run, in a folder that is removed afterwards. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rewardops-test-'))
+  // Tests connect through proxies and as roles of their own.
+  const hba = join(dataDir, 'hba.conf')
+  writeFileSync(hba, 'local all all trust\n')
   const postgres = await startEmbeddedPostgres({
     dataDir,
     log: createLogger('warn', 'test postgres'),
-    settings: THROWAWAY_SETTINGS,
+    settings: { ...THROWAWAY_SETTINGS, hba_file: hba },
   })
-  const adminUrl = postgres.url('postgres')
+  const adminUrl = postgres.adminUrl('postgres')
   let problem: string | null = null
   try {
     const client = new pg.Client({ connectionString: adminUrl })
@@ -42,7 +45,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     // Test clients find the functions as the service's sessions do.
     await client.query(`alter role current_user set search_path = public, ${FUNCTIONS_SCHEMA}`)
     await client.end()
-    await migrate(postgres.url(TEMPLATE))
+    await migrate(postgres.adminUrl(TEMPLATE))
   } catch (error) {
     // Only tests that use a database fail.
     problem = (error as Error).message
