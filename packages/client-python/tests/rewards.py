@@ -6,6 +6,7 @@ import asyncio
 import functools
 import os
 import re
+import subprocess
 import sys
 import time
 
@@ -139,3 +140,31 @@ class Manager:
 
     async def run_single(self, data):
         return {"reward_score": 1.0, "reward_extra_info": {}}
+
+
+def attacks(data_source, solution_str, ground_truth, extra_info):
+    """Tries to read the server's secrets, and detaches a process; ends its process for the response `end`."""
+    if solution_str == "end":
+        os._exit(9)
+
+    def tried(path, size=-1):
+        try:
+            with open(path, "rb") as file:
+                return repr(file.read(size))
+        except OSError as error:
+            return type(error).__name__
+
+    detached = subprocess.run(
+        ["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"], capture_output=True, text=True
+    )
+    with open("/proc/self/status") as status:
+        privileges = next(line.split()[1] for line in status if line.startswith("NoNewPrivs"))
+    return {
+        "score": 1.0,
+        "names": list(os.environ),
+        "environ": tried(f"/proc/{solution_str}/environ"),
+        "memory": tried(f"/proc/{solution_str}/mem", 1),
+        "no_new_privileges": privileges,
+        "folder": os.environ["TMPDIR"],
+        "detached": int(detached.stdout),
+    }

@@ -95,8 +95,9 @@ class Served:
         connection.close()
         return answer.status, value
 
-    def score(self, *samples):
-        status, value = self.post({"samples": list(samples)})
+    def score(self, *samples, key=None):
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        status, value = self.post({"samples": list(samples)}, headers=headers)
         assert status == 200, value
         return value["results"]
 

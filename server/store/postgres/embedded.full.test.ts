@@ -165,7 +165,7 @@ describe('without failures', () => {
     expect(postgres.pid).toBeNull()
     expect(isPostmasterOf(pid!, join(dataDir, 'postgres'))).toBe(false)
     expect(existsSync(dirname(socketDir))).toBe(false)
-    expect(readdirSync(dataDir).sort()).toEqual(['postgres', 'postgres.log'])
+    expect(readdirSync(dataDir).sort()).toEqual(['postgres', 'postgres.log', 'postgres.passwords'])
     expect(runningEmbeddedUrl(dataDir)).toBeNull()
   })
 

@@ -8,12 +8,15 @@ import os
 import re
 import signal
 import socket
+import sys
+import tempfile
 import threading
 import time
 from typing import Any
 
 from rewardops.service import ServiceClient, ServiceError
-from rewardops.serving.function import FunctionError, stem_of
+from rewardops.serving import isolation
+from rewardops.serving.function import FunctionError, is_file, split_spec, stem_of
 from rewardops.serving.http_server import RewardServer, is_loopback
 from rewardops.serving.log import EventLog
 from rewardops.serving.pool import FunctionPool
@@ -167,8 +170,14 @@ def run(arguments: argparse.Namespace) -> int:
         log.say("refused", {"detail": str(error)})
         return USAGE
     stop = _Stop()
+    isolation.protect_server()
     pool = FunctionPool(
-        arguments.function, arguments.kwargs, arguments.init_kwargs, arguments.timeout, log.say
+        arguments.function,
+        arguments.kwargs,
+        arguments.init_kwargs,
+        arguments.timeout,
+        log.say,
+        _has_own_users(arguments.function, log),
     )
     about: dict[str, Any] = {"function": arguments.function, "model": model}
     try:
@@ -266,6 +275,20 @@ def _serve(
     server.shutdown()
     log.say("stopped", {"samples": server.served, "failed": server.failed, "finished": finished})
     return DONE
+
+
+def _has_own_users(function: str, log: EventLog) -> bool:
+    """Whether the processes can have users of their own; logs why not if the server is root."""
+    if not isolation.needs_own_user():
+        return False
+    where, _ = split_spec(function)
+    home = os.path.expanduser("~")
+    paths = [sys.executable, os.path.dirname(os.__file__), *sys.path, tempfile.gettempdir(), home]
+    problem = isolation.unreadable([os.path.abspath(where) if is_file(where) else "", *paths])
+    if problem is not None:
+        detail = f"the function runs as root, because another user cannot read {problem}"
+        log.say("no_own_user", {"detail": detail})
+    return problem is None
 
 
 def _leave(service: ServiceClient, name: str, log: EventLog) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Callable
 
 from rewardops.serving import worker as child
 from rewardops.serving.function import FunctionError
+from rewardops.serving.isolation import Enclosure
 from rewardops.serving.results import error_entry
 
 Entry = dict[str, Any]
@@ -70,7 +71,10 @@ class _Process:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.state: Any = context.RawArray("d", child.STATE_SIZE)
-        arguments = (theirs, self.state, pool.spec, pool.kwargs, pool.init_kwargs, os.getpid())
+        self.enclosure = Enclosure(pool.has_own_users)
+        parent = os.getpid()
+        given = (pool.spec, pool.kwargs, pool.init_kwargs, parent, self.enclosure)
+        arguments = (theirs, self.state, *given)
         # Not daemonic, because daemonic processes may have no children, and some scorers (verl's prime) use a process
         # pool.
         self.process = context.Process(target=child.main, args=arguments, name="rewardops-function")
@@ -79,7 +83,11 @@ class _Process:
         self.calls: dict[int, Call] = {}
         self.loaded_by = time.monotonic() + LOAD_S
         self.outbox: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
-        self.process.start()
+        try:
+            self.process.start()
+        except OSError:
+            self.enclosure.leave()
+            raise
         theirs.close()
         for target, name in ((lambda: self._read(pool), "read"), (self._write, "write")):
             threading.Thread(target=target, daemon=True, name=f"function-{name}").start()
@@ -110,6 +118,7 @@ class _Process:
                 kill(target or 0, signal.SIGKILL) if target else None
             except (ProcessLookupError, PermissionError):
                 pass
+        self.enclosure.leave()
 
     def current(self) -> Call | None:
         """The call whose code runs now, or ran when the process ended."""
@@ -146,8 +155,11 @@ class FunctionPool:
         init_kwargs: Mapping[str, Any],
         timeout_s: float,
         log: Log,
+        has_own_users: bool = False,
     ) -> None:
         self.spec = spec
+        #: Whether each process has a user of its own.
+        self.has_own_users = has_own_users
         self.kwargs = kwargs
         self.init_kwargs = init_kwargs
         self.is_async = False

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from rewardops.serving.function import FunctionError, RewardFunction, described, load_function
+from rewardops.serving.isolation import Enclosure
 from rewardops.serving.results import error_entry, result_entry
 
 #: Slots of the memory shared with the parent.
@@ -38,9 +39,10 @@ def main(
     kwargs: Mapping[str, Any],
     init_kwargs: Mapping[str, Any],
     parent: int,
+    enclosure: Enclosure,
 ) -> None:
     """Loads the function, sends `ready` or `failed`, then answers `("call", id, sample)` with `("done", id, entry)`."""
-    _settle_in(parent)
+    _settle_in(parent, enclosure)
     try:
         function = load_function(spec, kwargs, init_kwargs)
     except FunctionError as error:
@@ -56,7 +58,7 @@ def main(
         _serve_sync(connection, function, state)
 
 
-def _settle_in(parent: int) -> None:
+def _settle_in(parent: int, enclosure: Enclosure) -> None:
     # The process gets its own group: Ctrl-C in the terminal reaches only the server, and child processes die with
     # this one.
     os.setsid()
@@ -65,6 +67,8 @@ def _settle_in(parent: int) -> None:
     # The function's output must not mix with the server's.
     os.dup2(2, 1)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    enclosure.enter()
+    # After the change of the user, which clears the signal of the parent's death.
     _die_with(parent)
 
 

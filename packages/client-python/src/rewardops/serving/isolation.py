@@ -1,0 +1,155 @@
+"""
+Keeps processes of the function in: they get no secrets and no privileges, and leave no process and no file behind. Only
+Linux has all of it. The server stays out of their reach: where it is root, each has a user of its own; else the kernel
+protects the server's memory and environment.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+
+#: Variables of the server that the function must not see.
+SECRETS = ("REWARDOPS_SERVE_KEY", "REWARDOPS_API_KEY")
+#: Names the process in the environment of everything that it starts.
+MARK = "REWARDOPS_FUNCTION_PROCESS"
+#: Users without an account, the same as those of the service's function processes (systemd's DynamicUser).
+FIRST_UID, LAST_UID = 61_184, 65_519
+#: Processes and threads of a user of its own.
+MAX_PROCESSES = 1_024
+
+#: Numbers of linux/prctl.h.
+_SET_DUMPABLE, _SET_NO_NEW_PRIVS = 4, 38
+
+IS_LINUX = sys.platform == "linux"
+
+
+def _prctl(option: int, value: int) -> bool:
+    try:
+        import ctypes
+
+        return ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0
+    except Exception:
+        return False
+
+
+def protect_server() -> None:
+    """
+    Takes the keys out of the environment that processes inherit, and the server out of their reach: processes of the same
+    user can no longer read its memory or its first environment.
+    """
+    for name in SECRETS:
+        os.environ.pop(name, None)
+    if IS_LINUX:
+        _prctl(_SET_DUMPABLE, 0)
+
+
+def needs_own_user() -> bool:
+    """Whether the server is root, so that its processes can have users of their own."""
+    return IS_LINUX and os.getuid() == 0
+
+
+def unreadable(paths: Iterable[str]) -> str | None:
+    """The first of the paths that a user of a function process cannot read; None: all can be read."""
+    there = [path for path in paths if path and os.path.lexists(path)]
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        found = "/"
+        try:
+            _become(FIRST_UID)
+            found = next((path for path in there if not _readable(path)), "")
+        finally:
+            os.write(writer, found.encode())
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return text or None
+
+
+def _readable(path: str) -> bool:
+    return os.access(path, os.X_OK if os.path.isdir(path) else os.R_OK)
+
+
+def _become(uid: int) -> None:
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+class Enclosure:
+    """One process's user, mark and temporary folder. It is passed to the process, which calls `enter`."""
+
+    def __init__(self, has_own_user: bool) -> None:
+        self.uid = random.randint(FIRST_UID, LAST_UID) if has_own_user else None
+        self.folder = tempfile.mkdtemp(prefix="rewardops-function-")
+        self.mark = os.path.basename(self.folder)
+        if self.uid is not None:
+            os.chown(self.folder, self.uid, self.uid)
+
+    def enter(self) -> None:
+        """Gives up privileges and sets limits, in the process, before the function is loaded."""
+        os.environ[MARK] = self.mark
+        os.environ["TMPDIR"] = tempfile.tempdir = self.folder
+        import resource
+
+        _lower(resource.RLIMIT_CORE, 0)
+        if self.uid is not None:
+            _lower(resource.RLIMIT_NPROC, MAX_PROCESSES)
+            _become(self.uid)
+        if IS_LINUX:
+            _prctl(_SET_NO_NEW_PRIVS, 1)
+
+    def leave(self) -> None:
+        """After the process has ended: ends what it left, also detached, and removes its folder."""
+        if IS_LINUX:
+            # What the process started may start another one meanwhile.
+            for _ in range(50):
+                left = [pid for pid in _processes() if pid != os.getpid() and self._started(pid)]
+                if not left:
+                    break
+                for pid in left:
+                    _kill(pid)
+                time.sleep(0.01)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _started(self, pid: int) -> bool:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                state = file.read().rpartition(b")")[2].split()[0]
+            return state != b"Z" and self._is_own(pid)
+        except OSError:
+            return False
+
+    def _is_own(self, pid: int) -> bool:
+        if self.uid is not None:
+            return os.stat(f"/proc/{pid}").st_uid == self.uid
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return f"{MARK}={self.mark}".encode() in file.read().split(b"\0")
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _lower(limit: int, value: int) -> None:
+    import resource
+
+    _, hard = resource.getrlimit(limit)
+    lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(limit, (lowest, lowest))

@@ -1,0 +1,45 @@
+"""A function gets no secrets, and leaves no process and no file behind."""
+
+import os
+import sys
+import time
+import unittest
+
+from tests.serving import Served, sample
+
+SECRET = "a-secret-of-the-server"
+
+
+def runs(pid):
+    """Whether a process exists and is no zombie, which the container's first process may not collect."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@unittest.skipUnless(sys.platform == "linux", "Linux only")
+class Isolation(unittest.TestCase):
+    def test_keeps_the_function_in(self):
+        with Served("attacks", "--timeout", "5", env={"REWARDOPS_SERVE_KEY": SECRET}) as served:
+            found = served.score(sample(str(served.process.pid)), key=SECRET)[0]
+            self.assertEqual(found["score"], 1.0, found)
+            self.assertNotIn("REWARDOPS_SERVE_KEY", found["names"])
+            self.assertEqual(found["no_new_privileges"], "1")
+            # Root reads everything, unless the function has a user of its own.
+            if os.getuid() != 0 or not any(e["event"] == "no_own_user" for e in served.events):
+                self.assertEqual(found["environ"], "PermissionError")
+                self.assertEqual(found["memory"], "PermissionError")
+            self.assertTrue(os.path.isdir(found["folder"]))
+            self.assertTrue(runs(found["detached"]))
+            failed = served.score(sample("end"), key=SECRET)[0]
+            self.assertEqual(failed["reason"], "function_error")
+            ends = time.monotonic() + 30
+            while runs(found["detached"]) or os.path.isdir(found["folder"]):
+                self.assertLess(time.monotonic(), ends, "something was left behind")
+                time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    unittest.main()
