@@ -6,11 +6,10 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { FULL } from '../../../testkit/service/full-run.ts'
-import type { Isolation } from '../../contract/isolation.ts'
+import { FULL, inFullRun } from '../../../testkit/service/full-run.ts'
 import { Access } from '../../http/access.ts'
 import { createListener, type Handler, type Routes } from '../../http/listener.ts'
-import { planIsolation } from '../../isolation/isolation.ts'
+import { type IsolationPlan, planIsolation } from '../../isolation/isolation.ts'
 import { createLogger } from '../../log.ts'
 import { HOST_PATHS } from './start-host.ts'
 import { TEST_PLAN } from './testing/test-plan.ts'
@@ -32,12 +31,13 @@ interface Aims {
   sibling: number
   /** A file of the service, readable by its user only. */
   secretFile: string
+  /** A path in a folder that every user can write to. */
+  outside: string
   project: string
   postgres: string
   /** The service's port without keys, and another port of the machine. */
   api: number
   otherPort: number
-  memoryBytes: number
 }
 
 interface Attempt {
@@ -142,7 +142,7 @@ const ATTEMPTS: Attempt[] = [
   },
   {
     name: 'write outside its temporary folder',
-    code: "fs.writeFileSync('/var/tmp/written-by-a-function', ''); return true",
+    code: "fs.writeFileSync(aims.outside, ''); return true",
     process: false,
   },
   {
@@ -288,7 +288,7 @@ let folder: string
 let api: Server
 let other: Server
 let aims: Omit<Aims, 'sibling'>
-const rows = new Map<string, Partial<Record<Isolation, string>>>()
+const rows = new Map<string, Record<string, string>>()
 
 beforeAll(async () => {
   service = spawn('sleep', ['1000'], { env: { SECRET } as never })
@@ -317,11 +317,11 @@ beforeAll(async () => {
     service: service.pid as number,
     worker: process.pid,
     secretFile,
+    outside: `/var/tmp/rewardops-hostile-${process.pid}`,
     project: HOST_PATHS[1]!.replace(/\/package\.json$/, ''),
     postgres: join(searchParams.get('host') as string, '.s.PGSQL.5432'),
     api: (api.address() as AddressInfo).port,
     otherPort: (other.address() as AddressInfo).port,
-    memoryBytes: 256 << 20,
   }
 })
 
@@ -332,10 +332,10 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true })
   const line = (cells: (string | undefined)[]) =>
     `| ${cells.map((cell) => cell ?? '').join(' | ')} |`
-  const table = [...rows].map(([name, levels]) => line([name, levels.process, levels.sandbox]))
-  console.log(
-    [line(['attempt', 'process', 'sandbox']), line(['---', '---', '---']), ...table].join('\n'),
-  )
+  const columns = PLANS.map(([column]) => column)
+  const table = [...rows].map(([name, row]) => line([name, ...columns.map((one) => row[one])]))
+  const head = ['attempt', ...columns]
+  console.log([line(head), line(head.map(() => '---')), ...table].join('\n'))
 })
 
 test.skipIf(SANDBOX_PLAN.sandbox?.ok !== true)(
@@ -376,56 +376,61 @@ const options = (sampleId: string, timeoutMs = 15_000) => ({
   sampleId,
 })
 
-describe.each<Isolation>(['process', 'sandbox'])(
-  'at level %s, a hostile function cannot',
-  (level) => {
-    const plan = level === 'process' ? TEST_PLAN : SANDBOX_PLAN
-    const canRun = level === 'process' || SANDBOX_PLAN.sandbox?.ok === true
-    let one: TestPool
-    beforeAll(() => {
-      one = testPool({
-        settings: { env: FUNCTION_ENV, memoryBytes: 256 << 20, plan },
-        maxProcesses: 4,
-      })
-    })
-    afterAll(() => one.close())
+/** The plans that are tried, by their columns in the table. */
+const PLANS: [column: string, plan: IsolationPlan][] = [
+  ['process', TEST_PLAN],
+  ...inFullRun<[string, IsolationPlan]>([
+    'process, without control groups',
+    { ...TEST_PLAN, cgroups: null },
+  ]),
+  ['sandbox', SANDBOX_PLAN],
+]
 
-    const attempts = ATTEMPTS.filter(({ quick }) => FULL || quick)
-    test.skipIf(!canRun).each(attempts)('$name', async (attempt) => {
-      const quiet = one.ref(QUIET, { isolation: level })
-      const first = await one.pool.score(quiet, sampleOf('x'), {}, options('quiet-0'))
-      expect(first).toMatchObject({ ok: true })
-      const sibling = Number(first.ok && first.extra?.pid)
-      const given: Aims = {
-        ...aims,
-        sibling: level === 'sandbox' ? (one.pool.pids[0] as number) : sibling,
-      }
-      const hostile = one.ref(module(attempt), { isolation: level, kwargs: { aims: given } })
-      let isOver = false
-      const attacking = one.pool
-        .score(hostile, sampleOf('x'), {}, options('hostile'))
-        .finally(() => {
-          isOver = true
-        })
-      const scores: unknown[] = []
-      for (let n = 1; !isOver || n < 20; n++) {
-        const outcome = await one.pool.score(quiet, sampleOf('x'), {}, options(`quiet-${n}`))
-        scores.push(outcome.ok ? outcome.score : outcome)
-      }
-      const outcome = await attacking
-      const isUnharmed = await eventually(() => attempt.unharmed?.(given) ?? true)
-      const held = isUnharmed && !(outcome.ok && outcome.score === 1)
-      const how = outcome.ok ? String(outcome.extra?.outcome) : outcome.detail
-      rows.set(attempt.name, {
-        ...rows.get(attempt.name),
-        [level]: held ? `held: ${how.slice(0, 90)}` : 'not held',
-      })
-      expect(scores).toEqual(scores.map(() => 1))
-      const isExpected = level === 'sandbox' || (attempt.process && plan.user === 'function')
-      if (isExpected) expect([held, how]).toEqual([true, how])
+describe.each(PLANS)('at level %s, a hostile function cannot', (column, plan) => {
+  const { level } = plan
+  const canRun = level === 'process' || SANDBOX_PLAN.sandbox?.ok === true
+  let one: TestPool
+  beforeAll(() => {
+    one = testPool({
+      settings: { env: FUNCTION_ENV, memoryBytes: 256 << 20, plan },
+      maxProcesses: 4,
     })
-  },
-)
+  })
+  afterAll(() => one.close())
+
+  const attempts = ATTEMPTS.filter(({ quick }) => FULL || quick)
+  test.skipIf(!canRun).each(attempts)('$name', async (attempt) => {
+    const quiet = one.ref(QUIET, { isolation: level })
+    const first = await one.pool.score(quiet, sampleOf('x'), {}, options('quiet-0'))
+    expect(first).toMatchObject({ ok: true })
+    const sibling = Number(first.ok && first.extra?.pid)
+    const given: Aims = {
+      ...aims,
+      sibling: level === 'sandbox' ? (one.pool.pids[0] as number) : sibling,
+    }
+    const hostile = one.ref(module(attempt), { isolation: level, kwargs: { aims: given } })
+    let isOver = false
+    const attacking = one.pool.score(hostile, sampleOf('x'), {}, options('hostile')).finally(() => {
+      isOver = true
+    })
+    const scores: unknown[] = []
+    for (let n = 1; !isOver || n < 20; n++) {
+      const outcome = await one.pool.score(quiet, sampleOf('x'), {}, options(`quiet-${n}`))
+      scores.push(outcome.ok ? outcome.score : outcome)
+    }
+    const outcome = await attacking
+    const isUnharmed = await eventually(() => attempt.unharmed?.(given) ?? true)
+    const held = isUnharmed && !(outcome.ok && outcome.score === 1)
+    const how = outcome.ok ? String(outcome.extra?.outcome) : outcome.detail
+    rows.set(attempt.name, {
+      ...rows.get(attempt.name),
+      [column]: held ? `held: ${how.slice(0, 90)}` : 'not held',
+    })
+    expect(scores).toEqual(scores.map(() => 1))
+    const isExpected = level === 'sandbox' || (attempt.process && plan.user === 'function')
+    if (isExpected) expect([held, how]).toEqual([true, how])
+  })
+})
 
 /** Whether a condition holds within 3 s, because processes end after their function. */
 async function eventually(condition: () => boolean): Promise<boolean> {
