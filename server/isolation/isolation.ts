@@ -4,11 +4,12 @@ import {
   chownSync,
   existsSync,
   mkdtempSync,
+  readdirSync,
   realpathSync,
   rmSync,
   statSync,
 } from 'node:fs'
-import { release, tmpdir } from 'node:os'
+import { hostname, release, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Isolation, SandboxNetwork } from '../contract/isolation.ts'
 import { type Cgroups, findCgroups, removeLeftGroups } from './cgroups.ts'
@@ -78,12 +79,39 @@ export async function planIsolation({
   const user = isLinux ? await findUser(paths, missing) : 'own'
   const cgroups = isLinux ? findCgroups() : null
   if (cgroups !== null) await removeLeftGroups(cgroups).catch(() => {})
+  removeLeftFolders()
   const plan = { level, network, user, noNewPrivileges, cgroups, missing }
   if (level === 'process') return { ...plan, sandbox: null }
   const binds = paths.filter((path) => existsSync(path)).map((from) => ({ from }))
   return {
     ...plan,
     sandbox: await checkSandbox({ network: networkOf(network), binds, ...userFor(plan) }),
+  }
+}
+
+/** Temporary folders of processes are named by machine and service process, because machines may share the folder. */
+const FOLDER_PREFIX = `rewardops-function-${hostname()}-`
+
+/** Removes the temporary folders of processes whose service was killed. */
+function removeLeftFolders(): void {
+  for (const name of readdirSync(tmpdir())) {
+    if (!name.startsWith(FOLDER_PREFIX)) continue
+    const pid = Number(/^(\d+)-\w+$/.exec(name.slice(FOLDER_PREFIX.length))?.[1])
+    if (!Number.isInteger(pid) || isRunning(pid)) continue
+    try {
+      rmSync(join(tmpdir(), name), { recursive: true, force: true })
+    } catch {
+      // It belongs to another user's service.
+    }
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
 
@@ -204,7 +232,7 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
     if (problem !== null) throw new Error(problem)
   }
   const user = plan.user === 'function' ? freeFunctionUser() : null
-  const folder = mkdtempSync(join(realpathSync(tmpdir()), 'rewardops-function-'))
+  const folder = mkdtempSync(join(realpathSync(tmpdir()), `${FOLDER_PREFIX}${process.pid}-`))
   if (user !== null) chownSync(folder, user.uid, user.gid)
   let tree: ProcessTree | null
   const limits = {

@@ -15,8 +15,12 @@ export async function planFunctions({
   isolation,
   ...config
 }: FunctionConfig): Promise<PlannedFunctions> {
-  mkdirSync(config.versionsDir, { recursive: true })
-  openToFunctions(config.versionsDir)
+  try {
+    mkdirSync(config.versionsDir, { recursive: true })
+    openToFunctions(config.versionsDir)
+  } catch {
+    // A worker elsewhere may have a folder that it cannot write to. Its functions then fail with the error.
+  }
   const paths = [...HOST_PATHS, config.versionsDir, join(config.functionsDir, 'node_modules')]
   return {
     ...config,

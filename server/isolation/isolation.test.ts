@@ -1,0 +1,44 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { findCgroups } from './cgroups.ts'
+import { planIsolation } from './isolation.ts'
+
+const PLAN = { level: 'process', network: 'router' } as const
+
+test('a plan names the folder that users of functions cannot read', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'rewardops-closed-'))
+  try {
+    const path = join(folder, 'file')
+    mkdirSync(path)
+    const { user, missing } = await planIsolation({ ...PLAN, paths: [path] })
+    if (process.getuid?.() !== 0) expect(user).not.toBe('function')
+    else {
+      expect(user).toBe('own')
+      expect(missing).toEqual([expect.stringContaining(path)])
+    }
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+test('temporary folders of killed services are removed, and no others', async () => {
+  const ended = spawnSync('true').pid
+  const names = [ended, process.pid].map((pid) => `rewardops-function-${hostname()}-${pid}-test`)
+  const [left, live] = names.map((name) => join(tmpdir(), name)) as [string, string]
+  for (const path of [left, live]) mkdirSync(path)
+  try {
+    await planIsolation({ ...PLAN, paths: [] })
+    expect([existsSync(left), existsSync(live)]).toEqual([false, true])
+  } finally {
+    for (const path of [left, live]) rmSync(path, { recursive: true, force: true })
+  }
+})
+
+test('control groups that cannot be created are not used', () => {
+  const mounts = '41 31 0:37 / /nowhere/unified rw,relatime - cgroup2 cgroup2 rw'
+  expect(findCgroups(mounts, '0::/service')).toBeNull()
+  expect(findCgroups('', '')).toBeNull()
+})
