@@ -1,7 +1,8 @@
 import { z } from 'zod'
+import { CallLimit } from '../../call-limit.ts'
 import { defineAsyncRule } from './async-rule.ts'
 import { isRecord, RuleInputError, typeInWords, versionOption } from './rule.ts'
-import { CallLimit, runInSandbox, type SandboxOutcome } from './sandbox-fusion.ts'
+import { runInSandbox, type SandboxOutcome } from './sandbox-fusion.ts'
 
 /** Number of test cases that count with `continuous`, as in upstream. */
 const COUNTED_CASES = 10
