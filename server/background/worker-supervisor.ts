@@ -10,6 +10,7 @@ import type {
   ForgetScoreMessage,
 } from '../contract/direct-score.ts'
 import type { EndedMessage } from '../contract/ended-message.ts'
+import { KeptChild } from '../kept-child.ts'
 import type { Logger } from '../log.ts'
 import { notify } from '../store/channels.ts'
 import { type Database, throughOutage } from '../store/database.ts'
@@ -24,8 +25,6 @@ import {
   silentProcesses,
 } from '../store/sql/processes.ts'
 
-/** Maximum delay before a worker that keeps dying is started again. */
-const MAX_BACKOFF_MS = 5_000
 /** Time after which a fetched job without a claim belonged to a dead worker. Live workers claim 250 ms after the fetch, or
  * later on a busy machine. */
 const CLAIMED_BY_MS = 1_500
@@ -55,80 +54,48 @@ export interface SupervisorOptions {
  */
 export class WorkerSupervisor implements WorkerChannel {
   readonly #options: SupervisorOptions
-  readonly #children = new Map<number, ChildProcess>()
+  readonly #workers: KeptChild[]
   #stopping = false
-  #timers = new Set<NodeJS.Timeout>()
 
   constructor(options: SupervisorOptions) {
     this.#options = options
+    const { count, log } = options
+    const worker = () =>
+      new KeptChild({
+        name: 'worker',
+        log,
+        spawn: () => this.#spawnWorker(),
+        onStarted: (child) => this.#listenTo(child),
+        onDied: (pid) => void this.requeue(pid),
+      })
+    this.#workers = Array.from({ length: count }, worker)
   }
 
   start(): void {
-    for (let slot = 0; slot < this.#options.count; slot++) this.#spawn(slot, 0)
+    for (const worker of this.#workers) worker.start()
+  }
+
+  get #children(): ChildProcess[] {
+    return this.#workers.flatMap(({ child }) => child ?? [])
   }
 
   /** Process ids of the running local workers. */
   get pids(): number[] {
-    return [...this.#children.values()].map((child) => child.pid as number)
+    return this.#children.map((child) => child.pid as number)
   }
 
   send(message: DirectScoreMessage | ForgetScoreMessage, turn: number): boolean {
-    const children = [...this.#children.values()]
+    const children = this.#children
     const child = children[turn % Math.max(1, children.length)]
     if (child === undefined || !child.connected || this.#stopping) return false
     child.send(message, () => {})
     return true
   }
 
-  #spawn(slot: number, failures: number): void {
-    if (this.#stopping) return
-    const startedAt = performance.now()
-    const startAgain = () => {
-      this.#children.delete(slot)
-      if (this.#stopping) return
-      const next = performance.now() - startedAt > 10_000 ? 0 : failures + 1
-      const timer = setTimeout(
-        () => {
-          this.#timers.delete(timer)
-          this.#spawn(slot, next)
-        },
-        next === 0 ? 0 : Math.min(MAX_BACKOFF_MS, 100 * 2 ** next),
-      )
-      this.#timers.add(timer)
-    }
-    const notStarted = (error: Error) => {
-      this.#options.log.error({ err: error.message }, 'worker not started')
-      startAgain()
-    }
-    let child: ChildProcess
-    try {
-      child = this.#spawnWorker()
-    } catch (error) {
-      // Node throws some errors, for lack of memory for example, and emits others.
-      notStarted(error as Error)
-      return
-    }
-    // A process that was not started, for lack of processes or file descriptors, emits no `exit`.
-    const { pid } = child
-    if (pid === undefined) {
-      child.once('error', notStarted)
-      return
-    }
-    this.#children.set(slot, child)
-    child.on('message', (message) =>
-      this.#options.onMessage(message as EndedMessage | DirectEndMessage),
+  #listenTo(child: ChildProcess): void {
+    child.on('message', (message: EndedMessage | DirectEndMessage) =>
+      this.#options.onMessage(message),
     )
-    child.on('error', (error) =>
-      this.#options.log.error({ pid, err: error.message }, 'worker could not be reached'),
-    )
-    child.on('exit', (code, signal) => {
-      if (!this.#stopping) {
-        const livedMs = Math.round(performance.now() - startedAt)
-        this.#options.log.warn({ pid, code, signal, livedMs }, 'worker died')
-        void this.requeue(pid)
-      }
-      startAgain()
-    })
   }
 
   #spawnWorker(): ChildProcess {
@@ -168,22 +135,7 @@ export class WorkerSupervisor implements WorkerChannel {
   /** Sends SIGTERM to all workers, then SIGKILL to those that do not end in time. */
   async stop(): Promise<void> {
     this.#stopping = true
-    for (const timer of this.#timers) clearTimeout(timer)
-    const children = [...this.#children.values()]
-    await Promise.all(
-      children.map(
-        (child) =>
-          new Promise<void>((resolve) => {
-            if (child.exitCode !== null || child.signalCode !== null) return resolve()
-            const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
-            child.once('exit', () => {
-              clearTimeout(timer)
-              resolve()
-            })
-            child.kill('SIGTERM')
-          }),
-      ),
-    )
+    await Promise.all(this.#workers.map((worker) => worker.stop(STOP_MS)))
   }
 }
 
