@@ -29,6 +29,7 @@ const SERVER = [
   'router',
   'engines',
   'isolation',
+  'sandbox',
   'store',
   'shared',
   'contract',
@@ -80,7 +81,11 @@ export const LAYERS: Layer[] = [
   { name: 'app', files: /^app\//, imports: ['components', 'contract'], types: ['api'] },
   { name: 'components', files: /^components\//, imports: ['contract'], types: ['api'] },
   // The composition roots connect everything and hold no logic.
-  { name: 'roots', files: /^server\/(service\/|(worker\/)?(main|start)\.ts$)/, imports: SERVER },
+  {
+    name: 'roots',
+    files: /^server\/(service\/|((worker|sandbox)\/)?(main|start)\.ts$)/,
+    imports: SERVER,
+  },
   {
     name: 'http',
     files: /^server\/http\//,
@@ -148,6 +153,12 @@ export const LAYERS: Layer[] = [
   { name: 'router', files: /^server\/router\//, imports: ['engines', 'shared', 'contract'] },
   { name: 'engines', files: /^server\/engines\//, imports: ['shared', 'contract'] },
   // Starts programs that must not reach the service: sandboxes, resource limits.
+  // Runs programs of the rule `code` in forks inside a sandbox, over HTTP.
+  {
+    name: 'sandbox',
+    files: /^server\/sandbox\//,
+    imports: ['isolation', 'shared', 'contract'],
+  },
   { name: 'isolation', files: /^server\/isolation\//, imports: ['shared', 'contract'] },
   // Prisma's types stop at the store.
   { name: 'generated', files: /^server\/store\/generated\//, imports: [] },

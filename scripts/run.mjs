@@ -21,6 +21,7 @@ const COMMANDS = {
     watched: true,
     env: { NODE_ENV: 'development' },
   },
+  sandbox: { entry: 'server/sandbox/start.ts', env: { NODE_ENV: 'production' } },
   worker: { entry: 'server/worker/start.ts', env: { NODE_ENV: 'production' } },
   demo: { entry: 'examples/demo.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
   bench: { entry: 'bench/main.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },

@@ -47,6 +47,23 @@ test.each<[what: string, settings: Record<string, string>, message: RegExp]>([
   expect(() => loadConfig({ ...env, ...settings })).toThrow(message)
 })
 
+test('sandboxes have names and addresses, with or without /run_code', () => {
+  const namedBy = (REWARDOPS_SANDBOXES: string) =>
+    loadConfig({ ...env, REWARDOPS_SANDBOXES }).sandbox.named
+  expect(namedBy('big=http://10.0.0.5:8080/run_code, small = https://box/')).toEqual({
+    big: 'http://10.0.0.5:8080',
+    small: 'https://box',
+  })
+  const wrong = [
+    'http://host',
+    'a=ftp://host',
+    'a=http://user:secret@host',
+    'local=http://host',
+    'a=http://b,a=http://c',
+  ]
+  for (const text of wrong) expect(() => namedBy(text), text).toThrow('REWARDOPS_SANDBOXES')
+})
+
 test("libpq's SSL variables apply if the connection string does not set them", () => {
   const urlOf = (DATABASE_URL: string, more: Record<string, string>) =>
     loadConfig({ ...env, ...more, DATABASE_URL }).databaseUrl

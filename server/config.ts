@@ -9,6 +9,7 @@ import {
   SANDBOX_NETWORKS,
   type SandboxNetwork,
 } from './contract/isolation.ts'
+import { LOCAL_SANDBOX, sandboxAddress } from './contract/sandbox.ts'
 import { networksOf } from './networks.ts'
 
 /** An integer from the environment within bounds, or its default. */
@@ -84,6 +85,17 @@ const Settings = z.object({
   REWARDOPS_FUNCTION_ISOLATION: z.enum(ISOLATION_LEVELS).default('process'),
   /** What reward functions can reach at level sandbox. */
   REWARDOPS_FUNCTION_NETWORK: z.enum(SANDBOX_NETWORKS).default('router'),
+  /** Addresses of sandboxes that rewards may name, separated by commas: `name=http://host:8080`. */
+  REWARDOPS_SANDBOXES: z.string().optional(),
+  /** Path of the Python that programs run in. Unset: /usr/bin/python3 or /usr/local/bin/python3. */
+  REWARDOPS_SANDBOX_PYTHON: z.string().startsWith('/').optional(),
+  /** Programs that a sandbox runs at a time; 0: the cores. */
+  REWARDOPS_SANDBOX_SLOTS: integer(0, 0, 1_024),
+  /** Address of `npm run sandbox`: `host:port`. */
+  REWARDOPS_SANDBOX_LISTEN: z
+    .string()
+    .regex(/^.+:\d{1,5}$/, 'expected host:port')
+    .default('127.0.0.1:8080'),
   /** A JSON file with servers to launch. */
   REWARDOPS_SERVERS_FILE: z.string().min(1).optional(),
   /** 1: servers.launch may start processes. */
@@ -122,6 +134,7 @@ export interface Config {
   secrets: { value: string | null; file: string }
   functionsDir: string
   functions: FunctionConfig
+  sandbox: SandboxConfig
   /** Absolute; the file with servers to launch. Null: none. */
   serversFile: string | null
   /** Whether servers.launch may start processes. */
@@ -157,6 +170,19 @@ export interface FunctionConfig {
     memoryBytes: number
   }
   isolation: { level: Isolation; network: SandboxNetwork }
+}
+
+/** Where programs of the rule `code` run. */
+export interface SandboxConfig {
+  /** Addresses without `/run_code`, by name. */
+  named: Record<string, string>
+  /** Path of the interpreter; null: the usual ones. */
+  python: string | null
+  /** Programs at a time. */
+  slots: number
+  /** Of `npm run sandbox`. */
+  host: string
+  port: number
 }
 
 /** Variables about the machine that any program may read. */
@@ -304,6 +330,12 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
         network: s.REWARDOPS_FUNCTION_NETWORK,
       },
     },
+    sandbox: {
+      named: namedAddresses(s.REWARDOPS_SANDBOXES),
+      python: s.REWARDOPS_SANDBOX_PYTHON ?? null,
+      slots: s.REWARDOPS_SANDBOX_SLOTS || availableParallelism(),
+      ...hostAndPort(s.REWARDOPS_SANDBOX_LISTEN),
+    },
     serversFile: s.REWARDOPS_SERVERS_FILE === undefined ? null : resolve(s.REWARDOPS_SERVERS_FILE),
     allowLaunch: s.REWARDOPS_ALLOW_LAUNCH === '1',
     logLevel: s.LOG_LEVEL,
@@ -332,6 +364,27 @@ function listed(text: string | undefined): string[] {
     .filter(Boolean)
 }
 
+/** Reads REWARDOPS_SANDBOXES. @throws Error for anything but names and addresses */
+function namedAddresses(text: string | undefined): Record<string, string> {
+  const named: Record<string, string> = {}
+  for (const entry of listed(text)) {
+    const [, name = '', address = ''] = /^([\w-]+)\s*=\s*(.+)$/.exec(entry) ?? []
+    const url = sandboxAddress(address)
+    if (url === null || name === LOCAL_SANDBOX || name in named) {
+      throw new Error(
+        `REWARDOPS_SANDBOXES: ${JSON.stringify(entry)} is not name=http://host:port with a name of its own other than "${LOCAL_SANDBOX}"`,
+      )
+    }
+    named[name] = url
+  }
+  return named
+}
+
+function hostAndPort(address: string): { host: string; port: number } {
+  const at = address.lastIndexOf(':')
+  return { host: address.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(address.slice(at + 1)) }
+}
+
 /** Variables that are not settings: those of the clients, of test scripts, and from a server to its workers. */
 const INTERNAL = new Set([
   // The clients read these two. They may be set in the same shell.
@@ -341,10 +394,11 @@ const INTERNAL = new Set([
   'REWARDOPS_TEST_CLUSTER',
   'REWARDOPS_WORKER_LOCAL',
   'REWARDOPS_WORKER_ROUTER',
+  'REWARDOPS_SANDBOX_SOCKET',
 ])
 
 /** Variables of the server that its workers receive on standard input, because /proc shows the others. */
-const HANDED_OVER = ['DATABASE_URL', 'PGPASSWORD'] as const
+const HANDED_OVER = ['DATABASE_URL', 'PGPASSWORD', 'REWARDOPS_SECRETS_KEY'] as const
 /** Variables of the server that its workers do not need. Without the keys, a HOST other than loopback is refused. */
 const SERVER_ONLY = ['REWARDOPS_API_KEYS', 'HOST', 'PORT'] as const
 
@@ -379,4 +433,11 @@ export function loadWorkerHandover(env: NodeJS.ProcessEnv = process.env): {
     local,
     routerAddress: env.REWARDOPS_WORKER_ROUTER ?? null,
   }
+}
+
+/** Where a sandbox beside a server or a worker listens; null: it was started by `npm run sandbox`. */
+export function loadSandboxHandover(env: NodeJS.ProcessEnv = process.env): {
+  socketPath: string | null
+} {
+  return { socketPath: env.REWARDOPS_SANDBOX_SOCKET ?? null }
 }

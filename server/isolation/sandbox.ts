@@ -34,6 +34,11 @@ export interface SandboxOptions {
   limits: ResourceLimits
   /** The user and group to run as. Only root can name others than its own. Default: those of this process. */
   user?: { uid: number; gid: number }
+  /**
+   * A filter of system calls for a program that starts further sandboxes itself and so needs calls that the filter
+   * denies. Bubblewrap does not load it; the program reads it from the descriptor after the last of `stdio`.
+   */
+  filterForChildren?: Buffer
   /** As of `spawn`, at least the first three. Descriptors above are passed on under their index. */
   stdio: Exclude<SpawnOptions['stdio'], string | undefined>
 }
@@ -77,16 +82,17 @@ export function spawnSandboxed(
   const pipe = child.stdio?.[filterFd] as Writable | undefined
   // Bubblewrap may end before it reads the filter; its exit code and output say why.
   pipe?.on('error', () => {})
-  pipe?.end(seccompFilter(process.arch))
+  pipe?.end(options.filterForChildren ?? seccompFilter(process.arch))
   return child
 }
 
 /** The arguments of bubblewrap 0.7 or newer. `filterFd`: the descriptor from which it reads the seccomp filter. */
 export function bubblewrapArguments(
   command: readonly [string, ...string[]],
-  { binds, cwd = '/tmp', tmpBytes, network, limits }: Omit<SandboxOptions, 'env' | 'stdio'>,
+  options: Omit<SandboxOptions, 'env' | 'stdio'>,
   filterFd: number,
 ): string[] {
+  const { binds, cwd = '/tmp', tmpBytes, network, limits, filterForChildren } = options
   const size = ['--size', String(Math.ceil(tmpBytes))]
   return [
     ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts'],
@@ -94,7 +100,7 @@ export function bubblewrapArguments(
     ...(network === 'none' ? ['--unshare-net'] : []),
     ...['--die-with-parent', '--new-session', '--cap-drop', 'ALL'],
     ...['--hostname', 'sandbox'],
-    ...['--seccomp', String(filterFd)],
+    ...(filterForChildren === undefined ? ['--seccomp', String(filterFd)] : []),
     ...SYSTEM_FOLDERS.flatMap(systemFolder),
     ...[...SYSTEM_FILES, ...(network === 'open' ? NETWORK_FILES : [])].flatMap((path) => [
       ...['--ro-bind-try', path, path],

@@ -125,8 +125,9 @@ export function isFilteredArch(arch: string): arch is FilteredArch {
 /**
  * The filter of an architecture: an array of `struct sock_filter`, as `bwrap --seccomp` reads it. Calls of other
  * architectures and namespaced clones are denied; `clone3` does not exist, so that C libraries fall back to `clone`.
+ * `families`: address families that sockets may have. Socket pairs are always allowed.
  */
-export function seccompFilter(arch: FilteredArch): Buffer {
+export function seccompFilter(arch: FilteredArch, families = SOCKET_FAMILIES): Buffer {
   const denied = Object.values(DENIED_CALLS).flatMap((numbers) => numbers[arch] ?? [])
   const checks = Object.entries(CHECKED_CALLS)
   const program: Instruction[] = [
@@ -140,7 +141,7 @@ export function seccompFilter(arch: FilteredArch): Buffer {
     { code: RETURN, k: RETURN_ALLOW },
     { label: 'clone3', code: RETURN, k: returnError(ENOSYS) },
     { label: 'socket', code: LOAD, k: argument(0) },
-    ...SOCKET_FAMILIES.map((k) => ({ code: IF_EQUAL, k, to: 'allow' })),
+    ...families.map((k) => ({ code: IF_EQUAL, k, to: 'allow' })),
     { code: RETURN, k: returnError(EAFNOSUPPORT) },
     { label: 'ioctl', code: LOAD, k: argument(1) },
     ...TYPING_IOCTLS.map((k) => ({ code: IF_EQUAL, k, to: 'deny' })),

@@ -1,0 +1,131 @@
+import { z } from 'zod'
+
+/**
+ * What crosses the wire between the rule `code` and a sandbox service. `POST /run_code` is SandboxFusion's; `POST
+ * /run_tests` is this project's.
+ */
+
+/** A limit that ended a run, or that its program ran into. */
+export const SandboxLimit = z.enum([
+  'cpu_time',
+  'wall_time',
+  'memory',
+  'output',
+  'processes',
+  'files',
+])
+export type SandboxLimit = z.infer<typeof SandboxLimit>
+
+/** `strong`: the tests run in another process than the program. `weak`: in the same one. */
+export type Isolation = 'strong' | 'weak'
+
+const seconds = z.number().positive().max(3_600).default(10)
+const megabytes = z.number().positive().max(1_048_576).default(1_024)
+
+/** The body of `/run_code`. Keys that SandboxFusion adds are ignored. */
+export const RunCodeRequest = z.object({
+  code: z.string(),
+  language: z.string(),
+  stdin: z.string().nullish(),
+  /** Python is not compiled in a step of its own. */
+  compile_timeout: seconds,
+  run_timeout: seconds,
+  memory_limit_MB: megabytes,
+  files: z.record(z.string(), z.unknown()).default({}),
+  fetch_files: z.array(z.unknown()).default([]),
+})
+
+const RunResult = z.object({
+  status: z.string(),
+  stdout: z.string().nullish(),
+  stderr: z.string().nullish(),
+  return_code: z.number().nullish(),
+  /** Seconds. */
+  execution_time: z.number().nullish(),
+  /** This project's addition: the limit that ended the run. */
+  limit: SandboxLimit.nullish().catch(null),
+})
+
+/** The answer of `/run_code`. */
+export const RunCodeReply = z.object({
+  status: z.string(),
+  message: z.string().nullish(),
+  compile_result: RunResult.nullish(),
+  run_result: RunResult.nullish(),
+})
+export type RunCodeReply = z.infer<typeof RunCodeReply>
+
+/** The body of `/run_tests`. */
+export const RunTestsRequest = z.object({
+  code: z.string(),
+  language: z.string(),
+  /** Trusted code before the program, such as a prompt with helper functions. The tests have it too. */
+  helpers: z.string().default(''),
+  /** Definitions of the tests, after the program. */
+  setup: z.string().default(''),
+  /** Python code; a case passes unless it raises. */
+  cases: z.array(z.string()).min(1).max(10_000),
+  /** The function that the tests call; null: the functions that they call without defining them. */
+  entry_point: z.string().nullish(),
+  /** `auto`: weak where the tests need objects of the program. */
+  isolation: z.enum(['auto', 'strong', 'weak']).default('auto'),
+  /** Of each case. */
+  run_timeout: seconds,
+  memory_limit_MB: megabytes,
+})
+export type RunTestsRequest = z.infer<typeof RunTestsRequest>
+
+/** The outcome of one test case. */
+export const CaseResult = z.object({
+  status: z.enum([
+    'passed',
+    'wrong_answer',
+    'runtime_error',
+    'timeout',
+    'compile_error',
+    /** The function returned a value that is of no built-in type, or too large. */
+    'unsupported_type',
+  ]),
+  detail: z.string().nullable(),
+  limit: SandboxLimit.nullable(),
+})
+export type CaseResult = z.infer<typeof CaseResult>
+
+/** The answer of `/run_tests`. */
+export const RunTestsReply = z.discriminatedUnion('status', [
+  z.object({
+    status: z.literal('Success'),
+    isolation: z.enum(['strong', 'weak']),
+    /** Why the isolation is weak; null: it is strong, or weak as requested. */
+    isolation_reason: z.string().nullable(),
+    cases: z.array(CaseResult),
+    /** Seconds. */
+    execution_time: z.number(),
+  }),
+  /** The tests themselves cannot be run. */
+  z.object({ status: z.literal('TestsError'), message: z.string() }),
+  z.object({ status: z.literal('SandboxError'), message: z.string() }),
+])
+export type RunTestsReply = z.infer<typeof RunTestsReply>
+
+/** Name of the sandbox that a server or a worker runs itself. */
+export const LOCAL_SANDBOX = 'local'
+
+/** The sandbox beside a process: its Unix socket and the programs that it runs at a time, or why there is none. */
+export type LocalSandbox =
+  | { ok: true; socketPath: string; slots: number }
+  | { ok: false; reason: string; remedy: string }
+
+/** A local worker asks its server for the sandbox, which starts when it is first needed. */
+export interface SandboxMessage {
+  type: 'sandbox'
+  /** In the server's answer. */
+  sandbox?: LocalSandbox
+}
+
+/** The address of a sandbox without `/run_code`, as it is stored and compared; null: no http address. */
+export function sandboxAddress(text: string): string | null {
+  const url = URL.parse(text)
+  const isAddress = url !== null && /^https?:$/.test(url.protocol) && url.username === ''
+  return isAddress ? url.href.replace(/(\/run_code)?\/*$/, '') : null
+}

@@ -1,0 +1,62 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { release } from 'node:os'
+import { promisify } from 'node:util'
+import type { SandboxBind } from '../isolation/sandbox.ts'
+import { checkSandbox } from '../isolation/sandbox-check.ts'
+import { sandboxUser } from './python-runs.ts'
+
+/** Where systems and images have their interpreter. */
+const USUAL_PATHS = ['/usr/bin/python3', '/usr/local/bin/python3']
+/** From this version of Linux on, the limit of processes counts those of one run. */
+const MIN_KERNEL: [number, number] = [5, 14]
+/** Modules of programs use features of this version. */
+const MIN_PYTHON = '3.10'
+
+/** The interpreter of programs, or why programs cannot be run here. */
+export type PythonHome =
+  | { ok: true; python: string; binds: SandboxBind[] }
+  | { ok: false; reason: string; remedy: string }
+
+/** Finds the interpreter and checks that it can be run in a sandbox. `configured`: its path; null: the usual ones. */
+export async function findPython(configured: string | null): Promise<PythonHome> {
+  const refused = (reason: string, remedy: string) => ({ ok: false as const, reason, remedy })
+  const python = configured ?? USUAL_PATHS.find((path) => existsSync(path))
+  const isLinux = process.platform === 'linux'
+  if (isLinux && !isKernelFrom(MIN_KERNEL)) {
+    const wanted = MIN_KERNEL.join('.')
+    return refused(`Linux ${release()} is too old.`, `Run the service on Linux ${wanted} or newer.`)
+  }
+  if (isLinux && (python === undefined || !existsSync(python))) {
+    return refused(
+      `There is no Python at ${python ?? USUAL_PATHS.join(' or ')}.`,
+      `Install Python ${MIN_PYTHON} or newer, or set REWARDOPS_SANDBOX_PYTHON to its path.`,
+    )
+  }
+  let binds: SandboxBind[] = []
+  try {
+    if (isLinux) binds = await foldersOf(python as string)
+  } catch (error) {
+    const remedy = `Set REWARDOPS_SANDBOX_PYTHON to the path of Python ${MIN_PYTHON} or newer.`
+    return refused(`${python} does not run: ${(error as Error).message}`, remedy)
+  }
+  const user = sandboxUser()
+  const check = await checkSandbox({ ...(user && { user }), binds })
+  return check.ok ? { ok: true, python: python as string, binds } : check
+}
+
+function isKernelFrom([major, minor]: [number, number]): boolean {
+  const [own = 0, ownMinor = 0] = release().split('.').map(Number)
+  return own > major || (own === major && ownMinor >= minor)
+}
+
+/** The folders of an interpreter that are not in /usr, which every sandbox has. */
+async function foldersOf(python: string): Promise<SandboxBind[]> {
+  const script = 'import sys; print(sys.prefix); print(sys.base_prefix); print(sys.executable)'
+  const { stdout } = await promisify(execFile)(python, ['-I', '-c', script], { timeout: 20_000 })
+  const [prefix = '', base = '', executable = ''] = stdout.split('\n')
+  const folders = [prefix, base, executable].filter(
+    (path) => path !== '' && !path.startsWith('/usr'),
+  )
+  return [...new Set(folders)].map((from) => ({ from }))
+}

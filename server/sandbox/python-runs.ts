@@ -1,0 +1,273 @@
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, chownSync, cpSync, mkdirSync, rmSync } from 'node:fs'
+import { createServer, type Server, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { type SandboxBind, spawnSandboxed } from '../isolation/sandbox.ts'
+import { type FilteredArch, seccompFilter } from '../isolation/seccomp.ts'
+import type { Logger } from '../log.ts'
+import type { RunJob, RunReport } from './run-job.ts'
+
+const PYTHON_FOLDER = fileURLToPath(new URL('./python', import.meta.url))
+/** Where the folder with the package and the socket is in the sandbox. Runs do not see it. */
+const FOLDER_INSIDE = '/opt/rewardops'
+/** Time for the interpreter to start, ms. */
+const START_MS = 20_000
+const MAX_BACKOFF_MS = 5_000
+/** Maximum bytes of a run's report: its output, escaped as JSON. */
+const MAX_REPORT_BYTES = 64 * 1024 * 1024
+/** The user that programs run as where the service is root. */
+const NOBODY = { uid: 65_534, gid: 65_534 }
+
+/** Programs run without sockets: all runs share the network namespace of their sandbox, which holds only a loopback. */
+const NO_SOCKETS: number[] = []
+
+/** What runs need. */
+export interface PythonRunsOptions {
+  /** Absolute path of a folder of its own, which is emptied. The users of programs must be able to pass through to it. */
+  folder: string
+  /** Absolute path of the interpreter. */
+  python: string
+  /** Folders outside /usr that hold the interpreter and its modules. */
+  binds: readonly SandboxBind[]
+  /** Processes that wait for a job in advance. */
+  idle: number
+  log: Logger
+}
+
+/** The run ended without a report, because its sandbox ended. It can be repeated. */
+export class RunLostError extends Error {
+  override readonly name = 'RunLostError'
+}
+
+/**
+ * Runs Python programs in warm forks: one interpreter per service is started in a sandbox (bubblewrap) and loads the
+ * usual modules. Each run is a fork of it in namespaces of its own, which connects to a Unix socket here and gets one
+ * job. The interpreter itself never sees a job, so no fork holds anything of another run.
+ *
+ *   interpreter ──fork──▶ idle ──job──▶ running ──report──▶ ended
+ */
+export class PythonRuns {
+  readonly #options: PythonRunsOptions
+  readonly #server: Server
+  readonly #idle: Socket[] = []
+  readonly #waiting: ((socket: Socket) => void)[] = []
+  #interpreter: ChildProcess | null = null
+  /** Forks that were requested and have not connected yet. */
+  #starting = 0
+  #failures = 0
+  #isClosing = false
+  #retry: NodeJS.Timeout | undefined
+  #version = ''
+
+  constructor(options: PythonRunsOptions) {
+    this.#options = options
+    this.#server = createServer((socket) => this.#connected(socket))
+  }
+
+  /** The interpreter's version, such as `3.11.7`. */
+  get version(): string {
+    return this.#version
+  }
+
+  /** Process id of the sandbox; undefined before the start. */
+  get pid(): number | undefined {
+    return this.#interpreter?.pid
+  }
+
+  /** Starts the interpreter. @throws Error with the reason if it does not start */
+  async start(): Promise<void> {
+    const { folder } = this.#options
+    const socketPath = join(folder, 'runs.sock')
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder, { mode: 0o700 })
+    cpSync(PYTHON_FOLDER, folder, { recursive: true, filter: isSource })
+    this.#server.listen(socketPath)
+    await once(this.#server, 'listening')
+    chmodSync(socketPath, 0o600)
+    const user = sandboxUser()
+    if (user !== undefined) {
+      for (const path of [folder, socketPath]) chownSync(path, user.uid, user.gid)
+    }
+    await this.#startInterpreter()
+  }
+
+  /**
+   * Runs a job. The signal ends the run at once.
+   * @throws RunLostError; the signal's reason if it aborts
+   */
+  async run(job: RunJob, signal?: AbortSignal): Promise<RunReport> {
+    signal?.throwIfAborted()
+    const socket = await this.#next(signal)
+    const end = () => socket.destroy()
+    signal?.addEventListener('abort', end, { once: true })
+    try {
+      const body = Buffer.from(JSON.stringify(job))
+      socket.write(framed(body))
+      return JSON.parse((await readFrame(socket)).toString()) as RunReport
+    } catch (error) {
+      signal?.throwIfAborted()
+      throw error
+    } finally {
+      signal?.removeEventListener('abort', end)
+      socket.destroy()
+    }
+  }
+
+  /** Ends the interpreter and every run. */
+  async close(): Promise<void> {
+    this.#isClosing = true
+    clearTimeout(this.#retry)
+    this.#server.close()
+    for (const socket of this.#idle.splice(0)) socket.destroy()
+    const interpreter = this.#interpreter
+    if (interpreter !== null && interpreter.exitCode === null && interpreter.signalCode === null) {
+      const ended = once(interpreter, 'exit')
+      interpreter.kill('SIGKILL')
+      await ended
+    }
+    rmSync(this.#options.folder, { recursive: true, force: true })
+  }
+
+  async #startInterpreter(): Promise<void> {
+    const { folder, python, binds, log } = this.#options
+    const user = sandboxUser()
+    const child = spawnSandboxed(
+      [python, '-s', '-B', '-m', 'rewardops_sandbox', `${FOLDER_INSIDE}/runs.sock`],
+      {
+        binds: [...binds, { from: folder, to: FOLDER_INSIDE }],
+        cwd: FOLDER_INSIDE,
+        env: {
+          PATH: '/usr/local/bin:/usr/bin:/bin',
+          HOME: '/tmp',
+          LANG: 'C.UTF-8',
+          // The order of sets of texts, and so a verdict, does not depend on the start.
+          PYTHONHASHSEED: '0',
+        },
+        tmpBytes: 1 << 20,
+        network: 'none',
+        limits: {},
+        filterForChildren: seccompFilter(process.arch as FilteredArch, NO_SOCKETS),
+        stdio: ['pipe', 'pipe', 'pipe'],
+        ...(user && { user }),
+      },
+    )
+    const startedAt = performance.now()
+    this.#interpreter = child
+    let problem = ''
+    createInterface({ input: child.stderr as Readable }).on('line', (line) => {
+      problem = line
+      log.warn({ line }, 'sandbox')
+    })
+    child.stdin?.on('error', () => {})
+    const lines = createInterface({ input: child.stdout as Readable })
+    const late = setTimeout(() => child.kill('SIGKILL'), START_MS)
+    const ready = new Promise<void>((resolve, reject) => {
+      lines.once('line', (line) => {
+        clearTimeout(late)
+        this.#version = (JSON.parse(line) as { version: string }).version
+        resolve()
+      })
+      child.once('error', reject)
+      child.once('close', (code) =>
+        reject(new Error(`the interpreter ended with ${code}: ${problem || 'no message'}`)),
+      )
+    })
+    child.once('exit', () => {
+      this.#interpreter = null
+      this.#starting = 0
+      if (!this.#isClosing && this.#version !== '') this.#startAgain(performance.now() - startedAt)
+    })
+    await ready
+    this.#fill()
+  }
+
+  #startAgain(livedMs: number): void {
+    this.#options.log.error({ livedMs: Math.round(livedMs) }, 'the sandbox interpreter ended')
+    this.#failures = livedMs > 10_000 ? 0 : this.#failures + 1
+    this.#retry = setTimeout(
+      () => {
+        this.#startInterpreter().catch((error: Error) =>
+          this.#options.log.error({ err: error.message }, 'the sandbox interpreter did not start'),
+        )
+      },
+      Math.min(MAX_BACKOFF_MS, 50 * 2 ** this.#failures),
+    )
+  }
+
+  /** Requests forks until enough are idle. */
+  #fill(): void {
+    const missing = this.#options.idle + this.#waiting.length - this.#idle.length - this.#starting
+    if (missing <= 0 || this.#isClosing || this.#interpreter === null) return
+    this.#starting += missing
+    this.#interpreter.stdin?.write(Buffer.alloc(missing, 1))
+  }
+
+  #connected(socket: Socket): void {
+    this.#starting--
+    socket.on('error', () => {})
+    const waiting = this.#waiting.shift()
+    if (waiting !== undefined) {
+      waiting(socket)
+      return
+    }
+    this.#idle.push(socket)
+    socket.once('close', () => {
+      const at = this.#idle.indexOf(socket)
+      if (at >= 0) this.#idle.splice(at, 1)
+    })
+  }
+
+  #next(signal: AbortSignal | undefined): Promise<Socket> {
+    const idle = this.#idle.shift()
+    if (idle !== undefined) {
+      this.#fill()
+      return Promise.resolve(idle)
+    }
+    return new Promise((resolve, reject) => {
+      const take = (socket: Socket) => {
+        signal?.removeEventListener('abort', leave)
+        resolve(socket)
+      }
+      const leave = () => {
+        this.#waiting.splice(this.#waiting.indexOf(take), 1)
+        reject(signal?.reason)
+      }
+      this.#waiting.push(take)
+      signal?.addEventListener('abort', leave, { once: true })
+      this.#fill()
+    })
+  }
+}
+
+const isSource = (path: string): boolean => !path.includes('__pycache__')
+
+/** The user that programs run as; undefined: this process's. */
+export function sandboxUser(): { uid: number; gid: number } | undefined {
+  return process.getuid?.() === 0 ? NOBODY : undefined
+}
+
+function framed(body: Buffer): Buffer {
+  const head = Buffer.alloc(4)
+  head.writeUInt32LE(body.length)
+  return Buffer.concat([head, body])
+}
+
+async function readFrame(socket: Socket): Promise<Buffer> {
+  const pieces: Buffer[] = []
+  let bytes = 0
+  for await (const piece of socket) {
+    pieces.push(piece as Buffer)
+    bytes += (piece as Buffer).length
+    if (bytes > MAX_REPORT_BYTES) throw new RunLostError('the report of a run is too large')
+    if (bytes < 4) continue
+    const all = Buffer.concat(pieces)
+    const end = 4 + all.readUInt32LE(0)
+    if (bytes >= end) return all.subarray(4, end)
+    pieces.splice(0, pieces.length, all)
+  }
+  throw new RunLostError('the run ended without a report')
+}

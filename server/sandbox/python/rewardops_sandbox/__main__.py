@@ -1,0 +1,67 @@
+"""
+Starts runs: `python -m rewardops_sandbox SOCKET`. Each byte on standard input asks for one. The modules that programs
+import most are loaded once, and a fork has them. No run's data comes into this process, so a fork holds none.
+"""
+
+import gc
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+
+from . import namespaces
+from .run import Run
+
+_PRELOADED = (
+    "abc array asyncio bisect cmath collections contextlib copy dataclasses datetime decimal enum fractions functools "
+    "hashlib heapq inspect io itertools json math numbers operator os queue random re statistics string struct "
+    "textwrap threading time traceback typing unicodedata"
+).split()
+
+
+def main(address):
+    # Programs find only the interpreter's own modules on the path; the first entry becomes their folder.
+    sys.path[:] = [""] + [one for one in sys.path if not os.path.dirname(__file__).startswith(one or "?")]
+    seccomp_filter = _read_all(3)
+    for name in _PRELOADED:
+        importlib.import_module(name)
+    base = namespaces.memory_bytes()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.collect()
+    gc.freeze()
+    print(json.dumps({"version": ".".join(map(str, sys.version_info[:3]))}), flush=True)
+    while asked := os.read(0, 64):
+        for _ in asked:
+            while not _fork_run(address, seccomp_filter, base):
+                # Out of processes or memory, which other runs give back.
+                time.sleep(0.1)
+    os._exit(0)
+
+
+def _read_all(fd):
+    with open(fd, "rb") as file:
+        return file.read()
+
+
+def _fork_run(address, seccomp_filter, base):
+    try:
+        if os.fork() != 0:
+            return True
+    except OSError as error:
+        print(f"a run could not be started: {error}", file=sys.stderr, flush=True)
+        return False
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        null = os.open("/dev/null", os.O_RDWR)
+        os.dup2(null, 0)
+        os.close(null)
+        Run(address, seccomp_filter, base).serve()
+    except BaseException as error:
+        print(f"a run failed: {error!r}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(0)
+
+
+main(sys.argv[1])

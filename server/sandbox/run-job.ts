@@ -1,0 +1,84 @@
+import { z } from 'zod'
+import { CaseResult, type SandboxLimit } from '../contract/sandbox.ts'
+
+/** What a run gets, as `python/rewardops_sandbox/run.py` reads it. */
+export interface RunJob {
+  /** run: as `python main.py` · strong: tests in another process · weak: tests in the program's process. */
+  mode: 'run' | 'strong' | 'weak'
+  /** Trusted definitions before the program; the grader has them too. */
+  helpers: string
+  /** The program. */
+  code: string
+  /** Definitions of the tests, after the program. */
+  setup: string
+  /** Each is Python code that passes unless it raises. */
+  cases: readonly string[]
+  /** Number of the first case to run. */
+  first: number
+  /** The program's function that the tests call; null: those that the tests call without defining them. */
+  entryPoint: string | null
+  /** Standard input; null: empty. */
+  stdin: string | null
+  limits: {
+    /** Whole seconds. */
+    cpuS: number
+    /** Of the run, and of each case, s. */
+    wallS: number
+    memoryBytes: number
+    outputBytes: number
+    /** Processes and threads. */
+    processes: number
+  }
+}
+
+/** The outcome of one test case, as the tests' process reports it. */
+const CaseReport = CaseResult.extend({
+  /** The program's process ended, so a limit may be the cause. */
+  ended: z.boolean(),
+})
+export type CaseReport = z.infer<typeof CaseReport>
+
+/** A line of the tests' process. In weak isolation the program can write any line. */
+export const ReportLine = z.union([
+  /** The program was loaded. */
+  z.strictObject({ loaded: z.literal(true) }),
+  z.strictObject({ notLoaded: CaseReport }),
+  z.strictObject({ case: CaseReport }),
+  /** The tests need objects of the program; the reason. */
+  z.strictObject({ needs: z.string() }),
+  /** The tests themselves fail before the first case; the reason. */
+  z.strictObject({ broken: z.string() }),
+])
+export type ReportLine = z.infer<typeof ReportLine>
+
+/** The outcome of a run. */
+export interface RunReport {
+  /** The limit that ended the run. */
+  limit: SandboxLimit | null
+  wallS: number
+  cpuS: number
+  peakBytes: number
+  /** Of the program; negative: the signal that ended it. */
+  returnCode: number
+  /** Of mode `run`. */
+  stdout?: string
+  stderr: string
+  /** Of the other modes; each is a `ReportLine` unless a program in weak isolation wrote it. */
+  report?: unknown[]
+}
+
+/** Maximum bytes that a program may write to its standard streams, and its tests may report. */
+const MAX_OUTPUT_BYTES = 4 * 2 ** 20
+/** Maximum processes and threads of a program. */
+const MAX_PROCESSES = 64
+
+/** The limits of a run, from those that a request sets. */
+export function runLimits(wallS: number, memoryMb: number): RunJob['limits'] {
+  return {
+    cpuS: Math.ceil(wallS),
+    wallS,
+    memoryBytes: Math.ceil(memoryMb * 2 ** 20),
+    outputBytes: MAX_OUTPUT_BYTES,
+    processes: MAX_PROCESSES,
+  }
+}
