@@ -54,7 +54,8 @@ async function main(): Promise<void> {
   log.info({ isolation: isolation.level, how: isolation.how }, 'isolation of reward functions')
   for (const problem of isolation.missing) log.warn(problem)
   const scoring = createScoring(config, toLaunch, front, stores, functions, log)
-  const { signals, manager, ingest, supervisor, models, servers, playedFunctions } = scoring
+  const { signals, manager, ingest, supervisor, sandbox, models, servers, playedFunctions } =
+    scoring
   const modules = createModules(config, version, isolation, keys, scoring, stores, log)
   const { live, readiness } = modules
   const background = createBackground(modules, stores, log)
@@ -69,7 +70,9 @@ async function main(): Promise<void> {
   if (returned > 0)
     log.warn({ samples: returned }, 'requeued samples of workers that died with the last server')
   for (const part of background.parts) part.start()
-  stopRequests.whileStarting(() => Promise.all([supervisor.stop(), models.close(STOP_MS / 2)]))
+  stopRequests.whileStarting(() =>
+    Promise.all([supervisor.stop(), sandbox.stop(), models.close(STOP_MS / 2)]),
+  )
   supervisor.start()
   models.start()
   readiness.start()
@@ -129,6 +132,7 @@ async function main(): Promise<void> {
       ingest.close(),
       notifications.close(),
       queue.stop(),
+      sandbox.stop(),
       servers.close(),
       models.close(Math.max(0, leftMs)),
     ])

@@ -138,7 +138,7 @@ function Elsewhere({ config }: { config: Imported }) {
           max_concurrent: sandbox.maxConcurrent,
           memory_limit_mb: sandbox.memoryLimitMb,
         })}
-        , for batches scored by the rule code
+        , for batches scored by the rule code, if REWARDOPS_SANDBOXES names this address
       </span>,
     ])
   }

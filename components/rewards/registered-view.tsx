@@ -161,7 +161,7 @@ function Rule({ rule, ...toggle }: { rule: RuleDto } & Toggle) {
           <span className="font-mono break-words">{dataSources.join(', ')}</span>
         )
       }
-      end={callsService ? 'calls a service' : plural(options.length, 'option')}
+      end={callsService ? 'runs in a sandbox' : plural(options.length, 'option')}
       {...toggle}
     >
       <OptionTable of={name} options={options} />

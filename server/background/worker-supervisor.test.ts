@@ -41,6 +41,7 @@ it.each([
     databaseUrl: database.url,
     env,
     routerAddress: '',
+    sandbox: () => Promise.reject(),
     onMessage: () => {},
     db,
     queue: new JobQueue(db, log, { supervise: false }),

@@ -10,6 +10,7 @@ import type {
   ForgetScoreMessage,
 } from '../contract/direct-score.ts'
 import type { EndedMessage } from '../contract/ended-message.ts'
+import type { LocalSandbox, SandboxMessage } from '../contract/sandbox.ts'
 import { KeptChild } from '../kept-child.ts'
 import type { Logger } from '../log.ts'
 import { notify } from '../store/channels.ts'
@@ -39,7 +40,9 @@ export interface SupervisorOptions {
   env: NodeJS.ProcessEnv
   /** `host:port` of the router address. */
   routerAddress: string
-  /** Receives the messages of the workers. */
+  /** Starts the sandbox beside the workers when one of them first needs it. */
+  sandbox: () => Promise<LocalSandbox>
+  /** Receives the other messages of the workers. */
   onMessage: (message: EndedMessage | DirectEndMessage) => void
   db: Database
   queue: JobQueue
@@ -93,9 +96,16 @@ export class WorkerSupervisor implements WorkerChannel {
   }
 
   #listenTo(child: ChildProcess): void {
-    child.on('message', (message: EndedMessage | DirectEndMessage) =>
-      this.#options.onMessage(message),
-    )
+    child.on('message', (message: EndedMessage | DirectEndMessage | SandboxMessage) => {
+      if (message.type !== 'sandbox') {
+        this.#options.onMessage(message)
+        return
+      }
+      void this.#options.sandbox().then((sandbox) => {
+        const answer: SandboxMessage = { type: 'sandbox', sandbox }
+        if (child.connected) child.send(answer, () => {})
+      })
+    })
   }
 
   #spawnWorker(): ChildProcess {

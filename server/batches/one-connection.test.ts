@@ -35,7 +35,10 @@ beforeAll(async () => {
   })
   manager = new RewardLoopManager(
     db,
-    { db, queue, functions, images: () => ({ maxBytes: 1, isApart: true }) },
+    {
+      ...{ db, queue, functions, images: () => ({ maxBytes: 1, isApart: true }) },
+      sandboxes: { named: {}, local: () => Promise.reject() },
+    },
     new BatchSignals(),
     { send: () => false },
     () => Date.now(),

@@ -3,7 +3,8 @@ import type { TriedDto, TryInput } from '../contract/rewards.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { AcceptedFunctions } from '../rewards/functions/accepted-functions.ts'
 import type { RewardSample, RewardTools } from '../rewards/managers/manager.ts'
-import { resolveReward } from '../rewards/resolve.ts'
+import { requireSandbox, resolveReward } from '../rewards/resolve.ts'
+import type { SandboxAccess } from '../rewards/sandboxes.ts'
 import { trySample } from '../rewards/trace/try-sample.ts'
 import type { RouterServer } from '../router/router-types.ts'
 
@@ -21,6 +22,7 @@ const GRACE_MS = 250
 export class Playground {
   readonly #servers: () => readonly RouterServer[]
   readonly #functions: AcceptedFunctions
+  readonly #sandboxes: SandboxAccess
   readonly #tools: RewardTools
   readonly #onAsleep: (model: string) => void
   #under = 0
@@ -29,12 +31,14 @@ export class Playground {
     /** The registered servers. */
     servers: () => readonly RouterServer[]
     functions: AcceptedFunctions
+    sandboxes: SandboxAccess
     tools: RewardTools
     /** Called when a requested model has only sleeping servers. */
     onAsleep: (model: string) => void
   }) {
     this.#servers = options.servers
     this.#functions = options.functions
+    this.#sandboxes = options.sandboxes
     this.#tools = options.tools
     this.#onAsleep = options.onAsleep
   }
@@ -74,7 +78,9 @@ export class Playground {
       functions: versions,
       models: registered('discriminative'),
       judges: registered('generative'),
+      sandboxes: this.#sandboxes.named,
     })
+    await requireSandbox(resolved.reward, this.#sandboxes.local)
     refuseLongRules(resolved.reward)
     for (const model of modelsOf(resolved.reward)) {
       const of = servers.filter((server) => server.model === model)

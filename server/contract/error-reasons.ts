@@ -169,6 +169,10 @@ export const ERROR_REASONS = {
     httpStatus: 400,
     hint: 'Give an http:// or https:// address without credentials that REWARDOPS_EGRESS_ALLOW lists; link-local addresses are always refused.',
   },
+  sandbox_unavailable: {
+    httpStatus: 422,
+    hint: 'Install bubblewrap on the machine of the service and allow user namespaces, or set kwargs.sandbox to a sandbox that an admin has named.',
+  },
   unauthorized: {
     httpStatus: 401,
     hint: 'Send "Authorization: Bearer <key>" with a key of REWARDOPS_API_KEYS, or one created under Settings, Access.',

@@ -36,6 +36,8 @@ export interface ResolvedReward {
   components?: { name: string; weight: number; reward: ResolvedReward }[]
   /** The rule for every data source; absent: each sample's data source selects one. */
   rule?: string
+  /** The sandbox of the rule `code`. `url`: its address without a path; null: the one beside the worker. */
+  sandbox?: { name: string; url: string | null }
   /** The judge template with defaults filled in; absent: the model returns scores itself. */
   judge?: Record<string, unknown>
   /** For kind `model`: token scores are stored, with their offsets in the response. */

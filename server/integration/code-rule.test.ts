@@ -1,18 +1,27 @@
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { childrenOf } from '../../testkit/chaos/processes.ts'
 import { batchCalls } from '../../testkit/service/batch-calls.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { type Sandbox, startSandbox } from '../../testkit/service/sandbox/process.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import { findPython } from '../sandbox/python-home.ts'
 
-/** The code rule: two workers call a sandbox service, which runs the programs. */
+/** The code rule: two workers call sandboxes that an admin has named, or the one of the service. */
 
 let service: Service
+/** SandboxFusion's part of the interface. */
 let sandbox: Sandbox
+/** Named, but not running. */
+let gone: Sandbox
 
 beforeAll(async () => {
-  ;[service, sandbox] = await Promise.all([Service.start(), startSandbox()])
+  ;[sandbox, gone] = await Promise.all([startSandbox(), startSandbox()])
+  await gone.stop()
+  const named = `fusion=${sandbox.runUrl},gone=${gone.runUrl}`
+  service = await Service.start({ env: { REWARDOPS_SANDBOXES: named } })
 })
 afterAll(() => stopCleanly(service, () => sandbox?.stop()))
 
@@ -28,7 +37,7 @@ const program = (code: string, fields: Partial<Sample> = {}): Sample =>
     ...fields,
   })
 
-const kwargs = (more: object = {}) => ({ sandbox_fusion_url: sandbox.runUrl, ...more })
+const kwargs = (more: object = {}) => ({ sandbox: 'fusion', ...more })
 const calls = batchCalls(() => service, { run: 'code' })
 const { ended: wait, results } = calls
 const submit = (samples: Sample[], reward: Submit['reward'], fields: Partial<Submit> = {}) =>
@@ -88,14 +97,6 @@ describe('programs', () => {
       expect(runs - before.runs).toBe(48)
       expect(memoryLimitsMb).toContain(300)
       expect(timeoutsS).toContain(7)
-      const fresh = await startSandbox()
-      const alone = await submit(samples, {
-        kwargs: { ...limits, sandbox_fusion_url: fresh.runUrl },
-      })
-      expect(await wait(alone.batchId)).toMatchObject({ scored: 24 })
-      // At most two per worker.
-      expect((await fresh.stats()).mostAtOnce).toBeLessThanOrEqual(4)
-      await fresh.stop()
     },
   )
 
@@ -121,8 +122,6 @@ describe('programs', () => {
 
 describe('a sandbox that gives no verdict', () => {
   it('fails its samples with a reason, never with a 0, and no other samples', async () => {
-    const gone = await startSandbox()
-    await gone.stop()
     const samples = [program(RIGHT), sample()]
     const { batchId } = await submit(samples, { kwargs: { sandbox_fusion_url: gone.runUrl } })
     expect(await wait(batchId)).toMatchObject({ scored: 1, failed: 1 })
@@ -139,9 +138,7 @@ describe('a sandbox that gives no verdict', () => {
   })
 
   it('is distinguished from another component that fails, when a composite reward is tried', async () => {
-    const gone = await startSandbox()
-    await gone.stop()
-    const code = (name: string, options: { sandbox_fusion_url: string }) => ({
+    const code = (name: string, options: Record<string, string | number>) => ({
       ...{ name, weight: 1 },
       reward: { function: { name: 'code', kwargs: options } },
     })
@@ -156,15 +153,15 @@ describe('a sandbox that gives no verdict', () => {
       return { end, ends: sum.components.map((one) => one.end) }
     }
     const lost = await tried(
-      code('lost', { sandbox_fusion_url: gone.runUrl }),
-      code('slow', kwargs({ timeout: 30 })),
+      code('lost', { sandbox: 'gone' }),
+      code('slow', { sandbox: 'fusion', timeout: 30 }),
     )
     expect(lost.end).toMatchObject({ ok: false, reason: 'transport' })
     expect(lost.ends[0]).toMatchObject({ ok: false, reason: 'transport' })
     // The second component scores the program or is cancelled.
     expect(lost.ends[1]).not.toMatchObject({ reason: 'transport' })
     // A rule that fails at once starts no call.
-    const early = await tried(code('code', kwargs()), {
+    const early = await tried(code('code', { sandbox: 'fusion' }), {
       ...{ name: 'math', weight: 1 },
       reward: { function: { name: 'gsm8k' } },
     })
@@ -186,14 +183,92 @@ describe('a sandbox that gives no verdict', () => {
 it('invalid options are refused at the submit', async () => {
   const refuse = (reward: Submit['reward'], reason: string) =>
     expect(submit([program(RIGHT)], reward)).rejects.toMatchObject({ data: { reason } })
-  await refuse({}, 'invalid_kwargs')
   await refuse({ kwargs: kwargs({ max_concurrent: 0 }) }, 'invalid_kwargs')
-  await refuse(
-    { kwargs: { sandbox_fusion_url: 'http://169.254.169.254/run_code' } },
-    'forbidden_url',
-  )
+  await refuse({ kwargs: { sandbox: 'unknown' } }, 'invalid_kwargs')
+  for (const url of ['http://169.254.169.254/run_code', `${service.url}/run_code`]) {
+    await refuse({ kwargs: { sandbox_fusion_url: url } }, 'forbidden_url')
+  }
   await refuse({ kwargs: { sandbox_fusion_url: 'file:///etc/passwd' } }, 'invalid_kwargs')
   await expect(
-    service.api.samples.score.mutate({ run: 'code', step: 3, sample: program(RIGHT), reward: {} }),
+    service.api.samples.score.mutate({
+      ...{ run: 'code', step: 3, sample: program(RIGHT) },
+      reward: { kwargs: { sandbox: 'unknown' } },
+    }),
   ).rejects.toMatchObject({ data: { reason: 'invalid_kwargs' } })
 })
+
+const local = await findPython(null)
+if (!local.ok) console.warn(`vitest: the sandbox of the service is not tested. ${local.reason}`)
+
+describe.skipIf(!local.ok)('the sandbox of the service', () => {
+  const humanEval = {
+    prompt: 'def half(n):\n    """Half of n, rounded down."""\n',
+    entry_point: 'half',
+    test: 'def check(candidate):\n    assert candidate(7) == 3\n    assert candidate(8) == 4\n',
+  }
+
+  it('runs programs and unit tests in a batch, single samples and the playground', async () => {
+    const tested = (code: string, groundTruth: object = humanEval) => program(code, { groundTruth })
+    const asserts = { test_list: ['assert half(7) == 3', 'assert half(9) == 4'] }
+    const samples = [
+      program(RIGHT),
+      program('import os\nos._exit(0)'),
+      tested('def half(n): return n // 2'),
+      tested('    return n // 2'),
+      tested('import os\ndef half(n): os._exit(0)'),
+      tested('def half(n): return (n + 1) // 2', asserts),
+      tested('class Half: value = 3', { test_list: ['assert Half().value == 3'] }),
+      program('x = bytearray(1 << 30)\nprint(3)'),
+    ]
+    const { batchId } = await submit(samples, { kwargs: { timeout: 5, memory_limit_mb: 128 } })
+    expect(await wait(batchId)).toMatchObject({ scored: 8, failed: 0 })
+    const { score, rewardExtraInfo } = await results(batchId)
+    expect(score).toEqual([1, 0, 1, 1, 0, 0, 1, 0])
+    expect(rewardExtraInfo.isolation).toEqual([...new Array(6).fill('strong'), 'weak', 'strong'])
+    expect(rewardExtraInfo.limits?.[7]).toEqual(['memory', 'memory'])
+    expect(rewardExtraInfo.isolation_reason?.[6]).toBe(
+      'the tests use the class Half of the program',
+    )
+    const one = await service.api.samples.score.mutate({
+      ...{ run: 'code', step: 9, sample: tested('def half(n): return n // 2'), reward: {} },
+    })
+    expect(one).toMatchObject({ status: 'scored', score: 1 })
+    const { uid: _, ...tried } = tested('def half(n): return n')
+    expect(await service.api.rewards.try.mutate({ sample: tried, reward: {} })).toMatchObject({
+      end: { ok: true, score: 0 },
+    })
+  })
+
+  it('is checked for large bodies too, which another thread accepts', async () => {
+    const text = 'x'.repeat(2 ** 20)
+    const { batchId } = await submit([program(RIGHT, { prompt: text })], {})
+    expect(await wait(batchId)).toMatchObject({ scored: 1, mean: 1 })
+  })
+
+  itInFullRun('is started again when it ends, and no sample is lost', async () => {
+    const samples = Array.from({ length: 40 }, (_, i) => program(`${RIGHT}  # ${i}`))
+    const { batchId } = await submit(samples, {})
+    const { server } = await service.pids()
+    const command = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+    const [pid] = childrenOf(server).filter((one) => command(one).includes('sandbox/start.ts'))
+    process.kill(pid as number, 'SIGKILL')
+    expect(await wait(batchId)).toMatchObject({ scored: 40 })
+  })
+})
+
+itInFullRun(
+  'without a sandbox a reward that needs one is refused, and says what to install',
+  async () => {
+    const bare = await Service.start({ env: { REWARDOPS_SANDBOX_PYTHON: '/no/python' } })
+    try {
+      const { submit: submitBare } = batchCalls(() => bare, { run: 'code' })
+      await expect(submitBare([program(RIGHT)], { reward: {} })).rejects.toMatchObject({
+        data: { reason: 'sandbox_unavailable', hint: expect.stringContaining('Python') },
+      })
+      const { batchId } = await submitBare([sample()], { reward: {} })
+      expect(batchId).toMatch(/^b/)
+    } finally {
+      await bare.stop()
+    }
+  },
+)

@@ -11,6 +11,7 @@ import { hashScore, rollouts } from '../../testkit/service/rollouts.ts'
 import { environment, Service } from '../../testkit/service/service.ts'
 import { ServiceLog } from '../../testkit/service/service-log.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
+import { python } from '../sandbox/testing/programs.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
 /** Workers without a parent server, like `npm run worker` on another machine: only missing reports show a death. */
@@ -41,12 +42,13 @@ afterAll(async () => {
   expect(problems).toEqual([])
 })
 
-async function startWorker(): Promise<ChildProcess> {
+async function startWorker(env: Record<string, string> = {}): Promise<ChildProcess> {
   const worker = spawn(process.execPath, [WORKER], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: environment({
       DATABASE_URL: runningEmbeddedUrl(service.dataDir) as string,
       REWARDOPS_SECRETS_KEY_FILE: `${service.dataDir}/secrets.key`,
+      ...env,
     }),
   })
   workers.push(worker)
@@ -111,4 +113,25 @@ it('remote workers lose nothing when one is killed: the others score its samples
   await waitFor('the end', () => Promise.race([ended, null]), undisturbedMs + LOST_WORKER_MS)
   await batch.allScored()
   await waitFor('the detected death', async () => !(await alive()).includes(worker.pid as number))
+})
+
+it.skipIf(!python.ok)('a worker without a sandbox leaves programs to the others', async () => {
+  const without = await startWorker({ REWARDOPS_SANDBOX_PYTHON: '/no/python' })
+  await waitFor('its report', () => log.find('takes no samples of the rule code').length > 0)
+  for (const worker of workers) if (worker !== without) worker.kill('SIGKILL')
+  const { batchId } = await service.api.batches.submit.mutate({
+    run: 'programs',
+    step: 1,
+    samples: Array.from({ length: 20 }, (_, i) => ({
+      uid: `${i}`,
+      dataSource: 'taco',
+      prompt: 'Double it.',
+      response: 'print(2 * int(input()))',
+      groundTruth: { inputs: [`${i}`], outputs: [`${2 * i}`] },
+    })),
+    reward: {},
+  })
+  await startWorker()
+  const ended = async () => await service.api.batches.get.query({ batchId })
+  await expect.poll(ended).toMatchObject({ status: 'completed', scored: 20, mean: 1 })
 })

@@ -1,7 +1,7 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { RewardSpec } from '../contract/trainer.ts'
 import { managerNamed } from './managers/registry.ts'
-import { checkRulesForMore, resolveReward } from './resolve.ts'
+import { checkRulesForMore, requireSandbox, resolveReward } from './resolve.ts'
 
 const context = { functionsDir: '/functions', models: ['rm'] }
 
@@ -67,46 +67,80 @@ describe('a rule named in reward.function', () => {
 })
 
 describe('the rule code', () => {
-  const url = 'http://sandbox.internal:8080/run_code'
+  const url = 'http://sandbox.internal:8080'
+  const sandboxes = { big: url }
+  const withNamed = (reward: object, dataSources: string[] = []) =>
+    resolveReward(RewardSpec.parse(reward), dataSources, { models: [], sandboxes })
 
   test('is selected by its name, or by a data source next to others', () => {
-    const kwargs = { sandbox_fusion_url: url, max_concurrent: 8 }
+    const kwargs = { max_concurrent: 8 }
     expect(resolved({ function: { name: 'code', kwargs } }).reward).toMatchObject({
       kind: 'service',
       rule: 'code',
       kwargs,
+      sandbox: { name: 'local', url: null },
     })
     const mixed = resolved({ kwargs }, ['taco', 'openai/gsm8k'])
     expect(mixed).toMatchObject({ reward: { kind: 'service', kwargs }, rewardName: 'code + gsm8k' })
   })
 
-  test('needs a sandbox, which an open batch must have before its first sample', () => {
-    expect(() => resolved({ function: { name: 'code' } })).toThrow(
-      'kwarg "sandbox_fusion_url" of rule code is missing',
-    )
-    expect(() => resolved({}, ['taco'])).toThrow('"sandbox_fusion_url" of rule code is missing')
-    const open = resolved({ kwargs: { sandbox_fusion_url: url } }, [])
-    expect(open.reward.kind).toBe('service')
+  test('gets its sandbox at acceptance, so an open batch names it before its first sample', () => {
+    const open = resolved({ kwargs: { sandbox: 'local' } }, [])
+    expect(open.reward).toMatchObject({ kind: 'service', sandbox: { name: 'local' } })
     expect(() => checkRulesForMore(['taco', 'math'], open.reward)).not.toThrow()
-    expect(() => checkRulesForMore(['taco'], resolved({}, []).reward)).toThrow('is missing')
+    expect(() => checkRulesForMore(['taco'], resolved({}, []).reward)).toThrow(
+      'opened without a sandbox',
+    )
+  })
+
+  test('uses only sandboxes that an admin has named, by name or by their address', () => {
+    const big = { name: 'big', url }
+    expect(withNamed({ kwargs: { sandbox: 'big' } }, ['taco']).reward.sandbox).toEqual(big)
+    for (const address of [url, `${url}/`, `${url}/run_code`]) {
+      const kwargs = { sandbox_fusion_url: address }
+      expect(withNamed({ kwargs }, ['taco']).reward.sandbox).toEqual(big)
+    }
+    expect(() => withNamed({ kwargs: { sandbox: 'small' } })).toThrow(
+      expect.objectContaining({ reason: 'invalid_kwargs', hint: expect.stringContaining('big') }),
+    )
+    const both = { sandbox: 'big', sandbox_fusion_url: url }
+    expect(() => withNamed({ kwargs: both })).toThrow('both given')
+  })
+
+  test('is refused without a sandbox, with the reason and what to install or grant', async () => {
+    const none = { ok: false as const, reason: 'bubblewrap is missing.', remedy: 'Install it.' }
+    const local = vi.fn(async () => none)
+    const combine = [{ name: 'code', reward: { function: { name: 'code' } } }]
+    for (const { reward } of [resolved({}, ['taco']), resolved({ combine })]) {
+      await expect(requireSandbox(reward, local)).rejects.toMatchObject({
+        reason: 'sandbox_unavailable',
+        message: expect.stringContaining(none.reason),
+        hint: none.remedy,
+      })
+    }
+    local.mockClear()
+    await requireSandbox(withNamed({ kwargs: { sandbox: 'big' } }, ['taco']).reward, local)
+    await requireSandbox(resolved({}, ['openai/gsm8k']).reward, local)
+    // So a service that scores no programs starts no sandbox.
+    expect(local).not.toHaveBeenCalled()
   })
 
   test.each([
+    'http://sandbox.internal:8081/run_code',
     'http://169.254.169.254/run_code',
-    'http://metadata.google.internal/run_code',
-    'http://[::ffff:a9fe:a9fe]/run_code',
     'http://2852039166/run_code',
-    'http://user:secret@sandbox/run_code',
+    'http://user:secret@sandbox.internal:8080/run_code',
+    'http://sandbox.internal:8080/run_code?to=elsewhere',
   ])('refuses a sandbox at %s', (address) => {
     const refused = expect.objectContaining({ reason: 'forbidden_url' })
-    expect(() => resolved({ kwargs: { sandbox_fusion_url: address } }, ['taco'])).toThrow(refused)
-    expect(() => resolved({ kwargs: { sandbox_fusion_url: address } })).toThrow(refused)
-    const component = { name: 'code', reward: { kwargs: { sandbox_fusion_url: address } } }
-    expect(() => resolved({ combine: [component] })).toThrow(refused)
+    const kwargs = { sandbox_fusion_url: address }
+    expect(() => withNamed({ kwargs }, ['taco'])).toThrow(refused)
+    expect(() => withNamed({ kwargs })).toThrow(refused)
+    expect(() => withNamed({ combine: [{ name: 'code', reward: { kwargs } }] })).toThrow(refused)
   })
 
   test('checks its kwargs', () => {
-    const kwargs = { sandbox_fusion_url: url, memory_limit: 512 }
+    const kwargs = { memory_limit: 512 }
     expect(() => resolved({ kwargs }, ['taco'])).toThrow('did you mean "memory_limit_mb"?')
     expect(() => resolved({ kwargs: { ...kwargs, memory_limit: 0 } }, ['taco'])).toThrow('memory')
   })

@@ -1,8 +1,8 @@
 import { describeIssues } from '../contract/describe-issues.ts'
 import { type FunctionRef, modelsOf, type ResolvedReward } from '../contract/resolved-reward.ts'
+import { LOCAL_SANDBOX, type LocalSandbox, sandboxAddress } from '../contract/sandbox.ts'
 import type { CompositeComponent, RewardComponent, RewardSpec } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
-import { checkServerUrl } from '../router/server-admission.ts'
 import { type FunctionVersion, versionKey } from './functions/accepted-functions.ts'
 import { postProcesses } from './functions/group-calls.ts'
 import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
@@ -35,6 +35,8 @@ export interface ResolveContext {
   judges?: readonly string[]
   /** Models without a server that can be put to sleep. */
   sleepless?: readonly string[]
+  /** Addresses of sandboxes by the names that an admin gave them. */
+  sandboxes?: Record<string, string>
 }
 
 /**
@@ -46,6 +48,7 @@ type Scorer = Pick<
   | 'model'
   | 'kwargs'
   | 'rule'
+  | 'sandbox'
   | 'judge'
   | 'tokenScores'
   | 'function'
@@ -61,8 +64,9 @@ type ScorerSpec = Pick<RewardComponent, 'function' | 'model' | 'judge' | 'tokenS
 
 type AnyRule = Rule | AsyncRule
 
-/** The kwarg of the rule `code` with the address of its sandbox. */
-const SANDBOX = 'sandbox_fusion_url'
+/** The kwargs of the rule `code` that choose its sandbox, by name and by address. */
+const SANDBOX = 'sandbox'
+const SANDBOX_URL = 'sandbox_fusion_url'
 
 /** Names of the fields that a function receives with each sample; a kwarg of the same name would be lost. */
 const SAMPLE_FIELDS = new Set([
@@ -246,7 +250,7 @@ function resolveScorer(
     )
   }
   if (spec.model !== null) return resolveModel(at, spec, spec.model, context)
-  if (spec.function?.path === undefined) return resolveRules(at, spec, dataSources)
+  if (spec.function?.path === undefined) return resolveRules(at, spec, dataSources, context)
   return resolveCustomFunction(at, spec, { ...spec.function, path: spec.function.path }, context)
 }
 
@@ -385,22 +389,90 @@ function kwargsOf(at: string, spec: ScorerSpec): Record<string, unknown> {
  * `service` even before a sample needs it, because an open batch may receive such samples later.
  * Throws `invalid_input`, `unknown_data_source`, `invalid_kwargs`, `forbidden_url`.
  */
-function resolveRules(at: string, spec: ScorerSpec, dataSources: readonly string[]): Scorer {
+function resolveRules(
+  at: string,
+  spec: ScorerSpec,
+  dataSources: readonly string[],
+  context: ResolveContext,
+): Scorer {
   const named = spec.function === null ? null : namedRule(at, spec.function.name)
   const rules = named === null ? rulesFor(dataSources) : [named]
   const kwargs = kwargsOf(at, spec)
-  const hasSandbox = typeof kwargs[SANDBOX] === 'string'
+  const isNamed = typeof kwargs[SANDBOX] === 'string' || typeof kwargs[SANDBOX_URL] === 'string'
+  const hasSandbox = isNamed || rules.some(isAsync)
   if (rules.length === 0) checkKwargsOfAnyRule(kwargs)
-  else checkKwargs(named === null && hasSandbox ? [...rules, ...listAsyncRules()] : rules, kwargs)
-  checkSandbox(rules, kwargs)
+  else checkKwargs(named === null && isNamed ? [...rules, ...listAsyncRules()] : rules, kwargs)
   const names = [...new Set(rules.map((rule) => rule.name))]
   return {
     kind: hasSandbox ? 'service' : 'rule',
     model: null,
     kwargs,
     ...(named === null ? {} : { rule: named.name }),
+    ...(hasSandbox ? { sandbox: sandboxOf(kwargs, context) } : {}),
     title: names.length > 0 ? names.join(' + ') : 'rule by data source',
   }
+}
+
+/** The sandbox that the kwargs choose. Only addresses that an admin has named are called. */
+function sandboxOf(
+  { [SANDBOX]: name, [SANDBOX_URL]: url }: Record<string, unknown>,
+  { sandboxes = {} }: ResolveContext,
+): NonNullable<ResolvedReward['sandbox']> {
+  const known = Object.keys(sandboxes)
+  const hint =
+    known.length === 0
+      ? `Leave both out to use the sandbox of the service. An admin names others in REWARDOPS_SANDBOXES.`
+      : `Set kwargs.${SANDBOX} to one of: ${[LOCAL_SANDBOX, ...known].join(', ')}. An admin names others in REWARDOPS_SANDBOXES.`
+  if (typeof url === 'string') {
+    if (typeof name === 'string') {
+      throw new RewardOpsError(
+        'invalid_kwargs',
+        `kwargs "${SANDBOX}" and "${SANDBOX_URL}" are both given.`,
+      )
+    }
+    const address = sandboxAddress(url)
+    const found = known.find((one) => sandboxes[one] === address)
+    if (found !== undefined && address !== null) return { name: found, url: address }
+    throw new RewardOpsError(
+      'forbidden_url',
+      `kwarg "${SANDBOX_URL}": ${JSON.stringify(url)} is not the address of a sandbox that an admin has named.`,
+      { hint },
+    )
+  }
+  if (typeof name !== 'string' || name === LOCAL_SANDBOX) return { name: LOCAL_SANDBOX, url: null }
+  if (Object.hasOwn(sandboxes, name)) return { name, url: sandboxes[name] as string }
+  throw new RewardOpsError(
+    'invalid_kwargs',
+    `kwarg "${SANDBOX}": there is no sandbox ${JSON.stringify(name)}.`,
+    { hint },
+  )
+}
+
+/**
+ * Checks that there is a sandbox for a reward that uses the one of the service, which is started if necessary. Throws
+ * `sandbox_unavailable`.
+ */
+export async function requireSandbox(
+  reward: ResolvedReward,
+  local: () => Promise<LocalSandbox>,
+): Promise<void> {
+  if (!usesLocalSandbox(reward)) return
+  const sandbox = await local()
+  if (sandbox.ok) return
+  throw new RewardOpsError(
+    'sandbox_unavailable',
+    `The rule code has no sandbox to run programs in. ${sandbox.reason}`,
+    { hint: sandbox.remedy },
+  )
+}
+
+/** Whether any scorer of a reward runs programs in the sandbox of the service. */
+export function usesLocalSandbox({ sandbox, components = [], wraps }: ResolvedReward): boolean {
+  return (
+    sandbox?.url === null ||
+    components.some((component) => usesLocalSandbox(component.reward)) ||
+    (wraps !== undefined && usesLocalSandbox(wraps))
+  )
 }
 
 /**
@@ -414,7 +486,10 @@ export function checkRulesForMore(dataSources: readonly string[], reward: Resolv
   if (!byDataSource || reward.rule !== undefined) return
   for (const rule of rulesFor(dataSources)) {
     checkKwargs([rule], ownKwargs(rule.kwargs, reward.kwargs))
-    if (isAsync(rule)) checkSandbox([rule], reward.kwargs)
+    // A batch of an earlier version has its sandbox's address among the kwargs.
+    const hasSandbox =
+      reward.sandbox !== undefined || typeof reward.kwargs[SANDBOX_URL] === 'string'
+    if (isAsync(rule) && !hasSandbox) throw withoutSandbox(rule)
   }
 }
 
@@ -449,26 +524,13 @@ function isAsync(rule: AnyRule): boolean {
   return asyncRuleByName(rule.name) !== undefined
 }
 
-/**
- * Checks the sandbox's address like a server's: no credentials, no link-local or metadata address. It may be missing
- * only if no rule needs it.
- */
-function checkSandbox(rules: readonly AnyRule[], kwargs: Record<string, unknown>): void {
-  const url = kwargs[SANDBOX]
-  const needing = rules.find(isAsync)
-  if (typeof url !== 'string') {
-    if (needing === undefined) return
-    throw new RewardOpsError(
-      'invalid_kwargs',
-      `kwarg "${SANDBOX}" of rule ${needing.name} is missing.`,
-      { hint: 'Give the address of a SandboxFusion service: http://host:8080/run_code.' },
-    )
-  }
-  const checked = checkServerUrl(url)
-  if (checked.ok) return
-  throw new RewardOpsError('forbidden_url', `kwarg "${SANDBOX}": ${checked.message}.`, {
-    hint: checked.hint,
-  })
+/** An open batch was accepted without samples of this rule. */
+function withoutSandbox(rule: AnyRule): RewardOpsError {
+  return new RewardOpsError(
+    'invalid_kwargs',
+    `The batch was opened without a sandbox, which rule ${rule.name} needs.`,
+    { hint: `Open the batch with kwargs.${SANDBOX}, such as "${LOCAL_SANDBOX}".` },
+  )
 }
 
 function checkKwargs(rules: readonly AnyRule[], kwargs: Record<string, unknown>): void {

@@ -78,6 +78,7 @@ describe('calling a server', () => {
         // No function is called, because a model scores.
         functions: {} as FunctionCaller,
         limits: localCallLimits(),
+        sandboxes: {} as never,
         signal: undefined,
         urgent: false,
         run: 'r',

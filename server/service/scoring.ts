@@ -11,6 +11,8 @@ import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
 import { AcceptedFunctions } from '../rewards/functions/accepted-functions.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
 import type { PlannedFunctions } from '../rewards/functions/plan-functions.ts'
+import { ReachableSandboxes } from '../rewards/sandboxes.ts'
+import { SandboxProcess } from '../sandbox/sandbox-process.ts'
 import { IMAGES_SINCE } from '../store/schema-version.ts'
 import { functionSource } from '../store/sql/function-sources.ts'
 import { SharedLimits } from '../worker/shared-limits.ts'
@@ -26,6 +28,8 @@ export interface Scoring {
   ingest: IngestClient
   /** The local workers. */
   supervisor: WorkerSupervisor
+  /** The sandbox beside the local workers. */
+  sandbox: SandboxProcess
   models: RewardModelManager
   /** This process's router and its leases, for the router address and the playground. */
   servers: SharedServers
@@ -47,11 +51,15 @@ export function createScoring(
   const signals = new BatchSignals()
   const functions = new AcceptedFunctions(functionConfig)
   const images = () => ({ maxBytes: config.maxImageBytes, isApart: row.allHave(IMAGES_SINCE) })
+  const sandbox = new SandboxProcess(config.inherited, log)
+  const local = () => sandbox.ready()
+  const sandboxes = { named: config.sandbox.named, local }
   const supervisor = new WorkerSupervisor({
     count: config.workers,
     databaseUrl: database.url,
     env: config.inherited,
     routerAddress,
+    sandbox: local,
     onMessage: (message) => manager.ended(message),
     db,
     queue,
@@ -59,7 +67,7 @@ export function createScoring(
   })
   const manager = new RewardLoopManager(
     db,
-    { db, queue, functions, images },
+    { db, queue, functions, images, sandboxes },
     signals,
     supervisor,
     () => row.clock.nowMs(),
@@ -95,10 +103,12 @@ export function createScoring(
   const playground = new Playground({
     servers: () => servers.models.servers,
     functions,
+    sandboxes,
     tools: {
       router: servers.router,
       functions: playedFunctions,
       limits: new SharedLimits(db, servers.leases, log),
+      sandboxes: new ReachableSandboxes(local),
     },
     onAsleep: (model) => models.wakeModel(model),
   })
@@ -107,10 +117,22 @@ export function createScoring(
       databaseUrl: database.url,
       functions: functionConfig,
       egressAllow: config.egressAllow,
+      sandboxes: config.sandbox.named,
       logLevel: config.logLevel,
     },
     images,
+    local,
     log,
   )
-  return { signals, manager, ingest, supervisor, models, servers, playground, playedFunctions }
+  return {
+    signals,
+    manager,
+    ingest,
+    supervisor,
+    sandbox,
+    models,
+    servers,
+    playground,
+    playedFunctions,
+  }
 }

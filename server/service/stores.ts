@@ -10,6 +10,7 @@ import {
   INTERACTIVE_POOL,
   JobQueue,
   RULES_POOL,
+  SANDBOX_POOL,
   SERVICES_POOL,
 } from '../store/job-queue.ts'
 import { openDatabase } from '../store/postgres/connect.ts'
@@ -66,6 +67,7 @@ async function prepare(db: Database, queue: JobQueue): Promise<void> {
       await queue.ensure(pool)
       await addPool(db, pool)
     }
+    await queue.ensure(SANDBOX_POOL)
     await ensureTextPartition(db, textBucket())
     await client.query('select pg_advisory_unlock($1)', [START_LOCK])
   })

@@ -45,6 +45,12 @@ export const FUNCTIONS_POOL = 'functions'
 /** Rules that call a service, and composite rewards of rules. */
 export const SERVICES_POOL = 'services'
 
+/**
+ * Rules that run programs in the sandbox beside the worker. It is no row of the table `pool`, because workers serve all
+ * pools in it, also those without a sandbox.
+ */
+export const SANDBOX_POOL = 'sandbox'
+
 /** The pool of a reward model: its name, shortened to a valid queue name, and a hash that makes it unique. */
 export function poolOfModel(model: string): string {
   return poolNamed('rm', model)

@@ -1,4 +1,5 @@
 import type { Database } from './database.ts'
+import { SANDBOX_POOL } from './job-queue.ts'
 
 /** A registered server's labels, limits and lifetime counters. */
 export interface ServerFigures {
@@ -119,7 +120,7 @@ export class MetricsReader {
       queues: await this.#db.rows<QueueFigures>(
         'metrics-queues',
         `select p.name as pool, s.state, count(j.name)::int as jobs
-         from pool p cross join (values ('queued'), ('active')) s (state)
+         from (select name from pool union all select '${SANDBOX_POOL}') p cross join (values ('queued'), ('active')) s (state)
          left join pgboss.job j on j.name = p.name
            and case s.state when 'active' then j.state = 'active' else j.state < 'active' end
          group by 1, 2 order by 1, 2`,

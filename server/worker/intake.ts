@@ -6,6 +6,7 @@ import {
   isPoolOfLimiter,
   type JobQueue,
   RULES_POOL,
+  SANDBOX_POOL,
   SERVICES_POOL,
 } from '../store/job-queue.ts'
 
@@ -218,7 +219,7 @@ export class Intake {
   #capacityOf(pool: PoolState): number {
     if (pool.name === INTERACTIVE_POOL) return INTERACTIVE_CAPACITY
     if (pool.name === FUNCTIONS_POOL) return Math.min(this.#host.functionCapacity(), MAX_SAMPLES)
-    if (pool.name === SERVICES_POOL) return SERVICES_CAPACITY
+    if (pool.name === SERVICES_POOL || pool.name === SANDBOX_POOL) return SERVICES_CAPACITY
     if (isPoolOfLimiter(pool.name))
       return Math.min(this.#host.limiterCapacity(pool.name), MAX_SAMPLES)
     if (pool.model === null) return RULES_CAPACITY

@@ -5,15 +5,18 @@ import { SharedServers } from '../cluster/shared-servers.ts'
 import { loadConfig, loadWorkerHandover } from '../config.ts'
 import type { DirectScoreMessage, ForgetScoreMessage } from '../contract/direct-score.ts'
 import type { EndedMessage } from '../contract/ended-message.ts'
-import { createLogger } from '../log.ts'
+import type { LocalSandbox, SandboxMessage } from '../contract/sandbox.ts'
+import { createLogger, type Logger } from '../log.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
 import { planFunctions } from '../rewards/functions/plan-functions.ts'
+import { ReachableSandboxes } from '../rewards/sandboxes.ts'
 import { setEgressPolicy } from '../router/server-admission.ts'
+import { SandboxProcess } from '../sandbox/sandbox-process.ts'
 import { stopRequests } from '../stop-request.ts'
 import { WORKER_POOL } from '../store/connection-budget.ts'
 import { Database, throughOutage } from '../store/database.ts'
 import { installFunctions } from '../store/functions.ts'
-import { FUNCTIONS_POOL, JobQueue } from '../store/job-queue.ts'
+import { FUNCTIONS_POOL, JobQueue, SANDBOX_POOL } from '../store/job-queue.ts'
 import { Listener } from '../store/listener.ts'
 import { workerProblem } from '../store/schema-version.ts'
 import { openSecrets } from '../store/secret-keys.ts'
@@ -81,7 +84,9 @@ async function main(): Promise<void> {
     log.error({ reason: functions.problem }, 'this worker takes no jobs of reward functions')
   }
   const limits = new SharedLimits(db, leases, log)
-  const tools = { router, functions, limits }
+  const sandbox = local ? sandboxOfServer() : new SandboxProcess(config.inherited, log)
+  const sandboxes = new ReachableSandboxes(() => sandbox.ready())
+  const tools = { router, functions, limits, sandboxes }
   const worker = new RewardLoopWorker({
     id,
     db,
@@ -101,6 +106,9 @@ async function main(): Promise<void> {
     worker.intake.add(name, model)
     worker.intake.pump(name)
   }
+  // The server of a local worker has checked its sandbox. Any other worker takes no jobs that it cannot run.
+  if (local) worker.intake.add(SANDBOX_POOL, null)
+  else void serveSandboxPool(sandbox, worker, log)
   await servers.start()
   const listener = new Listener(
     config.databaseUrl,
@@ -129,7 +137,7 @@ async function main(): Promise<void> {
     counters: worker.counters,
     tell: (message) => process.send?.(message, () => {}),
   })
-  process.on('message', (message: DirectScoreMessage | ForgetScoreMessage) => {
+  process.on('message', (message: DirectScoreMessage | ForgetScoreMessage | SandboxMessage) => {
     if (message.type === 'score') void direct.score(message)
     else if (message.type === 'forget') direct.forget(message.id)
   })
@@ -152,6 +160,8 @@ async function main(): Promise<void> {
       await withTimeout(report.stopping(), 500)
       await worker.stop(DRAIN_MS, RETURN_MS)
       await functions.close()
+      await sandbox.stop()
+      sandboxes.close()
       limits.close()
       await report.ended()
       await listener.close()
@@ -163,6 +173,44 @@ async function main(): Promise<void> {
     return stopping
   }
   stopRequests.serve((why) => void stop(why))
+}
+
+/** The sandbox beside the server that started this worker. The server starts it when it is first asked for. */
+function sandboxOfServer(): Pick<SandboxProcess, 'ready' | 'stop'> {
+  let answer: Promise<LocalSandbox> | null = null
+  const ask = () =>
+    new Promise<LocalSandbox>((resolve) => {
+      const onMessage = (message: SandboxMessage | { type: '' }) => {
+        if (message.type !== 'sandbox' || message.sandbox === undefined) return
+        process.off('message', onMessage)
+        resolve(message.sandbox)
+      }
+      process.on('message', onMessage)
+      process.send?.({ type: 'sandbox' } satisfies SandboxMessage, () => {})
+    })
+  return {
+    ready: () => {
+      answer ??= ask()
+      return answer
+    },
+    stop: async () => {},
+  }
+}
+
+/** Serves the pool of the sandbox if this worker has one. */
+async function serveSandboxPool(
+  sandbox: Pick<SandboxProcess, 'ready'>,
+  worker: RewardLoopWorker,
+  log: Logger,
+): Promise<void> {
+  const state = await sandbox.ready()
+  if (!state.ok) {
+    const { reason, remedy } = state
+    log.warn({ reason, remedy }, 'this worker takes no samples of the rule code')
+    return
+  }
+  worker.intake.add(SANDBOX_POOL, null)
+  worker.intake.pump(SANDBOX_POOL)
 }
 
 /** Notifies the server that started this worker of committed samples. */

@@ -19,6 +19,7 @@ import {
   INTERACTIVE_POOL,
   indexesOf,
   type JobQueue,
+  SANDBOX_POOL,
   SERVICES_POOL,
 } from '../store/job-queue.ts'
 import { stageStatement } from '../store/sql/flush.ts'
@@ -214,7 +215,7 @@ export class RewardLoopWorker {
   /** True while a call to a reward model or a function is running. */
   get #isBusy(): boolean {
     if (this.#leases.callsInFlight > 0) return true
-    const calls = [FUNCTIONS_POOL, SERVICES_POOL]
+    const calls = [FUNCTIONS_POOL, SERVICES_POOL, SANDBOX_POOL]
     return this.#running > 0 && [...this.#jobs].some(({ pool }) => calls.includes(pool))
   }
 

@@ -9,7 +9,8 @@ import type {
 import { RewardOpsError } from '../../errors.ts'
 import type { AcceptedFunctions } from '../../rewards/functions/accepted-functions.ts'
 import type { FunctionSource } from '../../rewards/functions/function-source.ts'
-import { checkRulesForMore, resolveReward } from '../../rewards/resolve.ts'
+import { checkRulesForMore, requireSandbox, resolveReward } from '../../rewards/resolve.ts'
+import type { SandboxAccess } from '../../rewards/sandboxes.ts'
 import { notify } from '../../store/channels.ts'
 import { copyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
@@ -58,6 +59,7 @@ export interface AcceptContext {
   queue: JobQueue
   functions: AcceptedFunctions
   images: () => ImagePolicy
+  sandboxes: SandboxAccess
 }
 
 const runIds = new Map<string, number>()
@@ -76,7 +78,7 @@ async function runId(db: Database, name: string): Promise<number> {
  * files, to be stored with the batch. Throws the errors of `resolveReward` and `AcceptedFunctions.resolve`.
  */
 export async function resolveRegistered(
-  { db, functions }: AcceptContext,
+  { db, functions, sandboxes }: AcceptContext,
   spec: RewardSpec,
   dataSources: readonly string[],
 ): Promise<{ reward: ResolvedReward; rewardName: string; sources: FunctionSource[] }> {
@@ -91,7 +93,9 @@ export async function resolveRegistered(
     models: models('discriminative'),
     judges: models('generative'),
     sleepless: served.filter((row) => !row.may_sleep).map((row) => row.model),
+    sandboxes: sandboxes.named,
   })
+  await requireSandbox(resolved.reward, sandboxes.local)
   return { ...resolved, sources }
 }
 

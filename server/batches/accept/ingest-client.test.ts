@@ -33,8 +33,15 @@ it('receives a body that arrives while the idle thread ends', async () => {
     settings: { env: {}, memoryBytes: 0, plan: TEST_PLAN },
   }
   const client = new IngestClient(
-    { databaseUrl: database.url, functions, egressAllow: ['public'], logLevel: 'silent' },
+    {
+      databaseUrl: database.url,
+      functions,
+      egressAllow: ['public'],
+      sandboxes: {},
+      logLevel: 'silent',
+    },
     () => ({ maxBytes: 1, isApart: true }),
+    () => Promise.reject(),
     log,
   )
   const refused = { reason: 'malformed_json' }

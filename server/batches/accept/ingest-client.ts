@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import type { ScopedCaller } from '../../admin/run-scope.ts'
 import type { ErrorReason } from '../../contract/error-reasons.ts'
+import type { LocalSandbox } from '../../contract/sandbox.ts'
 import type { AppendResult, SubmitResult } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
@@ -31,15 +32,22 @@ interface Body {
 export class IngestClient {
   readonly #options: IngestOptions
   readonly #images: () => ImagePolicy
+  readonly #sandbox: () => Promise<LocalSandbox>
   readonly #log: Logger
   readonly #bodies = new Map<number, Body>()
   #thread: Worker | null = null
   #idle: NodeJS.Timeout | undefined
   #nextId = 1
 
-  constructor(options: IngestOptions, images: () => ImagePolicy, log: Logger) {
+  constructor(
+    options: IngestOptions,
+    images: () => ImagePolicy,
+    sandbox: () => Promise<LocalSandbox>,
+    log: Logger,
+  ) {
     this.#options = options
     this.#images = images
+    this.#sandbox = sandbox
     this.#log = log
   }
 
@@ -145,6 +153,11 @@ export class IngestClient {
       if (message.type === 'taken') {
         body.behindBytes -= message.bytes
         if (body.behindBytes <= MAX_BEHIND_BYTES) body.resume?.()
+      } else if (message.type === 'sandbox') {
+        const { id } = message
+        void this.#sandbox().then((sandbox) =>
+          thread.postMessage({ type: 'sandbox', id, sandbox } satisfies ToThread),
+        )
       } else {
         body.settle(message)
       }

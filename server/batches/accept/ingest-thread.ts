@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type { ScopedCaller } from '../../admin/run-scope.ts'
+import type { LocalSandbox } from '../../contract/sandbox.ts'
 import { isRewardOpsError } from '../../errors.ts'
 import { createLogger } from '../../log.ts'
 import {
@@ -20,6 +21,8 @@ export interface IngestOptions {
   functions: AcceptedFunctionsOptions
   /** Addresses that rewards may name, as in REWARDOPS_EGRESS_ALLOW. */
   egressAllow: string[]
+  /** Addresses of sandboxes by name. */
+  sandboxes: Record<string, string>
   logLevel: string
 }
 
@@ -29,9 +32,11 @@ export type ToThread =
   | { type: 'chunk'; id: number; bytes: Uint8Array }
   | { type: 'end'; id: number }
   | { type: 'abort'; id: number }
+  | { type: 'sandbox'; id: number; sandbox: LocalSandbox }
 
-/** Messages from the thread: processed bytes (for back-pressure) and the end of a body. */
+/** Messages from the thread: processed bytes (for back-pressure), questions, and the end of a body. */
 export type FromThread =
+  | { type: 'sandbox'; id: number }
   | { type: 'taken'; id: number; bytes: number }
   | { type: 'done'; id: number; result: unknown }
   | {
@@ -45,13 +50,13 @@ export type FromThread =
   | { type: 'failed'; id: number; message: string; code: string | undefined }
 
 const port = parentPort!
-const { databaseUrl, functions, egressAllow, logLevel } = workerData as IngestOptions
+const { databaseUrl, functions, egressAllow, sandboxes, logLevel } = workerData as IngestOptions
 setEgressPolicy(egressAllow)
 const log = createLogger(logLevel, 'ingest')
 const db = new Database(databaseUrl, log, SERVER_POOLS.ingest)
 const queue = new JobQueue(db, log, { supervise: false })
 const ready = queue.start()
-const context: Omit<AcceptContext, 'images'> = {
+const context: Omit<AcceptContext, 'images' | 'sandboxes'> = {
   db,
   queue,
   functions: new AcceptedFunctions(functions),
@@ -65,6 +70,8 @@ interface Body {
 }
 
 const bodies = new Map<number, Body>()
+/** Bodies that wait for the server's sandbox. */
+const asking = new Map<number, (sandbox: LocalSandbox) => void>()
 
 function send(message: FromThread): void {
   port.postMessage(message)
@@ -109,10 +116,21 @@ async function deal(body: Body, message: ToThread): Promise<void> {
 
 port.on('message', (message: ToThread) => {
   const { id } = message
+  if (message.type === 'sandbox') {
+    asking.get(id)?.(message.sandbox)
+    asking.delete(id)
+    return
+  }
   if (message.type === 'begin') {
     const { kind, caller, images } = message
+    const local = () =>
+      new Promise<LocalSandbox>((resolve) => {
+        asking.set(id, resolve)
+        send({ type: 'sandbox', id })
+      })
+    const ofBody = { images: () => images, sandboxes: { named: sandboxes, local } }
     bodies.set(id, {
-      ingest: new Ingest(kind, { ...context, images: () => images }, caller),
+      ingest: new Ingest(kind, { ...context, ...ofBody }, caller),
       last: Promise.resolve(),
       ended: false,
     })

@@ -1,5 +1,6 @@
 import { modelsOf, type ResolvedReward } from '../../contract/resolved-reward.ts'
 import { RewardOpsError } from '../../errors.ts'
+import { usesLocalSandbox } from '../../rewards/resolve.ts'
 import type { Client, Database } from '../../store/database.ts'
 import {
   type ChunkJob,
@@ -9,6 +10,7 @@ import {
   poolOfLimiter,
   poolOfModel,
   RULES_POOL,
+  SANDBOX_POOL,
   SERVICES_POOL,
   toRanges,
 } from '../../store/job-queue.ts'
@@ -27,7 +29,8 @@ export function poolOf(reward: ResolvedReward): string {
   // A composite reward with models uses the pool of the first one, because models are its slowest components.
   if (models.length > 0) return poolOfModel(models[0] as string)
   const isFunction = reward.processes !== undefined || callsFunctions(reward)
-  return isFunction ? FUNCTIONS_POOL : SERVICES_POOL
+  if (isFunction) return FUNCTIONS_POOL
+  return usesLocalSandbox(reward) ? SANDBOX_POOL : SERVICES_POOL
 }
 
 function callsFunctions({ kind, components = [] }: ResolvedReward): boolean {

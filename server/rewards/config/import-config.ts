@@ -283,7 +283,10 @@ function readRest(settings: Settings, result: ImportedConfigDto): void {
   settings.honour('max_concurrency', 'reward.maxConcurrency')
   const url = settings.text('reward.sandbox_fusion.url')
   if (url === undefined)
-    settings.leaveUnder('reward.sandbox_fusion.', 'no url: no sandbox is called')
+    settings.leaveUnder(
+      'reward.sandbox_fusion.',
+      'no url: the sandbox of the service runs programs',
+    )
   else {
     result.sandbox = {
       url,
@@ -291,7 +294,10 @@ function readRest(settings: Settings, result: ImportedConfigDto): void {
       memoryLimitMb: settings.number('reward.sandbox_fusion.memory_limit_mb', 1) ?? 1024,
     }
     for (const key of ['url', 'max_concurrent', 'memory_limit_mb']) {
-      settings.honour(`reward.sandbox_fusion.${key}`, 'the sandbox of the code rule')
+      settings.honour(
+        `reward.sandbox_fusion.${key}`,
+        'the sandbox of the code rule; an admin names its address in REWARDOPS_SANDBOXES',
+      )
     }
   }
   if (result.reward.manager !== 'gdpo' && settings.text(`${MANAGER}name`) !== 'gdpo') {

@@ -90,6 +90,7 @@ describe.each(managerNames())('manager %s', (name) => {
         scoreByRule: async (one: RewardSample, by: ResolvedReward) => scoreByRule(one, by),
       } as never,
       limits,
+      sandboxes: {} as never,
       signal,
       urgent: false,
       run: 'contract',

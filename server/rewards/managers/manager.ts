@@ -5,6 +5,7 @@ import type { ChatTurn } from '../../contract/turn-text.ts'
 import type { AttemptRecord, RewardRouter } from '../../router/router-types.ts'
 import type { FunctionCaller } from '../functions/function-caller.ts'
 import type { CallLimits } from '../limits/call-limits.ts'
+import type { Sandboxes } from '../sandboxes.ts'
 
 /** One rollout as a reward manager sees it. */
 export interface RewardSample {
@@ -62,6 +63,7 @@ export interface RewardTools {
   functions: FunctionCaller
   /** Limits of the manager `rate_limited`. */
   limits: CallLimits
+  sandboxes: Sandboxes
 }
 
 /** The context of a manager's call. */

@@ -56,6 +56,7 @@ function setUp(kwargs: Record<string, unknown>, fields: Partial<ResolvedReward> 
         router: { score: answer, chat: answer } as never,
         functions: {} as never,
         limits,
+        sandboxes: {} as never,
         signal: undefined,
         urgent: false,
         run: 'r',

@@ -8,12 +8,20 @@ import {
   type RuleResult,
 } from './rule.ts'
 
+/** The service that an async rule calls. */
+export interface RuleService {
+  /** Its address without a path. */
+  url: string
+  fetch: typeof fetch
+  /** Requests that it handles at a time, if it runs beside this process. It answers each one, however long that takes. */
+  slots?: number
+}
+
 /** Context of an async rule's call. */
 export interface AsyncRuleContext {
   /** Aborts the rule's calls; the rule then rejects with the signal's reason. */
   signal?: AbortSignal
-  /** Makes the rule's requests; default: the global `fetch`. */
-  fetch?: typeof fetch
+  service: RuleService
   /** For tests: waits `ms` before a retry. Rejects when the signal aborts. */
   sleep?: (ms: number, signal?: AbortSignal) => Promise<void>
 }

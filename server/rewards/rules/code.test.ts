@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { RuleServiceError } from './async-rule.ts'
+import { type RuleService, RuleServiceError } from './async-rule.ts'
 import { codeRule, extractProgram } from './code.ts'
 import { RuleInputError } from './rule.ts'
 
@@ -29,6 +29,8 @@ let open: Set<ServerResponse>
 let mostOpen: number
 let sandbox: Server
 let url: string
+let paths: string[]
+let service: RuleService
 
 beforeAll(async () => {
   sandbox = createServer(async (request: IncomingMessage, response: ServerResponse) => {
@@ -36,6 +38,7 @@ beforeAll(async () => {
     for await (const chunk of request) body += chunk
     const job = JSON.parse(body) as Job
     jobs.push(job)
+    paths.push(request.url as string)
     open.add(response)
     mostOpen = Math.max(mostOpen, open.size)
     // Keeps the set of this test, because the response may close during the next test.
@@ -47,7 +50,7 @@ beforeAll(async () => {
     response.end(JSON.stringify(reply))
   })
   await new Promise<void>((resolve) => sandbox.listen(0, '127.0.0.1', resolve))
-  url = `http://127.0.0.1:${(sandbox.address() as AddressInfo).port}/run_code`
+  url = `http://127.0.0.1:${(sandbox.address() as AddressInfo).port}`
 })
 afterAll(() => {
   sandbox.closeAllConnections()
@@ -55,6 +58,8 @@ afterAll(() => {
 })
 beforeEach(() => {
   jobs = []
+  paths = []
+  service = { url, fetch }
   open = new Set()
   mostOpen = 0
   answer = (job) => finished(`${job.stdin}!\n`)
@@ -77,9 +82,9 @@ function score(
     solutionStr,
     groundTruth,
     extraInfo: {},
-    kwargs: { sandbox_fusion_url: url, ...kwargs },
+    kwargs,
   }
-  return codeRule.score(input, { sleep: noWait, ...(signal ? { signal } : {}) })
+  return codeRule.score(input, { sleep: noWait, service, ...(signal ? { signal } : {}) })
 }
 
 describe('scores', () => {
@@ -91,6 +96,8 @@ describe('scores', () => {
         passed: 3,
         cases: 4,
         statuses: ['passed', 'passed', 'wrong_answer', 'passed'],
+        limits: [null, null, null, null],
+        isolation: 'strong',
         extracted: '\nprint(input() + "!")\n',
         reason: '3 of 4 passed',
       },
@@ -137,8 +144,10 @@ describe('scores', () => {
       /^def add\(a, b\): return a \+ b\n(?:.|\n)*_reward_call\("add"\)\n$/,
     )
     expect(jobs[0]?.stdin).toBe('1\n2')
-    await score('x = 1', { inputs: [null], outputs: [null], assert_case: ['assert x == 1'] })
-    expect(jobs[1]).toMatchObject({ code: 'x = 1\n\nassert x == 1', stdin: null })
+    const asserts = { inputs: ['5'], outputs: [null], assert_case: ['assert x == 1'] }
+    const { extra } = await score('x = 1', asserts)
+    expect(jobs[1]).toMatchObject({ code: 'x = 1\n\nassert x == 1', stdin: '5' })
+    expect(extra.isolation).toBe('weak')
   })
 
   test.for<[status: string, reply: object]>([
@@ -167,6 +176,89 @@ describe('scores', () => {
   })
 })
 
+describe('unit tests', () => {
+  const humanEval = {
+    prompt: 'def add(a, b):\n',
+    entry_point: 'add',
+    test: 'def check(candidate):\n    assert candidate(1, 2) == 3\n',
+    canonical_solution: '    return a + b\n',
+  }
+  const mbpp = { test_list: ['assert add(1, 2) == 3', 'assert add(0, 0) == 0'] }
+  const passed = { status: 'passed', detail: null, limit: null }
+  const tested = (isolation: string, cases: object[], isolation_reason: string | null = null) => ({
+    ...{ status: 'Success', isolation, isolation_reason, cases, execution_time: 0.01 },
+  })
+
+  test('of HumanEval are one case, judged in another process than the program', async () => {
+    answer = () => tested('strong', [passed])
+    const { score: given, extra } = await score('```python\n    return a + b```', humanEval, {
+      timeout: 3,
+    })
+    expect(given).toBe(1)
+    expect(extra).toMatchObject({ isolation: 'strong', statuses: ['passed'], limits: [null] })
+    expect(paths).toEqual(['/run_tests'])
+    expect(jobs[0]).toEqual({
+      ...{ code: '\n    return a + b', language: 'python', helpers: humanEval.prompt },
+      ...{ setup: humanEval.test, cases: ['check(add)'], entry_point: 'add' },
+      ...{ isolation: 'auto', run_timeout: 3, memory_limit_MB: 1024 },
+    })
+  })
+
+  test('of MBPP are a case each; a failed one says why, and a limit which', async () => {
+    const cut = { status: 'timeout', detail: null, limit: 'cpu_time' }
+    const wrong = { status: 'wrong_answer', detail: 'AssertionError', limit: null }
+    answer = () => tested('weak', [wrong, cut], 'the tests use Node of the program')
+    const { score: given, extra } = await score(program, mbpp)
+    expect(given).toBe(0)
+    expect(jobs[0]).toMatchObject({ cases: mbpp.test_list, entry_point: null })
+    expect(extra).toMatchObject({
+      ...{ isolation: 'weak', isolation_reason: 'the tests use Node of the program' },
+      ...{ statuses: ['wrong_answer', 'timeout'], limits: [null, 'cpu_time'] },
+      failure: 'AssertionError',
+    })
+    const asserts = { inputs: [null], outputs: [null], assert_case: ['assert add(1, 2) == 3'] }
+    answer = () => tested('strong', [passed])
+    await score(program, asserts)
+    expect(jobs[1]).toMatchObject({ cases: asserts.assert_case })
+  })
+
+  test('that cannot be run fail the sample', async () => {
+    answer = () => ({ status: 'TestsError', message: 'the tests use Node of the program' })
+    await expect(score(program, mbpp, { isolation: 'strong' })).rejects.toBeInstanceOf(
+      RuleInputError,
+    )
+  })
+
+  test('run in the process of the program where the sandbox is SandboxFusion', async () => {
+    answer = (job, response) => {
+      if (!('cases' in job)) return finished(`printed\n${/"\\n(.+)"/.exec(job.code)?.[1]}\n`)
+      response.statusCode = 404
+      return {}
+    }
+    const { score: given, extra } = await score(program, mbpp)
+    expect(given).toBe(1)
+    expect(extra).toMatchObject({ isolation: 'weak' })
+    expect(paths).toEqual(['/run_tests', '/run_code', '/run_code'])
+    // A program that ends the process early prints no token.
+    answer = (job, response) => {
+      if (!('cases' in job)) return finished('')
+      response.statusCode = 404
+      return {}
+    }
+    expect((await score(program, mbpp)).score).toBe(0)
+    await expect(score(program, mbpp, { isolation: 'strong' })).rejects.toBeInstanceOf(
+      RuleInputError,
+    )
+  })
+
+  test('a sandbox beside the process is not asked for more than twice its slots at a time', async () => {
+    service = { ...service, slots: 1 }
+    answer = () => tested('strong', [passed, passed])
+    await Promise.all([1, 2, 3, 4, 5].map(() => score(program, mbpp)))
+    expect(mostOpen).toBeLessThanOrEqual(2)
+  })
+})
+
 describe('a sandbox that gives no verdict fails the sample, which never scores 0', () => {
   test('a 504 is retried twice', async () => {
     let calls = 0
@@ -183,13 +275,15 @@ describe('a sandbox that gives no verdict fails the sample, which never scores 0
       solutionStr: program,
       groundTruth: one,
       extraInfo: {},
-      kwargs: { sandbox_fusion_url: url },
+      kwargs: {},
     }
     const sleep = async (ms: number) => void waits.push(ms)
-    expect((await codeRule.score(input, { sleep })).score).toBe(1)
+    expect((await codeRule.score(input, { sleep, service })).score).toBe(1)
     expect(waits).toEqual([1_000, 2_000])
     calls = Number.NEGATIVE_INFINITY
-    await expect(codeRule.score(input, { sleep })).rejects.toMatchObject({ reason: 'timeout' })
+    await expect(codeRule.score(input, { sleep, service })).rejects.toMatchObject({
+      reason: 'timeout',
+    })
   })
 
   test.for<[reason: string, status: number, reply: unknown]>([
@@ -211,8 +305,10 @@ describe('a sandbox that gives no verdict fails the sample, which never scores 0
   })
 
   test('an unreachable sandbox', async () => {
-    const scored = score(program, one, { sandbox_fusion_url: 'http://127.0.0.1:1/run_code' })
+    service = { ...service, url: 'http://127.0.0.1:1' }
+    const scored = score(program, one)
     await expect(scored).rejects.toMatchObject({ reason: 'transport' })
+    await expect(scored).rejects.not.toThrow('127.0.0.1')
   })
 
   test('a sandbox that closes the connection', async () => {
@@ -304,6 +400,10 @@ test('test cases that cannot be used fail the sample, which never scores 0', asy
     { inputs: [], outputs: [] },
     { inputs: ['1'], outputs: ['1'], fn_name: 'f"); import os; ("' },
     { inputs: ['1'], outputs: ['1'], assert_case: [] },
+    { test: 'def check(candidate): pass' },
+    { test: 'assert f(1) == 2', entry_point: 'f' },
+    { test_list: [] },
+    { test_list: [1] },
   ]
   for (const groundTruth of wrong) {
     await expect(score(program, groundTruth), JSON.stringify(groundTruth)).rejects.toThrow(
@@ -311,9 +411,6 @@ test('test cases that cannot be used fail the sample, which never scores 0', asy
     )
   }
   expect(jobs).toEqual([])
-  await expect(score(program, truth, { sandbox_fusion_url: null })).rejects.toThrow(
-    'has no sandbox',
-  )
   await expect(score(program, truth, { sandbox_fusion_url: 'file:///etc' })).rejects.toThrow(
     RuleInputError,
   )

@@ -1,24 +1,19 @@
+import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import { CallLimit } from '../../call-limit.ts'
-import { defineAsyncRule } from './async-rule.ts'
-import { isRecord, RuleInputError, typeInWords, versionOption } from './rule.ts'
-import { runInSandbox, type SandboxOutcome } from './sandbox-fusion.ts'
+import type { CaseResult, Isolation } from '../../contract/sandbox.ts'
+import { type AsyncRuleContext, defineAsyncRule } from './async-rule.ts'
+import { testCasesOf, type UnitTests } from './code-cases.ts'
+import { RuleInputError, type RuleResult, versionOption } from './rule.ts'
+import { runInSandbox, type SandboxOutcome, testInSandbox } from './sandbox-fusion.ts'
 
 /** Number of test cases that count with `continuous`, as in upstream. */
 const COUNTED_CASES = 10
 
 /** Maximum characters of a program that are stored with its score. */
 const MAX_EXTRACT_CHARS = 2_000
-
-const hint =
-  'Rule code needs groundTruth as {"inputs": ["1 2"], "outputs": ["3"]}, or as that object in JSON text.'
-
-interface TestCases {
-  inputs: unknown[]
-  outputs: unknown[]
-  functionName: string | null
-  asserts: string[] | null
-}
+/** Maximum characters of a failed case's message that are stored with the score. */
+const MAX_FAILURE_CHARS = 300
 
 /**
  * The program in a response: the last ```` ```python ```` block, else the first block of any kind without its
@@ -38,51 +33,6 @@ export function extractProgram(response: string): string {
   const line = block.indexOf('\n')
   const isLanguage = line >= 0 && /^\p{L}+$/u.test(block.slice(0, line).trim())
   return isLanguage ? block.slice(line + 1) : block
-}
-
-function testCasesOf(groundTruth: unknown): TestCases {
-  let truth = groundTruth
-  if (typeof truth === 'string') {
-    try {
-      truth = JSON.parse(truth)
-    } catch {
-      throw new RuleInputError('groundTruth is text, but not JSON', hint)
-    }
-  }
-  if (!isRecord(truth)) {
-    throw new RuleInputError(
-      `groundTruth is ${typeInWords(truth)}, rule code needs test cases`,
-      hint,
-    )
-  }
-  const { inputs, outputs, fn_name: functionName, assert_case: asserts } = truth
-  if (!Array.isArray(inputs) || !Array.isArray(outputs)) {
-    throw new RuleInputError('groundTruth holds no lists "inputs" and "outputs"', hint)
-  }
-  if (inputs.length !== outputs.length) {
-    throw new RuleInputError(
-      `groundTruth has ${inputs.length} inputs and ${outputs.length} outputs`,
-      hint,
-    )
-  }
-  // Upstream scores every program 0 without test cases.
-  if (inputs.length === 0) throw new RuleInputError('groundTruth has no test case', hint)
-  const isName = typeof functionName === 'string' && /^[A-Za-z_]\w*$/.test(functionName)
-  if (functionName !== undefined && functionName !== null && !isName) {
-    throw new RuleInputError('groundTruth.fn_name is not a function name', hint)
-  }
-  if (asserts !== undefined && asserts !== null) {
-    const isFit = Array.isArray(asserts) && asserts.length === inputs.length
-    if (!isFit || asserts.some((one) => typeof one !== 'string')) {
-      throw new RuleInputError('groundTruth.assert_case is not one text for each input', hint)
-    }
-  }
-  return {
-    inputs,
-    outputs,
-    functionName: isName ? functionName : null,
-    asserts: (asserts as string[] | null | undefined) ?? null,
-  }
 }
 
 /**
@@ -112,7 +62,7 @@ if __name__ == "__main__":
 `
 }
 
-/** The limits of concurrent calls by sandbox URL, shared by the batches of this process. */
+/** The limits of concurrent calls by sandbox, shared by the batches of this process. */
 const limits = new Map<string, CallLimit>()
 
 function limitOf(url: string): CallLimit {
@@ -135,6 +85,63 @@ function withoutLastLines(text: string): string {
   return text.slice(0, end)
 }
 
+const kwargs = z.strictObject({
+  sandbox: z
+    .string()
+    .nullable()
+    .default(null)
+    .describe('Name of a sandbox that an admin has set up; null: the one of the service'),
+  sandbox_fusion_url: z
+    .url({ protocol: /^https?$/ })
+    .nullable()
+    .default(null)
+    .describe('Address of a sandbox that an admin has named, instead of its name'),
+  isolation: z
+    .enum(['auto', 'strong', 'weak'])
+    .default('auto')
+    .describe(
+      'strong: unit tests run in another process than the program; auto: in the same one where they need its objects; weak: always in the same one',
+    ),
+  max_concurrent: z
+    .int()
+    .min(1)
+    .max(4_096)
+    .default(64)
+    .describe('Maximum concurrent sandbox requests per process'),
+  memory_limit_mb: z
+    .int()
+    .min(1)
+    .max(1_048_576)
+    .default(1_024)
+    .describe('Memory limit of a program, in MB'),
+  timeout: z
+    .number()
+    .min(0.1)
+    .max(600)
+    .default(10)
+    .describe('Time limit for compilation and for each test case, each in seconds'),
+  continuous: z
+    .boolean()
+    .default(true)
+    .describe('Use only the first ten test cases; otherwise all'),
+  language: z
+    .string()
+    .default('python')
+    .describe('Language of the programs, as named by the sandbox'),
+  version: versionOption,
+})
+type Options = z.output<typeof kwargs>
+
+/** The outcomes of a sample's test cases. */
+interface Tested {
+  isolation: Isolation
+  /** Why the isolation is weak, unless it was requested. */
+  isolationReason?: string | null
+  cases: CaseOutcome[]
+}
+
+type CaseOutcome = Omit<CaseResult, 'status'> & { status: CaseResult['status'] | 'compile_timeout' }
+
 /**
  * Scores programs like upstream's `sandbox_fusion`: the share of the first ten test cases that pass. A program that
  * does not compile, crashes or times out fails the test case. A sandbox that gives no verdict fails the sample.
@@ -143,87 +150,135 @@ export const codeRule = defineAsyncRule({
   name: 'code',
   title: 'Code (in a sandbox)',
   dataSources: ['codecontests', 'apps', 'codeforces', 'taco'],
-  kwargs: z.strictObject({
-    sandbox_fusion_url: z
-      .url({ protocol: /^https?$/ })
-      .nullable()
-      .default(null)
-      .describe('Sandbox URL, such as http://host:8080/run_code'),
-    max_concurrent: z
-      .int()
-      .min(1)
-      .max(4_096)
-      .default(64)
-      .describe('Maximum concurrent sandbox requests per process'),
-    memory_limit_mb: z
-      .int()
-      .min(1)
-      .max(1_048_576)
-      .default(1_024)
-      .describe('Memory limit of a program, in MB'),
-    timeout: z
-      .number()
-      .min(0.1)
-      .max(600)
-      .default(10)
-      .describe('Time limit for compilation and for execution, each in seconds'),
-    continuous: z
-      .boolean()
-      .default(true)
-      .describe('Use only the first ten test cases; otherwise all'),
-    language: z
-      .string()
-      .default('python')
-      .describe('Language of the programs, as named by the sandbox'),
-    version: versionOption,
-  }),
+  kwargs,
   async score({ solutionStr, groundTruth }, options, context) {
-    const { inputs, outputs, functionName, asserts } = testCasesOf(groundTruth)
-    const url = options.sandbox_fusion_url
-    if (url === null) {
-      throw new RuleInputError(
-        'rule code has no sandbox',
-        'Set kwargs.sandbox_fusion_url to the address of a SandboxFusion service, with /run_code.',
-      )
-    }
+    const given = testCasesOf(groundTruth)
     const program = extractProgram(solutionStr)
-    const limit = limitOf(url)
-    const count = options.continuous ? Math.min(COUNTED_CASES, inputs.length) : inputs.length
+    if (given.kind === 'tests') {
+      return resultOf(program, await unitTests(program, given, options, context))
+    }
+    const { inputs, outputs, functionName, asserts } = given
     const run = (at: number, signal: AbortSignal): Promise<SandboxOutcome> => {
       const asserted = asserts === null ? program : `${program}\n\n${asserts[at]}`
       const isCalled = functionName !== null && options.language === 'python'
+      const code = isCalled ? callingProgram(asserted, functionName) : asserted
       const input = inputs[at]
-      const job = {
-        code: isCalled ? callingProgram(asserted, functionName) : asserted,
-        language: options.language,
-        stdin: input === null || input === undefined ? null : pythonText(input),
-        timeoutS: options.timeout,
-        memoryLimitMb: options.memory_limit_mb,
-      }
-      return limit.run(
-        () => runInSandbox(url, job, { ...context, signal }),
-        options.max_concurrent,
-        signal,
-      )
+      const stdin = input === null || input === undefined ? null : pythonText(input)
+      return runOne(code, stdin, options, { ...context, signal })
     }
-    const statuses = await eachCase(count, run, context.signal, (outcome, at) => {
-      if (outcome.status !== 'finished') return outcome.status
+    const cases = await eachCase(countOf(inputs, options), run, context.signal, (stdout, at) => {
       const wanted = outputs[at]
-      const isRight =
+      return (
         wanted === null ||
         wanted === undefined ||
-        withoutLastLines(outcome.stdout) === withoutLastLines(pythonText(wanted))
-      return isRight ? 'passed' : 'wrong_answer'
+        withoutLastLines(stdout) === withoutLastLines(pythonText(wanted))
+      )
     })
-    const passed = statuses.filter((status) => status === 'passed').length
-    const score = passed / count
-    const reason = `${passed} of ${count} passed`
-    const extracted = program.slice(0, MAX_EXTRACT_CHARS)
-    const extra = { acc: score, passed, cases: count, statuses, extracted, reason }
-    const verdict = passed === count ? 'all passed' : passed > 0 ? 'some passed' : 'none passed'
-    return { score, extra, extracted, reason, verdict }
+    // The outputs never reach the program. Asserts do.
+    return resultOf(program, { isolation: asserts === null ? 'strong' : 'weak', cases })
   },
 })
+
+function countOf(cases: readonly unknown[], { continuous }: Options): number {
+  return continuous ? Math.min(COUNTED_CASES, cases.length) : cases.length
+}
+
+function resultOf(program: string, { isolation, isolationReason, cases }: Tested): RuleResult {
+  const passed = cases.filter(({ status }) => status === 'passed').length
+  const score = passed / cases.length
+  const extracted = program.slice(0, MAX_EXTRACT_CHARS)
+  const reason = `${passed} of ${cases.length} passed`
+  const failure = cases.find(({ status }) => status !== 'passed')?.detail
+  return {
+    score,
+    extra: {
+      acc: score,
+      passed,
+      cases: cases.length,
+      statuses: cases.map(({ status }) => status),
+      limits: cases.map(({ limit }) => limit),
+      isolation,
+      ...(isolationReason ? { isolation_reason: isolationReason } : {}),
+      ...(failure ? { failure: failure.slice(-MAX_FAILURE_CHARS) } : {}),
+      extracted,
+      reason,
+    },
+    extracted,
+    reason,
+    verdict: passed === cases.length ? 'all passed' : passed > 0 ? 'some passed' : 'none passed',
+  }
+}
+
+/** Runs unit tests. A sandbox of another project gets each of them appended to the program, which is weak. */
+async function unitTests(
+  program: string,
+  { helpers, setup, cases, entryPoint }: UnitTests,
+  options: Options,
+  context: AsyncRuleContext,
+): Promise<Tested> {
+  const { isolation, language } = options
+  const counted = cases.slice(0, countOf(cases, options))
+  const job = {
+    ...{ code: program, language, helpers, setup, cases: counted, entry_point: entryPoint },
+    ...{ isolation, run_timeout: options.timeout, memory_limit_MB: options.memory_limit_mb },
+  }
+  const reply = await limited(options, context, () => testInSandbox(job, context))
+  if (reply?.status === 'TestsError') {
+    throw new RuleInputError(
+      `the unit tests cannot be run: ${reply.message}`,
+      isolation === 'strong'
+        ? 'Correct the tests, or set kwargs.isolation to "auto" if they need objects of the program.'
+        : 'Correct groundTruth.',
+    )
+  }
+  if (reply !== null) {
+    return {
+      isolation: reply.isolation,
+      isolationReason: reply.isolation_reason,
+      cases: reply.cases,
+    }
+  }
+  if (isolation === 'strong') {
+    throw new RuleInputError(
+      'the sandbox runs unit tests in the process of the program only',
+      'Use the sandbox of the service, or set kwargs.isolation to "auto".',
+    )
+  }
+  // A program that ends the process early does not print it.
+  const token = randomUUID()
+  const run = (at: number, signal: AbortSignal) => {
+    const parts = [helpers, program, setup, counted[at], `print("\\n${token}")`]
+    return runOne(parts.join('\n'), null, options, { ...context, signal })
+  }
+  const isPassed = (stdout: string) => withoutLastLines(stdout).endsWith(token)
+  return {
+    isolation: 'weak',
+    isolationReason: 'the sandbox has no /run_tests',
+    cases: await eachCase(counted.length, run, context.signal, isPassed),
+  }
+}
+
+function runOne(
+  code: string,
+  stdin: string | null,
+  options: Options,
+  context: AsyncRuleContext,
+): Promise<SandboxOutcome> {
+  const { language, timeout: timeoutS, memory_limit_mb: memoryLimitMb } = options
+  const job = { code, language, stdin, timeoutS, memoryLimitMb }
+  return limited(options, context, () => runInSandbox(job, context))
+}
+
+/** Makes a call when the sandbox may get one more from this process. */
+function limited<T>(
+  { max_concurrent: most }: Options,
+  { service, signal }: AsyncRuleContext,
+  call: () => Promise<T>,
+): Promise<T> {
+  // The slots of a sandbox beside this process twice, so that it never waits for the next program.
+  const atMost = Math.min(most, 2 * (service.slots ?? most))
+  return limitOf(service.url).run(call, atMost, signal)
+}
 
 /**
  * Starts all test cases; the sandbox's limit bounds the concurrent ones. The first one without a verdict ends the
@@ -233,20 +288,22 @@ async function eachCase(
   count: number,
   run: (at: number, signal: AbortSignal) => Promise<SandboxOutcome>,
   signal: AbortSignal | undefined,
-  judge: (outcome: SandboxOutcome, at: number) => string,
-): Promise<string[]> {
+  isRight: (stdout: string, at: number) => boolean,
+): Promise<CaseOutcome[]> {
   const stop = new AbortController()
   const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal
-  let broken: string | null = null
-  const statuses = await Promise.all(
+  let broken: CaseOutcome | null = null
+  const outcomes = await Promise.all(
     Array.from({ length: count }, async (_, at) => {
       try {
         const outcome = await run(at, either)
         if (outcome.status === 'compile_error') {
-          broken ??= outcome.status
+          broken ??= outcome
           stop.abort()
         }
-        return judge(outcome, at)
+        if (outcome.status !== 'finished') return outcome
+        const status = isRight(outcome.stdout, at) ? 'passed' : 'wrong_answer'
+        return { status, detail: null, limit: null } as const
       } catch (error) {
         if (broken !== null && !signal?.aborted) return broken
         stop.abort(error)
@@ -254,5 +311,5 @@ async function eachCase(
       }
     }),
   )
-  return broken === null ? statuses : statuses.map(() => broken as string)
+  return broken === null ? outcomes : outcomes.map(() => broken as CaseOutcome)
 }

@@ -1,5 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { z } from 'zod'
+import type { z } from 'zod'
+import {
+  RunCodeReply,
+  RunTestsReply,
+  type RunTestsRequest,
+  type SandboxLimit,
+} from '../../contract/sandbox.ts'
 import { type AsyncRuleContext, RuleServiceError } from './async-rule.ts'
 
 /** A program to run. */
@@ -16,42 +22,33 @@ export interface SandboxJob {
 /** The outcome of a program. */
 export type SandboxOutcome =
   | { status: 'finished'; stdout: string }
-  | { status: 'compile_error' | 'compile_timeout' | 'runtime_error' | 'timeout'; detail: string }
+  | {
+      status: 'compile_error' | 'compile_timeout' | 'runtime_error' | 'timeout'
+      /** The limit that ended it, if the sandbox says so. */
+      limit: SandboxLimit | null
+      detail: string
+    }
 
 /** Time for queue, start and network, in addition to compilation and run. As in upstream. */
 const graceS = 10
 const tries = 3
+/** Of a request to the sandbox beside this process. */
+const localTries = 10
 /** Delay before the first retry of a 504; the second retry waits twice as long. As in upstream. */
 const retryDelayMs = 1_000
 /** Maximum size of an answer; a program with more output gets no verdict. */
 const MAX_REPLY_BYTES = 16 * 1024 * 1024
 const MAX_DETAIL_CHARS = 500
 
-const Run = z
-  .object({
-    status: z.string(),
-    stdout: z.string().nullish(),
-    stderr: z.string().nullish(),
-    return_code: z.number().nullish(),
-  })
-  .nullish()
-const Reply = z.object({
-  status: z.string(),
-  message: z.string().nullish(),
-  compile_result: Run,
-  run_result: Run,
-})
-
 /**
- * Runs a program in a sandbox that implements SandboxFusion's `POST /run_code`. A 504 is retried up to twice.
+ * Runs a program in a sandbox that implements SandboxFusion's `POST /run_code`.
  * @throws RuleServiceError if the sandbox returned no verdict; the signal's reason when it aborts
  */
 export async function runInSandbox(
-  url: string,
   job: SandboxJob,
   context: AsyncRuleContext,
 ): Promise<SandboxOutcome> {
-  const body = JSON.stringify({
+  const body = {
     compile_timeout: job.timeoutS,
     run_timeout: job.timeoutS,
     code: job.code,
@@ -60,45 +57,110 @@ export async function runInSandbox(
     language: job.language,
     files: {},
     fetch_files: [],
-  })
-  const sleep = context.sleep ?? ((ms, signal) => wait(ms, undefined, signal ? { signal } : {}))
-  const limitMs = (2 * job.timeoutS + graceS) * 1000
+  }
+  const response = await ask('/run_code', body, 2 * job.timeoutS, context)
+  return outcomeOf(await replyOf(RunCodeReply, response, context.signal))
+}
+
+/**
+ * Runs test cases in a sandbox of this project. Returns null if the sandbox is another one, which has no `/run_tests`.
+ * @throws RuleServiceError if the sandbox returned no verdict; the signal's reason when it aborts
+ */
+export async function testInSandbox(
+  job: z.input<typeof RunTestsRequest> & { run_timeout: number },
+  context: AsyncRuleContext,
+): Promise<Exclude<RunTestsReply, { status: 'SandboxError' }> | null> {
+  const limitS = job.cases.length * job.run_timeout
+  const response = await ask('/run_tests', job, limitS, context, (status) => status === 404)
+  if (response.status === 404) {
+    await response.body?.cancel()
+    return null
+  }
+  const reply = await replyOf(RunTestsReply, response, context.signal)
+  if (reply.status !== 'SandboxError') return reply
+  throw noVerdict(reply)
+}
+
+/**
+ * Posts a request. A 504, with which a busy sandbox answers, is retried up to twice. The sandbox beside this process is
+ * started again when it ends, so a lost connection to it is retried too.
+ */
+async function ask(
+  path: string,
+  body: object,
+  runS: number,
+  context: AsyncRuleContext,
+  isExpected = (_status: number) => false,
+): Promise<Response> {
+  const { service, signal } = context
+  const sleep =
+    context.sleep ?? ((ms, until) => wait(ms, undefined, until ? { signal: until } : {}))
+  // The sandbox beside this process answers in any case, and callers wait for their turn.
+  const limitMs = service.slots === undefined ? (runS + graceS) * 1_000 : null
+  const text = JSON.stringify(body)
+  const most = service.slots === undefined ? tries : localTries
   for (let attempt = 1; ; attempt++) {
-    const response = await post(url, body, limitMs, context)
-    if (response.status === 504 && attempt < tries) {
-      await response.body?.cancel()
-      await sleep(attempt * retryDelayMs, context.signal)
+    const lost = (error: unknown): null => {
+      if (service.slots === undefined || attempt >= most || signal?.aborted) throw error
+      return null
+    }
+    const response = await post(`${service.url}${path}`, text, limitMs, context).catch(lost)
+    if (response === null) {
+      await sleep(retryDelayMs, signal)
       continue
     }
-    if (!response.ok) {
-      const text = (await response.text().catch(() => '')).slice(0, MAX_DETAIL_CHARS)
-      throw new RuleServiceError(
-        response.status === 504 ? 'timeout' : response.status < 500 ? 'rejected' : 'transport',
-        `the sandbox answered ${response.status}: ${text}`,
-      )
+    const { status } = response
+    if (response.ok || isExpected(status)) return response
+    if (status === 504 && attempt < most) {
+      await response.body?.cancel()
+      await sleep(attempt * retryDelayMs, signal)
+      continue
     }
-    return outcomeOf(await textOf(response, context.signal))
+    const answer = (await response.text().catch(() => '')).slice(0, MAX_DETAIL_CHARS)
+    const reason = status === 504 ? 'timeout' : status < 500 ? 'rejected' : 'transport'
+    throw new RuleServiceError(reason, `the sandbox answered ${status}: ${answer}`)
   }
 }
 
 async function post(
   url: string,
   body: string,
-  limitMs: number,
-  { signal, fetch: ask = fetch }: AsyncRuleContext,
+  limitMs: number | null,
+  { signal, service }: AsyncRuleContext,
 ): Promise<Response> {
-  const limit = AbortSignal.timeout(limitMs)
+  const limit = limitMs === null ? undefined : AbortSignal.timeout(limitMs)
+  const signals = [signal, limit].filter((one) => one !== undefined)
   try {
-    return await ask(url, {
+    return await service.fetch(url, {
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'application/json' },
       body,
       redirect: 'error',
-      signal: signal ? AbortSignal.any([signal, limit]) : limit,
+      signal: AbortSignal.any(signals),
     })
   } catch (error) {
     throw serviceError(error, limit, signal)
   }
+}
+
+async function replyOf<T extends z.ZodType>(
+  schema: T,
+  response: Response,
+  signal: AbortSignal | undefined,
+): Promise<z.output<T>> {
+  const text = await textOf(response, signal)
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch {
+    json = undefined
+  }
+  const parsed = schema.safeParse(json)
+  if (parsed.success) return parsed.data
+  throw new RuleServiceError(
+    'unparseable',
+    `not an answer of a sandbox: ${text.slice(0, MAX_DETAIL_CHARS)}`,
+  )
 }
 
 async function textOf(response: Response, signal: AbortSignal | undefined): Promise<string> {
@@ -125,29 +187,18 @@ function serviceError(
   signal: AbortSignal | undefined,
 ): unknown {
   if (signal?.aborted) return signal.reason
-  const { name, message, cause } = error as Error
+  const { name, cause } = error as Error
   if (limit?.aborted || name === 'TimeoutError') {
     return new RuleServiceError('timeout', 'the sandbox did not answer in time')
   }
-  const why = (cause as Error | undefined)?.message ?? message
-  return new RuleServiceError('transport', `the sandbox could not be reached: ${why}`)
+  // Without the address, which an admin has named.
+  const code = (cause as NodeJS.ErrnoException | undefined)?.code
+  const why = code === undefined ? '' : `: ${code}`
+  return new RuleServiceError('transport', `the sandbox could not be reached${why}`)
 }
 
-function outcomeOf(text: string): SandboxOutcome {
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch {
-    json = undefined
-  }
-  const parsed = Reply.safeParse(json)
-  if (!parsed.success) {
-    throw new RuleServiceError(
-      'unparseable',
-      `not an answer of a sandbox: ${text.slice(0, MAX_DETAIL_CHARS)}`,
-    )
-  }
-  const { status, message, compile_result: compiled, run_result: ran } = parsed.data
+function outcomeOf(reply: RunCodeReply): SandboxOutcome {
+  const { status, message, compile_result: compiled, run_result: ran } = reply
   if (status === 'Success' && ran?.status === 'Finished') {
     return { status: 'finished', stdout: ran.stdout ?? '' }
   }
@@ -155,19 +206,24 @@ function outcomeOf(text: string): SandboxOutcome {
     const isFailure = (run: typeof ran) =>
       run?.status === 'TimeLimitExceeded' ||
       run?.status === 'Error' ||
-      (run?.status === 'Finished' && run.return_code !== 0)
-    const detail = (run: typeof ran) => (run?.stderr ?? message ?? '').slice(0, MAX_DETAIL_CHARS)
+      (run?.status === 'Finished' && (run.return_code !== 0 || run.limit != null))
+    const ended = (run: typeof ran) => ({
+      limit: run?.limit ?? null,
+      detail: (run?.stderr ?? message ?? '').slice(-MAX_DETAIL_CHARS),
+    })
     if (isFailure(compiled)) {
       const isTimeout = compiled?.status === 'TimeLimitExceeded'
-      return { status: isTimeout ? 'compile_timeout' : 'compile_error', detail: detail(compiled) }
+      return { status: isTimeout ? 'compile_timeout' : 'compile_error', ...ended(compiled) }
     }
     if (isFailure(ran)) {
       const isTimeout = ran?.status === 'TimeLimitExceeded'
-      return { status: isTimeout ? 'timeout' : 'runtime_error', detail: detail(ran) }
+      return { status: isTimeout ? 'timeout' : 'runtime_error', ...ended(ran) }
     }
   }
-  throw new RuleServiceError(
-    'transport',
-    `the sandbox returned no verdict: ${status} ${(message ?? '').slice(0, MAX_DETAIL_CHARS)}`.trim(),
-  )
+  throw noVerdict(reply)
+}
+
+function noVerdict({ status, message }: { status: string; message?: string | null | undefined }) {
+  const said = `${status} ${message ?? ''}`.trim().slice(0, MAX_DETAIL_CHARS)
+  return new RuleServiceError('transport', `the sandbox returned no verdict: ${said}`)
 }

@@ -1,5 +1,10 @@
 import type { FunctionCallOptions } from '../functions/function-caller.ts'
-import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
+import type {
+  RewardContext,
+  RewardOutcome,
+  RewardSample,
+  RewardTools,
+} from '../managers/manager.ts'
 
 /** Calls a custom reward function in a child process. */
 export function scoreByFunction(
@@ -12,9 +17,7 @@ export function scoreByFunction(
 }
 
 /** The limits and context of a call of user code, from the manager's context. */
-export function callOptions(
-  context: Omit<RewardContext, 'router' | 'functions' | 'limits'>,
-): FunctionCallOptions {
+export function callOptions(context: Omit<RewardContext, keyof RewardTools>): FunctionCallOptions {
   const { reward, signal, run, key, sampleId, urgent, priority, group, deadlineMs } = context
   const { timeoutMs, maxAttempts, processes } = reward
   return {

@@ -1,4 +1,3 @@
-import { guardedFetch } from '../../router/guarded-fetch.ts'
 import { afterReads } from '../../with-timeout.ts'
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { RuleServiceError } from '../rules/async-rule.ts'
@@ -27,21 +26,26 @@ export async function scoreByService(
   if (signal?.aborted) cancel()
   let cancelTimer = () => {}
   let isLate = false
-  const ask: typeof fetch = (input, init) => {
-    if (startedMs === null) {
-      startedMs = performance.now()
-      cancelTimer = afterReads(reward.timeoutMs, () => {
-        isLate = true
-        stop.abort(new Error('out of time'))
-      })
-    }
-    return guardedFetch(input, init)
+  const onFirstCall = () => {
+    startedMs = performance.now()
+    cancelTimer = afterReads(reward.timeoutMs, () => {
+      isLate = true
+      stop.abort(new Error('out of time'))
+    })
   }
   const { dataSource, solutionStr, groundTruth, extraInfo } = sample
   const input = { dataSource, solutionStr, groundTruth, extraInfo, kwargs: reward.kwargs }
   const waited = () => ({ waitedMs: (startedMs ?? performance.now()) - arrivedAtMs })
   try {
-    const result = await rule.score(input, { signal: stop.signal, fetch: ask })
+    const service = await context.sandboxes.of(reward)
+    const timed: typeof fetch = (url, init) => {
+      if (startedMs === null) onFirstCall()
+      return service.fetch(url, init)
+    }
+    const result = await rule.score(input, {
+      signal: stop.signal,
+      service: { ...service, fetch: timed },
+    })
     const { score, extra } = result
     if (Number.isFinite(score)) {
       return { ok: true, score, extra, verdict: verdictOf(result), attempts: null, ...waited() }
