@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
-import { whyGuessable } from './guessable-key.ts'
 import {
   ISOLATION_LEVELS,
   type Isolation,
@@ -10,6 +9,7 @@ import {
   type SandboxNetwork,
 } from './contract/isolation.ts'
 import { LOCAL_SANDBOX, sandboxAddress } from './contract/sandbox.ts'
+import { whyGuessable } from './guessable-key.ts'
 import { networksOf } from './networks.ts'
 
 /** An integer from the environment within bounds, or its default. */

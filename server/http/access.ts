@@ -324,7 +324,6 @@ function ofFunction(): RewardOpsError {
   )
 }
 
-
 const COOKIE = new RegExp(`(?:^|;\\s*)${SESSION_COOKIE}=([\\w-]{43})(?:;|$)`)
 
 function localHolder(end: AbortController): KeyHolder {
