@@ -399,6 +399,13 @@ const INTERNAL = new Set([
 
 /** Variables of the server that its workers receive on standard input, because /proc shows the others. */
 const HANDED_OVER = ['DATABASE_URL', 'PGPASSWORD', 'REWARDOPS_SECRETS_KEY'] as const
+/** The environment without the secrets of the service, for child processes that do not need them. */
+export function withoutSecrets(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const left = { ...env }
+  for (const name of [...HANDED_OVER, 'REWARDOPS_API_KEYS']) delete left[name]
+  return left
+}
+
 /** Variables of the server that its workers do not need. Without the keys, a HOST other than loopback is refused. */
 const SERVER_ONLY = ['REWARDOPS_API_KEYS', 'HOST', 'PORT'] as const
 

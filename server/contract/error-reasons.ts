@@ -46,10 +46,6 @@ export const ERROR_REASONS = {
     httpStatus: 422,
     hint: 'Correct the file as the message says; docs/functions.md describes reward functions.',
   },
-  sandbox_unavailable: {
-    httpStatus: 422,
-    hint: 'Install bubblewrap on the machine of the service, or grant what the message names.',
-  },
   unsupported_setting: {
     httpStatus: 422,
     hint: 'Leave the named setting out: this version does not support it.',

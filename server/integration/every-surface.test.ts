@@ -10,7 +10,6 @@ import {
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
 
-
 import type { ApiInputs, RawAnswer, RawRequest } from '../../testkit/processes/trpc-call.ts'
 
 import { FULL } from '../../testkit/service/full-run.ts'

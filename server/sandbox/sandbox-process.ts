@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { withoutSecrets } from '../config.ts'
 import type { LocalSandbox } from '../contract/sandbox.ts'
 import { KeptChild } from '../kept-child.ts'
 import type { Logger } from '../log.ts'
@@ -28,8 +29,7 @@ export class SandboxProcess {
 
   /** `env`: the environment of the parent. Its secrets are not passed on. */
   constructor(env: NodeJS.ProcessEnv, log: Logger) {
-    const { DATABASE_URL: _, REWARDOPS_API_KEYS: __, ...rest } = env
-    this.#env = rest
+    this.#env = withoutSecrets(env)
     this.#log = log
   }
 
