@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -11,6 +11,8 @@ let folder: string
 let functions: AcceptedFunctions
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'rewardops-accept-'))
+  // Functions may have another user.
+  chmodSync(folder, 0o755)
   functions = new AcceptedFunctions({
     functionsDir: join(folder, 'mine'),
     versionsDir: join(folder, 'versions'),
