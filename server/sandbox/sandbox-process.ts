@@ -9,6 +9,16 @@ import { KeptChild } from '../kept-child.ts'
 import type { Logger } from '../log.ts'
 
 const STOP_MS = 3_000
+/** Starts that may end without a report. */
+const MAX_STARTS = 3
+/** Time after which a sandbox that could not run programs is tried again, ms. An admin may have installed something. */
+export const TRY_AGAIN_MS = 30_000
+
+const STOPPING = {
+  ok: false,
+  reason: 'The service is stopping.',
+  remedy: 'Try again later.',
+} as const
 
 /** What a sandbox process tells its parent once: that it is ready, or why it cannot run programs. */
 export type SandboxReport =
@@ -18,14 +28,18 @@ export type SandboxReport =
 /**
  * The sandbox beside a server or a worker: a process that runs programs for the callers of a Unix socket in a private
  * folder. It starts when it is first needed, because most services score no programs, and is started again when it
- * dies. One that cannot run programs is not started again.
+ * dies. One that cannot run programs is tried again when it is needed later.
  */
 export class SandboxProcess {
   readonly #env: NodeJS.ProcessEnv
   readonly #log: Logger
-  readonly #ready = Promise.withResolvers<LocalSandbox>()
+  #current: Promise<LocalSandbox> | null = null
+  #failedAt = Number.POSITIVE_INFINITY
   #folder: string | null = null
   #child: KeptChild | null = null
+  /** Answers callers that wait for the start. */
+  #giveUp: () => void = () => {}
+  #isStopping = false
 
   /** `env`: the environment of the parent. Its secrets are not passed on. */
   constructor(env: NodeJS.ProcessEnv, log: Logger) {
@@ -33,22 +47,35 @@ export class SandboxProcess {
     this.#log = log
   }
 
-  /** Starts the process if it has not been started. Resolves when it is ready, or cannot run programs. */
-  ready(): Promise<LocalSandbox> {
-    if (this.#child === null) this.#start()
-    return this.#ready.promise
+  /** Starts the process if it is not running. Resolves when it is ready, or cannot run programs. */
+  async ready(): Promise<LocalSandbox> {
+    if (this.#isStopping) return STOPPING
+    if (performance.now() - this.#failedAt > TRY_AGAIN_MS) this.#current = null
+    this.#current ??= this.#start()
+    return this.#current
   }
 
   async stop(): Promise<void> {
-    this.#ready.resolve({ ok: false, reason: 'The service is stopping.', remedy: 'Try again.' })
+    this.#isStopping = true
+    this.#giveUp()
     await this.#child?.stop(STOP_MS)
     if (this.#folder !== null) rmSync(this.#folder, { recursive: true, force: true })
   }
 
-  #start(): void {
-    this.#folder = mkdtempSync(join(tmpdir(), 'rewardops-code-'))
-    const socketPath = join(this.#folder, 'http.sock')
-    let isUsable = true
+  #start(): Promise<LocalSandbox> {
+    const { promise, resolve } = Promise.withResolvers<LocalSandbox>()
+    const folder = mkdtempSync(join(tmpdir(), 'rewardops-code-'))
+    const socketPath = join(folder, 'http.sock')
+    this.#folder = folder
+    this.#failedAt = Number.POSITIVE_INFINITY
+    this.#giveUp = () => resolve(STOPPING)
+    let isUsable: boolean | null = null
+    let starts = 0
+    const fail = (reason: string, remedy: string) => {
+      isUsable = false
+      this.#failedAt = performance.now()
+      resolve({ ok: false, reason, remedy })
+    }
     this.#child = new KeptChild({
       name: 'sandbox',
       log: this.#log,
@@ -67,11 +94,20 @@ export class SandboxProcess {
         ),
       onStarted: (child) =>
         child.on('message', (report: SandboxReport) => {
-          isUsable = report.ok
-          this.#ready.resolve(report.ok ? { ...report, socketPath } : report)
+          if (!report.ok) return fail(report.reason, report.remedy)
+          isUsable = true
+          resolve({ ...report, socketPath })
         }),
-      onDied: () => isUsable,
+      onDied: () => {
+        starts++
+        if (isUsable === null && starts >= MAX_STARTS) {
+          fail('The process of the sandbox ends when it starts.', 'See the log of the service.')
+        }
+        if (isUsable === false) rmSync(folder, { recursive: true, force: true })
+        return isUsable !== false
+      },
     })
     this.#child.start()
+    return promise
   }
 }

@@ -11,7 +11,7 @@ import { FunctionPool } from '../rewards/functions/function-pool.ts'
 import { planFunctions } from '../rewards/functions/plan-functions.ts'
 import { ReachableSandboxes } from '../rewards/sandboxes.ts'
 import { setEgressPolicy } from '../router/server-admission.ts'
-import { SandboxProcess } from '../sandbox/sandbox-process.ts'
+import { SandboxProcess, TRY_AGAIN_MS } from '../sandbox/sandbox-process.ts'
 import { stopRequests } from '../stop-request.ts'
 import { WORKER_POOL } from '../store/connection-budget.ts'
 import { Database, throughOutage } from '../store/database.ts'
@@ -190,24 +190,29 @@ function sandboxOfServer(): Pick<SandboxProcess, 'ready' | 'stop'> {
     })
   return {
     ready: () => {
-      answer ??= ask()
+      answer ??= ask().then((sandbox) => {
+        // The server may have one later.
+        if (!sandbox.ok) answer = null
+        return sandbox
+      })
       return answer
     },
     stop: async () => {},
   }
 }
 
-/** Serves the pool of the sandbox if this worker has one. */
+/** Serves the pool of the sandbox as soon as this worker has one. */
 async function serveSandboxPool(
   sandbox: Pick<SandboxProcess, 'ready'>,
   worker: RewardLoopWorker,
   log: Logger,
 ): Promise<void> {
-  const state = await sandbox.ready()
-  if (!state.ok) {
+  for (let tries = 1; ; tries++) {
+    const state = await sandbox.ready()
+    if (state.ok) break
     const { reason, remedy } = state
-    log.warn({ reason, remedy }, 'this worker takes no samples of the rule code')
-    return
+    if (tries === 1) log.warn({ reason, remedy }, 'this worker takes no samples of the rule code')
+    await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS + 1_000).unref())
   }
   worker.intake.add(SANDBOX_POOL, null)
   worker.intake.pump(SANDBOX_POOL)
