@@ -34,4 +34,7 @@ test('items that cannot be written as text are refused with their type and posit
   expect(() => responseText([said('a'), { type: 'web_search_call' }], 'output')).toThrow(
     'output[1] is of type "web_search_call"',
   )
+  const long = { type: 'x'.repeat(100_000) }
+  const parts = { type: 'message', role: 'user', content: [long] }
+  for (const item of [long, parts]) expect(() => messagesOf([item], '')).toThrow(/.{0,60}"x{60}"/)
 })

@@ -48,7 +48,7 @@ export function messagesOf(items: readonly ResponseItem[], path: string): Messag
     }
     throw new RewardOpsError(
       'invalid_input',
-      `${at} is of type "${type}", which cannot be written as text.`,
+      `${at} is of type "${type.slice(0, 60)}", which cannot be written as text.`,
     )
   })
 }
@@ -74,7 +74,7 @@ function textOf(content: z.infer<typeof Parts> | null | undefined, path: string)
       if (typeof part.text === 'string') return part.text
       throw new RewardOpsError(
         'invalid_input',
-        `${path}[${i}] is a part of type "${part.type ?? 'unknown'}", which cannot be written as text.`,
+        `${path}[${i}] is a part of type "${(part.type ?? 'unknown').slice(0, 60)}", which cannot be written as text.`,
       )
     })
     .join('')
