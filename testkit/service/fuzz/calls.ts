@@ -167,7 +167,7 @@ function addressed(
   // Longer addresses are refused by Node's parser, which raw calls test.
   const input = encode(bytes.toString().slice(0, 8_000))
   const rest = { surface, lasts: LASTING.has(surface) }
-  if (inAddress && input.length < 12_000) {
+  if (inAddress && input.length < 5_000) {
     const separator = path.includes('?') ? '&' : '?'
     return {
       ...rest,
