@@ -20,11 +20,17 @@ export interface ServiceTally extends Tally {
   problems: string[]
 }
 
+/** Whether the pages were built. */
+export const HAS_PAGES = existsSync(join(ROOT, '.next/BUILD_ID'))
+
 /** Fuzzes a new service with one worker, a reward model and, if they were built, the pages. */
-export async function fuzzService(seed: number, calls: number, from = 0): Promise<ServiceTally> {
+export async function fuzzService(
+  seed: number,
+  calls: number,
+  { from = 0, pages = HAS_PAGES } = {},
+): Promise<ServiceTally> {
   const folder = mkdtempSync(join(tmpdir(), 'rewardops-fuzz-'))
   const memory = join(folder, 'memory.jsonl')
-  const pages = existsSync(join(ROOT, '.next/BUILD_ID'))
   const adminKey = randomBytes(24).toString('base64url')
   const rm = await startSimulatedServers()
   const service = await Service.start({

@@ -5,7 +5,7 @@ import { fuzzService } from './fuzz-service.ts'
 //   its call's number: `main.ts SEED 1 NUMBER` sends this call alone.
 
 const [seed = 1, calls = 10_000, from = 0] = process.argv.slice(2).map(Number)
-const { kinds, faults, problems, ...rest } = await fuzzService(seed, calls, from)
+const { kinds, faults, problems, ...rest } = await fuzzService(seed, calls, { from })
 for (const fault of faults) console.log(fault)
 for (const line of problems.slice(0, 20)) console.log(line.slice(0, 1_000))
 for (const [kind, count] of [...kinds].toSorted()) console.log(`${count}\t${kind}`)
