@@ -30,10 +30,14 @@ export async function checkRuns(
   const prefix = caller.scope?.runPrefix ?? null
   if (prefix === null) return
   if (runs.length + batches.length === 0) throw outsideRuns(caller, `${what} names no run.`)
-  for (const run of [...runs, ...(await runsOf(db, batches))]) {
+  for (const run of runs) {
     if (!run.startsWith(prefix)) {
       throw outsideRuns(caller, `${what} names the run "${run.slice(0, 80)}".`)
     }
+  }
+  for (const [batch, run] of await runsOf(db, batches)) {
+    // The refusal does not tell the run, because the caller did not name it.
+    if (!run.startsWith(prefix)) throw outsideRuns(caller, `${what} names the batch ${batch}.`)
   }
 }
 
@@ -61,7 +65,11 @@ export function outsideRuns({ name, scope }: ScopedCaller, why: string): RewardO
   )
 }
 
-async function runsOf(db: Database, ids: readonly string[]): Promise<string[]> {
+/** The run of each batch. @throws RewardOpsError `batch_not_found` */
+async function runsOf(
+  db: Database,
+  ids: readonly string[],
+): Promise<[batch: string, run: string][]> {
   const known = runOfBatch.get(db) ?? new Map<number, string>()
   runOfBatch.set(db, known)
   const numbers = new Map(ids.map((id) => [Number(/^b(\d{1,10})(?:-|$)/.exec(id)?.[1]), id]))
@@ -72,10 +80,11 @@ async function runsOf(db: Database, ids: readonly string[]): Promise<string[]> {
     while (known.size > MAX_KNOWN) known.delete(known.keys().next().value as number)
   }
   return [...numbers].map(([number, id]) => {
+    const batch = id.split('-', 1)[0] as string
     const run = known.get(number)
     if (run === undefined) {
-      throw new RewardOpsError('batch_not_found', `There is no batch ${id.split('-', 1)[0]}.`)
+      throw new RewardOpsError('batch_not_found', `There is no batch ${batch}.`)
     }
-    return run
+    return [batch, run]
   })
 }
