@@ -61,8 +61,8 @@ A refused call stores nothing and answers:
 \`\`\`
 
 The message names the problem and the hint the remedy. 429 and 503 come with \`Retry-After\` and \`data.retryAfterMs\`.
-Any call can be refused with \`invalid_input\`, \`integer_out_of_range\`, \`unauthorized\`, \`forbidden_role\`,
-\`database_unavailable\`, \`query_timeout\`, \`shutting_down\` or \`internal\`. The procedures list their other reasons, and
+Any call can be refused with \`invalid_input\`, \`integer_out_of_range\`, \`unauthorized\`, \`too_many_wrong_keys\`,
+\`forbidden_role\`, \`forbidden_scope\`, \`database_unavailable\`, \`query_timeout\`, \`shutting_down\` or \`internal\`. The procedures list their other reasons, and
 [Why a call was refused](#why-a-call-was-refused) explains all.
 `
 

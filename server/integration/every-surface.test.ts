@@ -21,6 +21,7 @@ import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { padding, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import type { SurfaceName } from '../api/roles.ts'
+import { RUN_FIELDS } from '../api/scopes.ts'
 import { ROLES, type Role } from '../contract/roles.ts'
 
 /**
@@ -273,6 +274,96 @@ describe('each other request admits the roles of docs/access-matrix.md', () => {
     ]
     expect([...DOCUMENTED.keys()].toSorted()).toEqual(rows.toSorted())
   })
+})
+
+interface NamedBatch {
+  run: string
+  batchId: string
+}
+
+describe('a key with a run prefix', () => {
+  const marker = 'kept-from-the-team'
+  let own: NamedBatch
+  let foreign: NamedBatch
+
+  beforeAll(async () => {
+    const api = service.apiWith(headersOf('admin'))
+    const batchOf = async (run: string, samples = [sample()]): Promise<NamedBatch> => {
+      const { batchId } = await api.batches.submit.mutate({ run, step: 1, samples })
+      return { run, batchId }
+    }
+    own = await batchOf('team/run')
+    const marked = sample({ uid: marker, promptId: marker, dataSource: marker, prompt: marker })
+    foreign = await batchOf('others/run', [
+      {
+        ...marked,
+        ...{ response: marker, groundTruth: marker, extraInfo: { [marker]: marker } },
+        ...{ score: 1, rewardExtraInfo: { [marker]: marker }, verdict: marker, extracted: marker },
+      },
+    ])
+    const { run, batchId } = foreign
+    await api.marks.create.mutate({ run, step: 1, label: marker })
+    await api.annotations.add.mutate({ samples: [`${batchId}-0`], label: marker, note: marker })
+    await api.runs.update.mutate({ run, config: { [marker]: marker }, addTags: [marker] })
+  })
+
+  it('calls procedures for its own runs only, and does not learn the runs of batches', async () => {
+    for (const [path] of PROCEDURES) {
+      const fields = RUN_FIELDS[path]
+      if (fields === null || fields === undefined) continue
+      const named = ({ run, batchId }: NamedBatch): [string, string][] => [
+        ...(fields.runs ?? []).map((field): [string, string] => [field, run]),
+        ...(fields.batches ?? []).map((field): [string, string] => [
+          field,
+          /^(ids?|sample)$/.test(field) ? `${batchId}-0` : batchId,
+        ]),
+      ]
+      const outcome = async (input: Record<string, unknown>) => {
+        const body = JSON.stringify({ ...input, '': 0 })
+        const { text } = await service.post(path, body, headersOf('prefix'))
+        if (!Object.values(input).flat().includes(foreign.run)) {
+          expect(text, path).not.toContain(foreign.run)
+        }
+        return outcomeOf(reasonsOf(text)[0])
+      }
+      const ownFields = Object.fromEntries(named(own))
+      expect(await outcome(ownFields), path).toBe('admitted')
+      for (const [field, value] of named(foreign)) {
+        expect(await outcome({ ...ownFields, [field]: value }), `${path} ${field}`).toBe(
+          'forbidden',
+        )
+        const both = { ...ownFields, [field]: [ownFields[field], value] }
+        expect(await outcome(both), `${path} ${field}`).toBe('forbidden')
+      }
+    }
+  })
+
+  it('gets no answer with data of another run', async () => {
+    const batches = [own.batchId, foreign.batchId]
+    const runs = [own.run, foreign.run]
+    const { faults, kinds } = await fuzz({
+      origin: service.url,
+      target: {
+        pages: HAS_PAGES,
+        authorizations: [`Bearer ${keys.prefix}`],
+        known: {
+          fields: {
+            ...{ run: runs, runs: [runs], name: runs, batch: batches, step: [1], stepTo: [1] },
+            ...{ first: batches, second: batches, waitMs: [0], timeoutMs: [500] },
+          },
+          patterns: {
+            '^b\\d{1,18}$': batches,
+            '^b\\d{1,18}-\\d{1,9}$': batches.map((batch) => `${batch}-0`),
+          },
+        },
+      },
+      seed: 17,
+      calls: FULL ? 10_000 : 150,
+      secrets: [marker],
+    })
+    expect(faults).toEqual([])
+    expect([...kinds.keys()].filter((kind) => kind.endsWith(' 200')).length).toBeGreaterThan(4)
+  }, 1_800_000)
 })
 
 describe('the headers of answers', () => {

@@ -14,7 +14,7 @@ export interface Verdict {
 /** Reasons that every call may have; docs/api.md says so. */
 const GENERAL: ReadonlySet<string> = new Set([
   ...['invalid_input', 'malformed_json', 'unauthorized', 'forbidden_role'],
-  ...['integer_out_of_range', 'malformed_request', 'too_many_wrong_keys'],
+  ...['integer_out_of_range', 'malformed_request', 'too_many_wrong_keys', 'forbidden_scope'],
   ...['database_unavailable', 'query_timeout', 'shutting_down', 'not_found'],
   ...['method_not_allowed', 'unsupported_encoding', 'bad_encoding', 'body_too_large'],
   ...['forbidden_host', 'forbidden_origin', 'forbidden_proxy', 'forbidden_user'],
