@@ -44,9 +44,9 @@ export const TokenScores = z.strictObject({
   ends: tokenOffsets,
   scores: z.array(finite).max(MAX_TOKEN_SCORES),
   /** Scores of earlier tokens of the message that are left out. */
-  omitted: z.int().min(0).default(0),
+  omitted: Int4.default(0),
   /** Why the offsets or the scores are unknown; null: they are known. */
-  problem: z.string().max(300).nullable().default(null),
+  problem: storableText(300).nullable().default(null),
 })
 export type TokenScores = z.infer<typeof TokenScores>
 /** Turn, span and token rewards of a response, in addition to its score. */

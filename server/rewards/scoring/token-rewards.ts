@@ -54,7 +54,9 @@ export function tokenRewards(
 function unplaced(problem: string, scores: readonly number[] = []): TokenScores[] {
   const kept = scores.slice(-MAX_TOKEN_SCORES)
   const omitted = scores.length - kept.length
-  return [{ component: null, message: 0, starts: null, ends: null, scores: kept, omitted, problem }]
+  const columns = { message: 0, starts: null, ends: null, scores: kept, omitted }
+  // It may quote an answer of the server.
+  return [{ component: null, ...columns, problem: problem.toWellFormed().replaceAll('\u0000', '') }]
 }
 
 /** The ranges of the messages' contents in the text of the response, in code points, without empty ones. */
