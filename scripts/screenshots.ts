@@ -145,6 +145,8 @@ async function picture(
     viewport: { width: Number(values.width), height: 800 },
     colorScheme: look,
   })
+  // A busy machine takes long for the first answers.
+  page.setDefaultTimeout(120_000)
   try {
     const answer = await page.goto(service.url + path)
     if (answer?.status() === 404) {
@@ -154,7 +156,12 @@ async function picture(
     await prepare?.(page)
     await page.locator('[data-live="live"]').first().waitFor()
     // Waits for the page's data and the plots that load after it.
-    await page.locator('#page .skeleton').first().waitFor({ state: 'detached' })
+    // Charts below the picture stay skeletons until they are scrolled into view.
+    await page.waitForFunction(() =>
+      Array.from(document.querySelectorAll('#page .skeleton')).every(
+        (skeleton) => skeleton.getBoundingClientRect().top >= innerHeight,
+      ),
+    )
     await page.waitForTimeout(look === 'light' ? waitMs : 2_500)
     const png = await page.screenshot({ path: join(values.out, `${name}-${look}.png`) })
     console.log(`${name}-${look}.png, ${Math.round(png.length / 1024)} KiB`)
