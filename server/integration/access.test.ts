@@ -199,10 +199,13 @@ describe('with keys', () => {
 
     const headers = { authorization: `Bearer ${KEYS[0]}` }
     expect((await keyed.raw('/api/trpc/batches.list', { headers })).status).toBe(200)
-    const metrics = parsePrometheusText((await keyed.raw('/metrics', { headers })).text)
-    const counted = (reason: string) =>
-      seriesValue(metrics, 'rewardops_wrong_keys_total', { reason })
-    expect(counted('unauthorized') + counted('too_many_wrong_keys')).toBeGreaterThanOrEqual(count)
+    // A scrape may be answered from a moment ago.
+    await waitFor('the wrong keys in /metrics', async () => {
+      const metrics = parsePrometheusText((await keyed.raw('/metrics', { headers })).text)
+      const counted = (reason: string) =>
+        seriesValue(metrics, 'rewardops_wrong_keys_total', { reason })
+      return counted('unauthorized') + counted('too_many_wrong_keys') >= count
+    })
     const { items } = await keyed.apiWith(headers).audit.list.query({ action: 'keys.refused' })
     expect(items).toMatchObject([
       { actor: 'unknown', target: '127.0.0.1', changes: [{ field: 'wrongKeys', to: '10' }] },

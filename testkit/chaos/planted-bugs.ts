@@ -259,8 +259,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: 'sql:end_pending',
-        find: 'PERFORM settle_groups(batches, groups, ended, ended, zeros, NULL);\n    END IF;\n    -- Workers that still',
-        replace: 'NULL;\n    END IF;\n    -- Workers that still',
+        find: 'PERFORM settle_groups(batches, groups, ended, ended, zeros, NULL);\n    END IF;\n    -- Notifies workers',
+        replace: 'NULL;\n    END IF;\n    -- Notifies workers',
       },
     ],
     laws: ['once', 'ended'],
