@@ -166,7 +166,9 @@ test('a stage that fails stops the command and shows its output; the next run tr
 test('an unknown command is refused with a list of commands', async () => {
   const { code, err } = await run('stort')
   expect(code).toBe(1)
-  expect(err).toMatch(/^usage: .*start \| dev \| worker \| demo \| bench \| seed \| check \| test/)
+  expect(err).toMatch(
+    /^usage: .*start \| dev \| sandbox \| worker \| demo \| bench \| seed \| check \| test/,
+  )
   expect(calls()).toEqual([])
 })
 

@@ -67,7 +67,7 @@ describe('an unusable service is reported in one line with its exit code', () =>
     const page = await refused(await answering((_, res) => res.end('<html>hello</html>')))
     expect(page.code).toBe(EXIT.unreachable)
     expect(page.stderr).toContain(
-      'is not a rewardops service: it said HTTP 200 "<html>hello</html>"',
+      'is not a rewardops service: it answered HTTP 200 "<html>hello</html>"',
     )
     if (!FULL) return
     const api = await refused(

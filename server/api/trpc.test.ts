@@ -10,7 +10,7 @@ const diskFull = Object.assign(new Error('could not extend file'), { code: '5310
 async function failing(error: unknown, input: unknown = { name: 'r' }) {
   const suspected: unknown[] = []
   const context = {
-    actor: { name: 'local', role: 'admin' },
+    actor: { name: 'local', role: 'admin', scope: null },
     requestId: 'r1',
     runs: {
       get: () => Promise.reject(error),

@@ -188,7 +188,7 @@ export class Service {
     return this.#pids
   }
 
-  /** Queries the service's database; waits while it is down. */
+  /** Queries the service's database, the embedded one as its superuser; waits while it is down. */
   sql<T>(text: string, values: unknown[] = []): Promise<T[]> {
     return throughOutage(async () => (await this.#database().query(text, values)).rows as T[], {
       forMs: 20_000,
@@ -198,7 +198,7 @@ export class Service {
   #database(): pg.Pool {
     if (!this.#pool) {
       const own = this.#options.env?.DATABASE_URL
-      const url = own ?? runningEmbeddedUrl(this.dataDir)
+      const url = own ?? runningEmbeddedUrl(this.dataDir, 'superuser')
       if (!url) throw new Error('Connection terminated: the embedded Postgres does not run')
       if (own === undefined) this.#socketDir = new URL(url).searchParams.get('host')
       this.#pool = new pg.Pool({ connectionString: url, max: 2, application_name: 'test' })

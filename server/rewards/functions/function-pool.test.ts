@@ -563,6 +563,8 @@ describe('concurrent calls', () => {
     const outcome = await scoreOf(pool(), text)
     const names = outcome.ok ? (outcome.extra?.names as string[]) : []
     const own = ['HOME', 'PWD', 'TMPDIR']
-    expect(names.filter((name) => !own.includes(name))).toEqual(Object.keys(FUNCTION_ENV))
+    expect(names.filter((name) => !own.includes(name)).sort()).toEqual(
+      Object.keys(FUNCTION_ENV).sort(),
+    )
   })
 })

@@ -118,7 +118,10 @@ export async function startEmbeddedPostgres(
  * The connection string of the embedded Postgres that another process of the service runs on this data folder; null if
  * none does, or if this user cannot read its passwords. For a worker started manually beside the service.
  */
-export function runningEmbeddedUrl(dataDir: string): string | null {
+export function runningEmbeddedUrl(
+  dataDir: string,
+  role: keyof Passwords = 'service',
+): string | null {
   let folder: string
   try {
     folder = realpathSync(join(dataDir, 'postgres'))
@@ -129,7 +132,7 @@ export function runningEmbeddedUrl(dataDir: string): string | null {
   if (!postmaster?.socketDir || !isPostmasterOf(postmaster.pid, folder)) return null
   const passwords = readPasswords(dataDir)
   if (passwords === null) return null
-  return socketUrl(postmaster.socketDir, DATABASE, passwords, 'service')
+  return socketUrl(postmaster.socketDir, DATABASE, passwords, role)
 }
 
 class Supervisor implements EmbeddedPostgres {
