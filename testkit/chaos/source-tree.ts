@@ -3,6 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { SHARED_SECRETS_KEY } from '../service/service.ts'
 import { type PlantedBug, patched, pathOf } from './planted-bugs.ts'
 import { tail } from './postgres-cluster.ts'
 import { freePort, launch, MARK, poll, signal } from './processes.ts'
@@ -67,6 +68,7 @@ export class SourceTree {
         REWARDOPS_PAGES: '0',
         REWARDOPS_WORKERS: '0',
         NODE_ENV: 'production',
+        ...SHARED_SECRETS_KEY,
         [MARK]: `template-${process.pid}`,
       },
     })

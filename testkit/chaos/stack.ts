@@ -487,10 +487,9 @@ export class Stack {
         [GENERATION]: this.#generationOf(server, server.generation),
         ...(databaseLink === null
           ? {}
-          : {
-              DATABASE_URL: (this.cluster as PostgresCluster).url(databaseLink.port),
-              ...SHARED_SECRETS_KEY,
-            }),
+          : { DATABASE_URL: (this.cluster as PostgresCluster).url(databaseLink.port) }),
+        // The template's database has the mark of this key.
+        ...SHARED_SECRETS_KEY,
       },
     })
   }
