@@ -1,6 +1,7 @@
 import { rm as removeFolder } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { readPostmaster } from '../server/store/postgres/cluster.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { applicationNames, type CpuTimes, CpuWatch, type ServicePids } from './account-cpu.ts'
@@ -170,9 +171,16 @@ export async function scoreBatch(opened: OpenService, body: Buffer): Promise<voi
   }
 }
 
+/** The URL of the embedded Postgres of an earlier version, which needed no password; null: it is not running. */
+function urlWithoutPassword(dataDir: string): string | null {
+  const socketDir = readPostmaster(join(dataDir, 'postgres'))?.socketDir
+  if (!socketDir) return null
+  return `postgresql://rewardops@localhost:5432/rewardops?host=${encodeURIComponent(socketDir)}&sslmode=disable`
+}
+
 /** The URL of a service's embedded Postgres. @throws when it is not running */
 export function urlOf(side: Side): string {
-  const url = runningEmbeddedUrl(side.dataDir)
+  const url = runningEmbeddedUrl(side.dataDir, 'superuser') ?? urlWithoutPassword(side.dataDir)
   if (url === null) throw new Error('the embedded Postgres of the service is not running')
   return url
 }
