@@ -128,7 +128,8 @@ export class ModelRegistry {
       .catch(() => {})
       .then(() => {
         this.#next = null
-        return this.#startRead()
+        // Another caller may have begun a read since the last one ended.
+        return this.#reading ?? this.#startRead()
       })
     return this.#next
   }
