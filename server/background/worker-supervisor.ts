@@ -13,6 +13,7 @@ import type { EndedMessage } from '../contract/ended-message.ts'
 import type { LocalSandbox, SandboxMessage } from '../contract/sandbox.ts'
 import { KeptChild } from '../kept-child.ts'
 import type { Logger } from '../log.ts'
+import { processLives } from '../process-signals.ts'
 import { notify } from '../store/channels.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
@@ -235,13 +236,4 @@ async function requeueSilent(
 
 function isGone({ host, pid }: ProcessToCheck): boolean {
   return host === hostname() && !processLives(pid)
-}
-
-function processLives(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
 }

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { sendKill } from '../process-signals.ts'
 
 /**
  * Where this process can create control groups. Plain data. v2: one folder beside its own group, whose parent passes
@@ -174,12 +175,7 @@ export async function removeLeftGroups({ version, folders }: Cgroups): Promise<v
 function killAll(paths: string[]): void {
   for (const path of paths) {
     for (const pid of readIfThere(join(path, 'cgroup.procs')).split('\n')) {
-      if (pid === '') continue
-      try {
-        process.kill(Number(pid), 'SIGKILL')
-      } catch {
-        // It has ended.
-      }
+      if (pid !== '') sendKill(Number(pid))
     }
   }
 }

@@ -9,13 +9,14 @@ import {
   rmSync,
   statSync,
 } from 'node:fs'
-import { hostname, release, tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Isolation, SandboxNetwork } from '../contract/isolation.ts'
+import { processLives, sendKill } from '../process-signals.ts'
 import { type Cgroups, findCgroups, removeLeftGroups } from './cgroups.ts'
 import { freeFunctionUser } from './function-users.ts'
 import { ProcessTree } from './process-tree.ts'
-import { limitedCommand } from './resource-limits.ts'
+import { kernelCountsInNamespaces, limitedCommand } from './resource-limits.ts'
 import { type SandboxBind, spawnSandboxed } from './sandbox.ts'
 import { checkSandbox, type SandboxCheck } from './sandbox-check.ts'
 import { systemProgram } from './system-program.ts'
@@ -55,8 +56,6 @@ const SANDBOX_TMP_BYTES = 256 << 20
 const MAX_PROCESSES = 256
 /** Memory of a fresh process of Node, which the tree may use beside its allowance, bytes. */
 const FRESH_BYTES = 256 << 20
-/** Since this version, the kernel counts the processes of a user in each user namespace separately. */
-const COUNTS_IN_NAMESPACE = [5, 14] as const
 
 const UTIL_LINUX = 'Install util-linux (setpriv, unshare).'
 
@@ -97,21 +96,12 @@ function removeLeftFolders(): void {
   for (const name of readdirSync(tmpdir())) {
     if (!name.startsWith(FOLDER_PREFIX)) continue
     const pid = Number(/^(\d+)-\w+$/.exec(name.slice(FOLDER_PREFIX.length))?.[1])
-    if (!Number.isInteger(pid) || isRunning(pid)) continue
+    if (!Number.isInteger(pid) || processLives(pid)) continue
     try {
       rmSync(join(tmpdir(), name), { recursive: true, force: true })
     } catch {
       // It belongs to another user's service.
     }
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
 
@@ -234,13 +224,13 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
   const user = plan.user === 'function' ? freeFunctionUser() : null
   const folder = mkdtempSync(join(realpathSync(tmpdir()), `${FOLDER_PREFIX}${process.pid}-`))
   if (user !== null) chownSync(folder, user.uid, user.gid)
-  let tree: ProcessTree | null
   const limits = {
     memoryBytes: memoryBytes + FRESH_BYTES,
     processes: MAX_PROCESSES,
     diskBytes: DISK_BYTES,
   }
-  let child: ChildProcess
+  let child: ChildProcess | undefined
+  let tree: ProcessTree | null = null
   try {
     program.prepare?.(folder, user)
     child =
@@ -259,17 +249,20 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
       const { cgroups } = plan
       const hasNamespace = level === 'sandbox' || plan.user === 'namespace'
       tree = new ProcessTree(child, { limits, cgroups, user, hasNamespace, folder, onOver })
-    } else tree = null
+    }
   } catch (error) {
-    rmSync(folder, { recursive: true, force: true })
+    // A process without a tree would have no limits.
+    if (child?.pid !== undefined) for (const id of [-child.pid, child.pid]) sendKill(id)
     throw error
+  } finally {
+    if (tree === null) rmSync(folder, { recursive: true, force: true })
   }
-  if (tree === null) rmSync(folder, { recursive: true, force: true })
-  const closed =
-    tree === null
-      ? Promise.resolve()
-      : new Promise<void>((resolve) => child.once('exit', () => void tree.close().then(resolve)))
-  return { child, kill: () => tree?.kill(), closed }
+  if (tree === null) return { child, kill: () => {}, closed: Promise.resolve() }
+  const own = tree
+  const closed = new Promise<void>((resolve) =>
+    child.once('exit', () => void own.close().then(resolve)),
+  )
+  return { child, kill: () => own.kill(), closed }
 }
 
 /** Why this plan has no sandboxes; null: it has. */
@@ -308,12 +301,6 @@ function spawnSeparated(
     } as unknown as NodeJS.ProcessEnv,
     ...user,
   })
-}
-
-function kernelCountsInNamespaces(): boolean {
-  const [major = 0, minor = 0] = release().split('.').map(Number)
-  const [since, sinceMinor] = COUNTS_IN_NAMESPACE
-  return major > since || (major === since && minor >= sinceMinor)
 }
 
 const networkOf = (network: SandboxNetwork) => (network === 'open' ? 'open' : 'none')

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { opendir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { sendKill } from '../process-signals.ts'
 import { Cgroup, type Cgroups } from './cgroups.ts'
 
 /** Limits of a process and everything that it starts, together. */
@@ -37,6 +38,7 @@ const MAX_FILES = 10_000
 interface ProcessEntry {
   pid: number
   parent: number
+  uid: number
   startedAt: string
   threads: number
   memoryBytes: number
@@ -143,7 +145,7 @@ export class ProcessTree {
     if (hasNamespace) this.#namespace ??= ownNamespace(root)
     const isMember = (one: ProcessEntry): boolean => {
       if (one.pid === root || this.#seen.get(one.pid) === one.startedAt) return true
-      if (user !== null) return userOf(one.pid) === user.uid
+      if (user !== null) return one.uid === user.uid
       if (this.#namespace !== null && namespaceOf(one.pid) === this.#namespace) return true
       return one.parent === root || this.#seen.has(one.parent)
     }
@@ -164,14 +166,6 @@ function lookAtAll(): void {
   for (const tree of trees) tree.look(table)
 }
 
-function sendKill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch {
-    // It has ended already.
-  }
-}
-
 /** The running processes, parents before children. Empty on systems without /proc. */
 function processTable(): ProcessEntry[] {
   if (process.platform !== 'linux') return []
@@ -187,9 +181,10 @@ function processTable(): ProcessEntry[] {
       entries.push({
         pid: Number(pid),
         parent: Number(fields[1]),
+        uid: numberOf(status, 'Uid'),
         threads: Number(fields[17]),
         startedAt: fields[19] as string,
-        memoryBytes: 1_024 * (kilobytes(status, 'RssAnon') + kilobytes(status, 'RssShmem')),
+        memoryBytes: 1_024 * (numberOf(status, 'RssAnon') + numberOf(status, 'RssShmem')),
       })
     } catch {
       // It has ended.
@@ -198,17 +193,10 @@ function processTable(): ProcessEntry[] {
   return entries.sort((a, b) => a.pid - b.pid)
 }
 
-function kilobytes(status: string, name: string): number {
+/** The first number of a field of /proc/PID/status: the real user of `Uid`, KiB of memory. */
+function numberOf(status: string, name: string): number {
   const at = status.indexOf(`\n${name}:`)
   return at < 0 ? 0 : Number.parseInt(status.slice(at + name.length + 2), 10)
-}
-
-function userOf(pid: number): number | null {
-  try {
-    return Number(/^Uid:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1])
-  } catch {
-    return null
-  }
 }
 
 function namespaceOf(pid: number | 'self'): string | null {

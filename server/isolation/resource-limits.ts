@@ -1,3 +1,5 @@
+import { release } from 'node:os'
+
 /**
  * Limits that the kernel holds for each process (`setrlimit`), inherited by its children. Node cannot set them, so the
  * `ulimit` of `/bin/sh` does, which every Unix has, and the shell then replaces itself by the program.
@@ -49,4 +51,14 @@ export function limitedCommand(
   )
   const script = [LIMIT_FUNCTION, ...set, 'exec "$@"'].join('\n')
   return ['/bin/sh', '-c', script, 'sh', program, ...args]
+}
+
+/** From this version of Linux on, the limit of processes counts those of a user in each user namespace separately. */
+export const COUNTS_IN_NAMESPACES: readonly [major: number, minor: number] = [5, 14]
+
+/** Whether this kernel is of {@link COUNTS_IN_NAMESPACES} or newer. */
+export function kernelCountsInNamespaces(): boolean {
+  const [major = 0, minor = 0] = release().split('.').map(Number)
+  const [since, sinceMinor] = COUNTS_IN_NAMESPACES
+  return major > since || (major === since && minor >= sinceMinor)
 }

@@ -2,14 +2,13 @@ import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { release } from 'node:os'
 import { promisify } from 'node:util'
+import { COUNTS_IN_NAMESPACES, kernelCountsInNamespaces } from '../isolation/resource-limits.ts'
 import type { SandboxBind } from '../isolation/sandbox.ts'
 import { checkSandbox } from '../isolation/sandbox-check.ts'
 import { sandboxUser } from './python-runs.ts'
 
 /** Where systems and images have their interpreter. */
 const USUAL_PATHS = ['/usr/bin/python3', '/usr/local/bin/python3']
-/** From this version of Linux on, the limit of processes counts those of one run. */
-const MIN_KERNEL: [number, number] = [5, 14]
 /** Modules of programs use features of this version. */
 const MIN_PYTHON = '3.10'
 
@@ -23,8 +22,9 @@ export async function findPython(configured: string | null): Promise<PythonHome>
   const refused = (reason: string, remedy: string) => ({ ok: false as const, reason, remedy })
   const python = configured ?? USUAL_PATHS.find((path) => existsSync(path))
   const isLinux = process.platform === 'linux'
-  if (isLinux && !isKernelFrom(MIN_KERNEL)) {
-    const wanted = MIN_KERNEL.join('.')
+  // Otherwise the limit of processes would count those of all runs.
+  if (isLinux && !kernelCountsInNamespaces()) {
+    const wanted = COUNTS_IN_NAMESPACES.join('.')
     return refused(`Linux ${release()} is too old.`, `Run the service on Linux ${wanted} or newer.`)
   }
   if (isLinux && (python === undefined || !existsSync(python))) {
@@ -43,11 +43,6 @@ export async function findPython(configured: string | null): Promise<PythonHome>
   const user = sandboxUser()
   const check = await checkSandbox({ ...(user && { user }), binds })
   return check.ok ? { ok: true, python: python as string, binds } : check
-}
-
-function isKernelFrom([major, minor]: [number, number]): boolean {
-  const [own = 0, ownMinor = 0] = release().split('.').map(Number)
-  return own > major || (own === major && ownMinor >= minor)
 }
 
 /** The folders of an interpreter that are not in /usr, which every sandbox has. */
