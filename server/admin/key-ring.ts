@@ -11,6 +11,7 @@ import type {
 import type { Role } from '../contract/roles.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
+import { SharedRead } from '../shared-read.ts'
 import { notify } from '../store/channels.ts'
 import { type Database, isOutage } from '../store/database.ts'
 import { excludeEarlier, SCOPES_SINCE } from '../store/schema-version.ts'
@@ -71,8 +72,7 @@ export class KeyRing {
   #byId = new Map<number, RingKey>()
   #required = false
   #timer: NodeJS.Timeout | undefined
-  #reading: Promise<void> | null = null
-  #readAgain = false
+  readonly #reading = new SharedRead(() => this.#read())
   #readingUnknown: Promise<void> | null = null
   #onRequired = () => {}
 
@@ -113,22 +113,8 @@ export class KeyRing {
   }
 
   /** Reads the keys; resolves when changes stored before the call are known. */
-  async reload(): Promise<void> {
-    if (this.#reading !== null) {
-      // The running read may have begun before the change.
-      this.#readAgain = true
-      await this.#reading
-      return
-    }
-    this.#reading = (async () => {
-      do {
-        this.#readAgain = false
-        await this.#read()
-      } while (this.#readAgain)
-    })().finally(() => {
-      this.#reading = null
-    })
-    await this.#reading
+  reload(): Promise<void> {
+    return this.#reading.run()
   }
 
   /** True when the stored setting requires keys. Keys of REWARDOPS_API_KEYS require them in any case. */

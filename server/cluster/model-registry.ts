@@ -1,6 +1,7 @@
 import { mostInFlight } from '../contract/servers.ts'
 import type { Logger } from '../log.ts'
 import type { RewardRouter, RouterServer } from '../router/router-types.ts'
+import { SharedRead } from '../shared-read.ts'
 import { type Database, isOutage } from '../store/database.ts'
 import { workersAlive } from '../store/sql/fleet.ts'
 import { allPools } from '../store/sql/pools.ts'
@@ -41,9 +42,7 @@ export class ModelRegistry {
   #routerLimitsUntilMs = 0
   #workers = 1
   readonly #lastUse = new Map<number, number>()
-  #reading: Promise<void> | null = null
-  /** The read that begins after the present one. */
-  #next: Promise<void> | null = null
+  readonly #reading = new SharedRead(() => this.#read())
   readonly #timer: NodeJS.Timeout
   readonly #stopListening: () => void
   #closed = false
@@ -119,19 +118,10 @@ export class ModelRegistry {
 
   /**
    * Reads servers and pools again. The read begins after the call, so it finds every server that was registered before.
-   * Calls during a read share the next one.
    * @throws the error of the read
    */
   refresh(): Promise<void> {
-    if (this.#reading === null) return this.#startRead()
-    this.#next ??= this.#reading
-      .catch(() => {})
-      .then(() => {
-        this.#next = null
-        // Another caller may have begun a read since the last one ended.
-        return this.#reading ?? this.#startRead()
-      })
-    return this.#next
+    return this.#reading.run()
   }
 
   /** Stops reloading. */
@@ -139,18 +129,11 @@ export class ModelRegistry {
     this.#closed = true
     clearInterval(this.#timer)
     this.#stopListening()
-    await (this.#next ?? this.#reading)?.catch(() => {})
-  }
-
-  #startRead(): Promise<void> {
-    if (this.#closed) return Promise.resolve()
-    this.#reading = this.#read().finally(() => {
-      this.#reading = null
-    })
-    return this.#reading
+    await this.#reading.settled()
   }
 
   async #read(): Promise<void> {
+    if (this.#closed) return
     const servers = await activeServers(this.#db)
     const alive = await workersAlive(this.#db)
     const pools = await allPools(this.#db)

@@ -280,6 +280,19 @@ export async function connectSession(
   }
 }
 
+/** Opens a connection outside a pool for `use`, and closes it afterwards. */
+export async function withSession<T>(
+  url: string,
+  use: (client: pg.Client) => Promise<T>,
+): Promise<T> {
+  const client = await connectSession(url)
+  try {
+    return await use(client)
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
 /** Options of a pool. */
 export interface SessionPoolOptions {
   max: number

@@ -1,10 +1,9 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type pg from 'pg'
 import type { Logger } from '../../log.ts'
 import { readConnectionUrl } from '../connection-url.ts'
 import { migrate } from '../migrate.ts'
-import { connectSession, isTooManyConnections, START_SLOT_WAIT_MS } from '../session.ts'
+import { isTooManyConnections, START_SLOT_WAIT_MS, withSession } from '../session.ts'
 import type { EmbeddedPostgresOptions } from './embedded.ts'
 import { DATABASE, type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts'
 import { isTransactionPooler } from './pooler.ts'
@@ -77,7 +76,7 @@ async function checkDatabase(
 ): Promise<void> {
   const place = `DATABASE_URL (${placeOf(url)})`
   const facts = await whenThere(place, options, () =>
-    withClient(url, async (client) => (await client.query<Facts>(FACTS)).rows[0]!),
+    withSession(url, async (client) => (await client.query<Facts>(FACTS)).rows[0]!),
   )
   if (facts.version_num < OLDEST) {
     throw new DatabaseStartError(
@@ -159,15 +158,6 @@ function adviceFor(error: Error & { code?: string }): string {
   if (code === '3D000') return 'Create the database (createdb), or correct DATABASE_URL.'
   if (code === '28P01' || code === '28000') return 'Correct user and password in DATABASE_URL.'
   return 'Is it running, and is DATABASE_URL right? Unset, the embedded Postgres is used.'
-}
-
-async function withClient<T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = await connectSession(url)
-  try {
-    return await use(client)
-  } finally {
-    await client.end().catch(() => {})
-  }
 }
 
 /** Host and database of a connection string, without its password. */

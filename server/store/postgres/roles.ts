@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type pg from 'pg'
-import { connectSession } from '../session.ts'
+import { withSession } from '../session.ts'
 
 /** The superuser that initdb creates. The service uses it only to prepare roles and its database. */
 export const SUPERUSER = 'rewardops'
@@ -67,7 +66,7 @@ export async function setPasswords(
   folder: string,
   { superuser, service }: Passwords,
 ): Promise<void> {
-  await withClient(adminUrl, async (client) => {
+  await withSession(adminUrl, async (client) => {
     const role = await client.query('select from pg_roles where rolname = $1', [SERVICE_ROLE])
     if (role.rowCount === 0) await client.query(`create role ${SERVICE_ROLE} login`)
     await client.query(`alter role ${SERVICE_ROLE} password ${client.escapeLiteral(service)}`)
@@ -95,7 +94,7 @@ export async function ensureDatabase(
   adminUrl: (database: string) => string,
   database: string,
 ): Promise<void> {
-  await withClient(adminUrl('postgres'), async (client) => {
+  await withSession(adminUrl('postgres'), async (client) => {
     const name = client.escapeIdentifier(database)
     const { rows } = await client.query<{ owner: string }>(
       'select pg_get_userbyid(datdba) as owner from pg_database where datname = $1',
@@ -106,7 +105,7 @@ export async function ensureDatabase(
       await client.query(`create database ${name} owner ${SERVICE_ROLE}`)
       return
     }
-    await withClient(adminUrl(database), (inside) => inside.query(TAKE_OVER))
+    await withSession(adminUrl(database), (inside) => inside.query(TAKE_OVER))
     // Last, because the owner shows that everything in the database has been handed over.
     await client.query(`alter database ${name} owner to ${SERVICE_ROLE}`)
   })
@@ -142,12 +141,3 @@ begin
     execute statement;
   end loop;
 end $$`
-
-async function withClient<T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = await connectSession(url)
-  try {
-    return await use(client)
-  } finally {
-    await client.end().catch(() => {})
-  }
-}

@@ -1,0 +1,38 @@
+/**
+ * Reads a state that others change, one read at a time. Calls during a read share the next one, so each call gets a read
+ * that began after it.
+ */
+export class SharedRead {
+  readonly #read: () => Promise<void>
+  #current: Promise<void> | null = null
+  #next: Promise<void> | null = null
+
+  constructor(read: () => Promise<void>) {
+    this.#read = read
+  }
+
+  /** @throws the error of the read */
+  run(): Promise<void> {
+    if (this.#current === null) return this.#start()
+    this.#next ??= this.#current
+      .catch(() => {})
+      .then(() => {
+        this.#next = null
+        // Another caller may have begun a read since the last one ended.
+        return this.#current ?? this.#start()
+      })
+    return this.#next
+  }
+
+  /** Resolves when no read is under way. */
+  async settled(): Promise<void> {
+    await (this.#next ?? this.#current)?.catch(() => {})
+  }
+
+  #start(): Promise<void> {
+    this.#current = this.#read().finally(() => {
+      this.#current = null
+    })
+    return this.#current
+  }
+}
