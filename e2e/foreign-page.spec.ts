@@ -76,7 +76,7 @@ test('a page of another site cannot frame, read or open the service', async ({
     expect(await frame.content()).not.toContain('rewardops')
   expect(await batches()).toBe(before)
 
-  // Without keys, a link from another site would show the pages to whoever made it lead there.
+  // Without keys, a link from another site could show the pages to the author of that site.
   await page.evaluate((url) => {
     location.href = url
   }, sharedService.url)

@@ -58,7 +58,7 @@ const INSTALL_SCRIPTS: Readonly<Record<string, string>> = {
   prisma: 'checks the version of Node',
 }
 
-/** Finds packages whose licence nobody reviewed, and install scripts that would run or that nobody reviewed. */
+/** Finds packages without a reviewed licence, and install scripts that would run or were not reviewed. */
 export function checkPackages({ packages }: Lock, npmrc: string): string[] {
   const findings: string[] = []
   if (!/^ignore-scripts=true$/m.test(npmrc)) {

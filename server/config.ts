@@ -347,12 +347,9 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   }
 }
 
-/** Settings whose values are never shown. */
-const SECRETS = new Set(['DATABASE_URL', 'REWARDOPS_API_KEYS', 'REWARDOPS_SECRETS_KEY'])
-
 function inForce(name: string, value: unknown, isDefault: boolean): SettingInForce {
   if (value === undefined) return { name, value: 'unset', isDefault }
-  if (!SECRETS.has(name)) return { name, value: String(value), isDefault }
+  if (!SECRETS.includes(name)) return { name, value: String(value), isDefault }
   const keys = name === 'REWARDOPS_API_KEYS' ? listed(String(value)).length : 0
   return { name, value: keys === 0 ? 'set' : `${keys} set`, isDefault }
 }
@@ -398,16 +395,16 @@ const INTERNAL = new Set([
 ])
 
 /** Variables of the server that its workers receive on standard input, because /proc shows the others. */
-const HANDED_OVER = ['DATABASE_URL', 'PGPASSWORD', 'REWARDOPS_SECRETS_KEY'] as const
+const HANDED_OVER = ['DATABASE_URL', 'PGPASSWORD', 'REWARDOPS_SECRETS_KEY']
+/** Variables whose values are never shown. */
+const SECRETS = [...HANDED_OVER, 'REWARDOPS_API_KEYS']
+
 /** The environment without the secrets of the service, for child processes that do not need them. */
 export function withoutSecrets(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const left = { ...env }
-  for (const name of [...HANDED_OVER, 'REWARDOPS_API_KEYS']) delete left[name]
+  for (const name of SECRETS) delete left[name]
   return left
 }
-
-/** Variables of the server that its workers do not need. Without the keys, a HOST other than loopback is refused. */
-const SERVER_ONLY = ['REWARDOPS_API_KEYS', 'HOST', 'PORT'] as const
 
 /** Splits the environment of a local worker: what it inherits, and the text to write to its standard input. */
 export function workerEnvironment(
@@ -415,14 +412,14 @@ export function workerEnvironment(
   { databaseUrl, routerAddress }: { databaseUrl: string; routerAddress: string },
 ): { env: NodeJS.ProcessEnv; input: string } {
   const env: NodeJS.ProcessEnv = {
-    ...inherited,
+    ...withoutSecrets(inherited),
     REWARDOPS_WORKER_LOCAL: '1',
     REWARDOPS_WORKER_ROUTER: routerAddress,
   }
-  const secrets: NodeJS.ProcessEnv = { ...inherited, DATABASE_URL: databaseUrl }
-  const input = JSON.stringify(secrets, [...HANDED_OVER])
-  for (const name of [...HANDED_OVER, ...SERVER_ONLY]) delete env[name]
-  return { env, input }
+  // Workers do not listen. Without the keys, a HOST other than loopback would be refused.
+  delete env.HOST
+  delete env.PORT
+  return { env, input: JSON.stringify({ ...inherited, DATABASE_URL: databaseUrl }, HANDED_OVER) }
 }
 
 /**

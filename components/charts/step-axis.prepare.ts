@@ -1,5 +1,6 @@
 import { formatCount } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'
+import { partitionPoint } from './partition-point.ts'
 import type { XAxisBy } from './step-axis.ts'
 
 /** A step, or a bin of steps, of a chart. */
@@ -43,15 +44,9 @@ export function timesOf(
 ): (step: number) => number | null {
   const known = steps.map(({ step, submittedAt }) => ({ step, ms: Date.parse(submittedAt) }))
   return (step) => {
-    let low = 0
-    let high = known.length
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if ((known[middle] as (typeof known)[number]).step < step) low = middle + 1
-      else high = middle
-    }
-    const after = known[low]
-    const before = known[low - 1]
+    const at = partitionPoint(known.length, (index) => (known[index]?.step ?? step) < step)
+    const after = known[at]
+    const before = known[at - 1]
     if (after?.step === step) return after.ms
     if (before === undefined || after === undefined) return null
     const share = (step - before.step) / (after.step - before.step)

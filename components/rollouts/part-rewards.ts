@@ -41,8 +41,8 @@ const NO_MARKS: readonly TextMark[] = []
 
 /** Token scores of one component of a reward, and their scale. */
 export interface ShownTokens {
-  /** One per message with tokens. */
   parts: readonly TokenScores[]
+  byMessage: ReadonlyMap<number, readonly TokenScores[]>
   /** The smallest and largest score, or 0 if all scores are on its other side. */
   min: number
   max: number
@@ -60,7 +60,8 @@ export function tokensByComponent(rewards: PartRewards | null): Map<string | nul
           scale.max = Math.max(scale.max, score)
         }
       }
-      return [component, { parts: own, ...scale }]
+      const byMessage = Map.groupBy(own, ({ message }) => message)
+      return [component, { parts: own, byMessage, ...scale }]
     }),
   )
 }
@@ -68,7 +69,7 @@ export function tokensByComponent(rewards: PartRewards | null): Map<string | nul
 /** The marks of the tokens of one message. Tokens without text of their own have none. */
 export function tokenMarks(tokens: ShownTokens | null, message: number, text: string): TextMark[] {
   const peak = Math.max(tokens?.max ?? 0, -(tokens?.min ?? 0))
-  const own = tokens?.parts.filter((part) => part.message === message && part.starts !== null) ?? []
+  const own = tokens?.byMessage.get(message)?.filter(({ starts }) => starts !== null) ?? []
   if (own.length === 0 || peak === 0) return []
   const unitOf = codeUnits(text)
   return own.flatMap(({ starts, ends, scores }) =>

@@ -1,4 +1,5 @@
 import type { Element, ElementContent, Root, Text } from 'hast'
+import { partitionPoint } from '../charts/partition-point.ts'
 import { textParts } from '../format/text.ts'
 import type { Formula, MarkdownSource } from './markdown-source.ts'
 import { type MarkLook, markedRuns, marksIn, type TextMark } from './text-marks.ts'
@@ -228,13 +229,7 @@ function placed(marks: TextMark[], at: number[], first: number): TextMark[] {
 
 /** The index of the first of ascending numbers that is at least `least`; their count if there is none. */
 function firstFrom(ascending: readonly number[], least: number): number {
-  let [low, high] = [0, ascending.length]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((ascending[middle] as number) < least) low = middle + 1
-    else high = middle
-  }
-  return low
+  return partitionPoint(ascending.length, (index) => (ascending[index] as number) < least)
 }
 
 /** If positions are unknown, a mark covers the last occurrence of its characters in the text, if there is one. */

@@ -58,11 +58,12 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
   // The other combinations are refused: an admin key covers every run, and only trainers submit.
   const isLimitable = role !== 'admin'
   const accesses = KEY_ACCESS.filter((one) => one !== 'submit' || role === 'trainer')
+  const chosen = accesses.includes(access) ? access : 'full'
   const submit = () => {
     create.mutate({
       name,
       role,
-      access: accesses.includes(access) ? access : 'full',
+      access: chosen,
       runPrefix: isLimitable && runPrefix.trim() !== '' ? runPrefix.trim() : null,
       expiresInDays: days,
     })
@@ -91,7 +92,7 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
       <Choices
         legend="Access"
         name="access"
-        value={accesses.includes(access) ? access : 'full'}
+        value={chosen}
         onChange={setAccess}
         options={accesses.map((one) => ({ value: one, ...ACCESS_WORDS[one] }))}
       />

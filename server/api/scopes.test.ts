@@ -1,25 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { PROCEDURES } from '../../testkit/service/procedures.ts'
 import type { KeyScope } from '../admin/key-holder.ts'
 import { isRewardOpsError } from '../errors.ts'
-import { appRouter } from './root.ts'
 import { checkAccess, RUN_FIELDS } from './scopes.ts'
 
-interface Definition {
-  type: 'query' | 'mutation' | 'subscription'
-  inputs: z.ZodType[]
-}
-
-const procedures = Object.entries(appRouter._def.procedures).map(
-  ([path, procedure]) => [path, (procedure as unknown as { _def: Definition })._def] as const,
-)
 const SURFACES = ['export', 'images', 'openapi', 'metrics', 'models', 'router', 'dialects']
 
 /** The procedures and surfaces that a key of this scope may call. */
 function permitted(scope: KeyScope): string[] {
   const holder = { name: 'limited', scope }
   const calls = [
-    ...procedures.map(([path, { type }]) => [path, type] as const),
+    ...PROCEDURES.map(([path, { _def }]) => [path, _def.type] as const),
     ...SURFACES.map((surface) => [surface, null] as const),
   ]
   return calls.flatMap(([what, type]) => {
@@ -52,10 +44,14 @@ describe('the scope of a key', () => {
   })
 
   it('permits everything that changes nothing', () => {
-    const mutations = procedures.filter(([, { type }]) => type === 'mutation').map(([path]) => path)
+    const mutations = PROCEDURES.filter(([, { _def }]) => _def.type === 'mutation').map(
+      ([path]) => path,
+    )
     const read = permitted({ access: 'read', runPrefix: null })
     expect(read.filter((path) => mutations.includes(path))).toEqual(['rewards.importConfig'])
-    const queries = procedures.filter(([, { type }]) => type !== 'mutation').map(([path]) => path)
+    const queries = PROCEDURES.filter(([, { _def }]) => _def.type !== 'mutation').map(
+      ([path]) => path,
+    )
     expect(read).toEqual(expect.arrayContaining([...queries, 'export', 'images', 'metrics']))
     expect(read).not.toContain('router')
     expect(read).not.toContain('dialects')
@@ -67,12 +63,12 @@ describe('the scope of a key', () => {
     for (const path of ['live.events', 'overview.get', 'runs.table', 'metrics', 'audit.list']) {
       expect(paths).not.toContain(path)
     }
-    const known = new Set([...procedures.map(([path]) => path), ...SURFACES])
+    const known = new Set([...PROCEDURES.map(([path]) => path), ...SURFACES])
     expect(Object.keys(RUN_FIELDS).filter((path) => !known.has(path))).toEqual([])
-    for (const [path, { inputs }] of procedures) {
+    for (const [path, { _def }] of PROCEDURES) {
       const fields = RUN_FIELDS[path]
       if (fields === undefined) continue
-      const schema = z.toJSONSchema(inputs.at(-1) ?? z.object({}), {
+      const schema = z.toJSONSchema(_def.inputs.at(-1) ?? z.object({}), {
         io: 'input',
         unrepresentable: 'any',
       })

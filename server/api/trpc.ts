@@ -4,7 +4,7 @@ import { whileKeyHolds } from '../admin/key-end.ts'
 import { describeIssues } from '../contract/describe-issues.ts'
 import { ERROR_REASONS, type ErrorData, type ErrorReason } from '../contract/error-reasons.ts'
 import { isRewardOpsError, RewardOpsError } from '../errors.ts'
-import { isOutage, isTooManyConnections } from '../store/database.ts'
+import { isOutage, outageRefusal } from '../store/database.ts'
 import { PoolBusyError } from '../store/session.ts'
 import { audit } from './audit.ts'
 import type { Modules, RequestContext } from './context.ts'
@@ -48,10 +48,7 @@ export function translateError(error: unknown, readiness: Modules['readiness']):
   if (isRewardOpsError(error)) return error
   if (isOutage(error)) {
     readiness.suspect(error)
-    return new RewardOpsError('database_unavailable', outageMessage(error), {
-      retryAfterMs: 1_000,
-      cause: error,
-    })
+    return outageRefusal(error)
   }
   if (error instanceof PoolBusyError) {
     return new RewardOpsError(
@@ -69,15 +66,6 @@ export function translateError(error: unknown, readiness: Modules['readiness']):
     })
   }
   return error
-}
-
-/** Describes an outage to the caller. The database may answer and still take no writes. */
-function outageMessage(error: unknown): string {
-  const { code } = error as { code?: string }
-  if (code === '25006') return 'The database is read-only.'
-  if (code === '53100') return 'The disk of the database is full.'
-  if (isTooManyConnections(error)) return 'The database has no free connection.'
-  return 'The database is not answering.'
 }
 
 /** Describes any thrown value to the caller. Internal messages are not passed on. */

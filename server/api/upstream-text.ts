@@ -5,9 +5,7 @@ const UPSTREAM_TEXT =
   /\b(answered \d{3}[^:]*|answered NaN or an infinity|answered with something that is not JSON|answered with an HTML page|tokens are left for the reply|not an answer of a sandbox|the sandbox returned no verdict)(?:: | ")[\s\S]*$/
 
 /** Content of trainers and functions. */
-const NOT_OURS = new Set([
-  ...['prompt', 'response', 'groundTruth', 'extraInfo', 'rewardExtraInfo', 'options'],
-])
+const NOT_OURS = new Set('prompt response groundTruth extraInfo rewardExtraInfo options'.split(' '))
 /** Fields that describe failures. */
 const DESCRIBING = new Set(['detail', 'cause', 'stateCause'])
 

@@ -11,7 +11,7 @@ import { FUNCTION_CALLER_HEADER } from '../contract/isolation.ts'
 import { RewardOpsError } from '../errors.ts'
 import { isFunctionUser } from '../isolation/function-users.ts'
 import type { Logger } from '../log.ts'
-import { isOutage } from '../store/database.ts'
+import { isOutage, outageRefusal } from '../store/database.ts'
 import { HAS_PEER_OWNERS, type PeerOwner, PeerOwners } from './peer-owner.ts'
 import { forwardingHeader, TrustedProxies } from './trusted-proxies.ts'
 import { WrongKeys } from './wrong-keys.ts'
@@ -28,9 +28,10 @@ export function hostName(host: string): string {
 
 /**
  * Decides which callers are allowed. Without API keys, these are processes of the service's own user and of root on
- * this machine. Their requests must not come through a proxy and must name a loopback host or one of REWARDOPS_ALLOWED_HOSTS,
- * so that pages of another origin and rebound DNS names get no access. With keys, a caller sends a bearer key or the login cookie of the pages.
- * The keys of REWARDOPS_API_KEYS have the role admin; stored keys have their own roles.
+ * this machine. Their requests must not come through a proxy and must name a loopback host or one of
+ * REWARDOPS_ALLOWED_HOSTS, so that pages of another origin and rebound DNS names get no access. With keys, a caller
+ * sends a bearer key or the login cookie of the pages. The keys of REWARDOPS_API_KEYS have the role admin; stored keys
+ * have their own roles.
  */
 export class Access {
   /** The holders of the keys of REWARDOPS_API_KEYS by {@link lookUpOf}. */
@@ -243,11 +244,7 @@ export class Access {
     if (found === null || this.#ring === null || this.#ring.byCookie(found[1] as string) !== null)
       return
     return this.#ring.readForUnknown().catch((error: unknown) => {
-      if (!isOutage(error)) throw error
-      throw new RewardOpsError('database_unavailable', 'The database is not answering.', {
-        retryAfterMs: 1_000,
-        cause: error,
-      })
+      throw isOutage(error) ? outageRefusal(error) : error
     })
   }
 

@@ -259,15 +259,13 @@ function framed(body: Buffer): Buffer {
 async function readFrame(socket: Socket): Promise<Buffer> {
   const pieces: Buffer[] = []
   let bytes = 0
+  let end: number | null = null
   for await (const piece of socket) {
     pieces.push(piece as Buffer)
     bytes += (piece as Buffer).length
     if (bytes > MAX_REPORT_BYTES) throw new RunLostError('the report of a run is too large')
-    if (bytes < 4) continue
-    const all = Buffer.concat(pieces)
-    const end = 4 + all.readUInt32LE(0)
-    if (bytes >= end) return all.subarray(4, end)
-    pieces.splice(0, pieces.length, all)
+    if (end === null && bytes >= 4) end = 4 + Buffer.concat(pieces).readUInt32LE(0)
+    if (end !== null && bytes >= end) return Buffer.concat(pieces).subarray(4, end)
   }
   throw new RunLostError('the run ended without a report')
 }

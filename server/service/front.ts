@@ -71,22 +71,13 @@ export async function openFront(config: Config, log: Logger): Promise<Front> {
   const server = createListener(access, routes, log, tls && readTlsFiles(tls))
   const port = await listen(server, config.port, config.host)
   const address = `${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
-  if (tls === null) {
-    return {
-      server,
-      port,
-      url: `http://${address}`,
-      routerAddress: address,
-      access,
-      routes,
-      health,
-    }
-  }
+  const front = { server, port, access, routes, health }
+  if (tls === null) return { ...front, url: `http://${address}`, routerAddress: address }
   watchTlsFiles(tls, server as TlsServer, log)
   // Reward functions and their clients call the router address without TLS, so it has a port on the loopback interface.
   const plain = createListener(access, routes, log, null)
   const routerAddress = `127.0.0.1:${await listen(plain, 0, '127.0.0.1')}`
-  return { server, port, url: `https://${address}`, routerAddress, access, routes, health }
+  return { ...front, url: `https://${address}`, routerAddress }
 }
 
 /** Opens a port and returns its number. */

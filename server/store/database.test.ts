@@ -33,9 +33,14 @@ async function cut(client: Client): Promise<void> {
 
 it('a caller that waits too long for a busy pool gets PoolBusyError, and the database counts as reachable', async () => {
   const log = createLogger('silent', 'test')
-  const pages = new Database(database.url, log, { max: 1, name: 'pages', queueTimeoutMs: 50 })
-  let release = () => {}
-  const held = pages.holding(() => new Promise<void>((resolve) => (release = resolve)))
+  const pages = new Database(database.url, log, { max: 1, name: 'pages', queueTimeoutMs: 500 })
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const { promise: isHeld, resolve: markHeld } = Promise.withResolvers<void>()
+  const held = pages.holding(() => {
+    markHeld()
+    return released
+  })
+  await isHeld
   const error = await pages.adhoc('select 1').then(
     () => null,
     (thrown) => thrown,

@@ -1,10 +1,9 @@
 import type pg from 'pg'
+import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { USE_FUNCTIONS } from './functions.ts'
 import { SecretBox } from './secret-box.ts'
 import { isFatal, isTooManyConnections, SessionPool, type SessionSettings } from './session.ts'
-
-export { isTooManyConnections }
 
 export type Client = pg.PoolClient
 
@@ -71,6 +70,22 @@ export function isOutage(error: unknown): boolean {
   const code = (error as { code?: string } | null)?.code
   if (code !== undefined && CANNOT_WRITE.has(code)) return true
   return isConnectionLoss(error) || isTooManyConnections(error)
+}
+
+/** The error that callers get for an outage. The database may answer and still take no writes. */
+export function outageRefusal(error: unknown): RewardOpsError {
+  return new RewardOpsError('database_unavailable', outageMessage(error), {
+    retryAfterMs: 1_000,
+    cause: error,
+  })
+}
+
+function outageMessage(error: unknown): string {
+  const { code } = error as { code?: string }
+  if (code === '25006') return 'The database is read-only.'
+  if (code === '53100') return 'The disk of the database is full.'
+  if (isTooManyConnections(error)) return 'The database has no free connection.'
+  return 'The database is not answering.'
 }
 
 /** Whether an error is a deadlock or serialization failure: the transaction changed nothing and may be repeated. */

@@ -1,3 +1,4 @@
+import { partitionPoint } from '../../charts/partition-point.ts'
 import { linearTicks, TIME_STEPS_MS } from '../../charts/ticks.ts'
 import { durationText, formatCount } from '../../format/numbers.ts'
 import { shortenMiddle } from '../../format/text.ts'
@@ -145,15 +146,10 @@ export function drawFrame(p: Painter, scene: TimelineScene): void {
 
 /** The number of rows, in completion order, with a completion number up to `seq`. */
 function rowsUpTo(rows: readonly TimelineRow[], seq: number): number {
-  let from = 0
-  let to = rows.length
-  while (from < to) {
-    const middle = (from + to) >> 1
-    const at = rows[middle]?.track.seq || Number.POSITIVE_INFINITY
-    if (at <= seq) from = middle + 1
-    else to = middle
-  }
-  return from
+  return partitionPoint(
+    rows.length,
+    (index) => (rows[index]?.track.seq || Number.POSITIVE_INFINITY) <= seq,
+  )
 }
 
 /** Draws two slanted strokes through the axis where idle time was collapsed, with its length. */

@@ -174,7 +174,7 @@ function DiffNote({
       : found.unit === 'none'
         ? 'The responses differ too much, or are too long, to highlight differences.'
         : `${Math.round(found.common * 100)} % of the longer response in common, by ${found.unit === 'words' ? 'word' : 'line'}${
-            found.unit === 'lines' ? ', because a comparison by word takes too long' : ''
+            found.unit === 'lines' ? ', because too many words differ' : ''
           }.`
   return (
     <p role="status" data-diff={found?.unit} className="num px-5 pt-3 text-xs text-ink-3">

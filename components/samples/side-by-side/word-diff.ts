@@ -3,7 +3,7 @@ import type { TextMark } from '../../rollouts/text-marks.ts'
 
 /** The differences of two texts. */
 export interface TextDiff {
-  /** `words`: of words. `lines`: of lines, because words would take too long. `none`: too different, or too long. */
+  /** `words`: of words. `lines`: of lines, because too many words differ. `none`: too different, or too long. */
   unit: 'words' | 'lines' | 'none'
   left: TextMark[]
   right: TextMark[]
@@ -11,18 +11,21 @@ export interface TextDiff {
   common: number
 }
 
-/** Time limits, because the time for unlike texts grows with the product of their lengths. */
-const WORDS_MS = 120
-const LINES_MS = 60
+/**
+ * Most words, and most lines, that may differ: the time grows with their square. 1,500 words take 0.1 s. A limit in time
+ * would show the same two texts differently on a busy machine.
+ */
+const MAX_WORDS = 1_500
+const MAX_LINES = 700
 /** A shorter run between two differences counts as different: single common words would chop the text up. */
 const MIN_COMMON_CHARS = 12
 /** Texts with a smaller common share would be marked as a whole. */
 const MIN_COMMON_SHARE = 0.1
 
-/** Compares two texts by word, or by line if that takes too long. */
+/** Compares two texts by word, or by line if too many words differ. */
 export function diffTexts(left: string, right: string): TextDiff {
-  const words = diffWordsWithSpace(left, right, { timeout: WORDS_MS })
-  const changes = words ?? diffLines(left, right, { timeout: LINES_MS })
+  const words = diffWordsWithSpace(left, right, { maxEditLength: MAX_WORDS })
+  const changes = words ?? diffLines(left, right, { maxEditLength: MAX_LINES })
   if (changes === undefined) return { unit: 'none', left: [], right: [], common: 0 }
   const marks = marksOf(changes, left, right)
   if (marks.common < MIN_COMMON_SHARE) {

@@ -88,7 +88,7 @@ export class FileTarget implements ExportTarget {
     let rows: RowTracker | null = null
     if (partIsThere && resume) rows = await wholeRows(part, format, columns)
     try {
-      // Only the user may read it. A link that somebody else placed here is not followed.
+      // Only the user may read it. A link that another user placed here is not followed.
       const create = rows === null ? constants.O_CREAT | constants.O_TRUNC : 0
       const file = await open(part, constants.O_RDWR | constants.O_NOFOLLOW | create, 0o600)
       await file.truncate(rows?.bytes ?? 0)

@@ -228,7 +228,12 @@ function parse(text: string, where: string): unknown {
   } catch (error) {
     throw malformed(`${where}: ${(error as Error).message}`)
   }
-  refuseDeep(value, where)
+  if (isDeeper(value, MAX_DEPTH)) {
+    throw new RewardOpsError(
+      'invalid_input',
+      `${where}: is nested more than ${MAX_DEPTH} levels deep`,
+    )
+  }
   return value
 }
 
@@ -251,25 +256,13 @@ function refuseRoundedIntegers(text: string, where: string): void {
 /** Maximum nesting of arrays and objects. Code that walks a value recursively fails at a few thousand. */
 const MAX_DEPTH = 200
 
-function refuseDeep(value: unknown, where: string): void {
-  let level: object[] = isObject(value) ? [value] : []
-  for (let depth = 1; level.length > 0; depth++) {
-    if (depth > MAX_DEPTH) {
-      throw new RewardOpsError(
-        'invalid_input',
-        `${where}: is nested more than ${MAX_DEPTH} levels deep`,
-      )
-    }
-    const below: object[] = []
-    for (const container of level) {
-      for (const child of Array.isArray(container) ? container : Object.values(container)) {
-        if (isObject(child)) below.push(child)
-      }
-    }
-    level = below
+/** Whether arrays and objects are nested more than `levels` deep. A list of each level would take twice as long. */
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (levels === 0) return true
+  if (Array.isArray(value)) return value.some((child) => isDeeper(child, levels - 1))
+  for (const name in value) {
+    if (isDeeper((value as Record<string, unknown>)[name], levels - 1)) return true
   }
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null
+  return false
 }

@@ -1,7 +1,7 @@
 /**
  * Programs that try to pass unit tests without solving the task: `solve(n)` has to return values that only the tests
  * know. The corpus has the ways that reinforcement learning from code rewards is known to find, and attacks on this
- * sandbox by somebody who knows its source.
+ * sandbox by an author who knows its source.
  */
 
 /** Tests whose values cannot be guessed. */

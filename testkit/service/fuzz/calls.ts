@@ -89,7 +89,7 @@ const ODD_HEADERS: readonly Record<string, string>[] = [
   { range: 'bytes=0-18446744073709551615' },
   { 'if-none-match': '*' },
   { 'if-none-match': '"'.repeat(3_000) },
-  { cookie: `rewardops_session=${'0'.repeat(64)}; rewardops_session=` },
+  { cookie: `rewardops_session=${'0'.repeat(43)}; rewardops_session=` },
   { cookie: ';=;=__proto__=1;'.repeat(200) },
   { origin: 'null' },
   { origin: 'http://[::1' },

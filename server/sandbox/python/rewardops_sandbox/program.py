@@ -1,6 +1,6 @@
 """
 The process of a program: process 1 of its namespaces. It holds the program and nothing else; the tests and the verdict
-are in other processes. Whatever the program changes in here, it can only send values.
+are in other processes. A program that changes this process can still only send values.
 """
 
 import atexit

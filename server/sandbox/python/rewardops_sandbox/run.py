@@ -149,7 +149,7 @@ class Run:
         return None
 
     def _watch(self, last, limits, report, case_started):
-        """Returns when the process `last` has ended or a limit is exceeded. Each case has the time limit anew."""
+        """Returns when the process `last` has ended or a limit is exceeded. Each case has its own time limit."""
         poll = select.poll()
         for fd in (*self._output, *self._pids.values()):
             poll.register(fd, select.POLLIN)
