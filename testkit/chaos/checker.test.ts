@@ -396,6 +396,27 @@ test('`/readyz` breaks `readiness` if it contradicts the writes', () => {
   expect(lawsBroken(withEvents(flawless(), probes(503, true)))).toEqual(['readiness'])
 })
 
+test('refused calls of the trainer contradict `/readyz` unless a write succeeded since', () => {
+  const refused = Array.from({ length: 20 }, (_, k): HistoryEvent => {
+    const at = 1e9 + 250 * k
+    const answer = { op: 'batches.submit', key: 'refused', status: 503 } as const
+    return { e: 'answer', at, n: 9_000 + k, ...answer, reason: 'database_unavailable' }
+  })
+  // The database works for a moment between two outages.
+  const between: HistoryEvent[] = [
+    { e: 'write', at: 1e9 + 4_010, ok: true },
+    { e: 'ready', at: 1e9 + 4_020, server: 0, status: 200 },
+  ]
+  const history = withEvents(flawless(), [...refused, ...between])
+  expect(lawsBroken(history)).toEqual([])
+  expect(lawsBroken(withEvents(flawless(), [...refused, ...between.slice(1)]))).toEqual([
+    'readiness',
+  ])
+  // On a full disk, the write may fit in an existing page.
+  const smallDisk = { ...schedule, setup: setupNamed('small-disk') }
+  expect(lawsBroken(history, smallDisk)).toContain('readiness')
+})
+
 test('a link whose delay heals keeps the order of its bytes', async () => {
   const received: string[] = []
   const target = createServer((socket) => {
