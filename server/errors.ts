@@ -31,6 +31,14 @@ export function runNotFound(name: string): RewardOpsError {
   return new RewardOpsError('run_not_found', `There is no run "${name.slice(0, 80)}".`)
 }
 
+/** The refusal of a call to a service that stops. */
+export function shuttingDown(cause?: unknown): RewardOpsError {
+  return new RewardOpsError('shutting_down', 'The service is stopping.', {
+    retryAfterMs: 2_000,
+    cause,
+  })
+}
+
 /** Recognizes the error by brand, not `instanceof`: Next's bundle contains a second copy of this class. */
 export function isRewardOpsError(error: unknown): error is RewardOpsError {
   return (

@@ -10,7 +10,7 @@ import { claimLaunched } from './model-servers/launched-process.ts'
 import { planFunctions } from './rewards/functions/plan-functions.ts'
 import { setEgressPolicy } from './router/server-admission.ts'
 import { createBackground } from './service/background.ts'
-import { openFront } from './service/front.ts'
+import { closePort, openFront } from './service/front.ts'
 import { createModules, openKeys } from './service/modules.ts'
 import { createNotifications } from './service/notifications.ts'
 import { openPages } from './service/pages.ts'
@@ -23,6 +23,8 @@ import { withTimeout } from './with-timeout.ts'
 
 /** Maximum duration of a stop, unless `drainMs` plus the last steps take longer. */
 const STOP_MS = 8_000
+/** Most time at a stop for calls under way. None waits for anything else by then. */
+const ANSWER_MS = 3_000
 /** Time reserved at a stop for recording that the process ended. */
 const ROW_MS = 500
 /** Time reserved at a stop for closing the database, which closes after the launched servers. */
@@ -107,13 +109,14 @@ async function main(): Promise<void> {
     stopping = true
     const begunAt = performance.now()
     const stopMs = Math.max(STOP_MS, config.drainMs + LAST_STEPS_MS + 2 * ROW_MS)
+    const leftMs = () => Math.max(0, stopMs - LAST_STEPS_MS - (performance.now() - begunAt))
     const last = setTimeout(() => process.exit(0), stopMs)
     last.unref()
     log.info({ signal }, 'stopping')
     routes.stopping = true
     health.notServing = 'stopping'
     signals.stop()
-    server.close()
+    const answered = closePort(server)
     live.close()
     keys.stop()
     await Promise.allSettled([
@@ -126,17 +129,16 @@ async function main(): Promise<void> {
     manager.stop()
     readiness.stop()
     await withTimeout(Promise.all([turns.release(), row.ended()]), ROW_MS)
+    await ingest.close().catch(() => {})
+    await answered(Math.min(ANSWER_MS, leftMs()))
     // Launched servers close only now, because no part calls them any more.
-    const leftMs = stopMs - LAST_STEPS_MS - (performance.now() - begunAt)
     await Promise.allSettled([
-      ingest.close(),
       notifications.close(),
       queue.stop(),
       sandbox.stop(),
       servers.close(),
-      models.close(Math.max(0, leftMs)),
+      models.close(leftMs()),
     ])
-    server.closeIdleConnections()
     await withTimeout(databases.close(), 700)
     await database.close()
     process.exit(0)

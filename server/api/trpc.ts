@@ -3,9 +3,9 @@ import { z } from 'zod'
 import { whileKeyHolds } from '../admin/key-end.ts'
 import { describeIssues } from '../contract/describe-issues.ts'
 import { ERROR_REASONS, type ErrorData, type ErrorReason } from '../contract/error-reasons.ts'
-import { isRewardOpsError, RewardOpsError } from '../errors.ts'
+import { isRewardOpsError, RewardOpsError, shuttingDown } from '../errors.ts'
 import { isOutage, outageRefusal } from '../store/database.ts'
-import { PoolBusyError } from '../store/session.ts'
+import { PoolBusyError, PoolClosedError } from '../store/session.ts'
 import { audit } from './audit.ts'
 import type { Modules, RequestContext } from './context.ts'
 import { checkRole, roleNeeded } from './roles.ts'
@@ -42,7 +42,7 @@ const REASON_OF_CODE: Partial<Record<string, ErrorReason>> = {
 /**
  * Translates an error of the database, for every procedure and route. An outage becomes `database_unavailable`; the
  * readiness check gets the original error, because it reads the error's code. A query over its time limit becomes
- * `query_timeout`. Any other error is returned unchanged.
+ * `query_timeout`, and one after the end of the pools `shutting_down`. Any other error is returned unchanged.
  */
 export function translateError(error: unknown, readiness: Modules['readiness']): unknown {
   if (isRewardOpsError(error)) return error
@@ -50,6 +50,7 @@ export function translateError(error: unknown, readiness: Modules['readiness']):
     readiness.suspect(error)
     return outageRefusal(error)
   }
+  if (error instanceof PoolClosedError) return shuttingDown(error)
   if (error instanceof PoolBusyError) {
     return new RewardOpsError(
       'query_timeout',

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https'
 import { isLoopback } from '../config.ts'
 import { IMAGES_PATH } from '../contract/images.ts'
-import { RewardOpsError } from '../errors.ts'
+import { RewardOpsError, shuttingDown } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { type Access, hostName } from './access.ts'
 import { COMPAT_PATH } from './compat/compat.ts'
@@ -96,9 +96,7 @@ export function createListener(
     const looking = access.checkPeer(req, isRouterPath(path))
     if (looking !== undefined) await looking
     access.checkOrigin(req)
-    if (routes.stopping) {
-      throw new RewardOpsError('shutting_down', 'The service is stopping.', { retryAfterMs: 2_000 })
-    }
+    if (routes.stopping) throw shuttingDown()
     if (path === '/metrics') {
       if (!routes.metrics)
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })

@@ -6,13 +6,16 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
+import { holdHalfWay } from '../../testkit/service/full-sender.ts'
 import {
   processesAbout,
   processesWith,
   type SeenProcess,
 } from '../../testkit/service/process-tree.ts'
-import { environment } from '../../testkit/service/service.ts'
+import { sample } from '../../testkit/service/rollouts.ts'
+import { environment, Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
+import { inspectProcess } from '../store/postgres/processes.ts'
 
 /** A service stopped or killed at any moment of its start leaves no process behind, and a stop exits 0. */
 
@@ -80,6 +83,34 @@ const processesOf = (dir: string): SeenProcess[] => [
 
 const reached = (stage: string, dir: string, said: () => string) =>
   waitFor(stage, () => STAGES[stage]?.(dir, said()) === true, STAGE_MS)
+
+test(
+  'a stop waits for the answer to a call that is under way',
+  async () => {
+    const service = await Service.start()
+    try {
+      const run = 'stopped'
+      await service.api.batches.submit.mutate({ run, step: 1, samples: [sample()] })
+      const body = JSON.stringify({ run, step: 1, label: 'made during a stop' })
+      const { workers } = await service.pids()
+      const { promise: areGone, resolve: goOn } = Promise.withResolvers<void>()
+      const [first, rest] = [Buffer.from(body.slice(0, 20)), Buffer.from(body.slice(20))]
+      const call = holdHalfWay(`${service.url}/api/trpc/marks.create`, first, rest, areGone)
+      await call.sent
+      // A later call has passed the checks of the start of a request, so this one has too.
+      await service.api.marks.list.query({ run })
+      const stopped = service.stop()
+      await waitFor('the end of the workers', () => workers.every((pid) => !inspectProcess(pid)))
+      goOn()
+      expect(await call.answer).toEqual({ status: 200 })
+      expect(await stopped).toMatchObject({ code: 0, signal: null })
+      expect(service.log.problems()).toEqual([])
+    } finally {
+      await service.destroy()
+    }
+  },
+  STAGE_MS,
+)
 
 describe.runIf(process.platform === 'linux')('a service that is starting', () => {
   test.each(MOMENTS)(

@@ -8,6 +8,10 @@ import { createHealth } from '../http/health.ts'
 import { createListener, type Routes } from '../http/listener.ts'
 import { readTlsFiles, watchTlsFiles } from '../http/tls-files.ts'
 import type { Logger } from '../log.ts'
+import { withTimeout } from '../with-timeout.ts'
+
+/** Interval at which a stop closes the connections that have become idle, in ms. */
+const CLOSE_EVERY_MS = 20
 
 /** State of the health checks, updated as the process starts and stops. */
 export interface Health {
@@ -78,6 +82,20 @@ export async function openFront(config: Config, log: Logger): Promise<Front> {
   const plain = createListener(access, routes, log, null)
   const routerAddress = `127.0.0.1:${await listen(plain, 0, '127.0.0.1')}`
   return { ...front, url: `https://${address}`, routerAddress }
+}
+
+/**
+ * Accepts no further connections. Returns a function that waits until all calls under way are answered, at most
+ * `withinMs`.
+ */
+export function closePort(server: Server): (withinMs: number) => Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+  return async (withinMs) => {
+    // A connection is idle when its answer has been sent.
+    const closing = setInterval(() => server.closeIdleConnections(), CLOSE_EVERY_MS)
+    await withTimeout(closed, withinMs)
+    clearInterval(closing)
+  }
 }
 
 /** Opens a port and returns its number. */

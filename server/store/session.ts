@@ -314,6 +314,14 @@ export interface SessionPoolOptions {
   log: Pick<Logger, 'warn' | 'info'>
 }
 
+/** The pool is closed, because the process stops. */
+export class PoolClosedError extends Error {
+  constructor() {
+    super('the pool of database connections is closed')
+    this.name = 'PoolClosedError'
+  }
+}
+
 /** All connections of a pool were used by other callers for longer than `queueTimeoutMs`. The database works. */
 export class PoolBusyError extends Error {
   constructor(cause: unknown) {
@@ -388,6 +396,7 @@ export class SessionPool extends pg.Pool {
     let refused: EncryptionRefused | undefined
     for (;;) {
       if (this.#starved !== null) await waitUntil(this.#starved, until)
+      if (this.ending) throw new PoolClosedError()
       try {
         return await super.connect()
       } catch (error) {

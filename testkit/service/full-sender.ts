@@ -68,7 +68,7 @@ function parse(answer: string): RawAnswer {
 
 /** A request that pauses half-way until the test continues or aborts it. */
 export interface HeldRequest {
-  /** Resolves when the first part has been sent. */
+  /** Resolves when the server handles the request and the first part has been sent. */
   sent: Promise<void>
   answer: Promise<{ status: number }>
   hangUp(): void
@@ -81,7 +81,11 @@ export function holdHalfWay(
   rest: Buffer,
   goOn: Promise<void>,
 ): HeldRequest {
-  const headers = { 'content-type': 'application/json', 'transfer-encoding': 'chunked' }
+  const headers = {
+    'content-type': 'application/json',
+    'transfer-encoding': 'chunked',
+    expect: '100-continue',
+  }
   const req = request(url, { method: 'POST', headers, agent: false })
   const answer = new Promise<{ status: number }>((resolve, reject) => {
     req.on('error', reject)
@@ -91,7 +95,10 @@ export function holdHalfWay(
     })
   })
   answer.catch(() => {})
-  const sent = new Promise<void>((resolve) => req.write(first, () => resolve()))
+  const sent = new Promise<void>((resolve) => {
+    req.on('continue', () => req.write(first, () => resolve()))
+  })
+  req.flushHeaders()
   void goOn.then(() => req.end(rest))
   return { answer, sent, hangUp: () => req.destroy() }
 }

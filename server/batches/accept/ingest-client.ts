@@ -3,7 +3,7 @@ import type { ScopedCaller } from '../../admin/run-scope.ts'
 import type { ErrorReason } from '../../contract/error-reasons.ts'
 import type { LocalSandbox } from '../../contract/sandbox.ts'
 import type { AppendResult, SubmitResult } from '../../contract/trainer.ts'
-import { RewardOpsError } from '../../errors.ts'
+import { RewardOpsError, shuttingDown } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
 import { isOutage } from '../../store/database.ts'
 import type { ImagePolicy } from '../../store/stored-images.ts'
@@ -122,10 +122,7 @@ export class IngestClient {
   /** Rejects the bodies in progress with `shutting_down`, so that callers retry, and ends the thread. */
   async close(): Promise<void> {
     clearTimeout(this.#idle)
-    const stopping = new RewardOpsError('shutting_down', 'The service is stopping.', {
-      retryAfterMs: 2_000,
-    })
-    for (const body of this.#bodies.values()) body.settle(stopping)
+    for (const body of this.#bodies.values()) body.settle(shuttingDown())
     await this.#thread?.terminate()
     this.#thread = null
   }

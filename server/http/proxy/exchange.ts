@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { RewardOpsError } from '../../errors.ts'
+import { RewardOpsError, shuttingDown } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
 import { maskSecrets } from '../../mask-secrets.ts'
 import { classifyStatus, type EngineFailure } from '../../router/answer-classes.ts'
@@ -380,9 +380,7 @@ export class Exchange implements CallOwner, SlotSearch {
       case 'deadline':
         return this.#expired()
       case 'cancelled':
-        return new RewardOpsError('shutting_down', 'The service is stopping.', {
-          retryAfterMs: 2_000,
-        })
+        return shuttingDown()
       case 'no_server':
         // If the servers were put to sleep meanwhile, `lacking` throws `model_asleep` and requests a wake.
         this.#context.directory.lacking(model, this.path)
