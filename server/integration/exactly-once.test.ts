@@ -7,7 +7,7 @@ import {
 } from '../../testkit/processes/simulated-rm.ts'
 import type { CallError } from '../../testkit/processes/trpc-call.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
-import { FULL, itInFullRun } from '../../testkit/service/full-run.ts'
+import { FULL, inFullRun, itInFullRun } from '../../testkit/service/full-run.ts'
 import {
   hashScore,
   rollouts,
@@ -96,25 +96,28 @@ describe('a batch', () => {
     expect((await get(followed.batchId)).retries).toBe(0)
   })
 
-  it('survives a killed worker: the service stays up, and a new worker replaces it', async () => {
-    const samples = rollouts(SAMPLES, 8, 'worker')
-    const followed = followBatch(service, await submit(samples))
-    await middleOf(followed.batchId)
-    const { workers: before } = await service.kill9('worker')
-    expect((await service.raw('/healthz')).status).toBe(200)
-    await waitFor(
-      'the end of the batch',
-      async () => (await get(followed.batchId)).completedAt !== null,
-      UNDISTURBED_MS + LOST_WORKER_MS,
-    )
-    await followed.done
-    expect(followed.repeated).toBe(0)
-    await expectAllScored(followed, samples, GROUPS)
-    const { workers } = await service.healthy()
-    expect(workers).toHaveLength(2)
-    expect(workers).not.toContain(before[0])
-    expect(workers).toContain(before[1])
-  })
+  itInFullRun(
+    'survives a killed worker: the service stays up, and a new worker replaces it',
+    async () => {
+      const samples = rollouts(SAMPLES, 8, 'worker')
+      const followed = followBatch(service, await submit(samples))
+      await middleOf(followed.batchId)
+      const { workers: before } = await service.kill9('worker')
+      expect((await service.raw('/healthz')).status).toBe(200)
+      await waitFor(
+        'the end of the batch',
+        async () => (await get(followed.batchId)).completedAt !== null,
+        UNDISTURBED_MS + LOST_WORKER_MS,
+      )
+      await followed.done
+      expect(followed.repeated).toBe(0)
+      await expectAllScored(followed, samples, GROUPS)
+      const { workers } = await service.healthy()
+      expect(workers).toHaveLength(2)
+      expect(workers).not.toContain(before[0])
+      expect(workers).toContain(before[1])
+    },
+  )
 
   itInFullRun('survives a paused worker: its late results are not counted twice', async () => {
     const samples = rollouts(SAMPLES, 8, 'still')
@@ -143,9 +146,8 @@ describe('a batch', () => {
   })
 
   it.each<[Part, restart: boolean]>([
-    // 'all' includes the server.
-    ...(FULL ? [['server', true] as [Part, boolean]] : []),
-    ['postgres', false],
+    // 'all' includes the others.
+    ...inFullRun<[Part, boolean]>(['server', true], ['postgres', false]),
     ['all', true],
   ])('survives kill -9 of %s', async (part, restart) => {
     const samples = rollouts(SAMPLES, 8, part)

@@ -108,7 +108,11 @@ async function row(name: string): Promise<ServerRow> {
 const inState = (name: string, state: ServerRow['state']) =>
   waitFor(`${name} to be ${state}`, async () => {
     const now = await row(name)
-    return now.state === state && now
+    if (now.state !== state) {
+      const { lastProbeAt, stateCause } = now
+      throw new Error(`it is ${now.state} (${stateCause}), last probed ${lastProbeAt}`)
+    }
+    return now
   })
 
 const lifecycle = (server: SimulatedServer) => server.stats().lifecycle.map((call) => call.route)
