@@ -104,6 +104,8 @@ export function createListener(
     }
     const finding = path.startsWith('/api/') ? access.findSession(req) : undefined
     if (finding !== undefined) await finding
+    // A handler learns of a client that leaves later, not of one that has left.
+    if (res.destroyed) return
     if (path.startsWith('/api/export/')) {
       if (!routes.exports)
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
