@@ -10,6 +10,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { prepareServerMinutes } from '../charts/server-minutes.prepare.ts'
 import { formatCount } from '../format/numbers.ts'
 import { useLive, useNow } from '../live/live-provider.tsx'
+import { useMayRead } from '../session/use-may.ts'
 import { useKeys } from '../shell/keys.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -255,6 +256,7 @@ function Body({
     [server.minutes, minute],
   )
   const notes = serverNotes(server, server.monitors)
+  const mayReadLog = useMayRead('admin') === null
   return (
     <>
       {notes.length > 0 && <ServerNotes notes={notes} />}
@@ -278,7 +280,9 @@ function Body({
         kind={view.events}
         onKind={(events) => setView({ events })}
       />
-      {server.launched && <ServerLog name={server.name} frozen={state.frozenAt !== null} />}
+      {server.launched && mayReadLog && (
+        <ServerLog name={server.name} frozen={state.frozenAt !== null} />
+      )}
     </>
   )
 }

@@ -188,6 +188,8 @@ export const QUERIES: Readonly<Record<string, Role>> = {
   'sessions.list': 'admin',
   'audit.list': 'admin',
   'retention.preview': 'admin',
+  // A server's output contains texts of all runs, and paths of the machine.
+  'servers.log': 'admin',
 }
 
 /** Procedures that require no role, because they are called before signing in. */

@@ -42,12 +42,31 @@ it('knows the procedures whose outputs quote servers', () => {
       'rewards.try',
       'servers.get',
       'overview.get',
+      'fleet.history',
     ]),
   )
   const cause = 'unreachable: GET /health answered 500: secret'
   expect(failuresFor({ role: 'viewer' }, { events: [{ cause }], stateCause: cause })).toEqual({
     ...{ events: [{ cause: 'unreachable: GET /health answered 500' }] },
     stateCause: 'unreachable: GET /health answered 500',
+  })
+})
+
+it('leaves out the output and the refusals of a server in the evidence of its events', () => {
+  const evidence = { exitCode: 1, signal: null, lastLines: [secret], livedMs: 5 }
+  const events = [
+    { cause: 'the process ended with code 1', evidence },
+    { cause: 'could not be reached', evidence: { message: secret, refused: secret } },
+  ]
+  expect(failuresFor({ role: 'admin' }, { events })).toEqual({ events })
+  expect(failuresFor({ role: 'trainer' }, { events })).toEqual({
+    events: [
+      {
+        cause: 'the process ended with code 1',
+        evidence: { exitCode: 1, signal: null, livedMs: 5 },
+      },
+      { cause: 'could not be reached', evidence: null },
+    ],
   })
 })
 

@@ -9,7 +9,10 @@ const NOT_OURS = new Set('prompt response groundTruth extraInfo rewardExtraInfo 
 /** Fields that describe failures. */
 const DESCRIBING = new Set(['detail', 'cause', 'stateCause'])
 
-const QUOTING = /^(samples\.(get|score)|rewards\.try|servers\.|overview\.|monitors\.)/
+/** Fields of the evidence of a server's events that quote the server: its refusals and its output. */
+const QUOTED_EVIDENCE = new Set(['message', 'refused', 'lastLines', 'program'])
+
+const QUOTING = /^(samples\.(get|score)|rewards\.try|servers\.|fleet\.|overview\.|monitors\.)/
 
 /** Whether the output of a procedure may quote a server. */
 export function quotesServers(path: string): boolean {
@@ -24,12 +27,19 @@ export function failuresFor<T>(actor: Pick<Actor, 'role'> | null, output: T): T 
   return actor !== null && mayDo(actor.role, 'admin') ? output : (withoutUpstreamText(output) as T)
 }
 
+function withoutQuotes(evidence: unknown): unknown {
+  const fields = Object.entries(evidence ?? {})
+  const kept = fields.filter(([key]) => !QUOTED_EVIDENCE.has(key))
+  return kept.length === 0 ? null : Object.fromEntries(kept)
+}
+
 function withoutUpstreamText(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutUpstreamText)
   if (typeof value !== 'object' || value === null || value instanceof Date) return value
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => {
       if (NOT_OURS.has(key)) return [key, inner]
+      if (key === 'evidence') return [key, withoutQuotes(inner)]
       return DESCRIBING.has(key) && typeof inner === 'string'
         ? [key, inner.replace(UPSTREAM_TEXT, '$1')]
         : [key, withoutUpstreamText(inner)]
