@@ -153,6 +153,8 @@ export interface SettingInForce {
   /** For a secret, only whether it is set; for API keys, also their number. */
   value: string
   isDefault: boolean
+  /** Whether the value is a file or folder of this machine, which only admins see. */
+  isPath: boolean
 }
 
 /** How custom reward functions run. The object can be passed to a thread. */
@@ -347,11 +349,15 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   }
 }
 
+/** Settings whose values are files and folders. */
+const PATHS = /_(DIR|FILE|PYTHON|TLS_CERT|TLS_KEY)$/
+
 function inForce(name: string, value: unknown, isDefault: boolean): SettingInForce {
-  if (value === undefined) return { name, value: 'unset', isDefault }
-  if (!SECRETS.includes(name)) return { name, value: String(value), isDefault }
+  const about = { name, isDefault, isPath: value !== undefined && PATHS.test(name) }
+  if (value === undefined) return { ...about, value: 'unset' }
+  if (!SECRETS.includes(name)) return { ...about, value: String(value) }
   const keys = name === 'REWARDOPS_API_KEYS' ? listed(String(value)).length : 0
-  return { name, value: keys === 0 ? 'set' : `${keys} set`, isDefault }
+  return { ...about, value: keys === 0 ? 'set' : `${keys} set` }
 }
 
 function listed(text: string | undefined): string[] {

@@ -320,13 +320,19 @@ function Nothing({ children }: { children: ReactNode }) {
   return <p className="max-w-[70ch] border-y px-5 py-4 text-ink-2">{children}</p>
 }
 
-function NoFunctions({ folder, exists }: { folder: string; exists: boolean }) {
+function NoFunctions({ folder, exists }: { folder: string | null; exists: boolean }) {
   return (
     <Nothing>
-      {exists ? 'No TypeScript or JavaScript files in ' : 'Folder not found: '}
-      <CopyText text={folder} maxChars={60} className="text-xs" /> (REWARDOPS_FUNCTIONS_DIR). Add a
-      module there and name its path in <span className="font-mono text-xs">reward.function</span>.
-      To run a Python function, start{' '}
+      {exists
+        ? 'The functions folder has no TypeScript or JavaScript files'
+        : 'The functions folder does not exist'}
+      {folder !== null && (
+        <>
+          : <CopyText text={folder} maxChars={60} className="text-xs" />
+        </>
+      )}{' '}
+      (REWARDOPS_FUNCTIONS_DIR). Add a module there and name its path in{' '}
+      <span className="font-mono text-xs">reward.function</span>. To run a Python function, start{' '}
       <span className="font-mono text-xs">rewardops serve-reward my_reward.py:compute_score</span>.
     </Nothing>
   )

@@ -2,6 +2,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SettingInForce } from '../config.ts'
 import type { AboutDto } from '../contract/about.ts'
+import { mayDo, type Role } from '../contract/roles.ts'
 import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'
 import { databaseFacts, tableSizes } from '../store/sql/database-facts.ts'
@@ -23,7 +24,7 @@ export class AboutService {
     settings: readonly SettingInForce[]
     functionIsolation: AboutDto['functionIsolation']
   }
-  readonly #memo = new Memo<AboutDto>(TTL_MS)
+  readonly #memo = new Memo<Omit<AboutDto, 'settings'>>(TTL_MS)
 
   constructor(
     db: Database,
@@ -40,9 +41,21 @@ export class AboutService {
     this.#of = of
   }
 
-  get(): Promise<AboutDto> {
+  /** The report for a role. Only admins see folders of the machine. */
+  async get(role: Role): Promise<AboutDto> {
+    const isAdmin = mayDo(role, 'admin')
+    const about = await this.#read()
+    const settings = this.#of.settings.map(({ isPath, ...setting }) =>
+      isAdmin || !isPath || setting.isDefault ? setting : { ...setting, value: 'set' },
+    )
+    if (isAdmin) return { ...about, settings }
+    const functionIsolation = { ...about.functionIsolation, missing: [] }
+    return { ...about, dataDir: null, functionIsolation, settings }
+  }
+
+  #read(): Promise<Omit<AboutDto, 'settings'>> {
     return this.#memo.get('', async () => {
-      const { version, embedded, dataDir, startedAt, settings, functionIsolation } = this.#of
+      const { version, embedded, dataDir, startedAt, functionIsolation } = this.#of
       const [facts, tables, dataDirBytes] = await Promise.all([
         databaseFacts(this.#db),
         tableSizes(this.#db, TABLES),
@@ -59,7 +72,6 @@ export class AboutService {
         dataDir,
         functionIsolation,
         tables,
-        settings: settings.map((setting) => ({ ...setting })),
       }
     })
   }

@@ -233,7 +233,7 @@ export const appRouter = router({
     /** Returns the monitor findings of all servers. */
     monitors: procedure.input(nothing).query(({ ctx }) => ctx.servers.monitors()),
     /**
-     * Returns the end of the output of a launched server.
+     * Returns the end of the output of a launched server, which only admins read.
      * @throws server_not_found, server_not_launched
      * @example {"name": "rm-0", "lines": 100}
      */
@@ -346,7 +346,7 @@ export const appRouter = router({
     /**
      * Lists everything that `reward` can name: rules, managers, judge templates, models and function files.
      */
-    list: procedure.input(nothing).query(({ ctx }) => ctx.rewards.get()),
+    list: procedure.input(nothing).query(({ ctx }) => ctx.rewards.get(ctx.actor.role)),
     /**
      * Scores one sample, returns every step of the calculation and stores nothing.
      * @throws busy

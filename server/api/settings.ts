@@ -170,6 +170,6 @@ export const auditRouter = router({
 
 /** Version, settings and disk use of the service. */
 export const aboutRouter = router({
-  /** Returns the version, the sizes of stored data and the settings in force. */
-  get: procedure.input(nothing).query(({ ctx }) => ctx.about.get()),
+  /** Returns the version, the sizes of stored data and the settings in force. Only admins see files and folders. */
+  get: procedure.input(nothing).query(({ ctx }) => ctx.about.get(ctx.actor.role)),
 })

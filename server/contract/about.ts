@@ -11,17 +11,18 @@ export interface AboutDto {
   databaseBytes: number
   /** Size of the data folder; null: unknown. */
   dataDirBytes: number | null
-  dataDir: string
+  /** Null: the caller is not an admin. */
+  dataDir: string | null
   /** How processes of reward functions are kept in. */
   functionIsolation: {
     level: Isolation
     /** What this machine provides for it. */
     how: string
-    /** What this machine lacks, with remedies. */
+    /** What this machine lacks, with remedies; empty unless the caller is an admin, because it names folders. */
     missing: string[]
   }
   /** The largest tables with their indexes. The daily partitions of texts count as one table. */
   tables: { name: string; bytes: number }[]
-  /** Settings in force. For a secret, only whether it is set. */
+  /** Settings in force. For a secret, and for a file or folder unless the caller is an admin, only whether it is set. */
   settings: { name: string; value: string; isDefault: boolean }[]
 }

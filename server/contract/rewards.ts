@@ -158,8 +158,8 @@ export interface RewardsDto {
   judges: JudgeDto[]
   models: RewardModelDto[]
   functions: {
-    /** The value of REWARDOPS_FUNCTIONS_DIR. */
-    folder: string
+    /** Absolute path of REWARDOPS_FUNCTIONS_DIR; null: the caller is not an admin. */
+    folder: string | null
     exists: boolean
     files: FunctionFileDto[]
     /** More files exist than are listed. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -282,6 +282,85 @@ interface NamedBatch {
   run: string
   batchId: string
 }
+
+/** The inputs of the examples of docs/api.md by procedure. */
+const EXAMPLES = new Map(
+  Object.entries(
+    JSON.parse(readFileSync(new URL('../http/openapi.json', import.meta.url), 'utf8'))
+      .paths as Record<string, Record<string, Operation>>,
+  ).flatMap(([path, operations]) =>
+    Object.values(operations).map(({ requestBody, parameters = [] }) => {
+      const content = [requestBody, ...parameters].find((part) => part?.content)?.content
+      return [path.replace('/api/trpc/', ''), content?.['application/json']?.example] as const
+    }),
+  ),
+)
+
+/** An operation of the OpenAPI document. */
+interface Operation {
+  requestBody?: Described
+  parameters?: Described[]
+}
+
+interface Described {
+  content?: Record<string, { example?: unknown }>
+}
+
+it('no answer to a viewer or trainer names a folder of the service', async () => {
+  const api = service.apiWith(headersOf('admin'))
+  const failing: [path: string, source: string, said: RegExp][] = [
+    ['import.ts', "import 'no-such-package'\nexport default () => 1", /imported from import\.ts/],
+    [
+      'read.ts',
+      "import { readFileSync } from 'node:fs'\n" +
+        "export default () => readFileSync(new URL('./missing.txt', import.meta.url)).length",
+      /open 'missing\.txt'/,
+    ],
+  ]
+  for (const [path, source] of failing) writeFileSync(join(folder, path), source)
+  const run = 'folders'
+  const { batchId } = await api.batches.submit.mutate({
+    ...{ run, step: 1, samples: [sample()] },
+    reward: { function: { path: 'read.ts' } },
+  })
+  await api.batches.wait.query({ batchId, waitMs: 30_000 })
+  const folders = [service.dataDir, folder, process.cwd()]
+  const expectNoFolder = (text: string, what: string) => {
+    const shown = folders.filter((path) => text.includes(path))
+    expect(shown, what).toEqual([])
+  }
+  // A trainer is admitted to all that a viewer is.
+  for (const caller of FULL ? (['viewer', 'trainer'] as const) : (['trainer'] as const)) {
+    const admitted = await Promise.all(
+      // The stream names topics only, and the demo batch would be scored for nothing.
+      PROCEDURES.filter(([path]) => path !== 'live.events' && path !== 'demo.load').map(
+        async ([path]) => {
+          const input = JSON.stringify(EXAMPLES.get(path) ?? {})
+            .replaceAll('gsm8k-grpo', run)
+            .replace(/"b12(-\d+)?"/g, (_, index) =>
+              JSON.stringify(index ? `${batchId}-0` : batchId),
+            )
+          const { text, status } = await service.post(path, input, headersOf(caller))
+          expectNoFolder(text, `${path} by ${caller}`)
+          return status === 200 ? path : null
+        },
+      ),
+    )
+    expect(admitted).toEqual(expect.arrayContaining(['about.get', 'rewards.list', 'samples.get']))
+  }
+  for (const [path, , said] of failing) {
+    const reward = { function: { path } }
+    const tried = await service.post(
+      'samples.score',
+      JSON.stringify({ run, step: 2, sample: sample(), reward }),
+      headersOf('trainer'),
+    )
+    expect(tried.text).toMatch(said)
+    expectNoFolder(tried.text, path)
+  }
+  expect(await api.about.get.query()).toMatchObject({ dataDir: service.dataDir })
+  expect(await api.rewards.list.query()).toMatchObject({ functions: { folder } })
+})
 
 describe('a key with a run prefix', () => {
   const marker = 'kept-from-the-team'

@@ -1,4 +1,5 @@
 import type { RewardModelDto, RewardsDto } from '../contract/rewards.ts'
+import { mayDo, type Role } from '../contract/roles.ts'
 import { describeJudges, describeManagers, describeRules } from '../rewards/registered.ts'
 import type { FleetView } from './fleet-view.ts'
 import type { FunctionsFolder } from './functions-folder.ts'
@@ -13,7 +14,8 @@ export class RewardsView {
     this.#folder = folder
   }
 
-  async get(): Promise<RewardsDto> {
+  /** The list for a role. Only admins see the path of the functions folder. */
+  async get(role: Role): Promise<RewardsDto> {
     const [servers, functions] = await Promise.all([this.#fleet.servers(), this.#folder.list()])
     const byModel = Map.groupBy(servers, (server) => server.model)
     const models = [...byModel].map(
@@ -28,7 +30,7 @@ export class RewardsView {
       managers: describeManagers(),
       judges: describeJudges(),
       models: models.sort((a, b) => a.model.localeCompare(b.model)),
-      functions: { folder: this.#folder.folder, ...functions },
+      functions: { folder: mayDo(role, 'admin') ? this.#folder.folder : null, ...functions },
     }
   }
 }

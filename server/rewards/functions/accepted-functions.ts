@@ -3,7 +3,7 @@ import type { RewardSpec } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
 import { suggest } from '../nearest-name.ts'
 import type { FunctionSource } from './function-source.ts'
-import { unpack, type VersionFolders } from './function-versions.ts'
+import { unpack, type VersionFolders, withRelativePaths } from './function-versions.ts'
 import { inspectFunction } from './inspect-function.ts'
 import type { FunctionForm, FunctionTarget } from './protocol.ts'
 import { readSource } from './read-source.ts'
@@ -122,7 +122,8 @@ export class AcceptedFunctions {
     const target = { key: '', dir, path, name: name ?? null, kwargs: {}, isolation, role }
     const found = await inspectFunction(settings, target, loadMs)
     if (found.ok) return { hash, path, isolation, form: found.form, methods: found.methods }
-    const { message, exports } = found
+    const { exports } = found
+    const message = withRelativePaths(found.message, this.#options)
     const near = name === undefined || exports.length === 0 ? '' : ` ${suggest(name, exports)}`
     throw new RewardOpsError('invalid_function', `${at}.path "${path}": ${message}.${near}`, {
       ...(exports.length > 0

@@ -18,9 +18,9 @@ import type {
   WrappedScorer,
 } from './function-caller.ts'
 import { FunctionLane } from './function-lane.ts'
-import { FunctionVersions, type VersionFolders } from './function-versions.ts'
+import { FunctionVersions, type VersionFolders, withRelativePaths } from './function-versions.ts'
 import { readQuestion } from './host-messages.ts'
-import type { CallWork, FunctionTarget, RouterAnswer, RouterQuestion } from './protocol.ts'
+import type { CallEnd, CallWork, FunctionTarget, RouterAnswer, RouterQuestion } from './protocol.ts'
 import type { HostSettings } from './start-host.ts'
 
 const TICK_MS = 100
@@ -160,7 +160,8 @@ export class FunctionPool implements FunctionCaller {
       const target = { key, dir, path, name, kwargs, isolation, role }
       return inner === null ? target : { ...target, wraps: inner }
     } catch (error) {
-      return { message: `${ref.path}: ${(error as Error).message}` }
+      const { message } = error as Error
+      return { message: `${ref.path}: ${withRelativePaths(message, this.#options)}` }
     }
   }
 
@@ -196,7 +197,8 @@ export class FunctionPool implements FunctionCaller {
           call.settled = true
           call.routerCalls?.abort()
           if (call.onAbort) signal?.removeEventListener('abort', call.onAbort)
-          resolve({ end, waitedMs: (call.startedAtMs ?? performance.now()) - arrivedAtMs })
+          const waitedMs = (call.startedAtMs ?? performance.now()) - arrivedAtMs
+          resolve({ end: this.#shown(end), waitedMs })
         },
         routerCalls: null,
         onAbort: null,
@@ -210,6 +212,17 @@ export class FunctionPool implements FunctionCaller {
       }
       lane.add(call)
     })
+  }
+
+  /** An end whose details, which callers read, name no folder of this machine. */
+  #shown(end: CallEnd['end']): CallEnd['end'] {
+    const shown = <T extends { detail: string }>(failed: T): T => ({
+      ...failed,
+      detail: withRelativePaths(failed.detail, this.#options),
+    })
+    if (!end.ok) return shown(end)
+    if (!('results' in end)) return end
+    return { ...end, results: end.results.map((one) => (one.ok ? one : shown(one))) }
   }
 
   #lane(target: FunctionTarget | null, processes: number | null): FunctionLane {

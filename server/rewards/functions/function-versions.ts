@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { existsSync, realpathSync } from 'node:fs'
 import { chmod, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import type { FunctionSource, FunctionSources } from './function-source.ts'
 
 /** Where versions of functions are unpacked and found. */
@@ -47,6 +48,33 @@ export class FunctionVersions {
     await unpack(source, this.#folders)
     return dir
   }
+}
+
+/** The name of a version's folder, also while it is written. */
+const VERSION = String.raw`\.?[0-9a-f]{64}(?:-[0-9a-f-]{36})?`
+
+/**
+ * A text from user code, such as an error, with paths relative to the functions folder: callers without access to the
+ * machine read it.
+ */
+export function withRelativePaths(
+  text: string,
+  { versionsDir, functionsDir }: Pick<VersionFolders, 'versionsDir' | 'functionsDir'>,
+): string {
+  if (!text.includes('/')) return text
+  const patterns = [`${formsOf(versionsDir)}(?:/${VERSION})?`, formsOf(functionsDir)]
+  return text.replace(new RegExp(`(?:${patterns.join('|')})(/|(?![\\w.-]))`, 'g'), (_, slash) =>
+    slash === '' ? '.' : '',
+  )
+}
+
+/** A pattern for the forms in which errors name a folder: as given and as its real path, each also as a URL. */
+function formsOf(folder: string): string {
+  const real = existsSync(folder) ? realpathSync(folder) : folder
+  const forms = [folder, real]
+    .flatMap((path) => [pathToFileURL(path).href, path])
+    .map((form) => form.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
+  return `(?:${forms.join('|')})`
 }
 
 /** Writes a version's files to a temporary folder and renames it in one step; does nothing if the version exists. */

@@ -127,7 +127,7 @@ test('a missing file is reported with the nearest existing one', async () => {
   })
   await expect(readSource('reward.function', 'a.ts', join(folder, 'none'))).rejects.toMatchObject({
     reason: 'invalid_function',
-    message: /no functions folder/,
+    message: /functions folder does not exist/,
   })
 })
 

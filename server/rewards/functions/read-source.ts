@@ -75,8 +75,8 @@ async function rootOf(functionsDir: string): Promise<string> {
   try {
     return await realpath(functionsDir)
   } catch {
-    throw new RewardOpsError('invalid_function', `There is no functions folder ${functionsDir}.`, {
-      hint: 'Create it, or set REWARDOPS_FUNCTIONS_DIR to another folder.',
+    throw new RewardOpsError('invalid_function', 'The functions folder does not exist.', {
+      hint: 'Create the folder that REWARDOPS_FUNCTIONS_DIR names, or set it to another one.',
     })
   }
 }
@@ -161,7 +161,7 @@ class Reading {
     } catch (error) {
       throw new RewardOpsError(
         'invalid_function',
-        `${this.#at}.path "${path}" cannot be read: ${(error as Error).message}.`,
+        `${this.#at}.path "${path}" cannot be read: ${(error as NodeJS.ErrnoException).code}.`,
       )
     }
   }
