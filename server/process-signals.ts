@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+
 /** Whether a process has this id, also one of another user. */
 export function processLives(pid: number): boolean {
   try {
@@ -14,5 +16,21 @@ export function sendKill(pid: number): void {
     process.kill(pid, 'SIGKILL')
   } catch {
     // It has ended already.
+  }
+}
+
+/** Why a file of /proc cannot be read although the process table can: the process has ended, or is another user's. */
+const UNREADABLE = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM'])
+
+/**
+ * A file of /proc about a process; null: no such process, or it may not be read.
+ * @throws Error if nothing can be read now, for lack of file descriptors for example: the process may be running
+ */
+export function readProcFile(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if (UNREADABLE.has((error as NodeJS.ErrnoException).code ?? '')) return null
+    throw error
   }
 }

@@ -1,9 +1,10 @@
 import type { ChildProcess } from 'node:child_process'
 import { spawn } from 'node:child_process'
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { readdirSync, readlinkSync } from 'node:fs'
 import { opendir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { sendKill } from '../process-signals.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { readProcFile, sendKill } from '../process-signals.ts'
 import { Cgroup, type Cgroups } from './cgroups.ts'
 
 /** Limits of a process and everything that it starts, together. */
@@ -31,6 +32,8 @@ export interface TreeOptions {
 }
 
 const WATCH_MS = 250
+/** Time for the process table to become readable after the end of a tree, ms. */
+const TABLE_WITHIN_MS = 10_000
 /** Files whose sizes are added up; a folder with more is not measured further. */
 const MAX_FILES = 10_000
 
@@ -96,7 +99,16 @@ export class ProcessTree {
       clearInterval(timer)
       timer = undefined
     }
-    if (this.#group === null && this.#options.user === null) this.look(processTable())
+    if (this.#group === null && this.#options.user === null) {
+      // What it left is found by the table only.
+      const until = performance.now() + TABLE_WITHIN_MS
+      let table = processTable()
+      while (table === null && performance.now() < until) {
+        await sleep(WATCH_MS)
+        table = processTable()
+      }
+      if (table !== null) this.look(table)
+    }
     this.kill()
     await this.#group?.remove()
     await rm(this.#options.folder, { recursive: true, force: true }).catch(() => {})
@@ -155,7 +167,7 @@ export class ProcessTree {
   }
 
   #killSeen(): void {
-    for (const { pid, startedAt } of processTable()) {
+    for (const { pid, startedAt } of processTable() ?? []) {
       if (this.#seen.get(pid) === startedAt) sendKill(pid)
     }
   }
@@ -163,34 +175,44 @@ export class ProcessTree {
 
 function lookAtAll(): void {
   const table = [...trees].some((tree) => tree.isWatched) ? processTable() : []
+  if (table === null) return
   for (const tree of trees) tree.look(table)
 }
 
-/** The running processes, parents before children. Empty on systems without /proc. */
-function processTable(): ProcessEntry[] {
+/**
+ * The running processes, parents before children; null: they cannot be read now, for lack of file descriptors for
+ * example. Empty on systems without /proc.
+ */
+function processTable(): ProcessEntry[] | null {
   if (process.platform !== 'linux') return []
   const entries: ProcessEntry[] = []
-  for (const pid of readdirSync('/proc')) {
-    if (!/^\d+$/.test(pid)) continue
-    try {
-      const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-      // Fields of proc(5) after the name, which may contain spaces: state, ppid, … threads (20th), start (22nd).
-      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-      if (fields[0] === 'Z') continue
-      const status = readFileSync(`/proc/${pid}/status`, 'latin1')
-      entries.push({
-        pid: Number(pid),
-        parent: Number(fields[1]),
-        uid: numberOf(status, 'Uid'),
-        threads: Number(fields[17]),
-        startedAt: fields[19] as string,
-        memoryBytes: 1_024 * (numberOf(status, 'RssAnon') + numberOf(status, 'RssShmem')),
-      })
-    } catch {
-      // It has ended.
+  try {
+    for (const name of readdirSync('/proc')) {
+      const entry = /^\d+$/.test(name) ? entryOf(Number(name)) : null
+      if (entry !== null) entries.push(entry)
     }
+  } catch {
+    return null
   }
   return entries.sort((a, b) => a.pid - b.pid)
+}
+
+/** Null: the process has ended. @throws Error if nothing can be read now */
+function entryOf(pid: number): ProcessEntry | null {
+  const stat = readProcFile(`/proc/${pid}/stat`)
+  // Fields of proc(5) after the name, which may contain spaces: state, ppid, … threads (20th), start (22nd).
+  const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
+  if (fields === undefined || fields[0] === 'Z') return null
+  const status = readProcFile(`/proc/${pid}/status`)
+  if (status === null) return null
+  return {
+    pid,
+    parent: Number(fields[1]),
+    uid: numberOf(status, 'Uid'),
+    threads: Number(fields[17]),
+    startedAt: fields[19] as string,
+    memoryBytes: 1_024 * (numberOf(status, 'RssAnon') + numberOf(status, 'RssShmem')),
+  }
 }
 
 /** The first number of a field of /proc/PID/status: the real user of `Uid`, KiB of memory. */

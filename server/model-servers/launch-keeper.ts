@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { markOf, type ProcessMark } from '../store/postgres/processes.ts'
 import { LaunchLog } from './launch-log.ts'
 import {
   type KeeperOptions,
@@ -10,8 +11,6 @@ import {
   type LaunchRecord,
   launchFile,
   livingOwner,
-  markOf,
-  type ProcessMark,
   signalGroup,
   writeRecord,
 } from './launch-record.ts'
@@ -64,7 +63,8 @@ async function keep(): Promise<void> {
     rmSync(pidFile, { force: true })
     process.exit(0)
   }
-  let child: ChildProcessByStdio<null, Readable, Readable>
+  let child: ChildProcessByStdio<null, Readable, Readable> | undefined
+  let record: LaunchRecord
   try {
     // The server runs in its own process group, which can be killed as a whole.
     child = spawn(program, args, {
@@ -76,7 +76,14 @@ async function keep(): Promise<void> {
     })
     // Without free file descriptors, Node creates no streams and emits `error` after this turn.
     await once(child, 'spawn')
+    record = {
+      ...(markOf(child.pid as number) ?? { pid: child.pid as number, startedAt: '' }),
+      keeper: markOf(process.pid) as ProcessMark,
+      fingerprint,
+    }
   } catch (error) {
+    // Without a record, no service could find the process.
+    if (child?.pid !== undefined) signalGroup(child.pid, 'SIGKILL')
     return end(null, null, `could not be started (${(error as NodeJS.ErrnoException).code})`)
   }
   const pid = child.pid as number
@@ -85,11 +92,6 @@ async function keep(): Promise<void> {
     setTimeout(() => signalGroup(pid, 'SIGKILL'), stopWithinMs).unref()
   }
   log.note(`started as process ${pid}`)
-  const record: LaunchRecord = {
-    ...(markOf(pid) ?? { pid, startedAt: '' }),
-    keeper: markOf(process.pid) as ProcessMark,
-    fingerprint,
-  }
   writeRecord(pidFile, record)
   log.read(child.stdout)
   log.read(child.stderr)

@@ -1,18 +1,11 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { inspectProcess } from '../store/postgres/processes.ts'
+import { isRunning, type ProcessMark } from '../store/postgres/processes.ts'
 
 /**
  * The files of launched servers, in the folder `servers` of the data folder: `<name>.pid` names the processes,
  * `<name>.owner` the service they belong to, `<name>.end` the end of the process, `<name>.log` is its output.
  */
-
-/** Identifies a process even if its pid is reused later. */
-export interface ProcessMark {
-  pid: number
-  /** The start time as the process table has it. */
-  startedAt: string
-}
 
 /** The content of `<name>.pid`. */
 export interface LaunchRecord extends ProcessMark {
@@ -61,17 +54,6 @@ export function launchFile(
   kind: 'pid' | 'owner' | 'end' | 'log',
 ): string {
   return join(folder, `${name}.${kind}`)
-}
-
-/** The mark of a running process; null: no process has this pid. */
-export function markOf(pid: number): ProcessMark | null {
-  const facts = inspectProcess(pid)
-  return facts?.running === true ? { pid, startedAt: facts.startedAt } : null
-}
-
-/** True while a process exists, also when it is stopped by SIGSTOP. */
-export function isRunning(mark: ProcessMark): boolean {
-  return markOf(mark.pid)?.startedAt === mark.startedAt
 }
 
 /** Reads a file written by {@link writeRecord}; null: it is missing or invalid. */

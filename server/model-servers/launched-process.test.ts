@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import { isRunning, type LaunchRecord, readRecord } from './launch-record.ts'
+import { isRunning } from '../store/postgres/processes.ts'
+import { type LaunchRecord, readRecord } from './launch-record.ts'
 import {
   claimLaunched,
   endLeftovers,
@@ -180,7 +181,7 @@ itInFullRun('a launched process of a paused (SIGSTOP) service stays with it', as
   const halted = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })
   try {
     const mark = await waitFor('a process', async () => {
-      const { markOf } = await import('./launch-record.ts')
+      const { markOf } = await import('../store/postgres/processes.ts')
       return markOf(halted.pid as number)
     })
     const { writeRecord } = await import('./launch-record.ts')

@@ -3,16 +3,14 @@ import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { isRunning, markOf, type ProcessMark } from '../store/postgres/processes.ts'
 import {
-  isRunning,
   type KeeperOptions,
   type LaunchCommand,
   type LaunchEnd,
   type LaunchRecord,
   launchFile,
   livingOwner,
-  markOf,
-  type ProcessMark,
   readRecord,
   signalGroup,
   writeRecord,
@@ -225,5 +223,10 @@ function namesIn(folder: string): string[] {
 }
 
 function markOfChild({ pid }: ChildProcess): ProcessMark | null {
-  return pid === undefined ? null : markOf(pid)
+  try {
+    return pid === undefined ? null : markOf(pid)
+  } catch {
+    // The process table cannot be read now. The child is kept under control by its record.
+    return null
+  }
 }

@@ -1,13 +1,8 @@
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../../log.ts'
-import { inspectProcess } from './processes.ts'
+import { isRunning, markOf, type ProcessMark } from './processes.ts'
 import { DatabaseStartError } from './start-error.ts'
-
-interface Owner {
-  pid: number
-  startedAt: string
-}
 
 /**
  * Makes this process the only one that runs a Postgres in the data folder, until `release` or its death. An owner that
@@ -19,10 +14,9 @@ export async function ownFolder(
   file: string,
   options: { waitMs: number; log: Logger; signal?: AbortSignal | undefined },
 ): Promise<{ release(): void }> {
-  const self = JSON.stringify({
-    pid: process.pid,
-    startedAt: inspectProcess(process.pid)?.startedAt ?? '',
-  } satisfies Owner)
+  const self = JSON.stringify(
+    markOf(process.pid) ?? ({ pid: process.pid, startedAt: '' } satisfies ProcessMark),
+  )
   const draft = `${file}.${process.pid}`
   const deadline = Date.now() + options.waitMs
   let announced = false
@@ -45,7 +39,7 @@ export async function ownFolder(
     const held = tryRead(file)
     if (held === null) continue
     const owner = parse(held)
-    if (owner === null || !isAlive(owner)) {
+    if (owner === null || !isRunning(owner)) {
       discard(file, held)
       continue
     }
@@ -83,14 +77,9 @@ function discard(file: string, expected: string): void {
   rmSync(aside, { force: true })
 }
 
-function isAlive(owner: Owner): boolean {
-  const facts = inspectProcess(owner.pid)
-  return facts?.running === true && facts.startedAt === owner.startedAt
-}
-
-function parse(text: string): Owner | null {
+function parse(text: string): ProcessMark | null {
   try {
-    const value = JSON.parse(text) as Partial<Owner>
+    const value = JSON.parse(text) as Partial<ProcessMark>
     if (typeof value.pid !== 'number' || typeof value.startedAt !== 'string') return null
     return { pid: value.pid, startedAt: value.startedAt }
   } catch {

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync, readlinkSync } from 'node:fs'
+import { readlinkSync } from 'node:fs'
+import { processLives, readProcFile } from '../../process-signals.ts'
 
 /** The operating system's data of a process, which may be a zombie. */
 export interface ProcessFacts {
@@ -14,14 +15,42 @@ export interface ProcessFacts {
   commandLine: string
 }
 
-/** Reads the process table. Null if no process has the pid. */
+/** Identifies a process even if its pid is reused later. */
+export interface ProcessMark {
+  pid: number
+  /** The start time as the process table has it. */
+  startedAt: string
+}
+
+/** The mark of a running process; null: no process has this pid. @throws like {@link inspectProcess} */
+export function markOf(pid: number): ProcessMark | null {
+  const facts = inspectProcess(pid)
+  return facts?.running === true ? { pid, startedAt: facts.startedAt } : null
+}
+
+/**
+ * True while a process exists, also when it is stopped by SIGSTOP. While the process table cannot be read, any process
+ * with the pid counts, because one that is taken for dead loses what it holds.
+ */
+export function isRunning({ pid, startedAt }: ProcessMark): boolean {
+  try {
+    return markOf(pid)?.startedAt === startedAt
+  } catch {
+    return processLives(pid)
+  }
+}
+
+/**
+ * Reads the process table. Null if no process has the pid.
+ * @throws Error if the table cannot be read, for lack of file descriptors for example
+ */
 export function inspectProcess(pid: number): ProcessFacts | null {
   if (!Number.isSafeInteger(pid) || pid <= 0) return null
   return process.platform === 'linux' ? fromProc(pid) : fromPs(pid)
 }
 
 function fromProc(pid: number): ProcessFacts | null {
-  const stat = tryRead(`/proc/${pid}/stat`)
+  const stat = readProcFile(`/proc/${pid}/stat`)
   if (stat === null) return null
   // "pid (name) S ppid …": the name may contain spaces and brackets, so fields are counted from the last bracket.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
@@ -32,9 +61,9 @@ function fromProc(pid: number): ProcessFacts | null {
   return {
     running: fields[0] !== 'Z' && fields[0] !== 'X',
     // Clock ticks since boot (field 22 of proc(5)), so the boot id is part of the value.
-    startedAt: `${tryRead('/proc/sys/kernel/random/boot_id')?.trim() ?? ''}:${fields[19]}`,
+    startedAt: `${readProcFile('/proc/sys/kernel/random/boot_id')?.trim() ?? ''}:${fields[19]}`,
     cwd,
-    commandLine: (tryRead(`/proc/${pid}/cmdline`) ?? '').replaceAll('\0', ' ').trim(),
+    commandLine: (readProcFile(`/proc/${pid}/cmdline`) ?? '').replaceAll('\0', ' ').trim(),
   }
 }
 
@@ -46,7 +75,9 @@ function fromPs(pid: number): ProcessFacts | null {
       stdio: ['ignore', 'pipe', 'ignore'],
       env: { PATH: '/bin:/usr/bin', LC_ALL: 'C' } as unknown as NodeJS.ProcessEnv,
     }).trim()
-  } catch {
+  } catch (error) {
+    // Without a status, `ps` was not run.
+    if (typeof (error as { status?: unknown }).status !== 'number') throw error
     return null
   }
   // "S    Fri Nov 20 23:25:00 2026     /path/to/postgres -D …"
@@ -56,13 +87,5 @@ function fromPs(pid: number): ProcessFacts | null {
     startedAt: rest.slice(0, 5).join(' '),
     cwd: null,
     commandLine: rest.slice(5).join(' '),
-  }
-}
-
-function tryRead(file: string): string | null {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return null
   }
 }
