@@ -200,7 +200,7 @@ export class ServerLauncher {
       return
     }
     const left = this.#options.allowCalls && isAdoptable(this.#folder, row.name)
-    if ((launch.complete || left) && this.#options.allowCalls) {
+    if ((launch.complete || left) && row.keyProblem === null && this.#options.allowCalls) {
       await this.#beginUnlessTaken(inputOf(row, launch), 'call', launch.complete)
       return
     }

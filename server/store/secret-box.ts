@@ -82,14 +82,26 @@ export class SecretBox {
       throw new Error(`a secret (${use}) is encrypted with the key ${id}, which this process lacks`)
     }
     const bytes = Buffer.from(base64, 'base64url')
-    const decipher = createDecipheriv('aes-256-gcm', key.bytes, bytes.subarray(0, IV_BYTES))
-    decipher.setAAD(Buffer.from(use))
-    decipher.setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES))
     try {
+      const decipher = createDecipheriv('aes-256-gcm', key.bytes, bytes.subarray(0, IV_BYTES))
+      decipher.setAAD(Buffer.from(use))
+      decipher.setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES))
       const text = decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES))
       return Buffer.concat([text, decipher.final()]).toString() as T
     } catch (error) {
       throw new Error(`a secret (${use}) is damaged, or belongs to another field`, { cause: error })
+    }
+  }
+
+  /** Like {@link open}, with the reason as `problem` if the secret cannot be read: it concerns one row of many. */
+  tryOpen(
+    use: SecretUse,
+    stored: string | null,
+  ): { secret: string | null; problem: string | null } {
+    try {
+      return { secret: this.open(use, stored), problem: null }
+    } catch (error) {
+      return { secret: null, problem: (error as Error).message }
     }
   }
 

@@ -113,11 +113,12 @@ describe('secrets', () => {
       expect(text).not.toMatch(/secret/)
     }
     expect(await webhookTarget(db, id!)).toEqual({
-      ...{ name: 'chat', url: webhook.url, secret: webhook.secret },
+      name: 'chat',
+      target: { url: webhook.url, secret: webhook.secret },
     })
     await changeWebhook(db, id!, { secret: null, url: 'https://hooks.example/other' })
     expect(await webhookTarget(db, id!)).toMatchObject({
-      ...{ url: 'https://hooks.example/other', secret: null },
+      target: { url: 'https://hooks.example/other', secret: null },
     })
     expect((await webhookRows(db)).map(({ signed }) => signed)).toEqual([true, false])
   })
@@ -131,6 +132,50 @@ describe('secrets', () => {
     expect(() =>
       new SecretBox([secretKey(Buffer.alloc(32))]).open('webhook.secret', sealed),
     ).toThrow('which this process lacks')
+  })
+
+  it('that cannot be read make only their own server and webhook unusable', async () => {
+    db.secrets = await open(`${OLD}\n${NEW}`)
+    for (const name of ['fine', 'damaged', 'other key']) {
+      const key = name === 'other key' ? secretKey(Buffer.alloc(32)) : null
+      const box = key === null ? db.secrets : new SecretBox([key])
+      const sealed = await box.seal(db, 'server.api_key', `sk-${name}`)
+      await insertServer(name, name === 'damaged' ? sealed.slice(0, 30) : sealed)
+    }
+    expect(await activeServers(db)).toMatchObject([
+      { name: 'fine', apiKey: 'sk-fine', state: 'ready', keyProblem: null },
+      {
+        name: 'damaged',
+        apiKey: null,
+        state: 'unreachable',
+        stateCause: expect.stringContaining('is damaged'),
+      },
+      {
+        name: 'other key',
+        apiKey: null,
+        state: 'unreachable',
+        stateCause: expect.stringContaining('lacks'),
+      },
+    ])
+
+    const broken = (await addWebhook(db, webhook, 'ops')) as number
+    const whole = (await addWebhook(db, { ...webhook, name: 'whole' }, 'ops')) as number
+    await db.adhoc('update webhook set secret = url where id = $1', [broken])
+    expect((await webhookRows(db)).map(({ url }) => url)).toEqual([webhook.url, webhook.url])
+    expect(await webhookTarget(db, broken)).toMatchObject({
+      target: { problem: expect.stringContaining('damaged') },
+    })
+    await db.adhoc('update webhook set url = secret || $2 where id = $1', [broken, 'x'])
+    expect((await webhookRows(db)).map(({ url }) => url)).toEqual([null, webhook.url])
+    expect(await webhookTarget(db, whole)).toMatchObject({ target: { url: webhook.url } })
+
+    // The others are encrypted with the new key.
+    const before = await stored()
+    db.secrets = await open(`${NEW}\n${OLD}`)
+    await sealStored(db, log)
+    const left = (await stored()).filter((text) => before.includes(text))
+    expect(left).toHaveLength(4)
+    expect(await keysOf()).toEqual(['sk-fine', null, null])
   })
 
   it('of an earlier version are encrypted once no process of it runs', async () => {

@@ -83,8 +83,13 @@ export async function sealStored(db: Database, log: Logger): Promise<void> {
     )
     for (const { id, stored } of rows) {
       if (!keys.isOutdated(stored)) continue
+      const { secret, problem } = keys.tryOpen(use, stored)
+      if (problem !== null) {
+        log.warn({ table, id, problem }, 'a stored secret cannot be read')
+        continue
+      }
       if (!(await keys.mayBegin(db))) return
-      const next = await keys.seal(db, use, keys.open(use, stored))
+      const next = await keys.seal(db, use, secret)
       // A secret that was changed meanwhile is left alone.
       await db.adhoc(`update ${table} set ${column} = $2 where id = $1 and ${column} = $3`, [
         ...[id, next, stored],

@@ -99,9 +99,9 @@ export class AlertSender {
   }
 
   async #send(due: DueDelivery): Promise<void> {
-    const { id, event_id, attempts, payload, webhook } = due
+    const { id, event_id, attempts, payload, webhook, target } = due
     const body = JSON.stringify(payload)
-    const answer = await postWebhook(due, { id: event_id, attempt: attempts, body })
+    const answer = await postWebhook(target, { id: event_id, attempt: attempts, body })
     const wait = answer.delivered ? null : waitAfter(attempts, Math.random)
     const requestedMs = Math.min(MAX_WAIT_MS, answer.retryAfterMs ?? 0)
     await noteAttempt(this.#db, id, {

@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { guardedFetch } from '../../router/guarded-fetch.ts'
 import { checkServerUrl } from '../../router/server-admission.ts'
+import type { WebhookTarget } from '../../store/sql/webhooks.ts'
 
 /** Time limit of a receiver's answer, ms. */
 export const ANSWER_MS = 10_000
@@ -48,12 +49,16 @@ export function signatureOf(secret: string, body: string, atMs: number): string 
 
 /** Sends an event once. Redirects are not followed, because the body is only for this address. Never throws. */
 export async function postWebhook(
-  to: { url: string; secret: string | null },
+  to: WebhookTarget | { problem: string },
   event: { id: string; attempt: number; body: string },
   answerMs = ANSWER_MS,
 ): Promise<WebhookAnswer> {
   const begun = performance.now()
   const tookMs = () => Math.round((performance.now() - begun) * 10) / 10
+  if ('problem' in to) {
+    const nothing = { status: null, latencyMs: 0, answer: null, retryAfterMs: null }
+    return { delivered: false, ...nothing, error: to.problem }
+  }
   try {
     const response = await guardedFetch(to.url, {
       method: 'POST',

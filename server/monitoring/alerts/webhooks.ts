@@ -78,9 +78,9 @@ export class Webhooks {
   /** Sends a test event once and returns the answer. `deliveries` lists it. @throws RewardOpsError `webhook_not_found` */
   async test(id: string): Promise<TestedWebhookDto> {
     const no = refOf(id)
-    const target = await webhookTarget(this.#db, no)
-    if (target === undefined) throw notFound(id)
-    const payload = testPayload(target.name)
+    const found = await webhookTarget(this.#db, no)
+    if (found === undefined) throw notFound(id)
+    const payload = testPayload(found.name)
     const delivery = await queueTest(
       this.#db,
       no,
@@ -88,7 +88,7 @@ export class Webhooks {
       CLAIM_MS,
     )
     const body = JSON.stringify(payload)
-    const answer = await postWebhook(target, { id: payload.id, attempt: 1, body })
+    const answer = await postWebhook(found.target, { id: payload.id, attempt: 1, body })
     await noteAttempt(this.#db, delivery, { ...answer, againMs: null })
     await this.#changed()
     const { delivered, status, latencyMs, error } = answer
@@ -146,9 +146,11 @@ export function displayUrl(url: string): string {
   return rest.length <= 1 ? origin : `${origin}/…${rest.length > 12 ? rest.slice(-4) : ''}`
 }
 
+const shownUrl = ({ url }: WebhookRow) => (url === null ? 'cannot be decrypted' : displayUrl(url))
+
 function webhookOf(row: WebhookRow, last: DeliveryRow | undefined): WebhookDto {
   return {
-    ...{ id: `w${row.id}`, name: row.name, displayUrl: displayUrl(row.url), signed: row.signed },
+    ...{ id: `w${row.id}`, name: row.name, displayUrl: shownUrl(row), signed: row.signed },
     severities: row.severities as WebhookDto['severities'],
     monitors: row.monitors as WebhookDto['monitors'],
     ...{ runs: row.runs, fleet: row.fleet, enabled: row.enabled },

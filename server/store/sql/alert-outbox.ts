@@ -1,5 +1,5 @@
 import type { Client, Database } from '../database.ts'
-import { openTarget } from './webhooks.ts'
+import { openTarget, type WebhookTarget } from './webhooks.ts'
 
 /** An event to deliver to webhooks. */
 export interface NewEvent {
@@ -71,8 +71,7 @@ export interface DueDelivery {
   attempts: number
   payload: unknown
   webhook: string
-  url: string
-  secret: string | null
+  target: ReturnType<typeof openTarget>
 }
 
 /**
@@ -84,7 +83,7 @@ export async function takeDueDeliveries(
   limit: number,
   heldMs: number,
 ): Promise<DueDelivery[]> {
-  const rows = await db.rows<DueDelivery>(
+  const rows = await db.rows<Omit<DueDelivery, 'target'> & WebhookTarget>(
     'take-due-deliveries',
     `with due as materialized (
        select id from alert_delivery where state = 'waiting' and next_attempt_at <= clock_timestamp()
@@ -101,7 +100,10 @@ export async function takeDueDeliveries(
      select t.*, e.payload from taken t join alert_event e on e.id = t.event_id`,
     [limit, heldMs],
   )
-  return rows.map((row) => ({ ...row, ...openTarget(db, row) }))
+  return rows.map(({ url, secret, ...row }) => ({
+    ...row,
+    target: openTarget(db, { url, secret }),
+  }))
 }
 
 /** The outcome of an attempt. */

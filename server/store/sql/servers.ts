@@ -80,6 +80,8 @@ export interface ServerRow extends StoredSettings {
   requests: string
   errors: string
   retries: string
+  /** Why the API key cannot be decrypted; null: it can, or there is none. */
+  keyProblem: string | null
 }
 
 // `satisfies` checks that every setting has a column.
@@ -98,16 +100,24 @@ const COLUMNS = FIELDS.map((field) => {
   return `${column} as "${field}"`
 }).join(', ')
 
-/** Servers that were not removed, in order of registration. Throws an Error if their keys cannot be decrypted. */
+/**
+ * Servers that were not removed, in order of registration. One whose API key cannot be decrypted has `keyProblem` and no
+ * key, and is unreachable for this process.
+ */
 export async function activeServers(db: Database): Promise<ServerRow[]> {
-  const rows = await db.rows<ServerRow>(
+  const rows = await db.rows<Omit<ServerRow, 'keyProblem'>>(
     'servers-active',
     `select ${COLUMNS},
             (extract(epoch from clock_timestamp() - state_since) * 1000)::float8 as "stateAgeMs",
             (extract(epoch from awake_until - clock_timestamp()) * 1000)::float8 as "awakeLeftMs"
      from server where removed_at is null order by id`,
   )
-  return rows.map((row) => ({ ...row, apiKey: db.secrets.open('server.api_key', row.apiKey) }))
+  return rows.map((row) => {
+    const { secret, problem } = db.secrets.tryOpen('server.api_key', row.apiKey)
+    if (problem === null) return { ...row, apiKey: secret, keyProblem: null }
+    const stateCause = `its API key cannot be read: ${problem}. Enter the API key again, or start the service with the right secrets key`
+    return { ...row, apiKey: null, keyProblem: problem, state: 'unreachable', stateCause }
+  })
 }
 
 /** A change of state, with its cause and evidence. */

@@ -6,7 +6,8 @@ import type { RowOf } from '../row-of.ts'
 export interface WebhookRow {
   id: number
   name: string
-  url: string
+  /** Null: it cannot be decrypted. */
+  url: string | null
   signed: boolean
   severities: string[]
   monitors: string[]
@@ -27,7 +28,7 @@ const COUNTED = 1_000
 
 /** Webhooks in order of name, with the outcomes of their deliveries of the last day. */
 export async function webhookRows(db: Database): Promise<WebhookRow[]> {
-  const rows = await db.rows<WebhookRow>(
+  const rows = await db.rows<WebhookRow & { url: string }>(
     'webhooks',
     `select ${COLUMNS}, d.delivered, d.gave_up, d.waiting from webhook w, lateral (
        select (count(*) filter (where state = 'delivered'))::int as delivered,
@@ -37,15 +38,24 @@ export async function webhookRows(db: Database): Promise<WebhookRow[]> {
        where created_at > now() - interval '1 day') d
      order by w.name limit 200`,
   )
-  return rows.map((row) => ({ ...row, url: db.secrets.open('webhook.url', row.url) }))
+  return rows.map((row) => ({ ...row, url: db.secrets.tryOpen('webhook.url', row.url).secret }))
 }
 
-/** The address and the secret of a stored webhook as text. */
+/** Where a webhook's events are sent. */
+export interface WebhookTarget {
+  url: string
+  secret: string | null
+}
+
+/** The address and the secret of a stored webhook as text, or why they cannot be decrypted. */
 export function openTarget(
   { secrets }: Database,
-  { url, secret }: { url: string; secret: string | null },
-): { url: string; secret: string | null } {
-  return { url: secrets.open('webhook.url', url), secret: secrets.open('webhook.secret', secret) }
+  stored: WebhookTarget,
+): WebhookTarget | { problem: string } {
+  const url = secrets.tryOpen('webhook.url', stored.url)
+  const { secret, problem } = secrets.tryOpen('webhook.secret', stored.secret)
+  if (url.secret !== null && problem === null) return { url: url.secret, secret }
+  return { problem: `${url.problem ?? problem}; enter it again` }
 }
 
 /** Values with the address and the secret as they are stored. */
@@ -137,16 +147,16 @@ export async function dropWebhook(db: Database, id: number): Promise<boolean> {
   return (await db.adhoc('delete from webhook where id = $1 returning id', [id])).length > 0
 }
 
-/** The name, URL and secret of a webhook. */
+/** The name and target of a webhook. */
 export async function webhookTarget(
   db: Database,
   id: number,
-): Promise<{ name: string; url: string; secret: string | null } | undefined> {
-  const [row] = await db.adhoc<{ name: string; url: string; secret: string | null }>(
+): Promise<{ name: string; target: ReturnType<typeof openTarget> } | undefined> {
+  const [row] = await db.adhoc<{ name: string } & WebhookTarget>(
     'select name, url, secret from webhook where id = $1',
     [id],
   )
-  return row && { name: row.name, ...openTarget(db, row) }
+  return row && { name: row.name, target: openTarget(db, row) }
 }
 
 /** A delivery with its event. */
