@@ -32,12 +32,7 @@ export function findCgroups(
   mounts: string = readIfThere('/proc/self/mountinfo'),
   own: string = readIfThere('/proc/self/cgroup'),
 ): Cgroups | null {
-  const ownPaths = new Map(
-    own.split('\n').map((line) => {
-      const [, controllers = '', path = ''] = /^\d+:([^:]*):(.*)$/.exec(line) ?? []
-      return [controllers, path] as const
-    }),
-  )
+  const ownPaths = ownGroups(own)
   const found = mounts.split('\n').flatMap((line) => {
     // "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu": root, mount point, type, options.
     const [, root = '', at = '', type, options = ''] =
@@ -65,6 +60,13 @@ export function findCgroups(
   const processes = v1('pids', 'pids.max')
   if (memory.length === 0 || processes.length === 0) return null
   return { version: 1, folders: [...memory, ...processes, ...v1('cpu', 'cpu.shares')] }
+}
+
+/** The groups of a process, by their controllers, from its /proc/PID/cgroup. The group of v2 has the name "". */
+export function ownGroups(text: string): Map<string, string> {
+  // "4:memory:/path"
+  const lines = [...text.matchAll(/^\d+:([^:\n]*):(.*)$/gm)]
+  return new Map(lines.map(([, controllers = '', path = '']) => [controllers, path]))
 }
 
 /** Whether a group created in the folder has these files. */

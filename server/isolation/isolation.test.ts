@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { findCgroups } from './cgroups.ts'
+import { findCgroups, ownGroups } from './cgroups.ts'
 import { planIsolation } from './isolation.ts'
 
 const PLAN = { level: 'process', network: 'router' } as const
@@ -35,6 +35,15 @@ test('temporary folders of killed services are removed, and no others', async ()
   } finally {
     for (const path of [left, live]) rmSync(path, { recursive: true, force: true })
   }
+})
+
+test('the own control group of v2 is found in the text that the kernel writes', () => {
+  const text = '4:memory:/a\n1:cpu,cpuacct:/b:c\n0::/system.slice/rewardops.service\n'
+  expect([...ownGroups(text)]).toEqual([
+    ['memory', '/a'],
+    ['cpu,cpuacct', '/b:c'],
+    ['', '/system.slice/rewardops.service'],
+  ])
 })
 
 test('control groups that cannot be created are not used', () => {
