@@ -20,6 +20,11 @@ const RPC_CODES: Record<string, number> = {
   SERVICE_UNAVAILABLE: -32603,
 }
 
+/** Whether a request failed only because its caller left, which aborts its work. Such an end is neither logged nor answered. */
+export function isCallerGone(res: ServerResponse, error: unknown): boolean {
+  return res.destroyed && (error as Error | undefined)?.name === 'AbortError'
+}
+
 /** Answers with an error in tRPC's envelope. */
 export function refuse(
   res: ServerResponse,

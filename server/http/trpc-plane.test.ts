@@ -25,3 +25,59 @@ it('answers an internal error after a whole body with the status 500', async () 
   expect(await answer.json()).toMatchObject({ error: { data: { reason: 'internal' } } })
   server.close()
 })
+
+it('logs no error when the caller leaves, and one when a call fails', async () => {
+  const logged: (string | null)[] = []
+  const waiting = (signal: AbortSignal) =>
+    new Promise((_, reject) => {
+      begun.resolve()
+      signal.addEventListener('abort', () => reject(signal.reason))
+    })
+  let begun = Promise.withResolvers<void>()
+  const holder = { name: 'a', role: 'admin', scope: null, ended: new AbortController().signal }
+  const plane = createTrpcPlane({
+    modules: {
+      manager: { score: (_: object, signal: AbortSignal) => waiting(signal) },
+      planner: { plan: (_: object, signal: AbortSignal) => waiting(signal) },
+      overview: { get: () => Promise.reject(new RangeError('stack')) },
+    },
+    access: {
+      admit: () => holder,
+      actorOf: () => holder,
+      requiresKey: true,
+      proxies: { isHttps: () => false, host: () => 'localhost' },
+    },
+    log: { error: ({ path }: { path: string | null }) => logged.push(path) },
+  } as unknown as TrpcPlaneOptions)
+  const answered: Promise<void>[] = []
+  const server = createServer((req, res) => {
+    answered.push(once(res, 'close').then(() => {}))
+    void plane(req, res, randomUUID())
+  }).listen(0)
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const call = (path: string, body: object, signal?: AbortSignal) =>
+    fetch(`http://localhost:${port}/api/trpc/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      ...(signal && { signal }),
+    })
+  const sample = { uid: 'q', dataSource: 'math', prompt: '', response: '' }
+  const phases = { rolloutMs: 1, logProbMs: 1, updateMs: 1 }
+  for (const [path, input] of [
+    ['samples.score', { run: 'r', step: 1, sample }],
+    ['planner.plan', { source: { kind: 'batch', batchId: 'b1' }, phases }],
+  ] as const) {
+    begun = Promise.withResolvers()
+    const leave = new AbortController()
+    const left = call(path, input, leave.signal).catch(() => 'left')
+    await begun.promise
+    leave.abort()
+    expect(await left).toBe('left')
+    await answered.at(-1)
+  }
+  expect((await call('overview.get', {})).status).toBe(500)
+  expect(logged).toEqual(['overview.get'])
+  server.close()
+})

@@ -17,7 +17,7 @@ import type { Logger } from '../log.ts'
 import type { Access } from './access.ts'
 import { INLINE_BYTES, MAX_BODY_BYTES, MAX_PLAIN_BYTES, unpacked } from './body.ts'
 import { packAnswer } from './packed-answer.ts'
-import { refuse } from './refuse.ts'
+import { isCallerGone, refuse } from './refuse.ts'
 
 const BASE_PATH = '/api/trpc/'
 
@@ -43,7 +43,12 @@ export interface TrpcPlaneOptions {
 const NEVER_ENDS = new AbortController().signal
 
 /** `caller`: see `Access.actorOf`, whose errors tRPC would answer as internal ones. */
-type Annotated = IncomingMessage & { requestId: string; caller: KeyHolder | null; body?: string }
+type Annotated = IncomingMessage & {
+  requestId: string
+  caller: KeyHolder | null
+  answer: ServerResponse
+  body?: string
+}
 
 /** Serves tRPC on `/api/trpc`. Bodies are decompressed, limited and checked here; large ones go to the ingest thread. */
 export function createTrpcPlane(options: TrpcPlaneOptions) {
@@ -95,9 +100,10 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         },
       }
     },
-    onError({ error, path, ctx }) {
+    onError({ error, path, ctx, req }) {
       if (isRewardOpsError(error.cause) || error.code !== 'INTERNAL_SERVER_ERROR') return
       const cause = error.cause ?? error
+      if (isCallerGone((req as Annotated).answer, cause)) return
       log.error(
         { requestId: ctx?.requestId, path, err: cause.stack ?? cause.message },
         'request failed',
@@ -115,6 +121,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     const procedure = url.pathname.slice(BASE_PATH.length)
     const annotated = req as Annotated
     annotated.requestId = requestId
+    annotated.answer = res
     if (req.method !== 'POST') {
       const input = url.searchParams.get('input')
       if (input) parseJsonText(input, 'the input')
@@ -162,6 +169,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       handler(req, res)
     } catch (error) {
       const translated = translateError(error, modules.readiness)
+      if (isCallerGone(res, error)) return
       if (!isRewardOpsError(translated)) {
         // A request is also destroyed when its body was read to the end.
         if (!req.complete) {
