@@ -1,9 +1,13 @@
 """A function gets no secrets, and leaves no process and no file behind."""
 
 import os
+import subprocess
 import sys
 import time
 import unittest
+from unittest import mock
+
+from rewardops.serving import isolation
 
 from tests.serving import Served, sample
 
@@ -39,6 +43,34 @@ class Isolation(unittest.TestCase):
             while runs(found["detached"]) or os.path.isdir(found["folder"]):
                 self.assertLess(time.monotonic(), ends, "something was left behind")
                 time.sleep(0.05)
+
+    @unittest.skipUnless(hasattr(os, "getuid") and os.getuid() == 0, "root only")
+    def test_processes_have_distinct_users(self):
+        first = isolation.FIRST_UID
+        with mock.patch.object(isolation, "LAST_UID", first + 1):
+            one, other = isolation.Enclosure(True), isolation.Enclosure(True)
+            self.assertEqual({one.uid, other.uid}, {first, first + 1})
+            with self.assertRaises(OSError):
+                isolation.Enclosure(True)
+            # A user without a claim is taken too while a process has it, and a second `leave` ends nobody else's.
+            stays = subprocess.Popen(["sleep", "60"], user=other.uid)
+            try:
+                one.leave()
+                again = isolation.Enclosure(True)
+                self.assertEqual(again.uid, one.uid)
+                left = subprocess.Popen(["sleep", "60"], user=again.uid)
+                one.leave()
+                self.assertTrue(runs(left.pid))
+                other._claim.close()
+                with self.assertRaises(OSError):
+                    isolation.Enclosure(True)
+                again.leave()
+                left.wait()
+                self.assertTrue(runs(stays.pid))
+            finally:
+                stays.kill()
+                stays.wait()
+                other.leave()
 
 
 if __name__ == "__main__":

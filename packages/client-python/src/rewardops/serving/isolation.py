@@ -6,10 +6,12 @@ protects the server's memory and environment.
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -85,15 +87,45 @@ def _become(uid: int) -> None:
     os.setresuid(uid, uid, uid)
 
 
+def _claim_user() -> tuple[int, socket.socket]:
+    """
+    A user that no process has, and the claim on it: a name that only one socket of the machine has, which the kernel frees
+    with the server. Raises OSError when every user is taken.
+    """
+    taken = set()
+    for pid in _processes():
+        try:
+            taken.add(os.stat(f"/proc/{pid}").st_uid)
+        except OSError:
+            pass
+    for uid in random.sample(range(FIRST_UID, LAST_UID + 1), LAST_UID + 1 - FIRST_UID):
+        if uid in taken:
+            continue
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0rewardops-function-user-{uid}")
+            return uid, claim
+        except OSError as error:
+            claim.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+    raise OSError(errno.EAGAIN, "every user of function processes is taken")
+
+
 class Enclosure:
     """One process's user, mark and temporary folder. It is passed to the process, which calls `enter`."""
 
     def __init__(self, has_own_user: bool) -> None:
-        self.uid = random.randint(FIRST_UID, LAST_UID) if has_own_user else None
+        self.uid, self._claim = _claim_user() if has_own_user else (None, None)
+        self._has_left = False
         self.folder = tempfile.mkdtemp(prefix="rewardops-function-")
         self.mark = os.path.basename(self.folder)
         if self.uid is not None:
             os.chown(self.folder, self.uid, self.uid)
+
+    def __getstate__(self) -> dict[str, object]:
+        # The claim stays with the server, which ends what the process leaves.
+        return {**self.__dict__, "_claim": None}
 
     def enter(self) -> None:
         """Gives up privileges and sets limits, in the process, before the function is loaded."""
@@ -109,7 +141,11 @@ class Enclosure:
             _prctl(_SET_NO_NEW_PRIVS, 1)
 
     def leave(self) -> None:
-        """After the process has ended: ends what it left, also detached, and removes its folder."""
+        """After the process has ended: ends what it left, also detached, and removes its folder. Later calls do nothing."""
+        if self._has_left:
+            # Another process may have its user by now.
+            return
+        self._has_left = True
         if IS_LINUX:
             # What the process started may start another one meanwhile.
             for _ in range(50):
@@ -120,6 +156,8 @@ class Enclosure:
                     _kill(pid)
                 time.sleep(0.01)
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self._claim is not None:
+            self._claim.close()
 
     def _started(self, pid: int) -> bool:
         try:
