@@ -89,8 +89,8 @@ def _become(uid: int) -> None:
 
 def _claim_user() -> tuple[int, socket.socket]:
     """
-    A user that no process has, and the claim on it: a name that only one socket of the machine has, which the kernel frees
-    with the server. Raises OSError when every user is taken.
+    A user that no process has, and the claim on it: a name that only one socket of the machine
+    has, which the kernel frees with the server. Raises OSError when every user is taken.
     """
     taken = set()
     for pid in _processes():
@@ -141,7 +141,10 @@ class Enclosure:
             _prctl(_SET_NO_NEW_PRIVS, 1)
 
     def leave(self) -> None:
-        """After the process has ended: ends what it left, also detached, and removes its folder. Later calls do nothing."""
+        """
+        After the process has ended: ends what it left, also detached, and removes its folder. Later
+        calls do nothing.
+        """
         if self._has_left:
             # Another process may have its user by now.
             return
