@@ -1,10 +1,13 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { hostname, tmpdir } from 'node:os'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { getPriority, hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import { findCgroups, ownGroups } from './cgroups.ts'
-import { planIsolation } from './isolation.ts'
+import { planIsolation, startIsolated } from './isolation.ts'
 
 const PLAN = { level: 'process', network: 'router' } as const
 
@@ -36,6 +39,30 @@ test('temporary folders of killed services are removed, and no others', async ()
     for (const path of [left, live]) rmSync(path, { recursive: true, force: true })
   }
 })
+
+test.skipIf(process.platform !== 'linux')(
+  'what a process without a control group starts in a session of its own yields the processors too',
+  async () => {
+    const plan = await planIsolation({ ...PLAN, paths: [] })
+    const started = startIsolated(
+      { ...plan, cgroups: null },
+      {
+        command: ['/bin/sh', '-c', "setsid sh -c 'echo $$; read line'"],
+        ...{ level: 'process', env: { PATH: '/usr/bin:/bin' }, stdio: ['pipe', 'pipe', 'ignore'] },
+        ...{ memoryBytes: 1 << 20, binds: [], folderInside: '/tmp', onOver: () => {} },
+      },
+    )
+    const [line] = (await once(started.child.stdout as Readable, 'data')) as [Buffer]
+    const pid = Number(line)
+    const file = `/proc/${pid}/autogroup`
+    const yields = () =>
+      getPriority(pid) === 10 &&
+      (!existsSync(file) || readFileSync(file, 'utf8').includes('nice 10'))
+    await waitFor('it to yield', yields)
+    started.kill()
+    await started.closed
+  },
+)
 
 test('the own control group of v2 is found in the text that the kernel writes', () => {
   const text = '4:memory:/a\n1:cpu,cpuacct:/b:c\n0::/system.slice/rewardops.service\n'
