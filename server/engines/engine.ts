@@ -98,8 +98,8 @@ export interface EngineFailure {
   fitMaxTokens?: number
 }
 
-/** Where the tokens of a response are in the scored text and in the response. */
-export interface TokenPlaces {
+/** The positions of a response's tokens in the scored text and in the response. */
+export interface TokenOffsets {
   /** The index of the first token with text of the response. */
   first: number
   /** Where each token from `first` on starts in the response, in Unicode code points. */
@@ -116,8 +116,8 @@ export interface EngineScore {
   promptTokens?: number
   /** Scores of the tokens or steps, if the model returns them; the last is `score`. */
   tokenScores?: number[]
-  /** The places of these tokens, or why they are unknown; absent: not requested. */
-  tokenPlaces?: TokenPlaces | { problem: string }
+  /** Offsets of these tokens in the response, or why they are unknown; absent: not requested. */
+  tokenOffsets?: TokenOffsets | { problem: string }
   /** Further fields of the answer of a custom scorer (`http`). */
   extra?: Record<string, unknown>
 }
@@ -150,13 +150,12 @@ export interface MicroBatchProtocol {
   ): MicroBatchScores | EngineFailure
 }
 
-/** Places the scores of tokens in the response, with a second request, because servers return only numbers. */
+/** Aligns token scores with the response by a second request, because servers return only numbers. */
 export interface TokenProtocol {
   /** Builds the request for the tokens of the same text. @throws Error if the target's template rejects the sample */
   build(input: ScoreInput, target: EngineTarget): EngineRequest
   /**
-   * Reads the response. A returned failure is temporary or the server's; anything that another request would not change
-   * is a problem of the places. Never throws.
+   * Reads the response. Returns a failure if another request may succeed, and a problem if not. Never throws.
    * @param scores the number of scores
    */
   parse(
@@ -166,7 +165,7 @@ export interface TokenProtocol {
     scores: number,
     input: ScoreInput,
     target: EngineTarget,
-  ): TokenPlaces | { problem: string } | EngineFailure
+  ): TokenOffsets | { problem: string } | EngineFailure
 }
 
 /** A chat request to a judge, in the chat-completion fields that all backends share. */

@@ -38,7 +38,7 @@ import {
 } from './probe-answers.ts'
 import { promptText, sampleMessages, sampleText, wellFormed } from './sample-text.ts'
 import { rootOf } from './server-url.ts'
-import { placesOf } from './token-places.ts'
+import { offsetsOf } from './token-offsets.ts'
 import { type Version, versionBefore } from './version.ts'
 
 /** /classify has accepted `messages` since 2025-11-14. 0.12.0 is the first release that certainly does. */
@@ -194,7 +194,7 @@ const tokens: TokenProtocol = {
       return { problem: `the model returns ${scores} scores for ${texts.length} tokens` }
     }
     const isPlain = asText(target) && target.chatTemplate == null
-    return placesOf(texts, input, isPlain)
+    return offsetsOf(texts, input, isPlain)
   },
 }
 

@@ -25,7 +25,7 @@ export class Flight {
   period = 0
   /** The HTTP call; null if the slot's owner sends it (router address). */
   call: FlightCall | null = null
-  /** The score, while the places of its tokens are requested; null: the score is requested. */
+  /** The score, while the offsets of its tokens are requested; null: the score is requested. */
   scored: EngineScore | null = null
   /** Whether no further hedge is sent: the sample was hedged during this call, or it is too late for a hedge. */
   isHedged = false

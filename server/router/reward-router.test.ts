@@ -66,7 +66,7 @@ describe('a call', () => {
   })
 })
 
-describe('the places of token scores', () => {
+describe('the offsets of token scores', () => {
   const prm = { route: 'token', plainText: true } as const
   const input = { prompt: 'Q', response: '42' }
   const rows = answer(200, { data: [{ index: 0, data: [[1], [2], [3], [4]] }] })
@@ -84,10 +84,10 @@ describe('the places of token scores', () => {
 
   test('are read in the same slot and attempt', async () => {
     const fake = await serve(tokens, tokens)
-    const both = [0, 1].map(() => harness.score({ input, placesTokens: true }))
+    const both = [0, 1].map(() => harness.score({ input, needsTokenOffsets: true }))
     const results = await Promise.all(both)
     for (const result of results) {
-      expect(result).toMatchObject({ score: 4, tokenScores: [1, 2, 3, 4], tokenPlaces: placed })
+      expect(result).toMatchObject({ score: 4, tokenScores: [1, 2, 3, 4], tokenOffsets: placed })
       expect(result.attempts).toMatchObject([{ attempt: 1, outcome: 'ok', status: 200 }])
     }
     expect(fake.calls.map(({ path }) => path)).toEqual([
@@ -101,17 +101,17 @@ describe('the places of token scores', () => {
 
   test('are requested again with the score after a temporary failure', async () => {
     await serve(answer(503, 'busy'), answer(500, 'fault'), tokens)
-    const result = await harness.score({ input, placesTokens: true })
-    expect(result).toMatchObject({ ok: true, score: 4, tokenPlaces: placed })
+    const result = await harness.score({ input, needsTokenOffsets: true })
+    expect(result).toMatchObject({ ok: true, score: 4, tokenOffsets: placed })
     expect(result.attempts.map(({ outcome }) => outcome)).toEqual(['busy', 'fault', 'ok'])
     expect(harness.stats().inFlight).toBe(0)
   })
 
   test('are unknown if the server refuses to list its tokens', async () => {
     await serve(answer(404, { detail: 'Not Found' }))
-    const result = await harness.score({ input, placesTokens: true })
+    const result = await harness.score({ input, needsTokenOffsets: true })
     expect(result).toMatchObject({
-      ...{ ok: true, score: 4, tokenPlaces: { problem: '/tokenize answered 404: Not Found' } },
+      ...{ ok: true, score: 4, tokenOffsets: { problem: '/tokenize answered 404: Not Found' } },
     })
     expect(harness.stats()).toMatchObject({ health: 'ok', errors: 0 })
   })
@@ -119,7 +119,7 @@ describe('the places of token scores', () => {
   test('are not read after the sample was cancelled', async () => {
     const abort = new AbortController()
     const fake = await serve(hangs)
-    const result = harness.score({ input, placesTokens: true, signal: abort.signal })
+    const result = harness.score({ input, needsTokenOffsets: true, signal: abort.signal })
     await until(() => fake.calls.length === 2)
     abort.abort()
     expect(await result).toMatchObject({ ok: false, reason: 'cancelled' })
@@ -135,7 +135,7 @@ describe('the places of token scores', () => {
     const permit = (requests: number) =>
       harness.router.setPermits(1, { requests, tokens: 0, untilMs })
     const results = [0, 1].map((i) =>
-      harness.score({ input: { ...input, prompt: `Q${i}` }, placesTokens: true }),
+      harness.score({ input: { ...input, prompt: `Q${i}` }, needsTokenOffsets: true }),
     )
     permit(1)
     await results[0]

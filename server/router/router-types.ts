@@ -8,7 +8,7 @@ import type {
   FailureClass,
   ScoreInput,
   ScoreRoute,
-  TokenPlaces,
+  TokenOffsets,
 } from '../engines/engine.ts'
 import type { PolicyName } from './policies/policy.ts'
 
@@ -89,8 +89,8 @@ export interface RouteRequest {
 /** A request to score one sample. */
 export interface ScoreRequest extends RouteRequest {
   input: ScoreInput
-  /** Whether the places of the token scores are read, with a second request in the same slot. */
-  placesTokens?: boolean
+  /** Whether the offsets of the token scores are read, with a second request in the same slot. */
+  needsTokenOffsets?: boolean
 }
 
 /** A chat request to a judge. */
@@ -195,8 +195,8 @@ export type RouterResult =
       /** Tokens of the scored text, if the server counts them. */
       promptTokens: number | null
       tokenScores?: number[]
-      /** See `EngineScore.tokenPlaces`. */
-      tokenPlaces?: TokenPlaces | { problem: string }
+      /** See `EngineScore.tokenOffsets`. */
+      tokenOffsets?: TokenOffsets | { problem: string }
       extra?: Record<string, unknown>
       /** True if the score comes from the call of an identical request. */
       shared?: boolean

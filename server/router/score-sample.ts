@@ -38,7 +38,7 @@ export class ScoreSample extends RoutedSample {
   }
 
   override get input(): ScoreInput | null {
-    return this.isHedgeable && this.request.placesTokens !== true ? this.request.input : null
+    return this.isHedgeable && this.request.needsTokenOffsets !== true ? this.request.input : null
   }
 
   get key(): string {
@@ -54,13 +54,13 @@ export class ScoreSample extends RoutedSample {
   }
 
   override requestsTo({ engine, target }: PoolServer): number {
-    const isSent = this.request.placesTokens === true && engine.tokens !== undefined
+    const isSent = this.request.needsTokenOffsets === true && engine.tokens !== undefined
     return isSent && target.route === 'token' ? 2 : 1
   }
 
   read(server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure {
     const flight = call.context
-    if (flight.scored !== null) return this.#placed(server, call, flight.scored)
+    if (flight.scored !== null) return this.#aligned(server, call, flight.scored)
     const answer = server.engine.parseScoreResponse(
       call.status,
       call.headers,
@@ -76,19 +76,19 @@ export class ScoreSample extends RoutedSample {
     return this.#complete(server, answer)
   }
 
-  /** Completes a score with the places of its tokens. */
-  #placed(
+  /** Completes a score with the offsets of its tokens. */
+  #aligned(
     server: PoolServer,
     call: HttpCall<Flight>,
     score: EngineScore,
   ): SampleAnswer | EngineFailure {
-    const places = (server.engine.tokens as TokenProtocol).parse(
+    const offsets = (server.engine.tokens as TokenProtocol).parse(
       ...([call.status, call.headers, call.bodyText()] as const),
       score.tokenScores?.length ?? 0,
       ...([this.request.input, server.target] as const),
     )
-    if ('ok' in places) return places
-    return this.#complete(server, { ...score, tokenPlaces: places })
+    if ('ok' in offsets) return offsets
+    return this.#complete(server, { ...score, tokenOffsets: offsets })
   }
 
   #complete(server: PoolServer, answer: EngineScore): SampleAnswer {
@@ -133,14 +133,14 @@ export class ScoreSample extends RoutedSample {
   }
 
   #result(server: PoolServer): RouterResult & { ok: true } {
-    const { score, promptTokens, tokenScores, tokenPlaces, extra } = this.#score as EngineScore
+    const { score, promptTokens, tokenScores, tokenOffsets, extra } = this.#score as EngineScore
     return {
       ok: true,
       score,
       serverId: server.id,
       promptTokens: promptTokens ?? null,
       ...(tokenScores === undefined ? {} : { tokenScores }),
-      ...(tokenPlaces === undefined ? {} : { tokenPlaces }),
+      ...(tokenOffsets === undefined ? {} : { tokenOffsets }),
       ...(extra === undefined ? {} : { extra }),
       attempts: this.attempts,
     }

@@ -117,7 +117,7 @@ function isSame(a: ScoreSample, b: ScoreSample): boolean {
     response.length === other.length &&
     response === other &&
     a.pool === b.pool &&
-    a.request.placesTokens === b.request.placesTokens &&
+    a.request.needsTokenOffsets === b.request.needsTokenOffsets &&
     samePrompt(a, b)
   )
 }

@@ -6,7 +6,7 @@ import type { RewardContext, RewardOutcome, RewardSample } from '../managers/man
 import { tokenRewards } from './token-rewards.ts'
 
 /**
- * Scores by the servers of a reward model: a discriminative model's score, or a generative model's judgement by a
+ * Scores by the servers of a reward model: a discriminative model's score, or a generative model's judgment by a
  * template.
  */
 export async function scoreByModel(
@@ -36,8 +36,12 @@ export async function scoreByModel(
     ...{ prompt, response: solutionStr, dataSource, groundTruth, extraInfo },
     ...(sample.messages ? { messages: sample.messages } : {}),
   }
-  const placesTokens = reward.tokenScores === true
-  const result = await router.score({ ...route, input, ...(placesTokens && { placesTokens }) })
+  const needsTokenOffsets = reward.tokenScores === true
+  const result = await router.score({
+    ...route,
+    input,
+    ...(needsTokenOffsets && { needsTokenOffsets }),
+  })
   const { attempts } = result
   if (!result.ok) return { ok: false, reason: result.reason, detail: result.detail, attempts }
   // Custom scorers (`http`) may give a verdict and turn and span rewards, as functions do.
@@ -50,7 +54,7 @@ export async function scoreByModel(
     score: result.score,
     extra: result.extra === undefined || Object.keys(extra).length === 0 ? null : extra,
     ...finding,
-    ...(placesTokens && {
+    ...(needsTokenOffsets && {
       rewards: { turns: [], spans: [], tokens: tokenRewards(result, sample), ...finding.rewards },
     }),
     attempts,

@@ -8,7 +8,7 @@ function perCharacter(solutionStr: string) {
   const points = [...solutionStr].map((_, i) => i)
   return {
     tokenScores: [9, 9, ...points],
-    tokenPlaces: { first: 2, starts: points, ends: points.map((i) => i + 1) },
+    tokenOffsets: { first: 2, starts: points, ends: points.map((i) => i + 1) },
   }
 }
 
@@ -43,8 +43,8 @@ test('a token that crosses the edge of a content has its part of it', () => {
   ]
   const solutionStr = responseText(messages)
   const length = solutionStr.length
-  const tokenPlaces = { first: 0, starts: [0, 1, length - 3], ends: [1, length - 3, length] }
-  const rewards = tokenRewards({ tokenScores: [1, 2, 3], tokenPlaces }, { solutionStr, messages })
+  const tokenOffsets = { first: 0, starts: [0, 1, length - 3], ends: [1, length - 3, length] }
+  const rewards = tokenRewards({ tokenScores: [1, 2, 3], tokenOffsets }, { solutionStr, messages })
   expect(rewards).toMatchObject([
     { message: 0, starts: [0, 1], ends: [1, 2], scores: [1, 2] },
     { message: 2, starts: [0], ends: [2], scores: [3] },
@@ -60,20 +60,22 @@ test('of a long response the last scores are kept, and the others counted', () =
   expect(only?.scores).toHaveLength(MAX_TOKEN_SCORES)
 })
 
-test('tokens of part of a character, and tokens that reach beyond the response, are placed', () => {
-  const tokenPlaces = { first: 0, starts: [0, 0, 1], ends: [0, 1, 2] }
-  const [only] = tokenRewards({ tokenScores: [1, 2, 3, 4], tokenPlaces }, { solutionStr: '🎉x' })
+test('tokens of part of a character, and tokens that reach beyond the response, have offsets', () => {
+  const tokenOffsets = { first: 0, starts: [0, 0, 1], ends: [0, 1, 2] }
+  const [only] = tokenRewards({ tokenScores: [1, 2, 3, 4], tokenOffsets }, { solutionStr: '🎉x' })
   expect(only).toMatchObject({ starts: [0, 0, 1], ends: [0, 1, 2], scores: [1, 2, 3] })
 })
 
-test('scores without places are kept with the reason', () => {
+test('scores without offsets are kept with the reason', () => {
   const sample = { solutionStr: 'x' }
-  expect(tokenRewards({ tokenScores: [1, 2], tokenPlaces: { problem: 'steps' } }, sample)).toEqual([
-    {
-      ...{ component: null, message: 0, starts: null, ends: null, scores: [1, 2] },
-      ...{ omitted: 0, problem: 'steps' },
-    },
-  ])
+  expect(tokenRewards({ tokenScores: [1, 2], tokenOffsets: { problem: 'steps' } }, sample)).toEqual(
+    [
+      {
+        ...{ component: null, message: 0, starts: null, ends: null, scores: [1, 2] },
+        ...{ omitted: 0, problem: 'steps' },
+      },
+    ],
+  )
   expect(tokenRewards({}, sample)).toMatchObject([
     { scores: [], problem: 'the model returns one score per response' },
   ])

@@ -10,15 +10,15 @@ import type { RewardSample } from '../managers/manager.ts'
  * the score of the response.
  */
 export function tokenRewards(
-  { tokenScores, tokenPlaces }: Pick<RouterResult & { ok: true }, 'tokenScores' | 'tokenPlaces'>,
+  { tokenScores, tokenOffsets }: Pick<RouterResult & { ok: true }, 'tokenScores' | 'tokenOffsets'>,
   { solutionStr, messages }: Pick<RewardSample, 'solutionStr' | 'messages'>,
 ): TokenScores[] {
   if (tokenScores === undefined) return unplaced('the model returns one score per response')
-  if (tokenPlaces === undefined) {
+  if (tokenOffsets === undefined) {
     return unplaced('the server does not return the texts of its tokens', tokenScores)
   }
-  if ('problem' in tokenPlaces) return unplaced(tokenPlaces.problem, tokenScores)
-  const { first, starts, ends } = tokenPlaces
+  if ('problem' in tokenOffsets) return unplaced(tokenOffsets.problem, tokenScores)
+  const { first, starts, ends } = tokenOffsets
   const ranges = contentsOf(solutionStr, messages)
   const tokens: { message: number; start: number; end: number; score: number }[] = []
   let next = 0

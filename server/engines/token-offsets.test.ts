@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import type { ScoreInput } from './engine.ts'
 import { recordings } from './testing/recorded.ts'
-import { placesOf } from './token-places.ts'
+import { offsetsOf } from './token-offsets.ts'
 import { vllm } from './vllm.ts'
 
-/** The texts of the placed tokens. */
-function textsOf(response: string, places: ReturnType<typeof placesOf>): string[] {
-  if ('problem' in places) throw new Error(places.problem)
+/** The texts of the tokens. */
+function textsOf(response: string, offsets: ReturnType<typeof offsetsOf>): string[] {
+  if ('problem' in offsets) throw new Error(offsets.problem)
   const points = [...response]
-  return places.starts.map((start, i) => points.slice(start, places.ends[i]).join(''))
+  return offsets.starts.map((start, i) => points.slice(start, offsets.ends[i]).join(''))
 }
 
 /** Splits a prompt and a response into the request that the recorded answer belongs to. */
@@ -27,17 +27,17 @@ const answerOf = (situation: string) => {
   if (found === undefined) throw new Error(`no recording of ${situation}`)
   return found
 }
-const placed = (situation: string, input: ScoreInput, scores: number, plainText = false) => {
+const aligned = (situation: string, input: ScoreInput, scores: number, plainText = false) => {
   const { status, headers, text } = answerOf(situation)
   return vllm.tokens?.parse(status, headers, text, scores, input, { ...TARGET, plainText })
 }
 
-test('places the recorded tokens of a conversation and of a text', () => {
+test('aligns the recorded tokens of a conversation and of a text', () => {
   const input: ScoreInput = { prompt: 'What is 6*7?', response: '42' }
-  expect(placed('tokenize, messages', input, 21)).toEqual({
+  expect(aligned('tokenize, messages', input, 21)).toEqual({
     ...{ first: 17, starts: [0, 1], ends: [1, 2] },
   })
-  expect(placed('tokenize, prompt', input, 11, true)).toEqual({
+  expect(aligned('tokenize, prompt', input, 11, true)).toEqual({
     ...{ first: 9, starts: [0, 1], ends: [1, 2] },
   })
 })
@@ -54,23 +54,23 @@ test('sends the recorded requests', () => {
   }
 })
 
-test('a character of several tokens belongs to the last of them', () => {
+test('a character that spans several tokens belongs to the last of them', () => {
   const input = asRecorded('Größe 🎉🧮 日本  3.14\n\n\tend </s> ▁Ġ')
-  const places = placed('tokenize, characters', input, 43, true)
-  expect(textsOf(input.response, places as never)).toEqual([
+  const offsets = aligned('tokenize, characters', input, 43, true)
+  expect(textsOf(input.response, offsets as never)).toEqual([
     ...['\n', '\t', 'en', 'd', ' ', '</s>', ' ', '', '', '▁', '', 'Ġ'],
   ])
 })
 
-test('says why tokens have no places', () => {
+test('reports why tokens have no offsets', () => {
   const input: ScoreInput = { prompt: 'What is 6*7?', response: '42' }
-  expect(placed('tokenize, no strings', input, 11)).toEqual({
+  expect(aligned('tokenize, no strings', input, 11)).toEqual({
     problem: 'the server does not return the texts of its tokens',
   })
-  expect(placed('tokenize, messages', input, 3)).toEqual({
+  expect(aligned('tokenize, messages', input, 3)).toEqual({
     problem: 'the model returns 3 scores for 21 tokens',
   })
-  expect(placed('tokenize, messages', { ...input, response: '43' }, 21)).toEqual({
+  expect(aligned('tokenize, messages', { ...input, response: '43' }, 21)).toEqual({
     problem: "the texts of the server's tokens do not contain the response",
   })
   const parse = (status: number, text: string) =>
@@ -84,7 +84,7 @@ test('says why tokens have no places', () => {
 
 test('reads the vocabularies of SentencePiece', () => {
   const tokens = ['<s>', '▁Q', '?', '<0x0A>', '▁', '<0xF0>', '<0x9F>', '<0x8E>', '<0x89>', '▁ok']
-  expect(textsOf('🎉 ok', placesOf([...tokens, '</s>'], { response: '🎉 ok' }, true))).toEqual([
+  expect(textsOf('🎉 ok', offsetsOf([...tokens, '</s>'], { response: '🎉 ok' }, true))).toEqual([
     ...['', '', '', '🎉', ' ok'],
   ])
 })
@@ -92,7 +92,7 @@ test('reads the vocabularies of SentencePiece', () => {
 test('does not find a response within the tags of a template', () => {
   const tokens = ['<|im_start|>', 'assistant', 'Ċ', 'end', '<|im_end|>', 'Ċ']
   const input = { response: 'end' }
-  expect(placesOf(tokens, input, false)).toEqual({ first: 3, starts: [0], ends: [3] })
-  expect(placesOf(tokens.toSpliced(3, 1, 'fin'), input, false)).toHaveProperty('problem')
-  expect(placesOf(tokens, { response: ' \n' }, false)).toHaveProperty('problem')
+  expect(offsetsOf(tokens, input, false)).toEqual({ first: 3, starts: [0], ends: [3] })
+  expect(offsetsOf(tokens.toSpliced(3, 1, 'fin'), input, false)).toHaveProperty('problem')
+  expect(offsetsOf(tokens, { response: ' \n' }, false)).toHaveProperty('problem')
 })

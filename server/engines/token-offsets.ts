@@ -1,23 +1,23 @@
-import type { ScoreInput, TokenPlaces } from './engine.ts'
+import type { ScoreInput, TokenOffsets } from './engine.ts'
 import { wellFormed } from './sample-text.ts'
 
 /**
- * Places the tokens of a scored text in its response. Servers report a token as its entry in the vocabulary, which is
+ * Aligns the tokens of a scored text with its response. Servers report a token as its entry in the vocabulary, which is
  * not its text, so the entries are decoded and compared with the response byte by byte.
  * @param tokens vocabulary entries, in the order of the scores
  * @param isLast whether the scored text ends with the response, because no template follows it
  * @returns a problem in words if the tokens do not spell the response
  */
-export function placesOf(
+export function offsetsOf(
   tokens: readonly string[],
   input: Pick<ScoreInput, 'response'>,
   isLast: boolean,
-): TokenPlaces | { problem: string } {
+): TokenOffsets | { problem: string } {
   const response = Buffer.from(wellFormed(input.response))
   for (const decoded of [byteLevelText, sentencePieceText]) {
     const pieces = tokens.map(decoded)
     const at = responseAt(pieces, response, isLast)
-    if (at !== null) return placesFrom(pieces, response, at)
+    if (at !== null) return offsetsFrom(pieces, response, at)
   }
   return { problem: "the texts of the server's tokens do not contain the response" }
 }
@@ -55,8 +55,8 @@ function isBlank(bytes: Buffer): boolean {
   return bytes.toString().trim() === ''
 }
 
-/** The places of the pieces that overlap the response. Bytes within a character count to the token that completes it. */
-function placesFrom(pieces: readonly Buffer[], response: Buffer, at: number): TokenPlaces {
+/** The offsets of the pieces that overlap the response. Bytes within a character count to the token that completes it. */
+function offsetsFrom(pieces: readonly Buffer[], response: Buffer, at: number): TokenOffsets {
   const charsBefore = completeChars(response)
   const starts: number[] = []
   const ends: number[] = []
