@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { median, pairedDifference, quantile, rounded, studentQuantile } from './statistics.ts'
 import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
-test('quantiles are interpolated between neighbours, for any order of the values', () => {
+test('quantiles are interpolated between neighbors, for any order of the values', () => {
   expect(median([3, 1, 2])).toBe(2)
   expect(median([4, 1, 2, 3])).toBe(2.5)
   expect(quantile([10, 20], 0.9)).toBeCloseTo(19)

@@ -207,7 +207,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   })
   expect(saved.about).toContain('n = 40 of 40 groups, 160 samples ended')
   expect(saved.paths).toBeGreaterThan(5)
-  // The file is self-contained: no colour is a CSS variable.
+  // The file is self-contained: no color is a CSS variable.
   expect(svg).not.toContain('var(')
 })
 

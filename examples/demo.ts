@@ -11,7 +11,7 @@ import { freePort, portTaken } from '../testkit/processes/port.ts'
 import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { collectGroups, collectRewards } from './demo/collect.ts'
-import { renderReport, type Scored, summarise } from './demo/report.ts'
+import { renderReport, type Scored, summarize } from './demo/report.ts'
 import { bySteps, type Client, type StepOfRollouts, submitStep } from './demo/submit.ts'
 
 const USAGE = `npm run demo -- [options]
@@ -112,7 +112,7 @@ async function main(): Promise<void> {
       model: { rewards: modelRewards },
     })
   }
-  for (const line of renderReport(summarise(scored), rm.model)) console.log(line)
+  for (const line of renderReport(summarize(scored), rm.model)) console.log(line)
 
   console.log('')
   if (byRule) say('by rule', `${service.url}/batches/${byRule.at(-1)}`)

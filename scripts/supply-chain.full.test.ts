@@ -21,7 +21,7 @@ it('the bill of materials has every installed package, Postgres and the Python c
   expect([...named].join()).toMatch(/postgresql@\d+\.\d+/)
 }, 120_000)
 
-it('the notices have the licences of what the service runs, and of no test tool', () => {
+it('the notices have the licenses of what the service runs, and of no test tool', () => {
   const text = notices()
   for (const name of ['next', 'react', '@trpc/server', 'pg-boss', 'katex']) {
     expect(text).toMatch(new RegExp(`^${name} \\d`, 'm'))

@@ -6,7 +6,7 @@ const locked = (packages: Lock['packages']) =>
   checkPackages({ packages: { '': {}, ...packages } }, DENIED)
 
 it.each(['MIT', '(MIT OR GPL-3.0-only)', 'MIT AND ISC', 'MIT and ISC', 'GPL-2.0 OR Apache-2.0'])(
-  'the licence %s is accepted',
+  'the license %s is accepted',
   (license) => {
     expect(locked({ 'node_modules/a': { license } })).toEqual([])
   },
@@ -19,14 +19,14 @@ it.each([
   'UNLICENSED',
   '(ISC AND (MIT OR X))',
   '',
-])('the licence %s is reported', (license) => {
+])('the license %s is reported', (license) => {
   const [finding] = locked({
     'node_modules/b/node_modules/@x/a': license === undefined ? {} : { license },
   })
-  expect(finding).toMatch(/^node_modules\/b\/node_modules\/@x\/a: review the licence/)
+  expect(finding).toMatch(/^node_modules\/b\/node_modules\/@x\/a: review the license/)
 })
 
-it('a licence that was reviewed for one package is reported for another', () => {
+it('a license that was reviewed for one package is reported for another', () => {
   const license = 'LGPL-3.0-or-later'
   expect(locked({ 'node_modules/@img/sharp-libvips-linux-x64': { license } })).toEqual([])
   expect(locked({ 'node_modules/a': { license } })).toHaveLength(1)

@@ -15,8 +15,8 @@ export function meanInterval(
   const variance = (error / (max - min)) ** 2
   // Without any variation, each group counts as one sample.
   const n = variance > 0 ? (rate * (1 - rate)) / variance : groups
-  const centre = (rate + Z ** 2 / (2 * n)) / (1 + Z ** 2 / n)
+  const center = (rate + Z ** 2 / (2 * n)) / (1 + Z ** 2 / n)
   const half = (Z * Math.sqrt((rate * (1 - rate)) / n + Z ** 2 / (4 * n ** 2))) / (1 + Z ** 2 / n)
   const at = (share: number) => min + Math.min(1, Math.max(0, share)) * (max - min)
-  return [at(centre - half), at(centre + half)]
+  return [at(center - half), at(center + half)]
 }

@@ -62,7 +62,7 @@ export function MoreFilters({
                 onChange={(lengthMin, lengthMax) => onChange({ lengthMin, lengthMax })}
               />
               <div className="grid grid-cols-2 gap-3">
-                <Labelled name="Attempts">
+                <Labeled name="Attempts">
                   <TypedFilter
                     label="Minimum attempts"
                     placeholder="≥"
@@ -71,7 +71,7 @@ export function MoreFilters({
                     numeric
                     onCommit={(text) => onChange({ attemptsMin: wholeOf(text) })}
                   />
-                </Labelled>
+                </Labeled>
                 <Select
                   label="Split"
                   value={split ?? null}
@@ -113,7 +113,7 @@ export function MoreFilters({
   )
 }
 
-function Labelled({ name, children }: { name: string; children: React.ReactNode }) {
+function Labeled({ name, children }: { name: string; children: React.ReactNode }) {
   return (
     <div>
       <p className="mb-1 text-xs font-medium text-ink-2" aria-hidden>
@@ -138,7 +138,7 @@ function Range({
   onChange(min: number | undefined, max: number | undefined): void
 }) {
   return (
-    <Labelled name={name}>
+    <Labeled name={name}>
       <span className="flex items-center gap-1.5 text-xs text-ink-3">
         <TypedFilter
           label={`${name} from`}
@@ -159,7 +159,7 @@ function Range({
         />
         {unit}
       </span>
-    </Labelled>
+    </Labeled>
   )
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { progressLine, showProgress } from '../../packages/cli/progress.ts'
 import type { GroupResult, SampleInput } from '../../server/contract/trainer.ts'
 import type { Reward } from './collect.ts'
-import { isCorrect, renderReport, type Scored, summarise } from './report.ts'
+import { isCorrect, renderReport, type Scored, summarize } from './report.ts'
 import { bySteps } from './submit.ts'
 
 const sample = (uid: string, model?: string): SampleInput => ({
@@ -38,8 +38,8 @@ function scored(): Scored {
   }
 }
 
-test('results are summarised and printed', () => {
-  const report = summarise([scored()])
+test('results are summarized and printed', () => {
+  const report = summarize([scored()])
   expect(report).toEqual({
     byDataSource: [
       {
@@ -67,12 +67,12 @@ test('results are summarised and printed', () => {
 test('failures are counted separately and excluded from means', () => {
   const one = scored()
   const rewards = [reward(1), reward(null), reward(1), reward(0)]
-  const report = summarise([{ ...one, rule: { rewards, groups: one.rule!.groups } }])
+  const report = summarize([{ ...one, rule: { rewards, groups: one.rule!.groups } }])
   expect(report.byDataSource[0]).toMatchObject({ n: 4, correct: 2, meanReward: 2 / 3, failed: 1 })
 })
 
 test('without a rule, only model rewards are reported', () => {
-  const report = summarise([{ ...scored(), rule: null }])
+  const report = summarize([{ ...scored(), rule: null }])
   expect(report).toMatchObject({ groups: null, pairs: null })
   expect(report.byDataSource[0]).toMatchObject({ correct: null, meanReward: null, failed: 0 })
   expect(renderReport(report, 'rm').join('\n')).toContain('–')

@@ -42,8 +42,8 @@ export function isCorrect(score: number | null, acc: unknown): boolean {
   return score === 1
 }
 
-/** Summarises the results. */
-export function summarise(steps: readonly Scored[]): Report {
+/** Summarizes the results. */
+export function summarize(steps: readonly Scored[]): Report {
   const bySource = new Map<string, Tally>()
   const byPolicy = new Map<string, Tally>()
   const groups = { n: 0, allRight: 0, noneRight: 0, sizes: new Set<number>() }

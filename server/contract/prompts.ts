@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { Cursor, RunName, storableText } from './fields.ts'
 
 /**
- * Prompts of a run over its steps. A prompt is recognised by the `promptId` that the trainer sends, or else by its data
+ * Prompts of a run over its steps. A prompt is recognized by the `promptId` that the trainer sends, or else by its data
  * source and its text. A visit is one group of the prompt, in one step.
  */
 
@@ -72,7 +72,7 @@ export type PromptListInput = z.infer<typeof PromptListInput>
 /** The figures of a prompt over its visits. Failed and substituted samples are left out. */
 export interface PromptRowDto {
   key: string
-  /** The id that the trainer sent; null: the prompt is recognised by its text. */
+  /** The id that the trainer sent; null: the prompt is recognized by its text. */
   promptId: string | null
   dataSource: string
   /** The first 300 characters of the prompt, of chat messages those of the last user message. */

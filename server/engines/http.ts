@@ -11,7 +11,7 @@ import type {
   ResponseHeaders,
   ScoreInput,
 } from './engine.ts'
-import { isBusy, notReady, notRecognised } from './probe-answers.ts'
+import { isBusy, notReady, notRecognized } from './probe-answers.ts'
 import { wellFormed } from './sample-text.ts'
 
 /** The values of `reason` that a scorer may add to its `error`. Other values, and none, count as `function_error`. */
@@ -88,7 +88,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   const reply = await fetch(path, { method: 'POST', body: JSON.stringify({ samples: [] }) })
   if (isBusy(reply)) return notReady('POST', path, reply)
   if (!answersNoResults(reply.status, reply.bodyText)) {
-    return notRecognised(
+    return notRecognized(
       `POST ${path} with {"samples":[]} answered ${reply.status}, not {"results":[]}: ${errorMessage(reply.bodyText)}`,
       'Give the address of the scoring route, its path included; it must answer {"results":[]} to {"samples":[]}.',
     )

@@ -20,7 +20,7 @@ import {
   listModels,
   noChatRoute,
   notReady,
-  notRecognised,
+  notRecognized,
   otherEngine,
   otherKind,
   positiveInt,
@@ -110,7 +110,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   const props = await jsonOrNull(fetch, `${base}/props`)
   const slots = positiveInt(field(props, 'total_slots'))
   if (models.owner !== 'llamacpp' && slots === null) {
-    return notRecognised(
+    return notRecognized(
       'the server answers, but not as llama.cpp’s llama-server does',
       'Check that the address is the root of a llama-server.',
     )

@@ -9,7 +9,7 @@ import type {
 } from './engine.ts'
 import {
   listModels,
-  notRecognised,
+  notRecognized,
   ROUTER_ADDRESS_OWNER,
   routerAddress,
   routeTakesPosts,
@@ -33,7 +33,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (!models.ok) return models
   if (models.owner === ROUTER_ADDRESS_OWNER) return routerAddress()
   if (!(await routeTakesPosts(fetch, `${base}/v1/chat/completions`))) {
-    return notRecognised(
+    return notRecognized(
       'the server has no /v1/chat/completions',
       'Give the address before /v1, e.g. https://api.openai.com.',
     )

@@ -75,7 +75,7 @@ export const ROUTER_ADDRESS_OWNER = 'rewardops'
 
 /** Returns the failure for a router address of rewardops, whose requests would return to itself. */
 export function routerAddress(): ProbeFailure {
-  return notRecognised(
+  return notRecognized(
     'this is the router address of a rewardops service, not a reward-model server',
     'Register the reward-model servers themselves.',
   )
@@ -93,7 +93,7 @@ export function otherEngine(named: string, found: string, engine: string): Probe
 }
 
 /** Returns the failure for a server that does not answer like the named engine, or like any engine. */
-export function notRecognised(message: string, hint: string): ProbeFailure {
+export function notRecognized(message: string, hint: string): ProbeFailure {
   return { ok: false, reason: 'server_not_recognised', cause: 'unknown_server', message, hint }
 }
 

@@ -12,7 +12,7 @@ import { openChecked, ProbeStop } from './engine-fetch.ts'
 import {
   jsonOrNull,
   listModels,
-  notRecognised,
+  notRecognized,
   otherKind,
   positiveInt,
   ROUTER_ADDRESS_OWNER,
@@ -118,7 +118,7 @@ async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeR
   if (scorer !== null) return scorer
   const rewards = await engineOf('openrlhf').probe(fetch, context)
   if (rewards.ok || rewards.reason === 'server_unreachable') return rewards
-  return notRecognised(
+  return notRecognized(
     'the server answers, but not as any supported engine: vLLM, SGLang, text-embeddings-inference, llama.cpp, OpenAI, OpenRLHF, custom HTTP scorers',
     'Name its engine, or check that the address is the root of a reward-model server.',
   )

@@ -219,8 +219,8 @@ describe('llama.cpp', () => {
 })
 
 test('SGLang’s normalized score of one number: squashed, with the reason', async () => {
-  const normalised = model('sglang', (text) => Math.sign(logit(text)))
-  expect(await selfTest('sglang', normalised)).toMatchObject({ verdict: 'squashed' })
+  const normalized = model('sglang', (text) => Math.sign(logit(text)))
+  expect(await selfTest('sglang', normalized)).toMatchObject({ verdict: 'squashed' })
 })
 
 test('SGLang has no activated scores: raw if some are outside 0 to 1, otherwise unverified', async () => {

@@ -135,8 +135,8 @@ async function lookForTruncation(
   ask: Ask,
   raw: Pair,
   maxModelLen: number | null,
-  judged: Judgement,
-): Promise<Judgement> {
+  judged: Judgment,
+): Promise<Judgment> {
   // A model that scores both short answers alike may also score the long ones alike.
   if (raw.good === raw.bad) return judged
   const scores: number[] = []
@@ -240,13 +240,13 @@ export interface Pair {
 }
 
 /** A verdict with its finding. */
-export interface Judgement {
+export interface Judgment {
   verdict: SelfTestVerdict
   detail: string
 }
 
 /** Returns the verdict for engines where 0 and 1 are normal scores. */
-export function judgeUntested(constant: boolean, score: number): Judgement {
+export function judgeUntested(constant: boolean, score: number): Judgment {
   const detail = constant
     ? `Four different texts all score ${show(score)}. This is normal for a verifier that returns 0 or 1, but not for a reward model.`
     : 'The engine has only one scoring method.'
@@ -254,7 +254,7 @@ export function judgeUntested(constant: boolean, score: number): Judgement {
 }
 
 /** Returns the verdict for equal scores of different texts. */
-export function judgeConstant(engine: Engine, score: number): Judgement {
+export function judgeConstant(engine: Engine, score: number): Judgment {
   const why =
     Math.abs(score) === 1
       ? engine.name === 'llamacpp'
@@ -277,7 +277,7 @@ export function judge(
   raw: Pair,
   bounded: boolean,
   activated: Pair | null,
-): Judgement {
+): Judgment {
   const scored = `Scored ${show(raw.good)} and ${show(raw.bad)}`
   if (engine.name === 'llamacpp' && bounded) return judgeSoftmax(scored, label ?? null)
   if (activated === null) return judgeAlone(raw, bounded, scored)
@@ -317,7 +317,7 @@ export function judge(
  * Returns the verdict for activated scores that do not belong to the raw ones. vLLM 0.14.0 returns such scores for a
  * BERT cross-encoder: its raw scores lack the tanh of the model's pooler.
  */
-function judgeUnrelated(engine: Engine, both: string): Judgement {
+function judgeUnrelated(engine: Engine, both: string): Judgment {
   const cause =
     engine.name === 'vllm'
       ? ' vLLM 0.14 computes raw scores of BERT models without the activation of their pooler: serve the model with another release.'
@@ -332,7 +332,7 @@ function judgeUnrelated(engine: Engine, both: string): Judgement {
  * Returns the verdict for bounded scores of llama.cpp, which come from a softmax over several labels. The logits are
  * unavailable.
  */
-function judgeSoftmax(scored: string, label: string | null): Judgement {
+function judgeSoftmax(scored: string, label: string | null): Judgment {
   const softmax = `${scored}, all within 0 to 1: llama.cpp applies a softmax to this head (Qwen3), and returns only label 0.`
   if (label === null) {
     return {
@@ -347,7 +347,7 @@ function judgeSoftmax(scored: string, label: string | null): Judgement {
 }
 
 /** Returns the verdict for a server without activated scores. */
-function judgeAlone(raw: Pair, bounded: boolean, scored: string): Judgement {
+function judgeAlone(raw: Pair, bounded: boolean, scored: string): Judgment {
   // A normalized embedding of one number is its sign.
   if (Math.abs(raw.good) === 1 && Math.abs(raw.bad) === 1) return ALWAYS_ONE
   if (!bounded) return { verdict: 'raw', detail: `${scored}: not all within 0 to 1, so raw.` }
@@ -357,7 +357,7 @@ function judgeAlone(raw: Pair, bounded: boolean, scored: string): Judgement {
   }
 }
 
-const ALWAYS_ONE: Judgement = {
+const ALWAYS_ONE: Judgment = {
   verdict: 'squashed',
   detail: 'Every text scores 1 or −1: a normalized embedding keeps only the sign of a score.',
 }

@@ -248,7 +248,7 @@ describe('existing batches', () => {
       { status: 409, reason: 'append_conflict', message: 'sample 1 is stored with other content' },
     ))
 
-  it('recognises a repeated append by every field of its samples', async () => {
+  it('recognizes a repeated append by every field of its samples', async () => {
     const { batchId } = await service.api.batches.submit.mutate({
       ...submit(),
       ...{ open: true, samples: [] },

@@ -35,7 +35,7 @@ const scored = (batchId: string, count: number) =>
   waitFor(`${count} samples scored`, async () => (await get(batchId)).scored === count)
 
 describe('a batch', () => {
-  it('is acknowledged, scored and summarised', async () => {
+  it('is acknowledged, scored and summarized', async () => {
     const samples = [right('a'), wrong('a'), right('b'), right('b'), right('c')]
     const answer = await submit(samples, { step: 120, split: 'val' })
     expect(answer).toEqual({

@@ -46,7 +46,7 @@ const next = (batchId: string, samples: number, waitMs = 20_000) =>
 /** A sample whose response is its score. */
 const of = (uid: string, score: number | string): Sample => sample({ uid, response: `${score}` })
 
-/** An agent like verl's, which scores each sample and centres the scores of a group. */
+/** An agent like verl's, which scores each sample and centers the scores of a group. */
 const AGENT = `export default class {
   constructor({ delayMs = 0 } = {}) { this.delayMs = delayMs }
   compute_score({ solution_str }) {

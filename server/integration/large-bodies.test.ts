@@ -178,7 +178,7 @@ describe.each(ways)('$way', ({ count, at, pad }) => {
     })
   })
 
-  it('refuses an idempotency key used for other content, and recognises equal content', async () => {
+  it('refuses an idempotency key used for other content, and recognizes equal content', async () => {
     const idempotencyKey = `large-bodies-${count}`
     const first = await service.api.batches.submit.mutate(body({}, { idempotencyKey }))
     await nothingStored(service, async () => {
@@ -193,7 +193,7 @@ describe.each(ways)('$way', ({ count, at, pad }) => {
     })
   })
 
-  it('appends, recognises a repeated append, and refuses gaps and conflicts', async () => {
+  it('appends, recognizes a repeated append, and refuses gaps and conflicts', async () => {
     const open = { run: 'large-bodies', step: 2, samples: [], open: true }
     const { batchId } = await service.api.batches.submit.mutate(open)
     const { samples } = body({})

@@ -69,7 +69,7 @@ const submit = (samples: Sample[], fields: Partial<Submit> = {}) =>
     ...fields,
   })
 
-it('a sample that kills its workers fails after the third death; its neighbours are scored', async () => {
+it('a sample that kills its workers fails after the third death; its neighbors are scored', async () => {
   const AT = 20
   let kills = 0
   const samples = rollouts(48, 8).map((s, i) => (i === AT ? { ...s, response: POISON } : s))

@@ -145,19 +145,19 @@ describe('times', () => {
   test('cover only the last 256 samples', () => {
     const rating = new ServerRating()
     for (let i = 0; i < 256; i++) rating.completed(i, 800, 500)
-    expect(rating.normalisedMs(0.5)).toBe(500)
+    expect(rating.normalizedMs(0.5)).toBe(500)
     for (let i = 0; i < 250; i++) rating.completed(300 + i, 800, i + 1)
     expect(rating.samples).toBe(256)
-    expect(rating.normalisedMs(0.5)).toBeGreaterThan(110)
-    expect(rating.normalisedMs(0.5)).toBeLessThan(145)
-    expect(rating.normalisedMs(1)).toBe(500)
+    expect(rating.normalizedMs(0.5)).toBeGreaterThan(110)
+    expect(rating.normalizedMs(0.5)).toBeLessThan(145)
+    expect(rating.normalizedMs(1)).toBe(500)
   })
 
   test('are known from the first sample on', () => {
     const rating = new ServerRating()
     for (let i = 1; i <= 8; i++) {
       rating.completed(i, 800, i)
-      expect(rating.normalisedMs(1)).toBe(i)
+      expect(rating.normalizedMs(1)).toBe(i)
     }
   })
 })
@@ -192,7 +192,7 @@ test('accepts invalid numbers, and can be reset', () => {
   for (const value of [
     rating.tokensPerSecond(10_000) ?? 0,
     rating.peakMsPerKtok(10_000) ?? 0,
-    rating.normalisedMs(0.99) ?? 0,
+    rating.normalizedMs(0.99) ?? 0,
   ]) {
     expect(Number.isFinite(value)).toBe(true)
   }

@@ -97,13 +97,13 @@ export class ServerRating {
     this.#calls.add(nowMs)
     this.#meanTokens += (size - this.#meanTokens) * (this.#samples === 0 ? 1 : NEWEST_SHARE)
     this.#fit(size, ms)
-    const normalised = (ms / (size + this.#fixedTokens)) * 1_000
+    const normalized = (ms / (size + this.#fixedTokens)) * 1_000
     this.#sizes[this.#next] = size
     this.#times[this.#next] = ms
     this.#next = (this.#next + 1) % MAX_SAMPLES
     if (this.#samples < MAX_SAMPLES) this.#samples++
     this.#unsorted++
-    this.#raisePeak(nowMs, normalised)
+    this.#raisePeak(nowMs, normalized)
     this.#windowSamples++
     this.#tokens += size
     this.#sampleMs += ms
@@ -167,7 +167,7 @@ export class ServerRating {
     // The fixed cost differs between servers, so the peak is given for a sample of 1,000 tokens.
     const ofSample = (1_000 + this.#fixedTokens) / 1_000
     if (sinceMs <= 0) return ofSample * this.#peak
-    const usual = this.normalisedMs(0.5) ?? 0
+    const usual = this.normalizedMs(0.5) ?? 0
     return ofSample * (usual + (this.#peak - usual) * Math.exp(-sinceMs / PEAK_DECAY_MS))
   }
 
@@ -181,7 +181,7 @@ export class ServerRating {
    * The fixed cost of a call counts as tokens. The samples are sorted again when an eighth of them is new, which costs
    * 0.4 µs per sample.
    */
-  normalisedMs(q: number): number | null {
+  normalizedMs(q: number): number | null {
     const samples = this.#samples
     if (samples === 0) return null
     if (this.#unsorted * 8 >= samples || this.#sortedSamples === 0) {
@@ -201,8 +201,8 @@ export class ServerRating {
 
   /** The time that a share `q` (0–1) of samples of this size would not exceed, in ms; null: no samples. */
   quantileMs(q: number, tokens: number): number | null {
-    const normalised = this.normalisedMs(q)
-    return normalised === null ? null : (normalised * (tokens + this.#sortedFixed)) / 1_000
+    const normalized = this.normalizedMs(q)
+    return normalized === null ? null : (normalized * (tokens + this.#sortedFixed)) / 1_000
   }
 
   /** The median time of a sample of this size, in ms; null: no samples. */
@@ -256,10 +256,10 @@ export class ServerRating {
     return p99 === null ? MIN_ATTEMPT_MS : Math.max(MIN_ATTEMPT_MS, ATTEMPT_OF_P99 * p99)
   }
 
-  #raisePeak(nowMs: number, normalised: number): void {
+  #raisePeak(nowMs: number, normalized: number): void {
     const sinceMs = nowMs - this.#peakAtMs
     const kept = sinceMs > STALE_MS ? 0 : Math.exp(-Math.max(0, sinceMs) / PEAK_DECAY_MS)
-    this.#peak = Math.max(normalised, normalised + (this.#peak - normalised) * kept)
+    this.#peak = Math.max(normalized, normalized + (this.#peak - normalized) * kept)
     this.#peakAtMs = nowMs
   }
 

@@ -55,7 +55,7 @@ export async function installFunctions(client: Queries): Promise<void> {
   await client.query(
     [
       `select pg_advisory_xact_lock(${FUNCTIONS_LOCK})`,
-      // An advisory lock does not refresh the session's catalogue of schemas; the first lock on a table does. Without
+      // An advisory lock does not refresh the session's catalog of schemas; the first lock on a table does. Without
       // it, a second installer would create the schema again and fail.
       'select from pg_namespace limit 1',
       `create schema if not exists ${FUNCTIONS_SCHEMA}`,

@@ -28,7 +28,7 @@ export interface TrainerJob {
   readSamples: number
 }
 
-/** The trainer's jobs and the reward model's behaviour in an episode. */
+/** The trainer's jobs and the reward model's behavior in an episode. */
 export interface Workload {
   jobs: TrainerJob[]
   /** The registered limit of the reward-model server. */

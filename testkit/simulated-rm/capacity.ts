@@ -136,7 +136,7 @@ function isBefore(a: Job, b: Job): boolean {
 }
 
 /**
- * A server's capacity, modelled by processor sharing: all jobs in progress advance together and share
+ * A server's capacity, modeled by processor sharing: all jobs in progress advance together and share
  * `tokensPerSecond`. The model is exact between clock events: a waiting job starts at the exact time another ends,
  * however late the timer is.
  */

@@ -341,7 +341,7 @@ describe('llamacpp', () => {
     }
   })
 
-  test('the error of a text over the limit counts its tokens, and embeddings are normalised', async () => {
+  test('the error of a text over the limit counts its tokens, and embeddings are normalized', async () => {
     const server = await start({ dialect: 'llamacpp', maxModelLen: 10 })
     const answer = await askJson(
       server,

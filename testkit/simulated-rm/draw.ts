@@ -1,4 +1,4 @@
-/** A number in [0, 1) computed from a draw, a seed and a purpose (murmur3's finaliser). */
+/** A number in [0, 1) computed from a draw, a seed and a purpose (murmur3's finalizer). */
 export function uniformOf(draw: number, seed: number, purpose: number): number {
   let h = Math.imul(draw ^ Math.imul(seed, 0x9e3779b1) ^ Math.imul(purpose, 0x85ebca6b), 0xcc9e2d51)
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b)

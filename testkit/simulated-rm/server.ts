@@ -28,7 +28,7 @@ interface Place {
   calls: Set<Call>
 }
 
-/** A simulated reward-model server: a real HTTP server with a modelled engine. */
+/** A simulated reward-model server: a real HTTP server with a modeled engine. */
 export class SimulatedServer {
   readonly dialect: Dialect
   readonly model: string

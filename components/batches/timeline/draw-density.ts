@@ -2,8 +2,8 @@ import type { Density } from './density.ts'
 import type { Box, Inks } from './painter.ts'
 
 /** Parses a resolved CSS color into a pixel of ImageData, without alpha. */
-function pixelOf(colour: string): number {
-  const [r, g, b] = (colour.match(/[\d.]+/g) ?? []).map(Number)
+function pixelOf(color: string): number {
+  const [r, g, b] = (color.match(/[\d.]+/g) ?? []).map(Number)
   // Little-endian, as on every platform with a browser.
   return ((b ?? 0) << 16) | ((g ?? 0) << 8) | (r ?? 0)
 }

@@ -266,10 +266,10 @@ function drawDelay(
   else if (start - 8 - width > left) p.text(start - 8, y, text, { ink: 'ink-2', align: 'end' })
 }
 
-function squares(centres: readonly number[], size: number): number[] {
+function squares(centers: readonly number[], size: number): number[] {
   const flat: number[] = []
-  for (let i = 0; i < centres.length; i += 2)
-    flat.push((centres[i] as number) - size / 2, (centres[i + 1] as number) - size / 2, size, size)
+  for (let i = 0; i < centers.length; i += 2)
+    flat.push((centers[i] as number) - size / 2, (centers[i + 1] as number) - size / 2, size, size)
   return flat
 }
 

@@ -1,7 +1,7 @@
 /**
- * Normalises an answer's LaTeX before it is parsed: takes the content of boxes, removes typefaces and units, and
+ * Normalizes an answer's LaTeX before it is parsed: takes the content of boxes, removes typefaces and units, and
  * replaces words by signs. The steps and their order are those of Math-Verify 0.8.0. Answers that cannot be parsed
- * are compared by their normalised text.
+ * are compared by their normalized text.
  */
 
 /** Unit words that may follow a number. */
@@ -100,7 +100,7 @@ const replacements: readonly (readonly [pattern: RegExp, by: string])[] = [
 const MAX_LATEX_LENGTH = 4_000
 
 /**
- * Normalises an answer.
+ * Normalizes an answer.
  * @param latex the content of a LaTeX environment, or a text with a box
  * @returns null for an answer that is too long
  */

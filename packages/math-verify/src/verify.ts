@@ -14,7 +14,7 @@ const MAX_TEXT_LENGTH = 65_536
 
 /** The answer found in a text. */
 export interface ParsedAnswer {
-  /** The answer's text, normalised; null if none was found. */
+  /** The answer's text, normalized; null if none was found. */
   text: string | null
   /** The parsed answer; null if no candidate is readable. */
   value: Node | null

@@ -235,7 +235,7 @@ export class FunctionLane {
         hasFailedToLoad = true
         this.#onFailedToLoad(message)
       },
-      pending: () => this.#learnt(),
+      pending: () => this.#learned(),
       ended: (dispatched, end) => this.#onEnded(host, dispatched, end),
       question: ({ question, request }, dispatched, bytes) => {
         void this.#around
@@ -296,7 +296,7 @@ export class FunctionLane {
   }
 
   /** A first call of the function returned a promise, so more calls can be sent before that one ends. */
-  #learnt(): void {
+  #learned(): void {
     if (this.#sync !== null) return
     this.#sync = false
     this.#around.onCapacity()

@@ -56,9 +56,9 @@ export function readBoxed(text: string, spec: Spec<'boxed'>): Verdict {
       .replaceAll('$', '')
       .trim()
     const whole = `\\boxed{${inside}}`
-    const labelled = scoreOfWord(plain, spec.labels)
-    if (labelled !== undefined) {
-      findings.push({ ok: true, value: labelled, text: whole })
+    const labeled = scoreOfWord(plain, spec.labels)
+    if (labeled !== undefined) {
+      findings.push({ ok: true, value: labeled, text: whole })
       continue
     }
     const found = numberOf(plain, spec)
@@ -131,8 +131,8 @@ export function findingOf(
   const text = JSON.stringify(value) ?? 'nothing'
   if (typeof value === 'number') return withinRange(value === 0 ? 0 : value, text, spec)
   if (typeof value === 'string' || typeof value === 'boolean') {
-    const labelled = scoreOfWord(String(value), spec.labels)
-    if (labelled !== undefined) return { ok: true, value: labelled, text }
+    const labeled = scoreOfWord(String(value), spec.labels)
+    if (labeled !== undefined) return { ok: true, value: labeled, text }
     const number = typeof value === 'string' ? numberOf(value, spec) : null
     if (number !== null) return number
   }

@@ -28,14 +28,14 @@ const laterReplacements: readonly (readonly [from: string, to: string])[] = [
 ]
 
 /** A text that cannot be normalized; the two texts are then compared unchanged. */
-class NotNormalisable extends Error {}
+class NotNormalizable extends Error {}
 
 /** The compared form of an answer; null if it cannot be normalized and the texts themselves are compared. */
 export function mathForm(answer: string): string | null {
   try {
     return normalizeMath(answer)
   } catch (error) {
-    if (error instanceof NotNormalisable) return null
+    if (error instanceof NotNormalizable) return null
     throw error
   }
 }
@@ -45,7 +45,7 @@ export function isMathEquivalent(a: string, b: string): boolean {
   try {
     return normalizeMath(a) === normalizeMath(b)
   } catch (error) {
-    if (error instanceof NotNormalisable) return a === b
+    if (error instanceof NotNormalizable) return a === b
     throw error
   }
 }
@@ -72,7 +72,7 @@ export function normalizeMath(answer: string): string {
 /** `10\text{ cm}` → `10`: a `\text` that begins with a space is a unit. */
 function withoutUnit(text: string): string {
   const parts = text.split('\\text{ ')
-  if (parts.length > 2) throw new NotNormalisable()
+  if (parts.length > 2) throw new NotNormalizable()
   return parts[0]!
 }
 
@@ -89,7 +89,7 @@ function bracedRoots(text: string): string {
   if (pieces.length === 0) return text
   const fixed = [before!]
   for (const piece of pieces) {
-    if (piece === '') throw new NotNormalisable()
+    if (piece === '') throw new NotNormalizable()
     if (piece.startsWith('{')) {
       fixed.push('\\sqrt', piece)
     } else {
@@ -106,7 +106,7 @@ function bracedFractions(text: string): string {
   if (pieces.length === 0) return text
   const fixed = [before!]
   for (const piece of pieces) {
-    if (piece === '') throw new NotNormalisable()
+    if (piece === '') throw new NotNormalizable()
     if (piece.startsWith('{')) {
       fixed.push('\\frac', piece)
       continue

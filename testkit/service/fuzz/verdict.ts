@@ -3,7 +3,7 @@ import { ERROR_REASONS, type ErrorReason } from '../../../server/contract/error-
 import type { Call } from './calls.ts'
 import type { Answer } from './send.ts'
 
-/** The judgement of an answer. */
+/** The judgment of an answer. */
 export interface Verdict {
   /** Answers of one kind are counted together: the surface, the status and the reason. */
   kind: string

@@ -66,7 +66,7 @@ async def _like_this(prompts: list[Any], completions: list[Any], **columns: Any)
 class RewardFunction:
     """
     The result of `reward_function`. It is an object, because TRL's asynchronous trainer sends it to another process and a
-    closure cannot be pickled. It has the attributes by which `inspect` recognises a coroutine function, because some
+    closure cannot be pickled. It has the attributes by which `inspect` recognizes a coroutine function, because some
     releases of TRL check the object itself. `__name__` names its metrics in TRL.
     """
 
