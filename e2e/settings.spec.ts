@@ -176,7 +176,7 @@ test.describe('settings', () => {
     await admin.getByRole('button', { name: 'Actions for kiosk' }).click()
     await admin.getByRole('menuitem', { name: 'Rotate…' }).click()
     const sheet = admin.getByRole('dialog')
-    await choose(sheet.getByLabel('Previous key valid'), 'For an hour')
+    await choose(sheet.getByLabel('Previous key'), 'Keep for an hour')
     await sheet.getByRole('button', { name: 'Rotate key' }).click()
     await expect(sheet.locator('[data-new-key]')).not.toHaveText(key)
     await sheet.getByRole('button', { name: 'Done' }).click()

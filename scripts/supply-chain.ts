@@ -3,9 +3,9 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 // The packages that this project installs.
-//   node scripts/supply-chain.ts                 checks licences and install scripts (part of `npm run check`)
+//   node scripts/supply-chain.ts                 checks licenses and install scripts (part of `npm run check`)
 //   node scripts/supply-chain.ts sbom FILE       writes a CycloneDX document of the installed packages
-//   node scripts/supply-chain.ts notices FILE    writes the licences of those that are not only for development
+//   node scripts/supply-chain.ts notices FILE    writes the licenses of those that are not only for development
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -22,7 +22,7 @@ export interface Lock {
   packages: Record<string, LockedPackage>
 }
 
-/** Licences, by their SPDX ids, that ask for no more than their notice. */
+/** Licenses, by SPDX id, that require only a notice. */
 const PERMISSIVE: ReadonlySet<string> = new Set([
   '0BSD',
   'Apache-2.0',
@@ -35,7 +35,7 @@ const PERMISSIVE: ReadonlySet<string> = new Set([
   'Unlicense',
 ])
 
-/** Other licences, by the packages that may have them. The files of these packages are used unchanged. */
+/** Other licenses, by the packages that may have them. The files of these packages are used unchanged. */
 const REVIEWED: readonly { packages: RegExp; license: string; reason: string }[] = [
   { packages: /^@img\/sharp-/, license: 'LGPL-3.0-or-later', reason: 'a shared library of Next' },
   { packages: /lightningcss|axe-core/, license: 'MPL-2.0', reason: 'tools of the build and tests' },
@@ -58,7 +58,7 @@ const INSTALL_SCRIPTS: Readonly<Record<string, string>> = {
   prisma: 'checks the version of Node',
 }
 
-/** Finds packages without a reviewed licence, and install scripts that would run or were not reviewed. */
+/** Finds packages without a reviewed license, and install scripts that would run or were not reviewed. */
 export function checkPackages({ packages }: Lock, npmrc: string): string[] {
   const findings: string[] = []
   if (!/^ignore-scripts=true$/m.test(npmrc)) {
@@ -70,7 +70,7 @@ export function checkPackages({ packages }: Lock, npmrc: string): string[] {
     if (path === '') continue
     const name = nameOf(path)
     if (!isAccepted(name, license)) {
-      findings.push(`${path}: review the licence ${license} and add it to scripts/supply-chain.ts`)
+      findings.push(`${path}: review the license ${license} and add it to scripts/supply-chain.ts`)
     }
     const isKnown = Object.keys(INSTALL_SCRIPTS).some(
       (known) => name === known || (known.endsWith('/') && name.startsWith(known)),
@@ -82,7 +82,7 @@ export function checkPackages({ packages }: Lock, npmrc: string): string[] {
   return findings
 }
 
-/** Whether an SPDX expression offers only accepted licences. `OR` offers a choice, `AND` does not. */
+/** Whether an SPDX expression offers only accepted licenses. `OR` offers a choice, `AND` does not. */
 function isAccepted(name: string, expression: string): boolean {
   if (REVIEWED.some(({ packages, license }) => license === expression && packages.test(name))) {
     return true
@@ -142,7 +142,7 @@ export function sbom(): Bom {
   return bom
 }
 
-/** The licence texts of the installed packages that are not only for development. Equal texts are written once. */
+/** The license texts of the installed packages that are not only for development. Equal texts are written once. */
 export function notices(): string {
   const byText = new Map<string, string[]>()
   for (const [path, { version, license = 'see below', dev }] of Object.entries(lock().packages)) {
@@ -152,7 +152,7 @@ export function notices(): string {
     const texts = readdirSync(folder, { withFileTypes: true })
       .filter((entry) => entry.isFile() && /^(licen[cs]e|notice|copying)/i.test(entry.name))
       .map(({ name }) => readFileSync(join(folder, name), 'utf8').trim())
-    const text = texts.join('\n\n') || `The package has no licence file. Its licence is ${license}.`
+    const text = texts.join('\n\n') || `The package has no license file. Its license is ${license}.`
     byText.set(text, [...(byText.get(text) ?? []), `${nameOf(path)} ${version} (${license})`])
   }
   const parts = [...byText].map(([text, names]) => `${names.join('\n')}\n\n${text}`)

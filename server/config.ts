@@ -49,7 +49,7 @@ const Settings = z.object({
   REWARDOPS_DRAIN_SECONDS: integer(30, 0, 3_600),
   /** API keys, separated by commas. Unset: loopback only, no login. */
   REWARDOPS_API_KEYS: z.string().optional(),
-  /** Addresses and networks, separated by commas, of the proxies whose forwarding headers are believed. */
+  /** Addresses and networks of trusted proxies, separated by commas. The service uses their forwarding headers. */
   REWARDOPS_TRUSTED_PROXIES: networks(),
   /**
    * Host names, separated by commas, that requests may name besides loopback names. Unset: none without API keys, any
@@ -64,9 +64,9 @@ const Settings = z.object({
   /** PEM files of a certificate and its private key. Both set: the listener speaks TLS. */
   REWARDOPS_TLS_CERT: z.string().min(1).optional(),
   REWARDOPS_TLS_KEY: z.string().min(1).optional(),
-  /** Days after which a login of a browser ends. */
+  /** Days after which a login session ends. */
   REWARDOPS_SESSION_DAYS: integer(7, 1, 365),
-  /** Hours without a request after which a login of a browser ends. */
+  /** Hours without a request after which a login session ends. */
   REWARDOPS_SESSION_IDLE_HOURS: integer(24, 1, 8_760),
   /** MiB of the largest image in a message. */
   REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128),
@@ -81,15 +81,15 @@ const Settings = z.object({
   REWARDOPS_SECRETS_KEY: z.string().optional(),
   /** The file of these keys, one per line. Unset: secrets.key in the data folder, made at the first start. */
   REWARDOPS_SECRETS_KEY_FILE: z.string().min(1).optional(),
-  /** How the processes of reward functions are kept in. */
+  /** How reward functions are isolated. */
   REWARDOPS_FUNCTION_ISOLATION: z.enum(ISOLATION_LEVELS).default('process'),
-  /** What reward functions can reach at level sandbox. */
+  /** The network of reward functions at level sandbox. */
   REWARDOPS_FUNCTION_NETWORK: z.enum(SANDBOX_NETWORKS).default('router'),
   /** Addresses of sandboxes that rewards may name, separated by commas: `name=http://host:8080`. */
   REWARDOPS_SANDBOXES: z.string().optional(),
   /** Path of the Python that programs run in. Unset: /usr/bin/python3 or /usr/local/bin/python3. */
   REWARDOPS_SANDBOX_PYTHON: z.string().startsWith('/').optional(),
-  /** Programs that a sandbox runs at a time; 0: the cores. */
+  /** Maximum concurrent programs of a sandbox; 0: the number of cores. */
   REWARDOPS_SANDBOX_SLOTS: integer(0, 0, 1_024),
   /** Address of `npm run sandbox`: `host:port`. */
   REWARDOPS_SANDBOX_LISTEN: z
@@ -118,7 +118,7 @@ export interface Config {
   /** How long active requests may take to finish when the service stops. */
   drainMs: number
   apiKeys: string[]
-  /** Addresses and networks of the proxies whose forwarding headers are believed. */
+  /** Addresses and networks of trusted proxies. */
   trustedProxies: string[]
   /** Host names that requests may name besides loopback names, in lower case and without ports. */
   allowedHosts: string[]
@@ -126,7 +126,7 @@ export interface Config {
   egressAllow: string[]
   /** Absolute paths of the certificate and its key; null: no TLS. */
   tls: { certFile: string; keyFile: string } | null
-  /** When logins of browsers end. */
+  /** When login sessions end. */
   sessions: { maxAgeMs: number; idleMs: number }
   /** Size of the largest image in a message. */
   maxImageBytes: number
@@ -178,11 +178,11 @@ export interface FunctionConfig {
 export interface SandboxConfig {
   /** Addresses without `/run_code`, by name. */
   named: Record<string, string>
-  /** Path of the interpreter; null: the usual ones. */
+  /** Path of the interpreter; null: /usr/bin/python3 or /usr/local/bin/python3. */
   python: string | null
-  /** Programs at a time. */
+  /** Maximum concurrent programs. */
   slots: number
-  /** Of `npm run sandbox`. */
+  /** Address on which `npm run sandbox` listens. */
   host: string
   port: number
 }

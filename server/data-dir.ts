@@ -2,9 +2,9 @@ import { chmodSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join, parse, sep } from 'node:path'
 
 /**
- * Creates the data folder, and takes the right to list, read and write it from all other users. They may keep the right
- * to pass through it, because embedded Postgres and functions run as other users where the service runs as root.
- * @throws Error as root, if another user's link would lead files of the service to another place
+ * Creates the data folder, and removes all other users' permission to list, read and write it. They may keep permission to
+ * enter it, because embedded Postgres and functions run as other users if the service runs as root.
+ * @throws Error if the service runs as root and a symbolic link of another user is on the path or in the folder
  */
 export function prepareDataDir(dataDir: string): void {
   const uid = process.getuid?.()

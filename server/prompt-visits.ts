@@ -37,7 +37,7 @@ export interface PromptFigures {
   recentPassed: number | null
   recentMean: number
   change: number | null
-  /** Visits with different scores. */
+  /** Visits whose samples did not all get the same score. */
   varied: number
   lastStep: number
 }

@@ -1,6 +1,6 @@
 /**
- * Reads a state that others change, one read at a time. Calls during a read share the next one, so each call gets a read
- * that began after it.
+ * Reads shared state, one read at a time. Calls during a read wait for one common next read, so every caller gets a read
+ * that began after its call.
  */
 export class SharedRead {
   readonly #read: () => Promise<void>

@@ -1,7 +1,7 @@
 import { correctnessOf } from '../../server/contract/verdicts.ts'
 
 /**
- * A run, data source, server or reason has the same one of eight hues on every page. The hue is a hash of the name. If
+ * Every page draws a run, data source, server or reason in the same hue, one of eight. The hue is a hash of the name. If
  * another name of the same kind already has that hue, the next free hue is assigned and stored.
  */
 export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker' | 'component' | 'verdict'

@@ -34,7 +34,7 @@ export interface CompareUrl {
   band: Band
   /** The steps shown by all charts of runs; null: all. */
   zoom: StepRange | null
-  /** The reward wait has a logarithmic axis. */
+  /** Whether the reward wait has a logarithmic axis. */
   log: boolean
 }
 

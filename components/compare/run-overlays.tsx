@@ -105,7 +105,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           className={frame}
           quantity="waitMs"
           title="Reward wait"
-          note={data.width > 1 ? 'median of steps to the last reward' : 'to the last reward'}
+          note={`acceptance to last reward${data.width > 1 ? ', median per bin' : ''}`}
           write={durationText}
           log={url.log}
           onLog={(log) => onChange({ log })}

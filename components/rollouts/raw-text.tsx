@@ -66,12 +66,12 @@ export function UnfoldButton({
   return (
     <button
       type="button"
-      // The pieces above change their height while they are rendered, so that a mouse may be over something else when its
-      // button is released, and no click follows.
+      // Toggles on press: pieces above may change their height before the button is released, and the browser then fires
+      // no click.
       onPointerDown={({ pointerType, button }) => {
         if (pointerType !== 'mouse' || button !== 0) return
         isPressed.current = true
-        // The click follows the release at once.
+        // The click event follows the release immediately.
         const release = () => setTimeout(() => (isPressed.current = false))
         addEventListener('pointerup', release, { once: true })
         onToggle()

@@ -235,7 +235,7 @@ function firstFrom(ascending: readonly number[], least: number): number {
 /** If positions are unknown, a mark covers the last occurrence of its characters in the text, if there is one. */
 function inexact(text: string, source: string, marks: TextMark[], start: number): TextMark[] {
   return marks.flatMap((mark) => {
-    // The same characters as a token's occur anywhere.
+    // The characters of a token may occur anywhere, so a token without a position gets no mark.
     if (mark.kind === 'token') return []
     const needle = source.slice(start + mark.start, start + mark.end)
     const at = text.lastIndexOf(needle)

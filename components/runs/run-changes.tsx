@@ -418,7 +418,7 @@ function partLabel(dimension: Dimension, key: string): string {
 }
 
 function partHint(dimension: Dimension, key: string): string {
-  if (key === OTHERS) return 'All others together'
+  if (key === OTHERS) return 'All other parts combined'
   if (key === '') return 'Scored samples without a verdict'
   if (dimension === 'outcome') return `Scored samples with the verdict “${key}”`
   return partLabel(dimension, key)

@@ -43,7 +43,7 @@ export function TokenLegend({
         />
       )}
       {problem !== null ? (
-        <span>not placed in the text: {problem}</span>
+        <span>not shown in the text: {problem}</span>
       ) : peak === 0 ? (
         <span>all 0</span>
       ) : (

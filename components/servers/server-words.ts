@@ -44,7 +44,7 @@ export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
   failed: 'The server returned no score to test.',
 }
 
-/** What each scoring route scores. */
+/** The scored text of each route. */
 export const ROUTE_WORDS: Record<NonNullable<ServerDto['route']>, string> = {
   classify: 'whole text',
   token: 'whole text, per token',
@@ -56,7 +56,7 @@ export const MONITOR_WORDS: Record<MonitorKind, { name: string; watches: string 
   degraded: {
     name: 'Degraded',
     watches:
-      'The server is ejected, at least 5 % of its requests failed (without refused ones), or its p50 is at least 3 times that of its peers.',
+      'The server is ejected, at least 5 % of its requests failed (refused requests do not count), or its median latency is at least 3 times that of its peers.',
   },
   black_hole: {
     name: 'Black hole',

@@ -30,9 +30,8 @@ export function AboutView() {
 /** Definitions of the levels. */
 const ISOLATION_TEXT: Record<AboutDto['functionIsolation']['level'], string> = {
   process:
-    'Processes of reward functions have no secrets and no privileges, and limits of memory, processes and disk.',
-  sandbox:
-    'Processes of reward functions have a file system, processes and a network of their own, under bubblewrap.',
+    "Reward functions run without the service's secrets and without privileges, with limits on memory, processes and disk.",
+  sandbox: 'Reward functions run in bubblewrap, with their own file system, processes and network.',
 }
 
 function About({ about }: { about: AboutDto }) {

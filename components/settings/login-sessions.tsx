@@ -83,7 +83,7 @@ function SessionTable({ sessions }: { sessions: readonly LoginSessionDto[] }) {
               { start: 'Address', title: 'The address of the browser at the sign-in' },
               'Signed in',
               'Last used',
-              { start: 'Ends', title: 'The end of the session, unless it is used again' },
+              { start: 'Expires', title: 'When the session ends if it is not used before' },
               { hidden: 'Actions' },
             ]}
           />

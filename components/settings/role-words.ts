@@ -7,12 +7,12 @@ export const ROLE_WORDS: Record<Role, string> = {
   admin: 'Also changes servers, keys, limits, monitors and retention.',
 }
 
-/** What keys permit within their roles: the label, and the permissions. */
+/** The permissions of keys within their roles: the label, and the permissions. */
 export const ACCESS_WORDS: Record<KeyAccess, { label: string; about: string }> = {
-  full: { label: 'Full', about: 'Everything that the role permits.' },
+  full: { label: 'Full', about: 'All permissions of the role.' },
   submit: {
     label: 'Submit only',
     about: 'Submits and scores samples, and reads their results. It cannot sign in.',
   },
-  read: { label: 'Read only', about: 'Everything that changes nothing.' },
+  read: { label: 'Read only', about: 'Reads and exports. It cannot change anything.' },
 }

@@ -11,11 +11,11 @@ import { SheetForm } from '../ui/sheet-form.tsx'
 import { NewKey } from './create-key-sheet.tsx'
 
 const OVERLAPS: readonly [hours: number, words: string][] = [
-  [0, 'No longer: it ends with its sessions'],
-  [1, 'For an hour'],
-  [24, 'For a day'],
-  [168, 'For 7 days'],
-  [720, 'For 30 days'],
+  [0, 'Revoke now, end its sessions'],
+  [1, 'Keep for an hour'],
+  [24, 'Keep for a day'],
+  [168, 'Keep for 7 days'],
+  [720, 'Keep for 30 days'],
 ]
 
 /** Replaces a key and shows the new one once. */
@@ -46,7 +46,7 @@ export function RotateKeySheet({ of, onClose }: { of: ApiKeyDto; onClose(): void
             clients over while both keys are valid.
           </p>
           <Select
-            label="Previous key valid"
+            label="Previous key"
             value={hours}
             options={OVERLAPS.map(([value, label]) => ({ value, label }))}
             onChange={setHours}

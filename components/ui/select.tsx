@@ -9,7 +9,6 @@ import type { LabeledOption } from './select-lists.tsx'
 /** Values that can be compared. */
 export type Primitive = string | number | boolean | null
 
-/** An option of a list. */
 export interface SelectOption<T extends Primitive> {
   value: T
   /** Default: the value. */
@@ -43,8 +42,8 @@ type Lists = typeof import('./select-lists.tsx')
 let loaded: Lists | null = null
 
 /**
- * The lists are loaded when the pointer or the focus reaches the first one, because their compressed scripts have 24 kB,
- * and up to 74 kB with those that position a popup.
+ * Loads the lists when the pointer or the focus first reaches a select: their scripts are 24 kB compressed, and 74 kB with
+ * those that position a popup.
  */
 async function loadLists(): Promise<Lists> {
   loaded = await import('./select-lists.tsx')

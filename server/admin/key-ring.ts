@@ -232,7 +232,7 @@ export class KeyRing {
         // Earlier versions would give the key its whole role.
         if (isScoped && !(await excludeEarlier(client, SCOPES_SINCE))) {
           throw new RewardOpsError('busy', 'A process of an earlier version is running.', {
-            hint: 'It ignores the limits of keys. Upgrade or stop it, then create the key.',
+            hint: 'Processes of earlier versions ignore the limits of keys. Upgrade or stop them, then create the key.',
             retryAfterMs: 5_000,
           })
         }

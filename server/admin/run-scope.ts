@@ -36,14 +36,14 @@ export async function checkRuns(
     }
   }
   for (const [batch, run] of await runsOf(db, batches)) {
-    // The refusal does not tell the run, because the caller did not name it.
+    // The message does not name the run, because the caller may not know it.
     if (!run.startsWith(prefix)) throw outsideRuns(caller, `${what} names the batch ${batch}.`)
   }
 }
 
 /**
- * Refuses an image that no batch within the caller's run prefix has. It is reported as missing, because the address is
- * the only thing that is known about it.
+ * Refuses an image that no batch within the caller's run prefix has. The error is the one of a missing image, so the
+ * caller does not learn that the image exists.
  * @throws RewardOpsError `image_not_found`
  */
 export async function checkImage(

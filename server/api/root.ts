@@ -233,7 +233,7 @@ export const appRouter = router({
     /** Returns the monitor findings of all servers. */
     monitors: procedure.input(nothing).query(({ ctx }) => ctx.servers.monitors()),
     /**
-     * Returns the end of the output of a launched server, which only admins read.
+     * Returns the last lines that a launched server printed. Only admins may read them.
      * @throws server_not_found, server_not_launched
      * @example {"name": "rm-0", "lines": 100}
      */

@@ -43,7 +43,7 @@ describe('the scope of a key', () => {
     ])
   })
 
-  it('permits everything that changes nothing', () => {
+  it('permits every read, and no change, with the access `read`', () => {
     const mutations = PROCEDURES.filter(([, { _def }]) => _def.type === 'mutation').map(
       ([path]) => path,
     )

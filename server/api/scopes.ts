@@ -19,7 +19,7 @@ import { type Fields, roleNeeded, type SurfaceName } from './roles.ts'
 /** The kind of a procedure. */
 export type CallType = 'query' | 'mutation' | 'subscription'
 
-/** What keys with the access `submit` may call. */
+/** The calls that keys with the access `submit` permit. */
 const SUBMIT: ReadonlySet<string> = new Set<string>([
   'batches.submit',
   'batches.append',
@@ -56,8 +56,8 @@ const byFilter: RunFields = { runs: ['run'], batches: ['batch'] }
 const byPair: RunFields = { batches: ['first', 'second'] }
 
 /**
- * What keys with a run prefix may call, with the input fields that name runs, batches or samples: each given one must be
- * within the prefix, and one must be given. Null: the call reads and changes nothing of a run.
+ * The calls that keys with a run prefix permit, with the input fields that name runs, batches or samples: each given one
+ * must be within the prefix, and one must be given. Null: the call reads and changes nothing of a run.
  */
 export const RUN_FIELDS: Readonly<Record<string, RunFields | null>> = {
   'batches.submit': byRun,

@@ -162,7 +162,7 @@ const signedIn = t.middleware(async ({ ctx, next, path, type, getRawInput }) => 
   return next({ ctx: { actor } })
 })
 
-/** Leaves out what servers said, for all callers but admins. */
+/** Removes the error texts of servers from the output, except for admins. */
 const readable = t.middleware(async ({ ctx, next, path }) => {
   const result = await next()
   if (!result.ok || !quotesServers(path)) return result

@@ -4,7 +4,7 @@ import { type Actor, mayDo } from '../contract/roles.ts'
 const UPSTREAM_TEXT =
   /\b(answered \d{3}[^:]*|answered NaN or an infinity|answered with something that is not JSON|answered with an HTML page|tokens are left for the reply|not an answer of a sandbox|the sandbox returned no verdict)(?:: | ")[\s\S]*$/
 
-/** Content of trainers and functions. */
+/** Fields with content of trainers and functions, which is kept. */
 const NOT_OURS = new Set('prompt response groundTruth extraInfo rewardExtraInfo options'.split(' '))
 /** Fields that describe failures. */
 const DESCRIBING = new Set(['detail', 'cause', 'stateCause'])
@@ -20,8 +20,8 @@ export function quotesServers(path: string): boolean {
 }
 
 /**
- * An output with failures, for a caller. Only admins read what a server said, because an error of a server may contain
- * its addresses, paths and keys, and texts of other runs. Other callers get the descriptions of failures without it.
+ * The output of a call, without the error texts of reward-model servers and sandboxes unless the caller is an admin: such
+ * texts may contain addresses, paths, keys and texts of other runs.
  */
 export function failuresFor<T>(actor: Pick<Actor, 'role'> | null, output: T): T {
   return actor !== null && mayDo(actor.role, 'admin') ? output : (withoutUpstreamText(output) as T)

@@ -13,12 +13,12 @@ export interface AboutDto {
   dataDirBytes: number | null
   /** Null: the caller is not an admin. */
   dataDir: string | null
-  /** How processes of reward functions are kept in. */
+  /** How reward functions are isolated. */
   functionIsolation: {
     level: Isolation
-    /** What this machine provides for it. */
+    /** The means, such as `own user, cgroups v2`. */
     how: string
-    /** What this machine lacks, with remedies; empty unless the caller is an admin, because it names folders. */
+    /** Missing protections of this machine, with remedies; empty unless the caller is an admin, because they name folders. */
     missing: string[]
   }
   /** The largest tables with their indexes. The daily partitions of texts count as one table. */

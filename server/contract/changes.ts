@@ -7,7 +7,7 @@ export const MAX_SAMPLES_BY_GROUP = 131_072
 /** The key of the part that combines all parts that are not listed. */
 export const OTHERS = '(others)'
 
-/** Minimum number of steps in which a sudden change is searched for; fewer do not show the usual variation. */
+/** A sudden change is searched for among at least this many steps, because fewer do not show the usual variation. */
 export const MIN_SHIFT_STEPS = 11
 
 const StepRange = z

@@ -21,7 +21,7 @@ export type ComparePairInput = z.infer<typeof ComparePairInput>
 export const DISAGREEMENT_MEASURES = ['advantage', 'rank', 'score'] as const
 export type DisagreementMeasure = (typeof DISAGREEMENT_MEASURES)[number]
 
-/** The places of a cell of the joint distribution on the first and second axis, from 0. */
+/** A cell of the joint distribution: its index on the first axis, and on the second, from 0. */
 const JointCellIndex = z.tuple([z.int().min(0).max(31), z.int().min(0).max(31)])
 export type JointCellIndex = z.infer<typeof JointCellIndex>
 
@@ -237,18 +237,25 @@ export interface ComparedSampleDto {
   signFlipped: boolean
 }
 
-/** A group in both batches. */
+/** A group in both batches, with the figures of its compared samples. */
 export interface ComparedGroupDto {
   uid: string
+  /** Samples that both rewards scored. */
   n: number
+  /** Kendall τ-b; null: all scores of a batch are equal. */
   tau: number | null
+  /** Pairs of samples that both rewards order. */
   comparable: number
+  /** Discordant pairs among them. */
   reversed: number
+  /** No sample is best, or tied for best, in both batches. */
   bestChanged: boolean
+  /** All scores in the first batch are equal. */
   noSignalFirst: boolean
   noSignalSecond: boolean
   firstMean: number
   secondMean: number
+  /** Samples whose advantage is positive in one batch and negative in the other. */
   signFlipped: number
 }
 

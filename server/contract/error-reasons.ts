@@ -227,7 +227,7 @@ export const ERROR_REASONS = {
   },
   forbidden_host: {
     httpStatus: 403,
-    hint: 'Without API keys the service accepts loopback host names only. Set REWARDOPS_API_KEYS to use another host name, or list the name in REWARDOPS_ALLOWED_HOSTS.',
+    hint: 'List the host name in REWARDOPS_ALLOWED_HOSTS. If that is unset, the service accepts any host name with API keys, and only loopback names without them.',
   },
   forbidden_proxy: {
     httpStatus: 403,
@@ -239,7 +239,7 @@ export const ERROR_REASONS = {
   },
   forbidden_origin: {
     httpStatus: 403,
-    hint: 'Requests from pages of another origin are refused.',
+    hint: "Open the dashboard at the service's own address. Behind a proxy, forward the Host header, or trust the proxy (REWARDOPS_TRUSTED_PROXIES) and set X-Forwarded-Host.",
   },
   not_found: { httpStatus: 404, hint: 'See docs/api.md for the procedures.' },
   method_not_allowed: {

@@ -171,7 +171,7 @@ export interface RewardsDto {
 export interface TriedAttempt {
   attempt: number
   serverName: string
-  /** Since the start of the try. */
+  /** Time since the call of rewards.try, ms. */
   startedMs: number
   queueMs: number
   backoffMs: number
@@ -198,7 +198,7 @@ export interface TriedRule {
   where: string | null
   /** The answer; null: none was found. */
   found: string | null
-  /** The answer and the reference after each normalisation step. */
+  /** The answer and the reference after each normalization step. */
   forms: { step: string; response: string | null; groundTruth: string | null }[]
   comparison: string | null
   /** Such as `equal`, `different` or `no answer`; null: the rule failed. */

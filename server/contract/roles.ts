@@ -3,12 +3,12 @@
 /** Roles in ascending order. */
 export const ROLES = ['viewer', 'trainer', 'admin'] as const
 
-/** What keys permit within their roles. */
+/** The permissions of keys within their roles. */
 export const KEY_ACCESS = ['full', 'submit', 'read'] as const
 
 /**
- * What a key permits within its role. `full`: everything. `submit`: submit and score samples, and read their results.
- * `read`: everything that changes nothing.
+ * The permissions of a key within its role. `full`: all of them. `submit`: submit and score samples, and read their
+ * results. `read`: read and export, without changing anything.
  */
 export type KeyAccess = (typeof KEY_ACCESS)[number]
 

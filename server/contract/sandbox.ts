@@ -1,8 +1,8 @@
 import { z } from 'zod'
 
 /**
- * What crosses the wire between the rule `code` and a sandbox service. `POST /run_code` is SandboxFusion's; `POST
- * /run_tests` is this project's.
+ * Messages between the rule `code` and a sandbox service. `POST /run_code` is SandboxFusion's; `POST /run_tests` is this
+ * project's.
  */
 
 /** A limit that ended a run, or that its program ran into. */
@@ -69,7 +69,7 @@ export const RunTestsRequest = z.object({
   entry_point: z.string().nullish(),
   /** `auto`: weak where the tests need objects of the program. */
   isolation: z.enum(['auto', 'strong', 'weak']).default('auto'),
-  /** Of each case. */
+  /** Time limit of each case, s. */
   run_timeout: seconds,
   memory_limit_MB: megabytes,
 })
@@ -111,7 +111,7 @@ export type RunTestsReply = z.infer<typeof RunTestsReply>
 /** Name of the sandbox that a server or a worker runs itself. */
 export const LOCAL_SANDBOX = 'local'
 
-/** The sandbox beside a process: its Unix socket and the programs that it runs at a time, or why there is none. */
+/** The sandbox beside a process: its Unix socket and maximum concurrent programs, or why there is none. */
 export type LocalSandbox =
   | { ok: true; socketPath: string; slots: number }
   | { ok: false; reason: string; remedy: string }

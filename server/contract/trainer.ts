@@ -25,7 +25,6 @@ const finite = z.number()
 export const MAX_VERDICT_CHARS = 200
 const shortText = storableText(MAX_VERDICT_CHARS)
 
-/** A message of a response by its index; 0 for a response that is plain text. */
 const messageIndex = z.int().min(0).max(9_999)
 /** The most token scores that a sample stores. 4,096 take about 120 kB of JSON. */
 export const MAX_TOKEN_SCORES = 4_096
@@ -37,11 +36,13 @@ const tokenOffsets = z.array(z.int().min(0)).max(MAX_TOKEN_SCORES).nullable()
 export const TokenScores = z.strictObject({
   /** The component of a composite reward whose model gave the scores; null: no composite reward. */
   component: name(64).nullable().default(null),
+  /** Index of the message in `response`, from 0; 0 if the response is plain text. */
   message: messageIndex,
-  /** Where each token's text starts in the message, in Unicode code points; null: unknown, see `problem`. */
+  /** Offset of the start of each token's text in the message, in Unicode code points; null: unknown, see `problem`. */
   starts: tokenOffsets,
-  /** Where each token's text ends, exclusive. */
+  /** Offset of its end, exclusive. */
   ends: tokenOffsets,
+  /** The score of each token. */
   scores: z.array(finite).max(MAX_TOKEN_SCORES),
   /** Scores of earlier tokens of the message that are left out. */
   omitted: Int4.default(0),
@@ -53,7 +54,13 @@ export type TokenScores = z.infer<typeof TokenScores>
 export const PartRewards = z.strictObject({
   /** Turn rewards: each scores a whole message. */
   turns: z
-    .array(z.strictObject({ message: messageIndex, score: finite }))
+    .array(
+      z.strictObject({
+        /** Index of the message in `response`, from 0; 0 if the response is plain text. */
+        message: messageIndex,
+        score: finite,
+      }),
+    )
     .max(10_000)
     .default([]),
   /** Span rewards: each scores a message's text from `start` to `end` (exclusive), in Unicode code points. */
@@ -61,6 +68,7 @@ export const PartRewards = z.strictObject({
     .array(
       z
         .strictObject({
+          /** As in `turns`. */
           message: messageIndex,
           start: Int4,
           end: Int4,
@@ -147,7 +155,7 @@ const timeoutMs = z.int().min(1).max(86_400_000)
 const maxAttempts = z.int().min(1).max(100)
 const tokenScores = z.boolean().optional()
 
-/** The reward of a component of a composite reward. */
+/** How one component of a composite reward is scored. */
 export const RewardComponent = z.strictObject({
   function: RewardFunction.nullable().default(null),
   model: name(256).nullable().default(null),

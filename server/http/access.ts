@@ -173,7 +173,7 @@ export class Access {
       if (from !== host.toLowerCase()) {
         throw new RewardOpsError(
           'forbidden_origin',
-          `Requests from ${origin.slice(0, 100)} are refused.`,
+          `The page at ${origin.slice(0, 100)} may not call this service.`,
         )
       }
     } else if (!this.#mayCome(req.headers)) {
@@ -283,7 +283,7 @@ export class Access {
     if (holder !== null && !mayBrowse(holder.scope)) {
       throw new RewardOpsError(
         'forbidden_scope',
-        `The key "${holder.name}" is for programs: the pages show more than it may read.`,
+        `The key "${holder.name}" cannot sign in: it is limited to submits or to a run prefix, and the dashboard shows all runs.`,
       )
     }
     const opened = await this.#ring?.signIn(key, {

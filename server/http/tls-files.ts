@@ -15,7 +15,7 @@ const POLL_MS = 5_000
 
 /**
  * Reads the certificate and its key.
- * @throws Error that names the settings if a file cannot be read or the two do not belong together
+ * @throws Error that names the settings if a file cannot be read or the two do not match
  */
 export function readTlsFiles({ certFile, keyFile }: TlsFiles): { cert: Buffer; key: Buffer } {
   try {
@@ -30,8 +30,8 @@ export function readTlsFiles({ certFile, keyFile }: TlsFiles): { cert: Buffer; k
 }
 
 /**
- * Gives a server the new certificate when the files change. Wrong files are logged, and the server keeps the certificate
- * that it has; so a pair may be replaced one file after the other. Returns a function that ends this.
+ * Reloads a server's certificate when the files change. If they are invalid or do not match, logs an error and keeps the
+ * current one, so the two files may be replaced one after the other. Returns a function that stops the watch.
  */
 export function watchTlsFiles(
   files: TlsFiles,

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { type BlockList, isIP } from 'node:net'
 import { isWithin, networksOf } from '../networks.ts'
 
-/** The parts of a request that say who sent it. */
+/** The parts of a request that identify its sender. */
 export type SentRequest = Pick<IncomingMessage, 'headers' | 'socket'>
 
 /** Headers that proxies add to a request, in addition to those that begin with `x-forwarded-`. */
@@ -18,7 +18,7 @@ export function forwardingHeader({ headers }: Pick<IncomingMessage, 'headers'>):
 
 /**
  * The client's address, scheme and host of a request. `X-Forwarded-For`, `-Proto` and `-Host`, or `Forwarded` (RFC
- * 7239), are believed only if the connection comes from a configured proxy. `X-Forwarded-*` takes precedence.
+ * 7239), are used only if the connection comes from a trusted proxy. `X-Forwarded-*` takes precedence.
  */
 export class TrustedProxies {
   readonly #networks: BlockList
@@ -31,7 +31,7 @@ export class TrustedProxies {
   }
 
   /**
-   * The address of the client: the last one of the forwarding header that is not a configured proxy, because clients can
+   * The address of the client: the last one of the forwarding header that is not a trusted proxy, because clients can
    * send addresses before it.
    */
   clientAddress(req: SentRequest): string {
@@ -47,7 +47,7 @@ export class TrustedProxies {
     return client
   }
 
-  /** True when the client's connection is encrypted, here or at the last configured proxy. */
+  /** True when the client's connection is encrypted, here or at the last trusted proxy. */
   isHttps(req: SentRequest): boolean {
     if ('encrypted' in req.socket) return true
     if (!this.#isFromProxy(req)) return false

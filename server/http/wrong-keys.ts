@@ -25,7 +25,7 @@ interface Sender {
 /**
  * Slows down addresses that send wrong keys, at the sign-in and at every other call. Only wrong keys are refused: a valid
  * key works from the same address, because otherwise one misconfigured client would lock out all others behind a proxy.
- * Guessing stays hopeless, because keys have at least 80 random bits. Each server counts for itself.
+ * Guessing stays hopeless, because keys have at least 80 random bits. Each server keeps its own count.
  */
 export class WrongKeys {
   readonly #log: Logger

@@ -129,7 +129,7 @@ describe('with keys', () => {
     }
   })
 
-  it('believes the scheme and host of a configured proxy', async () => {
+  it('uses the scheme and host of a trusted proxy', async () => {
     const forwarded = {
       'x-forwarded-proto': 'https',
       'x-forwarded-host': 'rewards.example.org',

@@ -447,8 +447,8 @@ describe('a key with a run prefix', () => {
   }, 1_800_000)
 })
 
-describe('the headers of answers', () => {
-  it('are those of data for refusals of every path, for health checks and for files with data', async () => {
+describe('response headers', () => {
+  it('protect data in refusals, health checks and downloads', async () => {
     const { batchId } = await service
       .apiWith(headersOf('trainer'))
       .batches.submit.mutate({ run: 'headers', step: 1, samples: [sample()] })
@@ -471,7 +471,7 @@ describe('the headers of answers', () => {
     }
   })
 
-  it('are those of data for what a reward-model server answers', async () => {
+  it('protect data in the responses of reward-model servers', async () => {
     await service.apiWith(headersOf('admin')).servers.register.mutate({ name: 'rm', url: rm.url })
     const answer = await service.raw('/classify', {
       method: 'POST',
@@ -482,7 +482,7 @@ describe('the headers of answers', () => {
     expectHeaders(answer, 'data', '/classify')
   })
 
-  it('are those of data for streams', async () => {
+  it('protect data in streams', async () => {
     const { headers, body } = await fetch(`${service.url}/api/trpc/live.events`, {
       headers: headersOf('viewer'),
     })
@@ -496,7 +496,7 @@ describe('the headers of answers', () => {
     'GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example',
     'no HTTP at all',
     `GET / HTTP/1.1\r\nX: ${'x'.repeat(20_000)}`,
-  ])('are those of data for the refusal of %.30j', async (head) => {
+  ])('protect data in the refusal of %.30j', async (head) => {
     const { hostname, port } = new URL(service.url)
     const socket = connect(Number(port), hostname)
     socket.end(`${head}\r\nConnection: close\r\n\r\n`)
@@ -510,38 +510,35 @@ describe('the headers of answers', () => {
     expectHeaders({ headers: Object.fromEntries(headers) }, 'data', head.slice(0, 30))
   })
 
-  it.skipIf(!HAS_PAGES)(
-    'are those of pages for documents, navigation and unknown paths',
-    async () => {
-      const paths = [
-        '/',
-        '/login',
-        '/runs',
-        '/batches/b1',
-        '/runs/a%2Fb',
-        '/settings',
-        '/nope',
-        '/favicon.ico',
-      ]
-      for (const path of paths) {
-        const navigation: Record<string, string>[] = [{}, { rsc: '1' }]
-        for (const asked of navigation) {
-          const headers = { ...headersOf('viewer'), ...asked }
-          const answer = await service.raw(path, { headers })
-          expectHeaders(answer, 'page', `${path} ${Object.keys(asked)}`)
-        }
+  it.skipIf(!HAS_PAGES)('protect pages: documents, navigation and unknown paths', async () => {
+    const paths = [
+      '/',
+      '/login',
+      '/runs',
+      '/batches/b1',
+      '/runs/a%2Fb',
+      '/settings',
+      '/nope',
+      '/favicon.ico',
+    ]
+    for (const path of paths) {
+      const navigation: Record<string, string>[] = [{}, { rsc: '1' }]
+      for (const asked of navigation) {
+        const headers = { ...headersOf('viewer'), ...asked }
+        const answer = await service.raw(path, { headers })
+        expectHeaders(answer, 'page', `${path} ${Object.keys(asked)}`)
       }
-      const unreadable = { ...headersOf('viewer'), rsc: '1', 'next-router-state-tree': '%' }
-      expectRefusal(await service.raw('/runs/a/prompts', { headers: unreadable }), {
-        status: 400,
-        reason: 'invalid_input',
-        message: 'Next-Router-State-Tree',
-      })
-    },
-  )
+    }
+    const unreadable = { ...headersOf('viewer'), rsc: '1', 'next-router-state-tree': '%' }
+    expectRefusal(await service.raw('/runs/a/prompts', { headers: unreadable }), {
+      status: 400,
+      reason: 'invalid_input',
+      message: 'Next-Router-State-Tree',
+    })
+  })
 
   it.skipIf(!HAS_PAGES)(
-    'are those of files for the files of the build, which anyone may load',
+    'let browsers cache the files of the build, which anyone may load',
     async () => {
       const { text } = await service.raw('/login')
       const files = [...text.matchAll(/"(\/_next\/static\/[^"]+\.(?:js|css|woff2))"/g)]

@@ -115,7 +115,7 @@ describe('keys', () => {
     expectRefusal(reserved, { status: 400, reason: 'invalid_input', message: 'reserved' })
   })
 
-  it('are recognised even if none is required, and anonymous callers stay allowed', async () => {
+  it('are recognized even if none is required, and anonymous callers stay allowed', async () => {
     expect(await service.api.session.get.query()).toMatchObject({
       ...{ auth: 'open', name: 'local', role: 'admin', hasKey: false },
     })
@@ -363,7 +363,7 @@ describe('keys', () => {
     expect(page.text).not.toContain('b/ppo')
   })
 
-  it('may be limited only where the limit holds', async () => {
+  it('cannot have limits that do not apply to their role', async () => {
     for (const [input, message] of [
       [{ role: 'admin', runPrefix: 'a/' }, 'runPrefix: an admin key covers every run'],
       [{ role: 'viewer', access: 'submit' }, 'access: submit needs the role trainer'],
@@ -421,7 +421,7 @@ describe('keys', () => {
     })
   })
 
-  it('are behind login sessions, which are listed and end at a sign-out or an order', async () => {
+  it('open login sessions that are listed, and end at sign-out or when an admin ends them', async () => {
     const signIn = async (agent: string) => {
       const answer = await service.post('session.signIn', JSON.stringify({ key: admin.key }), {
         'user-agent': agent,

@@ -12,7 +12,7 @@ export interface Cgroups {
   folders: string[]
 }
 
-/** What the processes of a group may use together. */
+/** Limits on the processes of a group together. */
 export interface CgroupLimits {
   memoryBytes: number
   /** Processes and threads. */
@@ -21,11 +21,11 @@ export interface CgroupLimits {
 
 const PREFIX = 'rewardops-'
 /**
- * Of 100 for the service itself, so that user code yields when the processors are busy. On two cores, a tree that keeps
- * both busy takes 6 % of the one that the service keeps busy.
+ * CPU weight of user code. The service itself has 100, so user code yields when the processors are busy. On two cores, a
+ * tree that keeps both busy takes 6 % of the one that the service keeps busy.
  */
 const CPU_WEIGHT = 12
-/** The same on v1, of 1,024. */
+/** CPU shares on v1, where an ordinary process has 1,024. */
 const CPU_SHARES = 128
 /** Time for killed processes to end before their group stays behind, until the next start. */
 const EMPTY_WITHIN_MS = 2_000

@@ -21,7 +21,7 @@ import { type SandboxBind, spawnSandboxed } from './sandbox.ts'
 import { checkSandbox, type SandboxCheck } from './sandbox-check.ts'
 import { systemProgram } from './system-program.ts'
 
-/** How processes of user code are kept in on this machine, found once at start. Plain data, for threads. */
+/** How this machine isolates processes of user code, found once at start. Plain data, for threads. */
 export interface IsolationPlan {
   level: Isolation
   network: SandboxNetwork
@@ -30,17 +30,17 @@ export interface IsolationPlan {
    * namespace without rights over the service's processes. `own`: the service's.
    */
   user: 'function' | 'namespace' | 'own'
-  /** The options of `setpriv` that take the way back to privileges; empty without `setpriv`. */
+  /** Whether `setpriv` can prevent processes from gaining privileges. */
   noNewPrivileges: boolean
-  /** Null: trees of processes are held by watching them. */
+  /** Null: limits on trees of processes are enforced by watching them. */
   cgroups: Cgroups | null
-  /** Whether sandboxes can be had; null at level `process`. */
+  /** Whether sandboxes are available; null at level `process`. */
   sandbox: SandboxCheck | null
-  /** What this machine lacks: plain sentences for the log, each with its remedy. */
+  /** Missing protections of this machine: sentences for the log and the pages, each with its remedy. */
   missing: string[]
 }
 
-/** What to find out before processes of user code start. */
+/** Options of {@link planIsolation}. */
 export interface PlanOptions {
   level: Isolation
   network: SandboxNetwork
@@ -59,7 +59,7 @@ const FRESH_BYTES = 256 << 20
 
 const UTIL_LINUX = 'Install util-linux (setpriv, unshare).'
 
-/** Tries what this machine offers. Takes about 30 ms. */
+/** Finds out how this machine can isolate processes of user code. Takes about 30 ms. */
 export async function planIsolation({
   level,
   network,
@@ -113,13 +113,13 @@ async function findUser(
     const unreadable = await unreadableFor(freeFunctionUser(), [...paths, tmpdir()])
     if (unreadable === null) return 'function'
     missing.push(
-      `Functions run as root, because another user cannot read ${unreadable}. Move the folder to a place that other users may enter, or start the service as another user than root.`,
+      `Functions run as root, because other users cannot read ${unreadable}. Move it to a folder that all users can read, or start the service as a user other than root.`,
     )
     return 'own'
   }
   if (await succeeds('unshare', [...OWN_NAMESPACE, 'true'])) return 'namespace'
   missing.push(
-    `Functions can read the memory and the environment of the service's processes, because this user may create no user namespace. ${UTIL_LINUX} Allow user namespaces (\`sysctl kernel.unprivileged_userns_clone=1\` on Debian, \`sysctl kernel.apparmor_restrict_unprivileged_userns=0\` on Ubuntu), or start the service as root, which gives each function process a user of its own.`,
+    `Functions can read the memory and the environment of the service's processes, because this user cannot create user namespaces. ${UTIL_LINUX} Allow user namespaces (\`sysctl kernel.unprivileged_userns_clone=1\` on Debian, \`sysctl kernel.apparmor_restrict_unprivileged_userns=0\` on Ubuntu), or start the service as root, which gives each function process a user of its own.`,
   )
   return 'own'
 }
@@ -189,9 +189,9 @@ export interface IsolatedProgram {
   /** The complete environment, without TMPDIR and, where the process has another user, HOME. */
   env: Record<string, string>
   stdio: ('ignore' | 'pipe')[]
-  /** Memory of the process and what it starts, beyond that of a fresh process, bytes. */
+  /** Memory limit of the process, and of the process with all its descendants, beyond that of a fresh process, bytes. */
   memoryBytes: number
-  /** What a sandbox can read. */
+  /** Files and folders that a sandbox can read. */
   binds: readonly SandboxBind[]
   /** Where a sandbox sees the folder that it shares with the service. */
   folderInside: string
@@ -212,8 +212,8 @@ export interface IsolatedProcess {
 }
 
 /**
- * Starts a program at a level of isolation. What it leaves behind ends with it.
- * @throws Error if the level cannot be had
+ * Starts a program at a level of isolation. Processes and files that it leaves behind are removed when it ends.
+ * @throws Error if the level is not available
  */
 export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): IsolatedProcess {
   const { level, stdio, memoryBytes, onOver } = program

@@ -20,7 +20,7 @@ export interface SandboxBind {
   to?: string
 }
 
-/** What a sandbox contains and may use. */
+/** The contents and limits of a sandbox. */
 export interface SandboxOptions {
   binds: readonly SandboxBind[]
   /** The program's complete environment. */

@@ -1,6 +1,6 @@
 import { IndexedHeap } from '../indexed-heap.ts'
 
-/** A call of a server for a sample; times in ms since the batch was accepted. */
+/** A request to a server for one sample. Times are in ms since the batch was accepted. */
 export interface ServedCall {
   server: number
   startMs: number

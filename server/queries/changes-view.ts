@@ -130,7 +130,7 @@ export class ChangesView {
     }
   }
 
-  /** What is read beside the samples of both ranges, one query at a time. */
+  /** The facts beside the samples of both ranges, read with one query at a time. */
   async #facts(
     sides: Sides<ChangeStepRow[]>,
     read: Read,

@@ -126,7 +126,7 @@ describe('prompts of a run', () => {
     const runId = await makeRun('many')
     const groupsOf = (batch: number, size: number) =>
       Array.from({ length: size }, (_, at) => ({ prompt: `${batch}/${at}`, scores: [at % 2] }))
-    // Postgres keeps the plans of statements that were executed a few times, here on a small table.
+    // Postgres caches a plan after a few executions. These run on a small table, so no cached plan is made for a large one.
     for (let batch = 1; batch <= 7; batch++) await makeBatch(runId, batch, groupsOf(batch, 2))
     await db.adhoc(
       `insert into prompt (run_id, split, key, history, data_source, preview, visits)
@@ -152,7 +152,7 @@ describe('prompts of a run', () => {
     expect((await counted()).read - before.read).toBeLessThan(1_000)
   })
 
-  it('are recognised over steps by their text, or by the id that the trainer sends', async () => {
+  it('are recognized over steps by their text, or by the id that the trainer sends', async () => {
     const runId = await makeRun('by-text')
     await makeBatch(runId, 1, [
       { prompt: 'What is 6 * 7?', scores: [1, 0, 0, 1] },

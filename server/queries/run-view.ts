@@ -44,7 +44,7 @@ const TTL_MS = 700
 /** Largest share of the time that the queries of a run take: 10,000 steps take about half a second. */
 const MAX_SHARE = 0.1
 
-/** What the charts of a run are drawn from. */
+/** The data of a run's charts. */
 type Charted = Pick<RunDto, 'pending' | 'steps' | 'recent' | 'sources' | 'heat'>
 
 /** The data of the run pages, from the roll-ups of the runs' batches. */

@@ -15,21 +15,21 @@ async function main(): Promise<void> {
   const { sandbox, logLevel } = loadConfig()
   const { socketPath } = loadSandboxHandover()
   const log = createLogger(logLevel, 'sandbox')
-  // One folder holds all files, so that a sandbox that was killed leaves nothing that its parent does not remove.
+  // All files are in one folder, so the parent can remove everything if the sandbox is killed.
   const folder =
     socketPath === null ? mkdtempSync(join(tmpdir(), 'rewardops-code-')) : dirname(socketPath)
   const removeFolder = () => rmSync(folder, { recursive: true, force: true })
   stopRequests.whileStarting(async () => removeFolder())
   const refuse = (reason: string, remedy: string) => {
     removeFolder()
-    // A parent writes it where it matters: in a refusal, or in the log of a worker.
+    // A parent reports the problem itself: in a refusal, or in the log of a worker.
     if (!process.send) log.error({ reason, remedy }, 'programs cannot be run here')
     report({ ok: false, reason, remedy }, () => process.exit(1))
   }
   const found = await findPython(sandbox.python)
   if (!found.ok) return refuse(found.reason, found.remedy)
   const { slots } = sandbox
-  // The user of programs passes through it to a folder of its own.
+  // The user that runs programs must be able to enter this folder to reach its own.
   chmodSync(folder, 0o711)
   const runs = new PythonRuns({ ...found, folder: join(folder, 'python'), idle: slots, log })
   stopRequests.whileStarting(() => runs.close())
@@ -42,7 +42,7 @@ async function main(): Promise<void> {
   const server = sandboxServer(runs, slots, log)
   if (socketPath === null) server.listen(sandbox.port, sandbox.host)
   else {
-    // Of a sandbox that was killed.
+    // A killed sandbox leaves its socket behind.
     rmSync(socketPath, { force: true })
     server.listen(socketPath)
   }

@@ -25,7 +25,7 @@ const NOBODY = { uid: 65_534, gid: 65_534 }
 /** Programs run without sockets: all runs share the network namespace of their sandbox, which holds only a loopback. */
 const NO_SOCKETS: number[] = []
 
-/** What runs need. */
+/** Options of {@link PythonRuns}. */
 export interface PythonRunsOptions {
   /** Absolute path of a folder of its own, which is emptied. The users of programs must be able to pass through to it. */
   folder: string

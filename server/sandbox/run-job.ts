@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { CaseResult, type SandboxLimit } from '../contract/sandbox.ts'
 
-/** What a run gets, as `python/rewardops_sandbox/run.py` reads it. */
+/** The job of a run, as `python/rewardops_sandbox/run.py` reads it. */
 export interface RunJob {
   /** run: as `python main.py` · strong: tests in another process · weak: tests in the program's process. */
   mode: 'run' | 'strong' | 'weak'
@@ -20,9 +20,9 @@ export interface RunJob {
   /** Standard input; null: empty. */
   stdin: string | null
   limits: {
-    /** Whole seconds. */
+    /** CPU time of all processes, whole seconds. */
     cpuS: number
-    /** Of the run, and of each case, s. */
+    /** Time limit of the run, and of each case, s. */
     wallS: number
     memoryBytes: number
     outputBytes: number
@@ -58,12 +58,12 @@ export interface RunReport {
   wallS: number
   cpuS: number
   peakBytes: number
-  /** Of the program; negative: the signal that ended it. */
+  /** Exit status of the program; negative: the signal that ended it. */
   returnCode: number
-  /** Of mode `run`. */
+  /** In mode `run`: the standard output. */
   stdout?: string
   stderr: string
-  /** Of the other modes; each is a `ReportLine` unless a program in weak isolation wrote it. */
+  /** In the other modes: the lines of the tests. Each is a `ReportLine` unless a program in weak isolation wrote it. */
   report?: unknown[]
 }
 

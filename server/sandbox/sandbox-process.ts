@@ -20,7 +20,7 @@ const STOPPING = {
   remedy: 'Try again later.',
 } as const
 
-/** What a sandbox process tells its parent once: that it is ready, or why it cannot run programs. */
+/** A sandbox process's one message to its parent: it is ready, or the reason why it cannot run programs. */
 export type SandboxReport =
   | { ok: true; slots: number }
   | { ok: false; reason: string; remedy: string }

@@ -129,8 +129,8 @@ export async function outdatedProcesses(client: Queries, since = COMPATIBLE_FROM
 }
 
 /**
- * Excludes programs below version `since`, in the caller's transaction, because it writes what they cannot read. False: one
- * is running, so the transaction must not be committed.
+ * Keeps programs below version `since` from starting, in a transaction that writes data they cannot read. Returns false if
+ * such a program is running; the transaction must then be rolled back.
  */
 export async function excludeEarlier(client: Queries, since: number): Promise<boolean> {
   await client.query(

@@ -8,7 +8,7 @@ export interface SecretKey {
   bytes: Buffer
 }
 
-/** What a secret is for. It is authenticated with the secret, so that one is never read in place of another. */
+/** The column of a secret. It is authenticated with the secret, so that one is never read in place of another. */
 export type SecretUse = 'server.api_key' | 'webhook.url' | 'webhook.secret'
 
 /** A database whose schema version a transaction can raise. */
@@ -40,8 +40,8 @@ export class SecretBox {
   }
 
   /**
-   * The form in which a secret is stored. While a process of an earlier version runs, which cannot decrypt, that is plain
-   * text; `sealStored` encrypts it later. From the first encrypted secret on, no earlier version starts.
+   * Encrypts a secret for storage. While a process of an earlier version runs, which cannot decrypt, the secret stays
+   * plain text, and `sealStored` encrypts it later. Once a secret is encrypted, earlier versions no longer start.
    */
   async seal<T extends string | null | undefined>(
     db: Versioned,

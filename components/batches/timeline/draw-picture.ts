@@ -24,7 +24,7 @@ const EDGE = 24
 const TITLE_PX = 26
 const LINE_PX = 18
 const LEGEND_PX = 30
-/** The height of all rows, unless rows would be thinner than a pixel. */
+/** The target height of all rows together. A row is 1 to `MAX_ROW_PX` high, so few rows take less, and over 480 more. */
 const ROWS_PX = 480
 const MAX_ROW_PX = 18
 

@@ -16,8 +16,8 @@ export class NoValue extends Error {
 const MAX_ROWS = 32
 
 /**
- * Evaluates in double precision with the given values of the symbols. The result is not finite where the expression is
- * undefined.
+ * Evaluates an expression in double precision with the given values of its symbols. The result is not finite where the
+ * expression is undefined.
  * @throws NoValue, OutOfBudget
  */
 export function evaluate(node: Node, values: ReadonlyMap<string, number>, budget: Budget): Numeric {

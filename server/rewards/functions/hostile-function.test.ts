@@ -17,13 +17,13 @@ import { FUNCTION_ENV, lives, sampleOf, type TestPool, testPool } from './testin
 
 /**
  * A hostile function tries to reach what is not its own. Every attempt runs beside another function, whose samples must
- * all be scored. The table of what held is printed.
+ * all be scored. A table of the blocked attempts is printed.
  */
 
 const SANDBOX_PLAN = await planIsolation({ level: 'sandbox', network: 'none', paths: HOST_PATHS })
 const SECRET = 'a-secret-of-the-service'
 
-/** What an attempt can aim at. */
+/** The targets of an attempt. */
 interface Aims {
   /** A process of the service with the secret in its environment, and the worker. */
   service: number
@@ -47,9 +47,9 @@ interface Attempt {
    * if it succeeded.
    */
   code: string
-  /** Whether level `process` holds it, where functions have users of their own. */
+  /** Whether level `process` blocks it, where functions have users of their own. */
   process: boolean
-  /** What the attempt must not have done, checked from outside. */
+  /** Whether the target is unharmed, checked from outside. */
   unharmed?: (aims: Aims) => boolean
   /** Also in quick runs. */
   quick?: boolean

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { FUNCTION_CALLER_HEADER } from '../../contract/isolation.ts'
 import { ROUTER_SOCKET } from './protocol.ts'
 
-/** The way of one sandbox to the router address. */
+/** A proxy to the router address for one sandbox. */
 export interface RouterGateway {
   /** Opens the socket in the folder that the sandbox sees. */
   listen(folder: string, user: { uid: number; gid: number } | null): void

@@ -19,25 +19,24 @@ const PROJECT = ['package.json', 'node_modules', 'packages', 'server'].map((name
   join(ROOT, name),
 )
 
-/** What a function process must be able to read, besides its version: Node and the host. */
+/** Files and folders that a function process must be able to read, besides its version: Node and the host. */
 export const HOST_PATHS = [process.execPath, ...PROJECT]
 
 /** Settings of child processes. */
 export interface HostSettings {
   /** The whole environment of a child, without the service's variables, which hold secrets. */
   env: Record<string, string>
-  /** Memory limit of the process, and of it with everything that it starts, in addition to that of a fresh process. */
+  /** Memory limit of the process, and of the process with all its descendants, beyond that of a fresh process, bytes. */
   memoryBytes: number
   plan: IsolationPlan
 }
 
-/** What a process is started for. */
 export interface HostPurpose {
   /** Null: built-in rules. */
   target: FunctionTarget | null
   /** `host:port` of the router address; null if unknown. */
   rewardRouterAddress: string | null
-  /** Called once, before the process is killed because it and what it started went over a limit together. */
+  /** Called once, before the process is killed because it and its descendants exceeded a limit together. */
   onOver: (detail: string) => void
 }
 
@@ -57,7 +56,7 @@ export interface StartedHost extends IsolatedProcess {
  * process one task at a time, so 5,000 rewards that wait 40 s would need 5,000 processes. tinypool runs tasks
  * concurrently, but stops a task by ending its process with all other tasks, checks only the heap (without buffers)
  * after a task, and does not report which task was at fault.
- * @throws Error if the target's level of isolation cannot be had
+ * @throws Error if the target's level of isolation is not available
  */
 export function startHost(
   { env, memoryBytes, plan }: HostSettings,

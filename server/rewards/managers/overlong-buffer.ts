@@ -24,7 +24,6 @@ export const dapoOptions = z.strictObject({
   overlong_buffer_cfg: bufferOptions.nullish().describe('Penalty for overlong responses'),
 })
 
-/** The names of the kwargs of the `dapo` manager. */
 export const DAPO_KWARGS: readonly string[] = Object.keys(dapoOptions.shape)
 
 /** An enabled buffer: every input of the penalty except the response. */

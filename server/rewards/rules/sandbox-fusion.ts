@@ -32,7 +32,7 @@ export type SandboxOutcome =
 /** Time for queue, start and network, in addition to compilation and run. As in upstream. */
 const graceS = 10
 const tries = 3
-/** Of a request to the sandbox beside this process. */
+/** Attempts of a request to the sandbox beside this process. */
 const localTries = 10
 /** Delay before the first retry of a 504; the second retry waits twice as long. As in upstream. */
 const retryDelayMs = 1_000

@@ -153,7 +153,7 @@ function adviceFor(error: Error & { code?: string }): string {
     return 'Set sslrootcert to the file of the CA, or sslmode=require to encrypt without verifying.'
   }
   if (/does not support SSL/.test(message)) {
-    return 'Set sslmode=disable, or switch on ssl in Postgres.'
+    return 'Turn on ssl in Postgres, or set sslmode=disable.'
   }
   if (code === '3D000') return 'Create the database (createdb), or correct DATABASE_URL.'
   if (code === '28P01' || code === '28000') return 'Correct user and password in DATABASE_URL.'

@@ -111,7 +111,7 @@ export async function ensureDatabase(
   })
 }
 
-/** Gives every schema, relation, function and type that the superuser created to the service's role. */
+/** Makes the service's role the owner of every schema, relation, function and type that the superuser created. */
 const TAKE_OVER = `do $$
 declare statement text;
 begin

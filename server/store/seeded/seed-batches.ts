@@ -110,7 +110,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
     plans.push({ run, runId: row!.id, steps, stepMs, hash: options.seed * 1_000 + at })
   }
   const steps = Math.max(...plans.map((plan) => plan.steps))
-  // Step by step over all runs, so that their batches alternate as if they had run together.
+  // The steps of all runs alternate, as if the runs had been concurrent.
   for (let step = 0; step < steps; step++) {
     for (const { run, runId, steps, stepMs, hash } of plans) {
       if (step >= steps) continue

@@ -85,7 +85,7 @@ export async function storeImages(
   })
   // From the first image on, programs that cannot read it do not start. One may have started a moment ago.
   if (rows[0]!.raised > 0 && (await outdatedProcesses(client, IMAGES_SINCE)) > 0) {
-    throw soonAgain('A process of an earlier version has just started.')
+    throw soonAgain('A process of an earlier version, which cannot read images, has just started.')
   }
 }
 

@@ -26,7 +26,7 @@ export function meanOf(value: string, where = 'true'): string {
     then ${scaled('avg', value, `${where} and abs(${value}) < ${LARGEST}`)} end`
 }
 
-/** SQL of the standard deviation with n − 1, as {@link meanOf}. */
+/** SQL of the standard deviation (n − 1) of `value`; null for fewer than two rows, or if one exceeds 1e150. */
 export function deviationOf(value: string): string {
   return `case when max(abs(${value})) < ${LARGEST}
     then ${scaled('stddev_samp', value, `abs(${value}) < ${LARGEST}`)} end`

@@ -205,7 +205,7 @@ async function storeVisits(
   })
 }
 
-/** What a prompt has from the group of its first visit. */
+/** The fields of a prompt that come from the group of its first visit. */
 interface PromptText {
   dataSource: string
   promptId: string | null

@@ -23,7 +23,7 @@ export interface Call {
   lasts: boolean
 }
 
-/** What calls may refer to. */
+/** The service and the objects to which calls may refer. */
 export interface Target {
   known: Known
   /** Values of the header Authorization; null: none. */

@@ -198,7 +198,7 @@ class AsyncRewardOps:
     async def append_prepared(
         self, batch_id: str, sent: Prepared, start_index: int, *, timeout_s: Any = UNSET
     ) -> int:
-        """Appends prepared samples."""
+        """Appends samples that `prepare` made, in parts. Returns the batch's new number of samples."""
         deadline = self.deadline(timeout_s)
         samples = start_index
         for start, body in await parts_of(sent.samples):

@@ -191,14 +191,14 @@ class Scores:
         as_: str = "auto",
     ) -> Any:
         """
-        Like `rm_scores`, but has the token scores of a process reward model (`tokenScores` of the reward) on the policy's
-        tokens. The two models tokenize differently: each score is added to the policy's token with the last character of
-        the reward model's token.
+        Like `rm_scores`, but maps the token scores of a process reward model (`tokenScores` of the reward) to the policy's
+        tokens. The two models tokenize differently, so each score is added to the policy token that contains the last
+        character of the reward model's token.
 
-        `token_offsets` has for each row and response token (message, start, end) in code points, or None for a token
+        `token_offsets` has one `(message, start, end)` per row and response token, in code points, or None for a token
         outside the messages' texts. `message` is 0 for a response that is plain text, and start and end are as in the
         `offset_mapping` of a Hugging Face tokenizer. `component`: the component of a composite reward. Raises
-        `token_scores_missing` for a scored row without token scores, or whose token scores have no offsets.
+        RewardOpsError (`token_scores_missing`) if a scored row has no token scores, or has no offsets for them.
         """
         values = self._filled(missing)
         places: list[tuple[int, int, float | None]] = []
@@ -214,10 +214,11 @@ class Scores:
             problem = next((one["problem"] for one in tokens if one["problem"] is not None), None)
             if not tokens or problem is not None or offsets is None:
                 raise RewardOpsError(
-                    f"Sample {self.index[row]} has no token scores to place"
+                    f"Sample {self.index[row]} has no token scores with offsets"
                     + (f": {problem}." if problem else "."),
                     reason="token_scores_missing",
-                    hint="Set tokenScores of the reward, read results with token_scores=True, name the component, and give token_offsets.",
+                    hint="Set tokenScores in the reward, and read the results with token_scores=True. Pass `component` for a "
+                    "composite reward, and the offsets of every row in `token_offsets`.",
                 )
             sums: dict[int, float] = {}
             for one in tokens:

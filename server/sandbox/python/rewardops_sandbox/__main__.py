@@ -1,6 +1,6 @@
 """
-Starts runs: `python -m rewardops_sandbox SOCKET`. Each byte on standard input asks for one. The modules that programs
-import most are loaded once, and a fork has them. No run's data comes into this process, so a fork holds none.
+Starts runs: `python -m rewardops_sandbox SOCKET`. Each byte on standard input requests one. This process preloads the
+modules that programs import most, so forks inherit them. It never receives a job, so a fork holds no data of another run.
 """
 
 import gc

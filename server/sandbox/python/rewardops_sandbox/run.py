@@ -1,6 +1,6 @@
 """
-The process that answers for one run. It starts the program's process before it knows anything of the run, so that
-nothing but the program can be found there. It watches the limits, and ends with everything that it started.
+The supervisor of one run. It forks the program's process before it reads the job, so the tests are never in memory that
+the program inherits. It enforces the limits, and ends every process of the run with itself.
 """
 
 import json
@@ -16,7 +16,7 @@ import time
 from . import namespaces, program, values
 from .grader import Grader
 
-# The kernel holds the limits of each process. Those of all processes of a run together are looked at this often.
+# The kernel enforces the limits of each process. The limits of all processes of a run together are checked this often.
 _WATCH_S = 0.025
 _PAGE_BYTES = resource.getpagesize()
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")

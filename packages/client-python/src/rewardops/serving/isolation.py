@@ -1,7 +1,7 @@
 """
-Keeps processes of the function in: they get no secrets and no privileges, and leave no process and no file behind. Only
-Linux has all of it. The server stays out of their reach: where it is root, each has a user of its own; else the kernel
-protects the server's memory and environment.
+Isolates the processes of the function: they get no secrets and no privileges, and their child processes and files are
+removed. The isolation is complete on Linux only. As root, the server gives each process its own user. Otherwise the
+kernel keeps other processes of the same user from reading the server's memory and environment.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def _prctl(option: int, value: int) -> bool:
 
 def protect_server() -> None:
     """
-    Takes the keys out of the environment that processes inherit, and the server out of their reach: processes of the same
-    user can no longer read its memory or its first environment.
+    Removes the keys from the environment that child processes inherit, and keeps other processes of the same user from
+    reading this process's memory and initial environment.
     """
     for name in SECRETS:
         os.environ.pop(name, None)
@@ -142,15 +142,15 @@ class Enclosure:
 
     def leave(self) -> None:
         """
-        After the process has ended: ends what it left, also detached, and removes its folder. Later
-        calls do nothing.
+        Kills the descendants of the ended process, including detached ones, and removes its folder.
+        Later calls do nothing.
         """
         if self._has_left:
             # Another process may have its user by now.
             return
         self._has_left = True
         if IS_LINUX:
-            # What the process started may start another one meanwhile.
+            # Descendants may start further processes during the scan.
             for _ in range(50):
                 left = [pid for pid in _processes() if pid != os.getpid() and self._started(pid)]
                 if not left:
