@@ -51,6 +51,7 @@ function Loaded({ run, url, heat }: { run: string; url: PromptsUrl; heat: Prompt
   const data = useMemo(() => preparePromptHeat(heat), [heat])
   const { rows, total, passRates } = heat
   const text = passRates ? percentText : formatScore
+  const rate = passRates ? 'pass rate' : 'mean'
   const sample =
     rows.length < total
       ? `${formatCount(rows.length)} of ${plural(total, 'prompt')}, a random sample`
@@ -75,7 +76,7 @@ function Loaded({ run, url, heat }: { run: string; url: PromptsUrl; heat: Prompt
         />
       }
       table={{
-        head: ['Prompt', 'Visits', 'First step', 'First value', 'Last step', 'Last value'],
+        head: ['Prompt', 'Visits', 'First step', `First ${rate}`, 'Last step', `Last ${rate}`],
         rows: rows.map(({ key, promptId, preview, steps, rates }) => [
           promptId ?? `${key.slice(0, 8)} ${firstLine(preview).slice(0, 60)}`,
           formatCount(steps.length),

@@ -43,7 +43,7 @@ const NO_MARKS: readonly TextMark[] = []
 export interface ShownTokens {
   parts: readonly TokenScores[]
   byMessage: ReadonlyMap<number, readonly TokenScores[]>
-  /** The smallest and largest score, or 0 if all scores are on its other side. */
+  /** The lowest score, at most 0, and the highest score, at least 0. */
   min: number
   max: number
 }

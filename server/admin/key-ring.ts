@@ -385,7 +385,7 @@ export class KeyRing {
   }
 }
 
-/** A random key and what is stored of it. */
+/** A random key, and the digests and prefix that are stored. */
 function newKey() {
   const key = `rwo_${randomBytes(32).toString('base64url')}`
   const stored = {

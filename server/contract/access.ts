@@ -123,7 +123,7 @@ export interface LoginSessionDto {
   createdAt: string
   /** The last use, exact to a minute. */
   lastUsedAt: string
-  /** The end, unless the session is used again. */
+  /** When the session ends if it is not used before. */
   expiresAt: string
   /** The session of this call. */
   isOwn: boolean

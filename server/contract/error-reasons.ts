@@ -27,7 +27,7 @@ export const ERROR_REASONS = {
     httpStatus: 400,
     hint: 'Send at most groupSize samples per uid, raise groupSize, or leave groupSize out.',
   },
-  integer_out_of_range: { httpStatus: 400, hint: 'Send it as a string.' },
+  integer_out_of_range: { httpStatus: 400, hint: 'Send the integer as a string.' },
   unknown_manager: { httpStatus: 400, hint: 'Use one of the managers named in the message.' },
   unknown_data_source: {
     httpStatus: 400,
@@ -40,7 +40,7 @@ export const ERROR_REASONS = {
   invalid_kwargs: { httpStatus: 400, hint: 'Correct reward.kwargs as the message says.' },
   function_outside_folder: {
     httpStatus: 400,
-    hint: 'Put the file under the folder named by REWARDOPS_FUNCTIONS_DIR and give its path relative to it.',
+    hint: 'Put the file into the folder REWARDOPS_FUNCTIONS_DIR and give the path relative to that folder.',
   },
   invalid_function: {
     httpStatus: 422,
@@ -56,11 +56,11 @@ export const ERROR_REASONS = {
   },
   run_not_found: {
     httpStatus: 404,
-    hint: 'Check its name. A run is created by its first batch or by runs.update; runs.list shows existing runs.',
+    hint: 'Check the name. A run is created by its first batch or by runs.update; runs.list shows existing runs.',
   },
   prompt_not_found: {
     httpStatus: 404,
-    hint: 'Check its key; prompts.list shows the prompts of a run.',
+    hint: 'Check the key; prompts.list shows the prompts of a run.',
   },
   no_pass_rates: {
     httpStatus: 409,
@@ -77,11 +77,11 @@ export const ERROR_REASONS = {
   },
   webhook_not_found: {
     httpStatus: 404,
-    hint: 'Check its id; alerts.list shows existing webhooks.',
+    hint: 'Check the id; alerts.list shows existing webhooks.',
   },
   mark_not_found: {
     httpStatus: 404,
-    hint: 'Check its id; marks.list shows the marks of a run.',
+    hint: 'Check the id; marks.list shows the marks of a run.',
   },
   annotation_not_found: {
     httpStatus: 404,
@@ -95,7 +95,7 @@ export const ERROR_REASONS = {
   too_many_views: { httpStatus: 409, hint: 'Delete unused views, then save again.' },
   not_the_author: {
     httpStatus: 403,
-    hint: 'Contact its author, or use a key with the role admin.',
+    hint: 'Ask the author to make the change, or use a key with the role admin.',
   },
   server_not_found: {
     httpStatus: 404,
@@ -107,7 +107,7 @@ export const ERROR_REASONS = {
   },
   batch_open: {
     httpStatus: 409,
-    hint: 'Close it with batches.close first. An open batch cannot be rescored, because more samples may follow.',
+    hint: 'Close the batch with batches.close first. More samples may be appended to an open batch, so it cannot be rescored.',
   },
   append_gap: {
     httpStatus: 409,
@@ -135,7 +135,7 @@ export const ERROR_REASONS = {
   },
   server_not_recognised: {
     httpStatus: 422,
-    hint: 'Name its engine, or check that the address is the root of a reward-model server.',
+    hint: 'Set "engine", or check that the address is the root of a reward-model server.',
   },
   model_not_served: {
     httpStatus: 422,
@@ -214,7 +214,7 @@ export const ERROR_REASONS = {
   },
   run_busy: {
     httpStatus: 409,
-    hint: 'Wait until its batches have ended, or cancel them with batches.cancel, then retry.',
+    hint: "Wait until the run's batches have ended, or cancel them with batches.cancel, then retry.",
   },
   removed_by_retention: {
     httpStatus: 409,
@@ -260,11 +260,11 @@ export const ERROR_REASONS = {
   },
   image_too_large: {
     httpStatus: 413,
-    hint: 'Send a smaller image. The setting REWARDOPS_MAX_IMAGE_MB has the limit.',
+    hint: 'Send a smaller image, or raise REWARDOPS_MAX_IMAGE_MB.',
   },
   image_not_found: {
     httpStatus: 404,
-    hint: 'The samples that held the image were removed, or never existed. samples.get has the hashes of stored images.',
+    hint: 'Check the hash; samples.get with "imagesByHash": true returns the hashes of a sample. Images are removed with their samples.',
   },
   model_not_found: {
     httpStatus: 404,

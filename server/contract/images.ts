@@ -1,7 +1,7 @@
 /** The address of stored images: `GET /api/images/<SHA-256>`. */
 export const IMAGES_PATH = '/api/images/'
 
-/** In place of an image's base64 in a data URL: `/` and the SHA-256. No base64 has this length, so none looks alike. */
+/** In place of an image's base64 in a data URL: `/` and the SHA-256. No base64 has this length, so no image is mistaken for it. */
 const REFERENCE = /^data:(image\/[^,]{1,100});base64,\/([0-9a-f]{64})$/
 
 /** The stored image that a data URL refers to, with the media type that was sent; null: it refers to none. */

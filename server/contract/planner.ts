@@ -37,7 +37,7 @@ export const TypedSource = z.strictObject({
   /** Samples per prompt. */
   groupSize: z.int().min(1).max(1_024),
   reward: TypedReward,
-  /** Share of requests that take their time and then fail. They are retried immediately, up to `maxAttempts`. */
+  /** Share of requests that fail after their whole time. They are retried immediately, up to `maxAttempts`. */
   failedShare: z.number().min(0).max(0.95).default(0),
   maxAttempts: z.int().min(1).max(20).default(4),
   /** The seed of the random numbers. */

@@ -32,7 +32,7 @@ export const PROMPT_CLASS_TEXT: Record<PromptClass, string> = {
   learning:
     'The pass rate rose by at least 25 points, and stayed high until the last visit. For reward models: the mean score rose by at least half a standard deviation.',
   flapping:
-    'The pass rate differs more between visits than chance explains (1 in a million), and it neither rose nor fell for good.',
+    'The pass rate differs more between visits than chance explains (1 in a million), without a lasting rise or fall.',
   never_varied:
     'In each of at least two visits, all samples had the same score, so the prompt never gave a learning signal.',
   mixed: 'None of the other classes applies.',

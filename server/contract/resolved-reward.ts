@@ -44,7 +44,7 @@ export interface ResolvedReward {
   tokenScores?: boolean
   timeoutMs: number
   maxAttempts: number
-  /** The most samples of the batch in flight over all workers; null: no limit. */
+  /** Maximum samples of the batch in flight over all workers; null: no limit. */
   maxConcurrency: number | null
   /** Wakes the servers before the batch, and puts them to sleep when no batch needs them. */
   sleepAfter?: boolean

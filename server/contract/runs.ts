@@ -4,9 +4,9 @@ import type { GroupSignalCounts } from './group-signal.ts'
 import type { RunMarkDto } from './marks.ts'
 import type { BatchStatus } from './trainer.ts'
 
-/** The most steps that are read one by one where bins do not serve: the newest ones. */
+/** Maximum steps of figures that cannot be merged into bins. Older steps are left out. */
 export const MAX_STEPS = 2_000
-/** The most points of a chart over steps, about one per pixel. More steps are sent as bins. */
+/** Maximum points of a chart over steps, about one per pixel. More steps are sent as bins. */
 export const MAX_POINTS = 1_000
 /** The newest steps that `runs.get` always sends one by one. */
 export const RECENT_STEPS = 25

@@ -56,7 +56,8 @@ export interface ServerWorkerDto extends WorkerServerStats {
 
 /**
  * Findings over the last ten minutes:
- * - `degraded`: ejected by a process, at least 5 % of its requests failed, or its p50 is at least 3 times its peers' median
+ * - `degraded`: ejected by a process, at least 5 % of its requests failed, or its median latency is at least 3 times that
+ *   of its peers
  * - `black_hole`: its share of the requests is at least twice its share of the capacity, and half of them fail
  * - `tie_collapse`: it gets over 60 % of the requests to at least three servers that are equal in capacity, latency,
  *   errors and health

@@ -63,11 +63,11 @@ const fixed = {
 export const ServerSettings = z.strictObject({
   /** The share of traffic relative to other servers of the model. */
   weight: z.number().positive().max(1000).default(1),
-  /** The most requests in flight over all processes; null: adaptive. */
+  /** Maximum requests in flight over all processes; null: adaptive. */
   maxInFlight: z.int().min(1).max(100_000).nullish(),
-  /** The most requests per minute; null: no limit. */
+  /** Maximum requests per minute; null: no limit. */
   rpm: z.number().positive().nullish(),
-  /** The most tokens per minute; null: no limit. */
+  /** Maximum tokens per minute; null: no limit. */
   tpm: z.number().positive().nullish(),
   /** The key that the server requires. */
   apiKey: apiKey.nullish(),
@@ -301,7 +301,7 @@ export interface ServerDto extends ListedSettings {
   maxModelLen: number | null
   /** Requests in flight over all workers. */
   inFlight: number
-  /** The most requests in flight over all workers. */
+  /** Maximum requests in flight over all workers. */
   limit: number
   /** Since registration. */
   requests: number

@@ -3,7 +3,7 @@ import { Cursor } from './fields.ts'
 import type { SampleFailureReason } from './sample-reason.ts'
 import { BatchId } from './trainer.ts'
 
-/** The most groups and samples of one part of a timeline. */
+/** Maximum groups and samples of one part of a timeline. */
 export const TIMELINE_GROUPS = 2_000
 export const TIMELINE_SAMPLES = 32_768
 
@@ -86,7 +86,7 @@ export interface BottleneckDto {
     name: string
     /** Scores that it returned. */
     samples: number
-    /** Its median time per call, and how many times the median of the other servers that is. */
+    /** Its median time per request, and the ratio of that time to the median of the other servers. */
     medianMs: number
     ratio: number
     /** Time at the end during which only this server still scored. */

@@ -26,7 +26,7 @@ export const MAX_VERDICT_CHARS = 200
 const shortText = storableText(MAX_VERDICT_CHARS)
 
 const messageIndex = z.int().min(0).max(9_999)
-/** The most token scores that a sample stores. 4,096 take about 120 kB of JSON. */
+/** Maximum token scores of a sample. 4,096 take about 120 kB of JSON. */
 export const MAX_TOKEN_SCORES = 4_096
 const tokenOffsets = z.array(z.int().min(0)).max(MAX_TOKEN_SCORES).nullable()
 /**
@@ -205,7 +205,7 @@ export const RewardSpec = z.strictObject({
   combine: z.array(CompositeComponent).min(1).max(32).nullable().default(null),
   /** Options of the rule or manager. */
   kwargs: z.record(z.string(), z.json()).default({}),
-  /** The most samples of the batch in flight; null: no limit. */
+  /** Maximum samples of the batch in flight; null: no limit. */
   maxConcurrency: z.int().min(1).max(1_000_000).nullable().default(null),
   /** The failure policy: `null`, `constant`, `group_mean`, `drop_group` or `fail_batch`. */
   onFailure: OnFailure.default({ policy: 'null' }),
@@ -426,7 +426,7 @@ export interface NextResult {
 /** The input of `batches.wait`. */
 export const WaitInput = z.strictObject({ batchId: BatchId, waitMs })
 
-/** The most results of a page with token scores. */
+/** Maximum results of a page with token scores. */
 export const MAX_RESULTS_WITH_TOKENS = 500
 /** The input of `batches.results`. */
 export const ResultsInput = z

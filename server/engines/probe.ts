@@ -120,7 +120,7 @@ async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeR
   if (rewards.ok || rewards.reason === 'server_unreachable') return rewards
   return notRecognized(
     'the server answers, but not as any supported engine: vLLM, SGLang, text-embeddings-inference, llama.cpp, OpenAI, OpenRLHF, custom HTTP scorers',
-    'Name its engine, or check that the address is the root of a reward-model server.',
+    'Set "engine", or check that the address is the root of a reward-model server.',
   )
 }
 

@@ -141,7 +141,7 @@ export class Access {
     if (owner.why === 'unreadable') return
     throw new RewardOpsError(
       'forbidden_user',
-      'The user who sent the request is unknown, and no API key is required.',
+      'The user that sent the request cannot be determined, and no API key is required.',
     )
   }
 

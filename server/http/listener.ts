@@ -41,7 +41,7 @@ export interface Routes {
   stopping: boolean
 }
 
-/** The answer to bytes that are no HTTP request. */
+/** The answer to bytes that are not an HTTP request. */
 const BAD_REQUEST = [
   'HTTP/1.1 400 Bad Request',
   ...Object.entries(ANSWER_HEADERS).map(([name, value]) => `${name}: ${value}`),

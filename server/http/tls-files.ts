@@ -10,7 +10,7 @@ export interface TlsFiles {
   keyFile: string
 }
 
-/** How often the files are examined, ms. They are polled, because certificates are often replaced through links. */
+/** Interval of the checks of the files, ms. They are polled, because certificates are often replaced through links. */
 const POLL_MS = 5_000
 
 /**

@@ -7,12 +7,12 @@ export interface TextDiff {
   unit: 'words' | 'lines' | 'none'
   left: TextMark[]
   right: TextMark[]
-  /** Share of the longer text that both have, 0 to 1. */
+  /** Common share of the longer text, 0 to 1. */
   common: number
 }
 
 /**
- * Most words, and most lines, that may differ: the time grows with their square. 1,500 words take 0.1 s. A limit in time
+ * Maximum differing words, and differing lines: the time grows with their square. 1,500 words take 0.1 s. A limit in time
  * would show the same two texts differently on a busy machine.
  */
 const MAX_WORDS = 1_500
