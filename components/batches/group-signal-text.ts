@@ -17,7 +17,7 @@ export const SIGNAL_LABEL: Record<GroupSignal, string> = {
 }
 
 /** The color of each class. Swatches of `all_failed` are hatched instead. */
-export const SIGNAL_COLOUR: Record<GroupSignal, string> = {
+export const SIGNAL_COLOR: Record<GroupSignal, string> = {
   varied: 'var(--data-1)',
   all_correct: 'var(--data-3)',
   all_incorrect: 'var(--data-2)',

@@ -7,7 +7,7 @@ import type { BatchViewDto } from '../../server/contract/pages.ts'
 import { formatCount } from '../format/numbers.ts'
 import { Section } from '../ui/section.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
-import { countsOf, noSignalText, SIGNAL_COLOUR, SIGNAL_LABEL } from './group-signal-text.ts'
+import { countsOf, noSignalText, SIGNAL_COLOR, SIGNAL_LABEL } from './group-signal-text.ts'
 
 /** The signal classes of the groups of a batch. */
 export function GroupSignals({ batch }: { batch: BatchViewDto }) {
@@ -21,7 +21,7 @@ export function GroupSignals({ batch }: { batch: BatchViewDto }) {
         className="mx-5 mb-1 h-2"
         segments={present.map((signal) => ({
           ...{ key: signal, share: counts[signal] / groups, className: swatch(signal) },
-          ...(signal !== 'all_failed' && { color: SIGNAL_COLOUR[signal] }),
+          ...(signal !== 'all_failed' && { color: SIGNAL_COLOR[signal] }),
         }))}
       />
       <ul className="px-5 pt-1 pb-3">
@@ -49,7 +49,7 @@ function swatch(signal: GroupSignal): string {
 }
 
 function fill(signal: GroupSignal): string | undefined {
-  return signal === 'all_failed' ? undefined : SIGNAL_COLOUR[signal]
+  return signal === 'all_failed' ? undefined : SIGNAL_COLOR[signal]
 }
 
 export function SignalCell({ signal }: { signal: GroupSignal }) {

@@ -1,7 +1,7 @@
 'use client'
 
 import { Area, Line, ReferenceLine } from 'recharts'
-import { SIGNAL_COLOUR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
+import { SIGNAL_COLOR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
 import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
 import type { ComponentData, ContributionData } from './components.prepare.ts'
 import { hueOf, outcomeColor } from './hue.ts'
@@ -132,7 +132,7 @@ export function SignalsPlot({ data }: { data: SharesData }) {
               ...data.signals.map((signal) => ({
                 label: SIGNAL_LABEL[signal],
                 value: percentText(step[signal]),
-                color: SIGNAL_COLOUR[signal],
+                color: SIGNAL_COLOR[signal],
               })),
               { label: 'groups', value: formatCount(step.groups) },
             ]
@@ -140,7 +140,7 @@ export function SignalsPlot({ data }: { data: SharesData }) {
       }
     >
       {data.signals.map((signal) => (
-        <StepArea key={signal} dataKey={signal} color={SIGNAL_COLOUR[signal]} />
+        <StepArea key={signal} dataKey={signal} color={SIGNAL_COLOR[signal]} />
       ))}
     </StepPlot>
   )

@@ -13,7 +13,7 @@ import { PageLink } from '../shell/page-link.tsx'
 import { DockedPanel, PanelPart } from '../ui/docked-panel.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
-import { SIDE_COLOUR } from './pair-words.ts'
+import { SIDE_COLOR } from './pair-words.ts'
 
 /** One sample with the results of both rewards. */
 export function ComparedPanel({
@@ -153,7 +153,7 @@ function Side({
       <p className="flex items-center gap-1.5 text-xs text-ink-3">
         <span
           className="size-2 shrink-0 rounded-[2px]"
-          style={{ background: SIDE_COLOUR[side] }}
+          style={{ background: SIDE_COLOR[side] }}
           aria-hidden
         />
         <span className="truncate" title={sample.rewardName}>

@@ -30,7 +30,7 @@ import { Section } from '../ui/section.tsx'
 import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import type { CompareProps, CompareUrl } from './compare-url.ts'
-import { MEASURE_LABEL, SIDE_COLOUR } from './pair-words.ts'
+import { MEASURE_LABEL, SIDE_COLOR } from './pair-words.ts'
 
 const PAGE = 25
 /** Hides columns on narrow screens. */
@@ -284,7 +284,7 @@ function ofSide(side: 'first' | 'second', text: string) {
       <span className="inline-flex items-center gap-1.5">
         <span
           className="size-2 rounded-[2px]"
-          style={{ background: SIDE_COLOUR[side] }}
+          style={{ background: SIDE_COLOR[side] }}
           aria-hidden
         />
         {text}

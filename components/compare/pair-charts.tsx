@@ -11,7 +11,7 @@ import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { formatCount, formatScore, percentText } from '../format/numbers.ts'
 import type { CompareProps } from './compare-url.ts'
 import { showDisagreements } from './compared-samples.tsx'
-import { SIDE_COLOUR } from './pair-words.ts'
+import { SIDE_COLOR } from './pair-words.ts'
 
 const CdfPlot = lazyPlot(async () => (await import('../charts/compare-plots.tsx')).CdfPlot)
 const DistributionPlot = lazyPlot(
@@ -97,7 +97,7 @@ function CdfChart({ pair }: { pair: ComparePairDto }) {
           n = {formatCount(pair.n)}
           <Legend
             entries={(['first', 'second'] as const).map((label) => ({
-              ...{ label, color: SIDE_COLOUR[label] },
+              ...{ label, color: SIDE_COLOR[label] },
             }))}
           />
         </span>
@@ -119,7 +119,7 @@ function CdfChart({ pair }: { pair: ComparePairDto }) {
 
 /** Below 0 the first scored higher, above it the second; a bin that contains 0 is neutral. */
 function sideOf({ from, to }: { from: number; to: number }): string {
-  return to < 0 ? SIDE_COLOUR.first : from > 0 ? SIDE_COLOUR.second : 'var(--data-8)'
+  return to < 0 ? SIDE_COLOR.first : from > 0 ? SIDE_COLOR.second : 'var(--data-8)'
 }
 
 function DifferenceChart({ pair }: { pair: ComparePairDto }) {

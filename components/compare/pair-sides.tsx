@@ -13,7 +13,7 @@ import { IconButton } from '../ui/button.tsx'
 import { ProgressBar } from '../ui/progress-bar.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
 import type { CompareProps } from './compare-url.ts'
-import { SIDE_COLOUR } from './pair-words.ts'
+import { SIDE_COLOR } from './pair-words.ts'
 
 /** The two batches side by side, in the colors of the charts. */
 export function PairSides({ pair, url, onChange }: { pair: ComparePairDto } & CompareProps) {
@@ -91,7 +91,7 @@ export function SideBlock({
       <p className="flex items-center gap-2">
         <span
           className="size-2.5 shrink-0 rounded-[3px]"
-          style={{ background: SIDE_COLOUR[side] }}
+          style={{ background: SIDE_COLOR[side] }}
           aria-hidden
         />
         <span className="text-xs text-ink-3">{side === 'first' ? 'First' : 'Second'}</span>

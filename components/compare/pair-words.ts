@@ -3,7 +3,7 @@ import type { ComparePairDto, DisagreementMeasure } from '../../server/contract/
 import { formatCount, formatScore, percentText, plural } from '../format/numbers.ts'
 
 /** The color of each side in every chart. */
-export const SIDE_COLOUR = { first: 'var(--data-1)', second: 'var(--data-2)' } as const
+export const SIDE_COLOR = { first: 'var(--data-1)', second: 'var(--data-2)' } as const
 
 /** Labels of the sort measures. */
 export const MEASURE_LABEL: Record<DisagreementMeasure, string> = {

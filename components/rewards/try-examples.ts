@@ -12,7 +12,7 @@ export const TRY_EXAMPLES: readonly TryExample[] = [
     name: 'GSM8K',
     draft: {
       dataSource: 'openai/gsm8k',
-      prompt: 'Lena bakes 12 trays of 16 rolls and gives 15 to the neighbours. How many are left?',
+      prompt: 'Lena bakes 12 trays of 16 rolls and gives 15 to the neighbors. How many are left?',
       response:
         'First, 12 * 16 = 192 rolls are baked.\nThen 192 - 15 = 177 rolls are left.\n#### 177',
       groundTruth: '177',

@@ -4,7 +4,7 @@ import { useRouter } from 'next/navigation'
 import { useMemo } from 'react'
 import type { RunDto } from '../../server/contract/runs.ts'
 import type { SampleFilter } from '../../server/contract/sample-filter.ts'
-import { SIGNAL_COLOUR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
+import { SIGNAL_COLOR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
 import { ChartFrame, Legend } from '../charts/chart-frame.tsx'
 import { prepareHeat } from '../charts/heat.prepare.ts'
 import { HeatPlot } from '../charts/heat-plot.tsx'
@@ -149,7 +149,7 @@ function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
       note={
         <Legend
           entries={data.signals.map((signal) => ({
-            ...{ label: SIGNAL_LABEL[signal], color: SIGNAL_COLOUR[signal] },
+            ...{ label: SIGNAL_LABEL[signal], color: SIGNAL_COLOR[signal] },
           }))}
         />
       }

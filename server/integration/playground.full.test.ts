@@ -378,7 +378,7 @@ describe('rewards.importConfig', () => {
     },
   )
 
-  it('returns a reward that can be tried, and suggests a key for a misspelt one', async () => {
+  it('returns a reward that can be tried, and suggests a key for a misspelled one', async () => {
     const config = await imported(
       'reward_model.reward_manager=dapo +reward_model.reward_kwargs.max_resp_len=100 reward_model.reward_manger=dapo',
     )
