@@ -13,7 +13,7 @@ export const ComparePairInput = z
   .strictObject({ first: BatchId, second: BatchId })
   .refine(({ first, second }) => first !== second, {
     path: ['second'],
-    message: 'must be another batch than first',
+    message: 'must be a batch other than first',
   })
 export type ComparePairInput = z.infer<typeof ComparePairInput>
 

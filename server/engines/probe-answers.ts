@@ -81,7 +81,7 @@ export function routerAddress(): ProbeFailure {
   )
 }
 
-/** Returns the failure for a server of another engine than the one named. */
+/** Returns the failure for a server whose engine is not the one named. */
 export function otherEngine(named: string, found: string, engine: string): ProbeFailure {
   return {
     ok: false,

@@ -66,7 +66,7 @@ it('serves a new certificate when both files have changed, and keeps the old one
   expect(await serves(second.cert)).toBe(true)
 })
 
-it('refuses files that are no certificate and its key', () => {
+it('refuses files that are not a certificate and its key', () => {
   writeFileSync(files.certFile, first.cert)
   expect(() => readTlsFiles(files)).toThrow(/REWARDOPS_TLS_CERT.*are not a certificate and its key/)
   expect(() => readTlsFiles({ ...files, keyFile: join(folder, 'none') })).toThrow(/ENOENT/)

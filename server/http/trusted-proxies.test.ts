@@ -66,7 +66,7 @@ it('takes scheme and host from configured proxies alone', () => {
   expect(proxies.isHttps(request('192.0.2.1', {}, true))).toBe(true)
 })
 
-it('refuses entries that are no networks', () => {
+it('refuses entries that are not networks', () => {
   for (const entry of ['10.0.0.0/33', 'example.org', '::1/129', '10.0.0.0/8/8', '']) {
     expect(() => new TrustedProxies([entry]), entry).toThrow(`"${entry}" is neither`)
   }

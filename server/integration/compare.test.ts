@@ -267,7 +267,7 @@ describe('batches that are not rescores of each other', () => {
       ...{ status: 404, reason: 'batch_not_found', message: 'There is no batch b999999.' },
     })
     expectRefusal(await ask({ first: one, second: one }), {
-      ...{ status: 400, reason: 'invalid_input', message: 'must be another batch' },
+      ...{ status: 400, reason: 'invalid_input', message: 'must be a batch other than first' },
     })
     const two = await submit(rollouts(4), { run: 'large' })
     await ended(two)

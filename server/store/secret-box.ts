@@ -110,7 +110,7 @@ export class SecretBox {
     return this.#keys[0]?.id ?? null
   }
 
-  /** Whether a stored secret is plain text or encrypted with another key than the first. */
+  /** Whether a stored secret is plain text, or encrypted with a key other than the first. */
   isOutdated(stored: string): boolean {
     return this.firstId !== null && SEALED.exec(stored)?.[1] !== this.firstId
   }

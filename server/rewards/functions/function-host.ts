@@ -103,7 +103,7 @@ export class FunctionHost {
   #lastError = ''
   static #nextId = 1
 
-  /** @throws Error if the target's level of isolation cannot be had */
+  /** @throws Error if the target's level of isolation is not available */
   constructor(
     settings: HostSettings,
     target: FunctionTarget | null,

@@ -189,7 +189,7 @@ describe('unit tests', () => {
     ...{ status: 'Success', isolation, isolation_reason, cases, execution_time: 0.01 },
   })
 
-  test('of HumanEval are one case, judged in another process than the program', async () => {
+  test('of HumanEval are one case, judged in a process of their own', async () => {
     answer = () => tested('strong', [passed])
     const { score: given, extra } = await score('```python\n    return a + b```', humanEval, {
       timeout: 3,

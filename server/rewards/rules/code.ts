@@ -100,7 +100,7 @@ const kwargs = z.strictObject({
     .enum(['auto', 'strong', 'weak'])
     .default('auto')
     .describe(
-      'strong: unit tests run in another process than the program; auto: in the same one where they need its objects; weak: always in the same one',
+      "strong: unit tests run in a process of their own; auto: in the program's process where they need its objects; weak: always in the program's process",
     ),
   max_concurrent: z
     .int()

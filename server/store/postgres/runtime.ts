@@ -165,7 +165,7 @@ function unrunnable(account: Account | null, tried: string[]): DatabaseStartErro
     'start_failed',
     `the embedded Postgres cannot be run here${account ? ` as "${account.name}"` : ''}:\n  ` +
       `${tried.join('\n  ')}\n` +
-      'Move the project to a folder that other users may enter, or set DATABASE_URL.',
+      'Move the project to a folder that all users can enter, or set DATABASE_URL.',
   )
 }
 

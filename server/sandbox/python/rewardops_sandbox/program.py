@@ -16,7 +16,7 @@ import types
 
 from . import values
 
-# The channel to the grader, or to the process that answers for the run.
+# The channel to the grader, or to the supervisor of the run.
 CHANNEL = 3
 
 MAX_DETAIL_CHARS = 1_000
