@@ -6,7 +6,7 @@ import { vllm } from '../server/engines/vllm.ts'
 import type { Dispatcher, StepServer } from './router-step-dispatcher.ts'
 import type { StepSample } from './router-step-samples.ts'
 
-/** A server and what a plain dispatcher tracks of it. */
+/** A server with the figures that a plain dispatcher tracks. */
 interface Target {
   server: StepServer
   pool: Pool

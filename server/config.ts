@@ -412,7 +412,7 @@ export function withoutSecrets(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return left
 }
 
-/** Splits the environment of a local worker: what it inherits, and the text to write to its standard input. */
+/** Splits the environment of a local worker: the variables it inherits, and the text to write to its standard input. */
 export function workerEnvironment(
   inherited: NodeJS.ProcessEnv,
   { databaseUrl, routerAddress }: { databaseUrl: string; routerAddress: string },

@@ -71,7 +71,7 @@ function managerKwargs({ gdpo, processes, limiter }: ResolvedReward): RewardJson
   if (processes !== undefined) taken.num_workers = processes
   if (limiter !== undefined) {
     const { limits, name } = limiter
-    // A limiter without a given name is named after what it limits, so such a name is omitted.
+    // A limiter without a given name has the name of its scorer, so such a name is omitted.
     if (!/^(model|function|rules):/.test(name)) taken.limiter = name
     taken.max_concurrent = limits.maxConcurrent
     if (limits.maxRpm !== null) taken.max_rpm = limits.maxRpm

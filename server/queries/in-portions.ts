@@ -5,7 +5,7 @@ const PORTION_MS = 10
 
 /**
  * Runs a generator that yields where it can be interrupted, and gives the event loop a turn every 10 ms.
- * @throws what the work throws, and the signal's reason once it is aborted
+ * @throws the errors of the work, and the signal's reason once it is aborted
  */
 export async function inPortions<T>(work: Generator<void, T>, signal?: AbortSignal): Promise<T> {
   let until = performance.now() + PORTION_MS

@@ -236,7 +236,7 @@ export class BatchDraft {
     const of = ({ name }: TextColumn) => apart[name] as ColumnValue
     const stored = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), of)
     if (!textsOf(row).equals(textsOf(stored))) return false
-    // The result columns of a sample without a given score hold what the service found.
+    // The result columns of a sample without a given score hold the service's results.
     return WRITTEN_SAMPLE_COLUMNS.every(
       ({ name, isResult }, c) =>
         (isResult && givenScore === null) || values[name] === this.#values[c]![i],
