@@ -25,6 +25,8 @@ const COMMANDS = {
   worker: { entry: 'server/worker/start.ts', env: { NODE_ENV: 'production' } },
   demo: { entry: 'examples/demo.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
   bench: { entry: 'bench/main.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
+  backup: { entry: 'scripts/backup.ts' },
+  restore: { entry: 'scripts/restore.ts' },
   seed: { entry: 'scripts/seed.ts' },
   check: { entry: 'scripts/test.ts', args: ['--static'] },
   test: { entry: 'scripts/test.ts', needs: { pages: true, chromium: true } },

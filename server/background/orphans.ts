@@ -1,3 +1,4 @@
+import type { ClientBase } from 'pg'
 import { chunk, poolOf, scoresWholeGroups, wholeGroupJobs } from '../batches/accept/jobs.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
@@ -44,7 +45,7 @@ export class Orphans {
 
   /** Checks the batches that have stalled. */
   async sweep(nowMs = performance.now()): Promise<void> {
-    const batches = await unfinishedBatches(this.#db)
+    const batches = await unfinishedBatches(this.#db.pool)
     const ids = new Set(batches.map(({ id }) => id))
     for (const id of this.#watched.keys()) if (!ids.has(id)) this.#watched.delete(id)
     for (const batch of batches) if (this.#isStalled(batch, nowMs)) await this.#check(batch)
@@ -63,34 +64,45 @@ export class Orphans {
   }
 
   async #check(batch: UnfinishedBatch): Promise<void> {
-    const { id, run, priority, reward, closed } = batch
-    const isWhole = scoresWholeGroups(reward)
-    // The groups of an open batch wait for their last member before they are queued.
-    if (isWhole && !closed) return
-    const pool = poolOf(reward)
-    await this.#queue.ensure(pool)
-    const samples = await this.#db.transaction(async (client) => {
-      if (!(await lockOrphans(client, id))) return 0
-      const rows = await orphanedSamples(client, id)
-      const staged = await unmarkOrphanedGroups(client, id)
-      const groupOf = new Map(rows.map((row) => [row.idx, row.group_no]))
-      const indexes = rows.map((row) => row.idx)
-      const nowMs = batch.now.getTime()
-      const jobs = isWhole
-        ? wholeGroupJobs(
-            Map.groupBy(indexes, (idx) => groupOf.get(idx) as number).values(),
-            id,
-            nowMs,
-          )
-        : chunk(indexes, (idx) => groupOf.get(idx) as number, id, nowMs)
-      await this.#queue.insert(pool, jobs, { run, priority, client })
-      return rows.length + staged.reduce((sum, n) => sum + n, 0)
-    })
+    const samples = await queueOrphans(this.#queue, batch, (work) =>
+      this.#db.transaction(async (client) =>
+        (await lockOrphans(client, batch.id)) ? work(client) : 0,
+      ),
+    )
     if (samples === 0) return
     this.returned += samples
     this.#log.error(
-      { batch: `b${id}`, samples },
+      { batch: `b${batch.id}`, samples },
       'orphaned samples returned to the queue: no job held them',
     )
   }
+}
+
+/** Queues the pending samples of a batch that no job holds, in a transaction. Returns their number. */
+export async function queueOrphans(
+  queue: JobQueue,
+  { id, run, priority, reward, closed, now }: UnfinishedBatch,
+  inTransaction: (work: (client: ClientBase) => Promise<number>) => Promise<number>,
+): Promise<number> {
+  const isWhole = scoresWholeGroups(reward)
+  // The groups of an open batch wait for their last member before they are queued.
+  if (isWhole && !closed) return 0
+  const pool = poolOf(reward)
+  await queue.ensure(pool)
+  return inTransaction(async (client) => {
+    const rows = await orphanedSamples(client, id)
+    const staged = await unmarkOrphanedGroups(client, id)
+    const groupOf = new Map(rows.map((row) => [row.idx, row.group_no]))
+    const indexes = rows.map((row) => row.idx)
+    const nowMs = now.getTime()
+    const jobs = isWhole
+      ? wholeGroupJobs(
+          Map.groupBy(indexes, (idx) => groupOf.get(idx) as number).values(),
+          id,
+          nowMs,
+        )
+      : chunk(indexes, (idx) => groupOf.get(idx) as number, id, nowMs)
+    await queue.insert(pool, jobs, { run, priority, client })
+    return rows.length + staged.reduce((sum, n) => sum + n, 0)
+  })
 }

@@ -1,3 +1,4 @@
+import type { ClientBase } from 'pg'
 import { type CopyStreamQuery, from as copyFrom } from 'pg-copy-streams'
 import type { Client } from './database.ts'
 
@@ -6,9 +7,13 @@ export class CopyIn {
   readonly #stream: CopyStreamQuery
   #error: Error | null = null
 
-  /** Begins `copy <target> from stdin`, e.g. `sample (batch_id, idx)`. The client is busy until the COPY ends. */
-  constructor(client: Client, target: string) {
-    this.#stream = client.query(copyFrom(`copy ${target} from stdin (format binary)`))
+  /**
+   * Begins `copy <target> from stdin`, e.g. `sample (batch_id, idx)`. The client is busy until the COPY ends. `frozen`: the
+   * rows of a table that the transaction has created are stored as if vacuumed.
+   */
+  constructor(client: ClientBase, target: string, frozen = false) {
+    const options = frozen ? 'format binary, freeze' : 'format binary'
+    this.#stream = client.query(copyFrom(`copy ${target} from stdin (${options})`))
     this.#stream.on('error', (error) => {
       this.#error = error
     })
@@ -38,6 +43,11 @@ export class CopyIn {
       this.#stream.once('error', reject)
       this.#stream.end()
     })
+  }
+
+  /** The number of stored rows, after the end. */
+  get rows(): number {
+    return this.#stream.rowCount
   }
 
   /** Cancels the COPY; the caller rolls the transaction back. */

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createHash } from 'node:crypto'
+import type { ClientBase } from 'pg'
 import { type Job, PgBoss } from 'pg-boss'
 import type { Logger } from '../log.ts'
 import { notify } from './channels.ts'
@@ -105,7 +106,7 @@ export class JobQueue {
    * The connection of the running transaction. pg-boss looks up queues that it does not know yet. A second connection
    * for that lookup would wait forever if such transactions held the whole pool.
    */
-  readonly #caller = new AsyncLocalStorage<Client>()
+  readonly #caller = new AsyncLocalStorage<ClientBase>()
   readonly #known = new Set<string>()
   readonly #names = new Map<string, string>()
 
@@ -181,7 +182,7 @@ export class JobQueue {
     options: {
       run: string
       priority: number
-      client: Client
+      client: ClientBase
     },
   ): Promise<void> {
     if (jobs.length === 0) return

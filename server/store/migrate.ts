@@ -17,12 +17,15 @@ import {
 import { connectSession, START_SLOT_WAIT_MS } from './session.ts'
 
 /** Prisma's own advisory lock for migrations, so that the two exclude each other. */
-const PRISMA_LOCK = 72_707_369
+export const PRISMA_LOCK = 72_707_369
 
 /**
  * After this wait for another process's lock, longer than any migration of an empty database, a message is logged once.
  */
 const PATIENCE_MS = 5_000
+
+/** Advisory lock: shared for a backup, exclusive for migrations. */
+export const BACKUP_LOCK = 72_707_385
 
 /** Default wait for processes of an earlier version. Workers of a stopped or killed service end within 10 s. */
 const OTHERS_MS = 15_000
@@ -83,7 +86,8 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
     slotWaitMs: START_SLOT_WAIT_MS,
   })
   try {
-    await lock(client, options.log)
+    const why = 'another process is migrating the database; waiting for it'
+    await lock(client, PRISMA_LOCK, why, options.log)
     const unreleased = await unreleasedMigration(client, migrations[0]?.name)
     if (unreleased !== null) {
       const remedy = options.startEmpty ?? 'Start with an empty database.'
@@ -102,10 +106,12 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
     const pending = pendingOf(migrations, ledger)
     if (pending.length > 0 && stored !== null) {
       await waitForOutdated(client, options.waitMs ?? OTHERS_MS)
+      // A migration that waited for a table would block its writers too.
+      await lock(client, BACKUP_LOCK, 'a backup is running; waiting for its end', options.log)
     }
     for (const migration of pending) {
       const startedAt = performance.now()
-      await apply(client, migration)
+      await inTransaction(client, () => applyMigration(client, migration))
       const ms = Math.round(performance.now() - startedAt)
       options.log?.info({ migration: migration.name, ms }, 'migration applied')
     }
@@ -146,7 +152,8 @@ interface LedgerRow {
   logs: string | null
 }
 
-const LEDGER = `create table if not exists _prisma_migrations (
+/** Creates Prisma's table of applied migrations. */
+export const LEDGER = `create table if not exists _prisma_migrations (
   id varchar(36) primary key not null,
   checksum varchar(64) not null,
   finished_at timestamptz,
@@ -160,16 +167,27 @@ const LEDGER = `create table if not exists _prisma_migrations (
 const READ_LEDGER = `select migration_name, checksum, finished_at is not null as finished, logs
   from _prisma_migrations where rolled_back_at is null order by started_at`
 
-async function lock(client: pg.Client, log: Logger | undefined): Promise<void> {
-  const impatience = setTimeout(() => {
-    log?.warn('another process is migrating the database; waiting for it')
-  }, PATIENCE_MS)
+async function lock(
+  client: pg.Client,
+  key: number,
+  why: string,
+  log: Logger | undefined,
+): Promise<void> {
+  const impatience = setTimeout(() => log?.warn(why), PATIENCE_MS)
   try {
     // The lock is held until the connection ends.
-    await client.query('select pg_advisory_lock($1)', [PRISMA_LOCK])
+    await client.query('select pg_advisory_lock($1)', [key])
   } finally {
     clearTimeout(impatience)
   }
+}
+
+/** The first of a database's migrations that this program does not have, or has with another content; null: none. */
+export function unknownMigration(
+  applied: readonly Pick<Migration, 'name' | 'checksum'>[],
+): string | null {
+  const known = new Map(readMigrations().map(({ name, checksum }) => [name, checksum]))
+  return applied.find(({ name, checksum }) => known.get(name) !== checksum)?.name ?? null
 }
 
 function pendingOf(migrations: Migration[], ledger: LedgerRow[]): Migration[] {
@@ -201,16 +219,15 @@ function pendingOf(migrations: Migration[], ledger: LedgerRow[]): Migration[] {
   return migrations.filter((migration) => !applied.has(migration.name))
 }
 
-async function apply(client: pg.Client, migration: Migration): Promise<void> {
+/** Applies a migration and records it, in the caller's transaction. @throws MigrationError */
+export async function applyMigration(client: pg.ClientBase, migration: Migration): Promise<void> {
   try {
-    await inTransaction(client, async () => {
-      await client.query(migration.sql)
-      await client.query(
-        `insert into _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
-         values ($1, $2, $3, clock_timestamp(), 1)`,
-        [randomUUID(), migration.checksum, migration.name],
-      )
-    })
+    await client.query(migration.sql)
+    await client.query(
+      `insert into _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
+       values ($1, $2, $3, clock_timestamp(), 1)`,
+      [randomUUID(), migration.checksum, migration.name],
+    )
   } catch (error) {
     const { message, position, detail } = error as pg.DatabaseError
     const line = position

@@ -121,11 +121,16 @@ export async function workerProblem(client: Queries): Promise<string | null> {
  */
 export async function outdatedProcesses(client: Queries, since = COMPATIBLE_FROM): Promise<number> {
   const { rows } = await client.query<{ n: number }>(
-    `select count(*)::int as n from process where state <> 'dead' and version < $1
+    `select count(*)::int as n from process where state <> 'dead' and version < $1::bigint
        and last_seen_at > clock_timestamp() - $2 * interval '1 millisecond'`,
     [since, GONE_AFTER_MS],
   )
   return rows[0]!.n
+}
+
+/** The number of running servers and workers. The database must have a schema version. */
+export function runningProcesses(client: Queries): Promise<number> {
+  return outdatedProcesses(client, Number.MAX_SAFE_INTEGER)
 }
 
 /**

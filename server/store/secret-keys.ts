@@ -66,6 +66,27 @@ export async function openSecrets(
   return new SecretBox(keys)
 }
 
+/** The keys of this process, one per line; null: it has none. @throws Error for a malformed key or an unreadable file */
+export function readSecretKeys(source: SecretKeySource, log: Logger): string | null {
+  const keys = source.value === null ? readKeyFile(source.file, log) : parseKeys(source.value)
+  return keys.length === 0 ? null : keys.map(lineOf).join('')
+}
+
+/** Writes keys that {@link readSecretKeys} has read to the file. @throws Error if the file exists */
+export function writeSecretKeys(file: string, lines: string): void {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  const fd = openSync(file, 'wx', 0o600)
+  try {
+    writeSync(fd, lines)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+  chmodSync(file, 0o600)
+}
+
+const lineOf = ({ bytes }: SecretKey) => `${bytes.toString('hex')}\n`
+
 const REMEDY =
   'Copy the file secrets.key from the data folder of a server that uses this database, and name it in ' +
   'REWARDOPS_SECRETS_KEY_FILE, or set REWARDOPS_SECRETS_KEY to its content.'
@@ -155,14 +176,6 @@ function readKeyFile(file: string, log: Logger): SecretKey[] {
 /** Creates a key file that only this user can read. */
 function createKeyFile(file: string): SecretKey {
   const key = secretKey(randomBytes(32))
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-  const fd = openSync(file, 'wx', 0o600)
-  try {
-    writeSync(fd, `${key.bytes.toString('hex')}\n`)
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
-  chmodSync(file, 0o600)
+  writeSecretKeys(file, lineOf(key))
   return key
 }

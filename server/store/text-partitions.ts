@@ -1,3 +1,4 @@
+import type { ClientBase } from 'pg'
 import type { Database } from './database.ts'
 
 /** The day, in UTC, whose partition receives new texts. */
@@ -24,11 +25,20 @@ export async function ensureTextPartition(db: Database, bucket: string): Promise
   if (found[0]?.found) return
   await db.transaction(async (client) => {
     await client.query('select pg_advisory_xact_lock($1)', [LOCK])
-    const nextDay = new Date(Date.parse(bucket) + 86_400_000).toISOString().slice(0, 10)
-    await client.query(
-      `create table if not exists ${name} partition of sample_text
-       for values from ('${bucket}') to ('${nextDay}')`,
-    )
-    await client.query(`alter table ${name} set (toast_tuple_target = 8160)`)
+    await createTextPartition(client, bucket)
   })
+}
+
+/** Creates the partition of a day in the caller's transaction. */
+export async function createTextPartition(
+  client: Pick<ClientBase, 'query'>,
+  bucket: string,
+): Promise<void> {
+  const name = textPartition(bucket)
+  const nextDay = new Date(Date.parse(bucket) + 86_400_000).toISOString().slice(0, 10)
+  await client.query(
+    `create table if not exists ${name} partition of sample_text
+     for values from ('${bucket}') to ('${nextDay}')`,
+  )
+  await client.query(`alter table ${name} set (toast_tuple_target = 8160)`)
 }

@@ -23,7 +23,10 @@ export interface OpenDatabase {
 }
 
 export interface OpenDatabaseOptions
-  extends Pick<EmbeddedPostgresOptions, 'onState' | 'onUnexpectedExit' | 'settings' | 'signal'> {
+  extends Pick<
+    EmbeddedPostgresOptions,
+    'onState' | 'onUnexpectedExit' | 'settings' | 'signal' | 'waitForOwnerMs'
+  > {
   /** Null: the embedded Postgres. */
   databaseUrl: string | null
   dataDir: string
@@ -45,12 +48,8 @@ const OLDEST = 140_000
  * @throws DatabaseStartError, MigrationError; the signal's reason, with nothing left running
  */
 export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDatabase> {
-  const embedded = options.databaseUrl === null ? await startEmbeddedPostgres(options) : null
+  const { url, embedded, close } = await connectDatabase(options)
   try {
-    const url = embedded?.url() ?? options.databaseUrl!
-    if (embedded) await ensureDatabase((name) => embedded.adminUrl(name), DATABASE)
-    else await checkDatabase(url, options)
-    options.signal?.throwIfAborted()
     const applied = await migrate(url, {
       dir: options.migrationsDir,
       log: options.log,
@@ -59,7 +58,27 @@ export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDa
           'or set REWARDOPS_DATA_DIR to a new folder.'
         : `Set DATABASE_URL to an empty database, or drop and recreate ${placeOf(url)}.`,
     })
-    return { url, embedded, applied, close: async () => embedded?.stop() }
+    return { url, embedded, applied, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/**
+ * As {@link openDatabase}, without migrations: the embedded database may be empty, and another may have any tables.
+ * @throws DatabaseStartError; the signal's reason, with nothing left running
+ */
+export async function connectDatabase(
+  options: OpenDatabaseOptions,
+): Promise<Omit<OpenDatabase, 'applied'>> {
+  const embedded = options.databaseUrl === null ? await startEmbeddedPostgres(options) : null
+  try {
+    const url = embedded?.url() ?? options.databaseUrl!
+    if (embedded) await ensureDatabase((name) => embedded.adminUrl(name), DATABASE)
+    else await checkDatabase(url, options)
+    options.signal?.throwIfAborted()
+    return { url, embedded, close: async () => embedded?.stop() }
   } catch (error) {
     await embedded?.stop()
     throw error

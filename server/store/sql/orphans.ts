@@ -1,5 +1,6 @@
+import type { ClientBase } from 'pg'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
-import type { Client, Database } from '../database.ts'
+import type { Client } from '../database.ts'
 
 /** Advisory lock for returning a batch's orphans, so that two servers never return the same ones. */
 const ORPHAN_LOCK = 72_707_380
@@ -19,13 +20,16 @@ export interface UnfinishedBatch {
 }
 
 /** Running batches with unfinished samples. */
-export function unfinishedBatches(db: Database): Promise<UnfinishedBatch[]> {
-  return db.rows(
-    'unfinished-batches',
-    `select batch.id, scored + failed as ended, run.name as run, priority, closed, reward, clock_timestamp() as now
+export async function unfinishedBatches(
+  client: Pick<ClientBase, 'query'>,
+): Promise<UnfinishedBatch[]> {
+  const { rows } = await client.query<UnfinishedBatch>({
+    name: 'unfinished-batches',
+    text: `select batch.id, scored + failed as ended, run.name as run, priority, closed, reward, clock_timestamp() as now
      from batch join run on run.id = batch.run_id
      where status in ('open', 'running') and scored + failed < samples`,
-  )
+  })
+  return rows
 }
 
 /**
@@ -47,7 +51,7 @@ export async function lockOrphans(client: Client, batchId: number): Promise<bool
  * sample should have a job.
  */
 export async function orphanedSamples(
-  client: Client,
+  client: ClientBase,
   batchId: number,
 ): Promise<{ idx: number; group_no: number }[]> {
   const { rows } = await client.query<{ idx: number; group_no: number }>(
@@ -66,7 +70,7 @@ export async function orphanedSamples(
  * Unmarks groups that are marked as queued for post-processing but have no job, so that they are queued again.
  * Returns the number of staged samples of each group.
  */
-export async function unmarkOrphanedGroups(client: Client, batchId: number): Promise<number[]> {
+export async function unmarkOrphanedGroups(client: ClientBase, batchId: number): Promise<number[]> {
   const { rows } = await client.query<{ no: number; staged: number }>(
     `with held as (
        select (jsonb_array_elements_text(j.data -> 'g'))::int as no from ${LIVE_JOBS})
