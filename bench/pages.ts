@@ -40,7 +40,7 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
     await addFleetRows(dataDir, log)
   }
   await withSeeded(options.dataDir, seed, async (ask) => {
-    const cases = await queries(ask)
+    const cases = await pageQueries(ask)
     const { all, medians, p95s } = await measureQueries(emit, ask, cases, options.repetitions)
     emit({
       name: 'pages.all',
@@ -118,7 +118,8 @@ export async function measureQueries(
   return { all, medians, p95s }
 }
 
-type Ask = (procedure: string, input: unknown) => Promise<{ data: unknown; bytes: number }>
+/** Calls a query, and returns its answer and the length of the answer. */
+export type Ask = (procedure: string, input: unknown) => Promise<{ data: unknown; bytes: number }>
 
 /** Calls procedures over HTTP. */
 function asker(pool: Pool): Ask {
@@ -170,8 +171,8 @@ function queryNames(): string[] {
     .map(([name]) => name)
 }
 
-/** Every query of every page; lists at their beginning, middle and end. */
-async function queries(ask: Ask): Promise<PageQuery[]> {
+/** Every query of every page over generated runs; lists at their beginning, middle and end. */
+export async function pageQueries(ask: Ask): Promise<PageQuery[]> {
   const newest = (await ask('batches.list', { limit: 1 })).data as {
     items: { batchId: string }[]
   }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadConfig } from '../server/config.ts'
 import { createLogger } from '../server/log.ts'
@@ -27,13 +27,18 @@ await runCommand(HELP, 'with-secrets-key', async (path, withSecretsKey, signal) 
       `${dataDir} has no database. Set REWARDOPS_DATA_DIR or DATABASE_URL to that of the service.`,
     )
   }
+  const running = databaseUrl ?? runningEmbeddedUrl(dataDir)
+  if (running === null && isUnreadable(join(dataDir, 'postgres.passwords'))) {
+    throw new BackupError(
+      `${dataDir} belongs to another user. Run the command as the user of the service.`,
+    )
+  }
   const secretsKey = withSecretsKey ? (readSecretKeys(config.secrets, log) ?? undefined) : undefined
   if (withSecretsKey && secretsKey === undefined) {
     throw new BackupError(`The key file ${config.secrets.file} does not exist.`)
   }
   const database = await connectDatabase({
-    databaseUrl: databaseUrl ?? runningEmbeddedUrl(dataDir),
-    ...{ dataDir, log, signal, waitForOwnerMs: 0 },
+    ...{ databaseUrl: running, dataDir, log, signal, waitForOwnerMs: 0 },
   })
   const startedAt = performance.now()
   try {
@@ -60,6 +65,15 @@ await runCommand(HELP, 'with-secrets-key', async (path, withSecretsKey, signal) 
     await database.close()
   }
 })
+
+function isUnreadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EACCES'
+  }
+}
 
 function versionOf(): string {
   const file = new URL('../package.json', import.meta.url)

@@ -25,9 +25,11 @@ export async function runCommand(
   } catch (error) {
     process.exitCode = stopping.signal.aborted ? 130 : 1
     if (stopping.signal.aborted) return
-    const isExpected = [BackupError, DatabaseStartError, MigrationError].some(
+    const isOurs = [BackupError, DatabaseStartError, MigrationError].some(
       (known) => error instanceof known,
     )
+    // Errors of the system and of Postgres, such as a full disk, have a code.
+    const isExpected = isOurs || (error as { code?: unknown }).code !== undefined
     console.error(isExpected ? (error as Error).message : error)
   }
 }

@@ -1,7 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import {
   cpSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -16,7 +15,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { createLogger } from '../../log.ts'
 import { Database } from '../database.ts'
 import { JobQueue } from '../job-queue.ts'
-import { migrate, readMigrations } from '../migrate.ts'
+import { BACKUP_LOCK, migrate, readMigrations } from '../migrate.ts'
 import {
   createTestDatabase,
   type TestDatabase,
@@ -176,11 +175,7 @@ describe('a restore', () => {
     expect(await restored.adhoc('select id, state, ended_at is null as runs from process')).toEqual(
       [{ id: 7, state: 'dead', runs: false }],
     )
-    await restored.close()
-  })
-
-  it('gives no id of a batch a second time that may have been given after the backup', async () => {
-    const restored = await restore(file)
+    // A trainer may have an id of a batch that was accepted after the backup.
     const next = (from: Database, sequence: string) =>
       from.adhoc<{ id: string }>('select nextval($1)::text as id', [sequence])
     const [[batch], [run]] = [
@@ -197,14 +192,7 @@ describe('a restore', () => {
   })
 
   it('upgrades a backup of an earlier schema', async () => {
-    const dir = join(folder, 'migrations')
-    const early = readMigrations().slice(0, 3)
-    for (const { name } of early) {
-      mkdirSync(join(dir, name), { recursive: true })
-      cpSync(join(import.meta.dirname, '../../../prisma/migrations', name), join(dir, name), {
-        recursive: true,
-      })
-    }
+    const dir = firstMigrations(3)
     const older = await createTestDatabase({ template: null })
     try {
       await migrate(older.url, { dir })
@@ -249,12 +237,6 @@ describe('a restore', () => {
 
   it('of a damaged backup, or one of a newer schema, changes nothing', async () => {
     await expect(restore(await changedByte())).rejects.toThrow(/is damaged.* Nothing was restored/)
-    const otherCount = withManifest((m) => {
-      m.tables.find(({ name }) => name === 'sample')!.rows++
-    })
-    await expect(restore(await otherCount)).rejects.toThrow(
-      'has 600 rows, and the manifest says 601',
-    )
     const newer = withManifest((m) =>
       m.migrations.push({ ...m.migrations[0]!, name: '29990101_new' }),
     )
@@ -264,6 +246,35 @@ describe('a restore', () => {
     expect(await tablesThere(target.url)).toEqual([])
   })
 })
+
+it('a migration of a newer version waits for the backup', async () => {
+  const upgraded = await createTestDatabase({ template: null })
+  const holder = new Database(upgraded.url, log, { max: 1, name: 'test' })
+  try {
+    await migrate(upgraded.url, { dir: firstMigrations(3) })
+    await holder.adhoc('insert into schema_version values (2, 1)')
+    await holder.adhoc('select pg_advisory_lock_shared($1)', [BACKUP_LOCK])
+    const migrating = migrate(upgraded.url, { dir: firstMigrations(4) })
+    const waiting = () =>
+      holder.adhoc('select from pg_locks where not granted and objid = $1', [BACKUP_LOCK])
+    await expect.poll(waiting).toHaveLength(1)
+    await holder.adhoc('select pg_advisory_unlock_shared($1)', [BACKUP_LOCK])
+    expect(await migrating).toEqual([readMigrations()[3]!.name])
+  } finally {
+    await holder.close()
+    await upgraded.drop()
+  }
+})
+
+/** A folder with the first migrations of this program. */
+function firstMigrations(count: number): string {
+  const dir = mkdtempSync(join(folder, 'migrations-'))
+  const all = join(import.meta.dirname, '../../../prisma/migrations')
+  for (const { name } of readMigrations().slice(0, count)) {
+    cpSync(join(all, name), join(dir, name), { recursive: true })
+  }
+  return dir
+}
 
 it.each<[name: string, path: () => string | Promise<string>, message: RegExp]>([
   ['no file', () => join(folder, 'none.tar'), /cannot be read \(ENOENT\)/],
