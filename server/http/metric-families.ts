@@ -3,6 +3,7 @@ import { mostInFlight, SERVER_STATES } from '../contract/servers.ts'
 import type { WorkerServerStats, WorkerStats } from '../contract/worker-stats.ts'
 import { LATENCY_BOUNDS_MS, LATENCY_BUCKET_RATIO } from '../router/latency-histogram.ts'
 import type { CallFigures, Figures, ServerFigures } from '../store/metrics-reader.ts'
+import type { LastBatch, RunCounts } from '../store/run-totals.ts'
 
 /** A series of a metric. */
 export interface Series {
@@ -45,7 +46,12 @@ export function metricFamilies(
   figures: Figures,
   views: ReadonlyMap<string, ProcessView>,
 ): Family[] {
-  return [...serverFamilies(figures, views), ...workerFamilies(figures), ...loopFamilies(figures)]
+  return [
+    ...serverFamilies(figures, views),
+    ...workerFamilies(figures),
+    ...loopFamilies(figures),
+    ...runFamilies(figures),
+  ]
 }
 
 function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView>): Family[] {
@@ -224,6 +230,45 @@ function loopFamilies({ batches, queues }: Figures): Family[] {
       'queue_jobs',
       'Jobs (chunks of samples) of a pool: queued or claimed.',
       queues.map(({ pool, state, jobs }) => ({ labels: { pool, state }, value: jobs })),
+    ),
+  ]
+}
+
+function runFamilies({ runs }: Figures): Family[] {
+  const counted = (key: keyof RunCounts) =>
+    [...runs.counts].map(([run, counts]) => ({ labels: { run }, value: counts[key] }))
+  const last = (value: (batch: LastBatch) => number | null) =>
+    runs.lastBatches.map((batch) => ({
+      labels: { run: batch.run, split: batch.split },
+      value: value(batch) ?? Number.NaN,
+    }))
+  return [
+    gauge('runs_active', 'Runs with samples accepted or ended within the last hour.', [
+      { labels: {}, value: runs.active },
+    ]),
+    gauge('run_samples_pending', 'Samples of the run accepted and not ended.', counted('pending')),
+    counter('run_samples_scored_total', 'Scored samples of the run.', counted('scored')),
+    counter('run_samples_failed_total', 'Failed samples of the run.', counted('failed')),
+    counter('run_groups_completed_total', 'Completed groups of the run.', counted('groups')),
+    gauge(
+      'run_step',
+      'Step of the last completed batch.',
+      last((batch) => batch.step),
+    ),
+    gauge(
+      'run_reward_mean',
+      'Mean score of the last completed batch.',
+      last((batch) => batch.mean),
+    ),
+    gauge(
+      'run_no_signal_ratio',
+      'Share of groups of the last completed batch whose advantages are all zero.',
+      last((batch) => batch.noSignal),
+    ),
+    gauge(
+      'run_time_to_all_groups_seconds',
+      'Time from the acceptance of the last completed batch to its last completed group.',
+      last((batch) => batch.seconds),
     ),
   ]
 }

@@ -5,6 +5,7 @@ import { Database } from './database.ts'
 import { JobQueue } from './job-queue.ts'
 import { MetricsReader } from './metrics-reader.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
+import { MAX_METRIC_RUNS } from './run-totals.ts'
 
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
@@ -21,7 +22,7 @@ afterAll(async () => {
   await queue.stop()
   await db.close()
 })
-beforeEach(() => db.adhoc('truncate server, server_minute, batch'))
+beforeEach(() => db.adhoc('truncate server, server_minute, batch, run'))
 
 describe('finished data', () => {
   it('of a server’s calls is counted once; the current minute is updated', async () => {
@@ -74,6 +75,83 @@ describe('finished data', () => {
     const { batches } = await reader.read()
     expect(batches.scored).toBe(37)
     expect(batches.batches).toEqual(new Map([['completed', 4]]))
+  })
+})
+
+describe('runs', () => {
+  const run = (id: number, name: string) =>
+    db.adhoc('insert into run (id, name) values ($1, $2)', [id, name])
+  const batch = (
+    runId: number,
+    fields: Record<string, unknown>,
+    endedAgo: string | null = '1 minute',
+  ) => {
+    const row = {
+      ...{
+        run_id: runId,
+        step: 1,
+        split: 'train',
+        status: 'completed',
+        closed: true,
+        reward: '{}',
+      },
+      ...{
+        reward_name: 'rule',
+        samples: 10,
+        scored: 10,
+        text_bucket: '2026-01-01',
+        rolled_up: true,
+      },
+      ...fields,
+    }
+    const ended = `now() - '${endedAgo ?? '0 s'}'::interval`
+    const columns = [...Object.keys(row), 'last_append_at', 'submitted_at', 'completed_at']
+    const values = Object.keys(row).map((_, i) => `$${i + 1}`)
+    const times = [ended, `${ended} - interval '4 s'`, endedAgo === null ? 'null' : ended]
+    return db.adhoc(
+      `insert into batch (${columns.join(', ')}) values (${[...values, ...times].join(', ')})`,
+      Object.values(row),
+    )
+  }
+
+  it('have counters over all their batches, and the figures of the last batch of each split', async () => {
+    await run(1, 'a')
+    await batch(1, { samples: 10, scored: 9, failed: 1, groups: 2, groups_completed: 2 }, '2 days')
+    const signals = JSON.stringify({ varied: 3, all_correct: 1 })
+    await batch(1, { step: 7, mean: 0.25, group_signals: signals })
+    await batch(1, { step: 6, split: 'val', mean: 0.5 })
+    await batch(1, { step: 8, rescored_from: 2, mean: 9 })
+    await batch(1, { step: 8, status: 'running', rolled_up: false, scored: 3 }, null)
+    const { runs } = await new MetricsReader(db).read()
+    expect(runs.active).toBe(1)
+    expect(runs.counts.get('a')).toMatchObject({ scored: 42, failed: 1, groups: 2, pending: 7 })
+    expect(runs.lastBatches).toEqual([
+      { run: 'a', split: 'train', step: 7, mean: 0.25, noSignal: 0.25, seconds: 4 },
+      { run: 'a', split: 'val', step: 6, mean: 0.5, noSignal: null, seconds: 4 },
+    ])
+  })
+
+  it('without activity in the last hour, or beyond the newest ones, are counted together', async () => {
+    for (let id = 1; id <= MAX_METRIC_RUNS + 1; id++) await run(id, `r${id}`)
+    for (let id = 1; id <= MAX_METRIC_RUNS + 1; id++) await batch(id, {}, `${1_000 - id} s`)
+    await run(90, 'idle')
+    await batch(90, {}, '2 hours')
+    await run(91, 'other')
+    const reader = new MetricsReader(db)
+    const first = (await reader.read()).runs
+    expect(first.active).toBe(MAX_METRIC_RUNS + 1)
+    expect(first.counts.size).toBe(MAX_METRIC_RUNS + 1)
+    expect(first.counts.has('r1') || first.counts.has('idle')).toBe(false)
+    expect(first.counts.get('other')).toMatchObject({ scored: 0, pending: 0 })
+    // r1 becomes the newest and displaces r2; a run named like the others is one of them.
+    await batch(1, { scored: 4 }, '1 s')
+    await batch(2, { scored: 5 }, '999 s')
+    await batch(91, { scored: 6 }, '1 s')
+    const second = (await reader.read()).runs
+    expect(second.counts.get('r1')).toMatchObject({ scored: 14 })
+    expect(second.counts.get('other')).toMatchObject({ scored: 11 })
+    await batch(1, { scored: 1 }, '0 s')
+    expect((await reader.read()).runs.counts.get('other')).toMatchObject({ scored: 11 })
   })
 })
 

@@ -1,5 +1,6 @@
 import type { Database } from './database.ts'
 import { SANDBOX_POOL } from './job-queue.ts'
+import { type RunBatchesRow, type RunFigures, RunTotals } from './run-totals.ts'
 
 /** A registered server's labels, limits and lifetime counters. */
 export interface ServerFigures {
@@ -59,18 +60,15 @@ export interface Figures {
   calls: Map<number, CallFigures>
   workers: WorkerFigures[]
   batches: BatchFigures
+  runs: RunFigures
   queues: QueueFigures[]
 }
 
-interface BatchRow {
+interface BatchRow extends RunBatchesRow {
   status: string
-  settled: boolean
   edge: number
   batches: number
-  pending: number
-  scored: number
-  failed: number
-  groups: number
+  now: Date
 }
 
 interface MinuteRow extends CallFigures {
@@ -88,7 +86,8 @@ export class MetricsReader {
   readonly #db: Database
   #reading: Promise<Figures> | null = null
   #settledBatches = emptyBatches()
-  /** Batches below this id are in `#settledBatches`. */
+  readonly #runs: RunTotals
+  /** Batches below this id are in `#settledBatches` and settled in `#runs`. */
   #fromBatch = 0
   readonly #settledCalls = new Map<number, CallFigures>()
   /** Minutes before this one are in `#settledCalls` or precede the reader. */
@@ -97,6 +96,7 @@ export class MetricsReader {
   /** Counters of calls begin with the minute `from`; null: with the minute of the first reading. */
   constructor(db: Database, from: Date | null = null) {
     this.#db = db
+    this.#runs = new RunTotals(db)
     this.#fromMinute = from
   }
 
@@ -116,7 +116,7 @@ export class MetricsReader {
         'metrics-workers',
         `select id, stats from process where role = 'worker' and state = 'alive' and last_seen_at > now() - interval '5 seconds' order by id`,
       ),
-      batches: await this.#batches(),
+      ...(await this.#batches()),
       queues: await this.#db.rows<QueueFigures>(
         'metrics-queues',
         `select p.name as pool, s.state, count(j.name)::int as jobs
@@ -165,7 +165,7 @@ export class MetricsReader {
     return calls
   }
 
-  async #batches(): Promise<BatchFigures> {
+  async #batches(): Promise<Pick<Figures, 'batches' | 'runs'>> {
     const rows = await this.#db.rows<BatchRow>(
       'metrics-batches',
       // Ten minutes, because a batch may be committed after batches with higher ids have ended.
@@ -174,10 +174,11 @@ export class MetricsReader {
            (select min(id) from batch where id >= $1
               and (completed_at is null or completed_at > now() - interval '10 minutes')),
            (select max(id) + 1 from batch), $1) as id)
-       select status, batch.id < edge.id as settled, edge.id as edge, count(*)::int as batches,
+       select status, batch.id < edge.id as settled, edge.id as edge, run_id, now() as now, count(*)::int as batches,
+              max(greatest(last_append_at, completed_at)) as at,
               (sum(samples - scored - failed) filter (where status in ('open', 'running')))::float8 as pending,
               sum(scored)::float8 as scored, sum(failed)::float8 as failed, sum(groups_completed)::float8 as groups
-       from batch, edge where batch.id >= $1 group by 1, 2, 3`,
+       from batch, edge where batch.id >= $1 group by 1, 2, 3, 4`,
       [this.#fromBatch],
     )
     for (const row of rows) if (row.settled) addBatches(this.#settledBatches, row)
@@ -188,7 +189,7 @@ export class MetricsReader {
       all[key] = this.#settledBatches[key]
     }
     for (const row of rows) if (!row.settled) addBatches(all, row)
-    return all
+    return { batches: all, runs: await this.#runs.read(rows, rows[0]?.now.getTime() ?? 0) }
   }
 }
 

@@ -1,0 +1,150 @@
+import type { Database } from './database.ts'
+
+/** Maximum number of runs with series of their own; the others are counted together. */
+export const MAX_METRIC_RUNS = 50
+/** Time for which a run without new results counts as active. */
+const ACTIVE_MS = 3_600_000
+/** Newest batches of a run among which the last one of each split is searched. */
+const MAX_RECENT_BATCHES = 256
+/** The run label of the runs without series of their own. */
+export const OTHER_RUNS = 'other'
+
+/** Ended and pending samples of one or several runs, and their completed groups. */
+export interface RunCounts {
+  pending: number
+  scored: number
+  failed: number
+  groups: number
+}
+
+/** The last completed batch of a run and split, without rescored ones. */
+export interface LastBatch {
+  run: string
+  split: string
+  step: number
+  mean: number | null
+  /** Share of groups without a learning signal; null without groups. */
+  noSignal: number | null
+  /** From the acceptance to the end of the last sample. */
+  seconds: number
+}
+
+/** The figures of the active runs. */
+export interface RunFigures {
+  /** Number of active runs. */
+  active: number
+  /** Counts by run; those of {@link OTHER_RUNS} include all runs without counts of their own. */
+  counts: ReadonlyMap<string, RunCounts>
+  lastBatches: readonly LastBatch[]
+}
+
+/** A group of batches of one run, as the metrics count them. */
+export interface RunBatchesRow extends RunCounts {
+  run_id: number
+  settled: boolean
+  /** The last acceptance or end of a sample. */
+  at: Date
+}
+
+interface Totals extends RunCounts {
+  atMs: number
+}
+
+/**
+ * Counts batches by run. Only runs with samples accepted or ended within the last hour are reported, the newest
+ * {@link MAX_METRIC_RUNS} of them by name, so that the number of series stays bounded.
+ */
+export class RunTotals {
+  readonly #db: Database
+  readonly #settled = new Map<number, Totals>()
+  /** Counts at the last reading; null before the first. */
+  #last: ReadonlyMap<number, Totals> | null = null
+  /**
+   * Counters of the runs that had no series of their own when their samples ended. A sum over those runs would decrease
+   * when one of them gets its own series.
+   */
+  readonly #other = noCounts()
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** Adds the batches read since the last call; settled ones are kept. */
+  async read(rows: readonly RunBatchesRow[], nowMs: number): Promise<RunFigures> {
+    for (const row of rows) if (row.settled) addTo(this.#settled, row)
+    const totals = new Map([...this.#settled].map(([id, one]) => [id, { ...one }]))
+    for (const row of rows) if (!row.settled) addTo(totals, row)
+    const active = [...totals]
+      .filter(([, { atMs, pending }]) => pending > 0 || atMs > nowMs - ACTIVE_MS)
+      .sort(([, a], [, b]) => b.atMs - a.atMs)
+      .map(([id]) => id)
+    const newest = active.slice(0, MAX_METRIC_RUNS)
+    const names = await this.#names(newest)
+    const other = { ...this.#other, pending: 0 }
+    const counts = new Map([[OTHER_RUNS, other]])
+    for (const [id, now] of totals) {
+      const name = names.get(id)
+      if (name !== undefined) counts.set(name, now)
+      else if (this.#last !== null) this.#addOther(this.#last.get(id), now, other)
+      else other.pending += now.pending
+    }
+    this.#last = totals
+    return {
+      active: active.length,
+      counts,
+      lastBatches: await this.#lastBatches([...names.keys()]),
+    }
+  }
+
+  #addOther(before: Totals | undefined, now: Totals, other: RunCounts): void {
+    for (const key of ['scored', 'failed', 'groups'] as const) {
+      this.#other[key] += Math.max(0, now[key] - (before?.[key] ?? 0))
+      other[key] = this.#other[key]
+    }
+    other.pending += now.pending
+  }
+
+  /** Names by id. A run that is called like the others together is one of them. */
+  async #names(ids: number[]): Promise<Map<number, string>> {
+    if (ids.length === 0) return new Map()
+    const rows = await this.#db.rows<{ id: number; name: string }>(
+      'metrics-run-names',
+      'select id, name from run where id = any($1) and name <> $2',
+      [ids, OTHER_RUNS],
+    )
+    return new Map(rows.map(({ id, name }) => [id, name]))
+  }
+
+  async #lastBatches(ids: number[]): Promise<LastBatch[]> {
+    if (ids.length === 0) return []
+    return this.#db.rows<LastBatch>(
+      'metrics-run-batches',
+      `select run.name as run, last.split, last.step, last.mean, signals.no_signal as "noSignal",
+              extract(epoch from last.completed_at - last.submitted_at)::float8 as seconds
+       from run cross join lateral (
+         select distinct on (split) * from (
+           select * from batch where run_id = run.id order by id desc limit ${MAX_RECENT_BATCHES}) recent
+         where status = 'completed' and rolled_up and rescored_from is null
+         order by split, id desc) last
+       left join lateral (
+         select (sum(value::int) filter (where key <> 'varied'))::float8 / nullif(sum(value::int), 0) as no_signal
+         from jsonb_each_text(last.group_signals)) signals on true
+       where run.id = any($1)`,
+      [ids],
+    )
+  }
+}
+
+function noCounts(): RunCounts {
+  return { pending: 0, scored: 0, failed: 0, groups: 0 }
+}
+
+function addTo(totals: Map<number, Totals>, row: RunBatchesRow): void {
+  const sum = totals.get(row.run_id) ?? { ...noCounts(), atMs: 0 }
+  totals.set(row.run_id, sum)
+  sum.pending += row.pending ?? 0
+  sum.scored += row.scored
+  sum.failed += row.failed
+  sum.groups += row.groups
+  sum.atMs = Math.max(sum.atMs, row.at.getTime())
+}
