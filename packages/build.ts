@@ -15,13 +15,18 @@ export async function buildPackage(
   outDir: string = join(folder, 'dist'),
 ): Promise<void> {
   const entry = join(folder, 'src/index.ts')
-  const { dependencies = {} } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+  const { dependencies = {}, peerDependencies = {} } = JSON.parse(
+    readFileSync(join(folder, 'package.json'), 'utf8'),
+  ) as {
     dependencies?: Record<string, string>
+    peerDependencies?: Record<string, string>
   }
   rmSync(outDir, { recursive: true, force: true })
   const bundle = await rolldown({
     input: entry,
-    external: Object.keys(dependencies).map((name) => new RegExp(`^${name}(/|$)`)),
+    external: Object.keys({ ...dependencies, ...peerDependencies }).map(
+      (name) => new RegExp(`^${name}(/|$)`),
+    ),
     platform: 'neutral',
     treeshake: true,
   })

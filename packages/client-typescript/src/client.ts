@@ -33,6 +33,11 @@ export interface RewardOpsClientOptions {
   onTrouble?: (sentence: string) => void
   /** Default: the platform's `fetch`. */
   fetch?: typeof fetch
+  /**
+   * Returns the headers that carry the trainer's trace context, `traceparent` and `tracestate`, for each call. Default:
+   * those of the active OpenTelemetry span, if `@opentelemetry/api` is installed.
+   */
+  traceHeaders?: () => Record<string, string>
 }
 
 /** A trainer's client. Every method throws RewardOpsClientError. */
@@ -79,6 +84,7 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
   const url = addressOf(options.url)
   const apiKey = options.apiKey || null
   const send = options.fetch ?? globalThis.fetch
+  const traceHeaders = options.traceHeaders ?? activeTraceHeaders
   const reach = new Reach({ url, apiKey, fetch: send })
   const api: RewardOpsApi = createTRPCClient<AppRouter>({
     links: [
@@ -91,7 +97,10 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
       }),
       httpLink({
         url: `${url}/api/trpc`,
-        headers: apiKey === null ? {} : { authorization: `Bearer ${apiKey}` },
+        headers: async () => ({
+          ...(await traceHeaders()),
+          ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
+        }),
         fetch: (input, init) => send(input as string, init as RequestInit),
       }),
     ],
@@ -136,6 +145,17 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
     rescore: (input) => api.batches.rescore.mutate(keyed(input)),
     updateRun: (input) => api.runs.update.mutate(input),
   }
+}
+
+let openTelemetry: Promise<typeof import('@opentelemetry/api') | null> | undefined
+
+/** The W3C headers of the active OpenTelemetry span; none if the trainer does not use OpenTelemetry. */
+async function activeTraceHeaders(): Promise<Record<string, string>> {
+  openTelemetry ??= import('@opentelemetry/api').catch(() => null)
+  const api = await openTelemetry
+  const headers: Record<string, string> = {}
+  api?.propagation.inject(api.context.active(), headers)
+  return headers
 }
 
 /** Generates an idempotency key if there is none. */

@@ -1,4 +1,6 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { createServer } from 'node:net'
+import { type Context, context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   type SimulatedServers,
@@ -245,4 +247,49 @@ describe('a service that fails and recovers', { timeout: 120_000 }, () => {
       process.kill(server, 'SIGCONT')
     }
   })
+})
+
+it('sends the trace context of the active OpenTelemetry span, or the given headers', async () => {
+  const active = new AsyncLocalStorage<Context>()
+  context.setGlobalContextManager({
+    active: () => active.getStore() ?? ROOT_CONTEXT,
+    with: (given, call, self, ...args) =>
+      active.run(given, () => call.call(self as never, ...args)),
+    bind: (_, target) => target,
+    enable: () => context as never,
+    disable: () => context as never,
+  })
+  propagation.setGlobalPropagator({
+    inject(given, carrier, { set }) {
+      set(carrier, 'traceparent', trace.getSpanContext(given)?.spanId ?? 'none')
+    },
+    extract: (given) => given,
+    fields: () => [],
+  })
+  try {
+    const sent: (string | null)[] = []
+    const options = {
+      url: service.url,
+      fetch: ((input, init) => {
+        if (String(input).includes('batches.submit')) {
+          sent.push(new Headers(init?.headers).get('traceparent'))
+        }
+        return fetch(input, init)
+      }) as typeof fetch,
+      apiKey: 'pT4wZ81mQx7RkV0s9LcB',
+    }
+    const batch = { run: 'traced', step: 1, samples: [sample()] }
+    const span = { traceId: 'ab'.repeat(16), spanId: 'cd'.repeat(8), traceFlags: 1 }
+    await context.with(trace.setSpanContext(ROOT_CONTEXT, span), () =>
+      createRewardOpsClient(options).submit(batch),
+    )
+    await createRewardOpsClient({
+      ...options,
+      traceHeaders: () => ({ traceparent: 'given' }),
+    }).submit(batch)
+    expect(sent).toEqual([span.spanId, 'given'])
+  } finally {
+    context.disable()
+    propagation.disable()
+  }
 })

@@ -15,6 +15,7 @@ import random
 import ssl
 import time
 import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ from rewardops.errors import (
 from rewardops.http_aiohttp import AiohttpHttp, aiohttp_is_there
 from rewardops.http_answer import Http, NoAnswer, connections_allowed
 from rewardops.http_streams import StreamsHttp
+from rewardops.trace_context import active_trace_headers
 
 log = logging.getLogger("rewardops")
 
@@ -94,6 +96,7 @@ class Calls:
         max_connections: int | None,
         http: str,
         ssl_context: ssl.SSLContext | None,
+        trace_headers: Callable[[], Mapping[str, str]] | None,
     ) -> None:
         self.address: Address = parse_address(
             url or os.environ.get("REWARDOPS_URL") or "http://127.0.0.1:3000"
@@ -111,6 +114,7 @@ class Calls:
             raise ValueError(f"http is {http!r}; it must be 'auto', 'aiohttp' or 'streams'")
         self._aiohttp = http == "aiohttp" or (http == "auto" and aiohttp_is_there())
         self._context = ssl_context
+        self._trace_headers = trace_headers or active_trace_headers
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = (
             weakref.WeakKeyDictionary()
         )
@@ -249,6 +253,7 @@ class Calls:
             "Content-Type": "application/json",
             "Accept": "application/json",
             "User-Agent": f"rewardops-python/{_version.VERSION}",
+            **self._trace_headers(),
         }
         if self._api_key is not None:
             headers["Authorization"] = f"Bearer {self._api_key}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rewardops.bodies import parts_of, scores_of, single, with_samples
@@ -49,7 +49,8 @@ class AsyncRewardOps:
     (3600; None: unlimited). `connect_s`: how long a service that was never reached is retried; `outage_s`: the same
     for one that was reached before. `http`: "aiohttp", "streams" (the standard library) or "auto". `media`: images
     and other non-text parts of messages are refused ("refuse"), replaced by the name of their type such as `<image>`
-    ("placeholder"), or sent ("send"). All methods raise RewardOpsError.
+    ("placeholder"), or sent ("send"). `trace_headers`: returns `traceparent` and `tracestate` of a call; default: those of
+    the active OpenTelemetry span, if there is one. All methods raise RewardOpsError.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class AsyncRewardOps:
         http: str = "auto",
         ssl_context: ssl.SSLContext | None = None,
         media: str = "refuse",
+        trace_headers: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self.calls = Calls(
             url,
@@ -77,6 +79,7 @@ class AsyncRewardOps:
             max_connections=max_connections,
             http=http,
             ssl_context=ssl_context,
+            trace_headers=trace_headers,
         )
         self.run = run
         self.reward = reward

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rewardops.background import close_with, shared_loop
@@ -48,6 +48,7 @@ class RewardOps:
         http: str = "auto",
         ssl_context: ssl.SSLContext | None = None,
         media: str = "refuse",
+        trace_headers: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self._async = AsyncRewardOps(
             url,
@@ -62,6 +63,7 @@ class RewardOps:
             http=http,
             ssl_context=ssl_context,
             media=media,
+            trace_headers=trace_headers,
         )
         self._close = close_with(self, self._async.close)
 
