@@ -24,6 +24,26 @@ test('functions see only the listed variables of the service’s environment', (
   expect(functions.maxProcesses).toBeGreaterThanOrEqual(2)
 })
 
+test('traces are exported only to a given endpoint, and sampled by default', () => {
+  const collector = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' }
+  const of = (settings: Record<string, string>) => loadConfig({ ...env, ...settings }).tracing
+  expect(of({})).toBeNull()
+  expect(of({ ...collector, OTEL_SDK_DISABLED: 'true' })).toBeNull()
+  expect(of({ ...collector, OTEL_TRACES_EXPORTER: 'none' })).toBeNull()
+  expect(of(collector)).toEqual({
+    protocol: 'http/protobuf',
+    sampler: 'parentbased_traceidratio',
+    ratio: 0.01,
+  })
+  expect(
+    of({
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://collector/v1/traces',
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+      OTEL_TRACES_SAMPLER: 'always_on',
+    }),
+  ).toMatchObject({ protocol: 'http/json', sampler: 'always_on' })
+})
+
 test.each(['DATABASE_URL', 'REWARDOPS_API_KEYS', 'PGPASSWORD'])(
   'functions cannot read %s',
   (name) => {
@@ -36,6 +56,16 @@ test.each<[what: string, settings: Record<string, string>, message: RegExp]>([
   ['listening on :: without keys', { HOST: '::' }, /HOST=::.*REWARDOPS_API_KEYS/],
   ['a number in words', { REWARDOPS_WORKERS: 'two' }, /REWARDOPS_WORKERS: /],
   ['a port above 65,535', { PORT: '70000' }, /PORT: /],
+  [
+    'gRPC for traces',
+    { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://c:4317', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
+    /OTEL_EXPORTER_OTLP_PROTOCOL: grpc is not supported; use one of http\/protobuf, http\/json/,
+  ],
+  [
+    'a sampler with a ratio above 1',
+    { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://c:4318', OTEL_TRACES_SAMPLER_ARG: '5' },
+    /OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1/,
+  ],
   ['an unknown log level', { LOG_LEVEL: 'loud' }, /LOG_LEVEL: /],
   ['a short key', { REWARDOPS_API_KEYS: 'abc' }, /REWARDOPS_API_KEYS: key 1 has 3 characters/],
   [

@@ -140,11 +140,66 @@ export interface Config {
   /** Whether servers.launch may start processes. */
   allowLaunch: boolean
   logLevel: string
+  /** Export of traces; null: off. */
+  tracing: TracingConfig | null
   dev: boolean
   /** Every setting in force, for display to administrators. */
   settings: SettingInForce[]
   /** The environment as it was read, for the processes this one starts. */
   inherited: NodeJS.ProcessEnv
+}
+
+/** How traces are sampled and exported. The exporter itself reads the other OTEL_EXPORTER_OTLP_ variables. */
+export interface TracingConfig {
+  protocol: 'http/protobuf' | 'http/json'
+  sampler: (typeof SAMPLERS)[number]
+  /** Share of the traces that are recorded, for samplers by ratio. */
+  ratio: number
+}
+
+const SAMPLERS = [
+  'always_on',
+  'always_off',
+  'traceidratio',
+  'parentbased_always_on',
+  'parentbased_always_off',
+  'parentbased_traceidratio',
+] as const
+const OTLP_PROTOCOLS = ['http/protobuf', 'http/json'] as const
+/** Share of the batches that are traced unless OTEL_TRACES_SAMPLER_ARG is set. */
+const TRACED_RATIO = 0.01
+
+/** Reads the standard variables of OpenTelemetry. Tracing is off without an endpoint. @throws Error for wrong values */
+function tracingConfig(env: NodeJS.ProcessEnv): TracingConfig | null {
+  const endpoint = env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || env.OTEL_EXPORTER_OTLP_ENDPOINT
+  const isDisabled = env.OTEL_SDK_DISABLED?.toLowerCase() === 'true'
+  if (!endpoint || isDisabled || env.OTEL_TRACES_EXPORTER === 'none') return null
+  if (!/^https?:$/.test(URL.parse(endpoint)?.protocol ?? '')) {
+    throw new Error(
+      `OTEL_EXPORTER_OTLP_ENDPOINT: expected an http or https address, not ${endpoint}`,
+    )
+  }
+  const oneOf = <T extends string>(name: string, values: readonly T[], given: string): T => {
+    const value = values.find((one) => one === given)
+    if (value === undefined) {
+      throw new Error(`${name}: ${given} is not supported; use one of ${values.join(', ')}`)
+    }
+    return value
+  }
+  const protocol = env.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL || env.OTEL_EXPORTER_OTLP_PROTOCOL
+  const ratio = Number(env.OTEL_TRACES_SAMPLER_ARG || TRACED_RATIO)
+  if (!(ratio >= 0 && ratio <= 1)) {
+    throw new Error('OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1')
+  }
+  return {
+    protocol: oneOf('OTEL_EXPORTER_OTLP_PROTOCOL', OTLP_PROTOCOLS, protocol || 'http/protobuf'),
+    sampler: oneOf(
+      'OTEL_TRACES_SAMPLER',
+      SAMPLERS,
+      env.OTEL_TRACES_SAMPLER || 'parentbased_traceidratio',
+    ),
+    ratio,
+  }
 }
 
 /** One setting in force, by the name of its variable. */
@@ -341,6 +396,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     serversFile: s.REWARDOPS_SERVERS_FILE === undefined ? null : resolve(s.REWARDOPS_SERVERS_FILE),
     allowLaunch: s.REWARDOPS_ALLOW_LAUNCH === '1',
     logLevel: s.LOG_LEVEL,
+    tracing: tracingConfig(env),
     dev: s.NODE_ENV === 'development',
     settings: Object.keys(Settings.shape)
       .filter((name) => name !== 'NODE_ENV')
@@ -402,8 +458,14 @@ const INTERNAL = new Set([
 
 /** Variables of the server that its workers receive on standard input, because /proc shows the others. */
 const HANDED_OVER = ['DATABASE_URL', 'PGPASSWORD', 'REWARDOPS_SECRETS_KEY']
+/** Secrets of the server that its workers do not need. */
+const SERVER_SECRETS = [
+  'REWARDOPS_API_KEYS',
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
+]
 /** Variables whose values are never shown. */
-const SECRETS = [...HANDED_OVER, 'REWARDOPS_API_KEYS']
+const SECRETS = [...HANDED_OVER, ...SERVER_SECRETS]
 
 /** The environment without the secrets of the service, for child processes that do not need them. */
 export function withoutSecrets(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {

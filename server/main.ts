@@ -60,13 +60,15 @@ async function main(): Promise<void> {
     scoring
   const modules = createModules(config, version, isolation, keys, scoring, stores, log)
   const { live, readiness } = modules
-  const background = createBackground(modules, stores, log)
+  const background = await createBackground(config, version, modules, stores, log)
+  const { tracing } = background
+  if (tracing !== null) routes.traceOf = (req) => tracing.contextOf(req.headers)
   const notifications = createNotifications(database.url, scoring, modules, log)
 
   mountApi(version, front, scoring, modules, stores, log)
   await servers.start()
   const proxy = openRouterAddress(front, scoring, modules, log)
-  openMetrics(version, front, scoring, modules, background.sweeps, stores, log)
+  openMetrics(version, front, scoring, modules, background, stores, log)
   await notifications.start()
   const returned = await requeueOrphans(databases.api, queue)
   if (returned > 0)

@@ -65,6 +65,8 @@ export interface DirectEnd {
         outcome: string
         /** The server whose call this one hedges; absent: no hedge. */
         hedgeOf?: number
+        /** Number of the call of a traced sample; absent: not traced. */
+        callNo?: number
         reason: SampleFailureReason | null
         status: number | null
         detail: string | null

@@ -33,7 +33,8 @@ it('docs/compare.md has the words for agreement', () => {
 it('docs/metrics.md lists every metric', () => {
   const metrics = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8')
   const batches = { batches: new Map(), pending: 0, scored: 0, failed: 0, groups: 0 }
-  const figures = { servers: [], calls: new Map(), workers: [], batches, queues: [] }
+  const runs = { active: 0, counts: new Map(), lastBatches: [] }
+  const figures = { servers: [], calls: new Map(), workers: [], batches, runs, queues: [] }
   for (const { name, type } of metricFamilies(figures, new Map()))
     expect(metrics).toContain(`| \`${name}\` | ${type} |`)
 })

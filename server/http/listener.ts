@@ -5,6 +5,7 @@ import { isLoopback } from '../config.ts'
 import { IMAGES_PATH } from '../contract/images.ts'
 import { RewardOpsError, shuttingDown } from '../errors.ts'
 import type { Logger } from '../log.ts'
+import { activeTrace, type TraceContext } from '../trace-context.ts'
 import { type Access, hostName } from './access.ts'
 import { COMPAT_PATH } from './compat/compat.ts'
 import { decodedPart } from './decoded-part.ts'
@@ -37,6 +38,8 @@ export interface Routes {
   compat?: Handler | null
   /** A promise, so that a page opened during the start loads late instead of failing. Null: not built, or disabled. */
   pages: Promise<Handler | null> | null
+  /** The trace of a request that changes something; null while tracing is off, or if the request is not traced. */
+  traceOf?: ((req: IncomingMessage) => TraceContext | null) | null
   /** True while the service stops: everything but health checks is answered with 503 and Retry-After. */
   stopping: boolean
 }
@@ -74,7 +77,12 @@ export function createListener(
       setAnswerHeaders(res)
       res.setHeader('x-request-id', requestId)
     }
-    void route(path, req, res, requestId).catch((error) => {
+    const trace = (req.method === 'POST' && routes.traceOf?.(req)) || null
+    const answered =
+      trace === null
+        ? route(path, req, res, requestId)
+        : activeTrace.run({ trace, spanId: trace.parentId }, () => route(path, req, res, requestId))
+    void answered.catch((error) => {
       if (isRouterPath(path)) refuseProxied(res, error, requestId)
       else refuse(res, error, requestId, null)
     })

@@ -50,6 +50,7 @@ async function scraper(from: Database = db) {
     own: () => own,
     liveStreams: () => 0,
     orphanedSamples: () => 0,
+    traces: null,
     log,
   })
   server = createServer((req, res) => void handle(req, res))

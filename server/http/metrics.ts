@@ -30,6 +30,8 @@ export interface MetricsSources {
   liveStreams(): number
   /** Pending samples without a job that this process returned to the queue. */
   orphanedSamples(): number
+  /** Spans exported, and batches whose export was given up; null: tracing is off. */
+  traces: { exported: number; droppedBatches: number } | null
   log: Logger
 }
 
@@ -70,6 +72,7 @@ export function createMetrics(sources: MetricsSources) {
         { labels: { reason: 'unauthorized' }, value: access.wrongKeys.counts.unauthorized },
         { labels: { reason: 'too_many_wrong_keys' }, value: access.wrongKeys.counts.tooMany },
       ]),
+      ...traceFamilies(sources.traces),
       ...(figures === null ? [] : metricFamilies(figures, views)),
     ]
   }
@@ -96,4 +99,21 @@ export function createMetrics(sources: MetricsSources) {
     })
     res.end(req.method === 'HEAD' ? undefined : body)
   }
+}
+
+function traceFamilies(traces: MetricsSources['traces']): Family[] {
+  if (traces === null) return []
+  const single = (value: number) => [{ labels: {}, value }]
+  return [
+    counter(
+      'trace_spans_exported_total',
+      'Spans that the collector accepted.',
+      single(traces.exported),
+    ),
+    counter(
+      'trace_batches_dropped_total',
+      'Traced batches whose spans the collector did not accept within an hour.',
+      single(traces.droppedBatches),
+    ),
+  ]
 }

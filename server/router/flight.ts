@@ -1,4 +1,4 @@
-import type { EngineScore } from '../engines/engine.ts'
+import type { EngineRequest, EngineScore } from '../engines/engine.ts'
 import { monotonicEpochMs } from '../monotonic-clock.ts'
 import type { FlightCall } from './micro-batch.ts'
 import type { PoolServer } from './pool-server.ts'
@@ -21,6 +21,8 @@ export class Flight {
   tokens = 0
   /** Whether the server had already received the prompt of the sample's group. */
   hasKnownGroup = false
+  /** Its number among the calls of a traced sample; null: not traced. */
+  readonly callNo: number | null
   /** The server's health period in which it began, from `ServerHealth.begin`. */
   period = 0
   /** The HTTP call; null if the slot's owner sends it (router address). */
@@ -40,7 +42,15 @@ export class Flight {
     this.hedge = hedge
     this.hedgeOf = hedge === null ? null : (sample.flight?.server ?? server).id
     this.startedAtMs = nowMs
+    this.callNo = sample.request.trace?.nextCall() ?? null
     this.backoffMs = Math.max(0, Math.min(nowMs, sample.backoffUntilMs) - sample.waitingSinceMs)
     this.queueMs = Math.max(0, nowMs - Math.max(sample.waitingSinceMs, sample.backoffUntilMs))
+  }
+
+  /** The request, with the trace context of a traced sample. */
+  traced(request: EngineRequest): EngineRequest {
+    const { trace } = this.sample.request
+    if (trace === undefined || this.callNo === null) return request
+    return { ...request, headers: { ...request.headers, ...trace.headersOf(this.callNo) } }
   }
 }

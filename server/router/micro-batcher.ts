@@ -247,7 +247,9 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       return
     }
     this.#sent.add(microBatch)
-    server.post(microBatch.callFor(this), request)
+    // A request has one trace context: that of its first traced sample.
+    const traced = flights.find(({ callNo }) => callNo !== null)
+    server.post(microBatch.callFor(this), traced?.traced(request) ?? request)
   }
 }
 

@@ -6,6 +6,7 @@ import {
   scoreBody,
   scores,
 } from '../engines/testing/fake-server.ts'
+import { SampleTrace } from '../trace-context.ts'
 import type { PolicyName } from './policies/policy.ts'
 import { config, Harness, until } from './testing/harness.ts'
 
@@ -39,6 +40,21 @@ describe('a call', () => {
     ])
     expect(fake.calls[0]?.headers.authorization).toBe('Bearer secret')
     expect(harness.stats()).toMatchObject({ inFlight: 0, requests: 1, errors: 0, retries: 0 })
+  })
+
+  test('passes its trace on, in each call with the span of that call', async () => {
+    const trace = { traceId: 'ab'.repeat(16), parentId: null, isSampled: true, state: 'a=1' }
+    const traced = new SampleTrace(trace, 7, 3)
+    const answers = [answer(500, {}), scores(1)]
+    const fake = await harness.fake((call, response) => answers.shift()?.(call, response))
+    harness.router.setServers([config(1, fake.url)])
+    harness.router.setSlots(1, 1)
+    const result = await harness.score({ trace: traced, maxAttempts: 3 })
+    expect(result.attempts.map(({ callNo }) => callNo)).toEqual([1, 2])
+    expect(fake.calls.map(({ headers }) => headers.traceparent)).toEqual(
+      [1, 2].map((call) => traced.headersOf(call).traceparent),
+    )
+    expect(fake.calls[1]?.headers.tracestate).toBe('a=1')
   })
 
   test('is sent to the server’s base path', async () => {

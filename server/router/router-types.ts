@@ -10,6 +10,7 @@ import type {
   ScoreRoute,
   TokenOffsets,
 } from '../engines/engine.ts'
+import type { SampleTrace } from '../trace-context.ts'
 import type { PolicyName } from './policies/policy.ts'
 
 export type {
@@ -84,6 +85,8 @@ export interface RouteRequest {
   order?: number
   /** The value that the `deterministic` policy hashes; default: the text. */
   key?: string
+  /** Absent: not traced. */
+  trace?: SampleTrace
 }
 
 /** A request to score one sample. */
@@ -180,6 +183,8 @@ export interface AttemptRecord {
   outcome: 'ok' | 'superseded' | 'recalled' | FailureClass
   /** The server whose call this one hedges; absent: the call is not a hedge. */
   hedgeOf?: number
+  /** Its number among the calls of a traced sample; absent: not traced, or the call of an identical sample. */
+  callNo?: number
   reason: SampleFailureReason | null
   /** HTTP status; null if no answer arrived. */
   status: number | null

@@ -190,7 +190,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     }
     const call = new HttpCall<Flight>(flight, this)
     flight.call = call
-    server.post(call, request)
+    server.post(call, flight.traced(request))
   }
 
   /** Sends a further request of a flight after the current callback, in the same slot. */
@@ -200,7 +200,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
       if (sample.flight !== flight && sample.second !== flight) return
       const call = new HttpCall<Flight>(flight, this)
       flight.call = call
-      server.post(call, request)
+      server.post(call, flight.traced(request))
     })
   }
 
@@ -321,6 +321,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
       serviceMs,
       outcome,
       ...(flight.hedgeOf === null ? {} : { hedgeOf: flight.hedgeOf }),
+      ...(flight.callNo === null ? {} : { callNo: flight.callNo }),
       reason,
       status,
       detail,

@@ -129,7 +129,8 @@ export class ScoreSample extends RoutedSample {
     const call = leader.attempts.at(-1)
     if (call === undefined) return
     const waitedMs = Math.max(0, performance.now() - this.waitingSinceMs - call.serviceMs)
-    this.attempts.push({ ...call, attempt: 1, queueMs: waitedMs, backoffMs: 0 })
+    const { callNo: _, ...shared } = call
+    this.attempts.push({ ...shared, attempt: 1, queueMs: waitedMs, backoffMs: 0 })
   }
 
   #result(server: PoolServer): RouterResult & { ok: true } {

@@ -1,5 +1,7 @@
 import { GroupRollUps } from '../background/group-roll-ups.ts'
 import { Sweeps } from '../background/sweeps.ts'
+import type { Tracing } from '../background/tracing.ts'
+import type { Config, TracingConfig } from '../config.ts'
 import type { Logger } from '../log.ts'
 import { AlertSender } from '../monitoring/alerts/alert-sender.ts'
 import { MonitorLoop } from '../monitoring/monitor-loop.ts'
@@ -20,16 +22,20 @@ export interface Part {
 /** Periodic work. Of several servers on one database, one at a time does each kind; all of them deliver alerts. */
 export interface Background {
   sweeps: Sweeps
+  /** Null: tracing is off. */
+  tracing: Tracing | null
   /** All parts, in the order in which they start. */
   parts: readonly Part[]
 }
 
 /** Creates the background parts without starting them. */
-export function createBackground(
+export async function createBackground(
+  config: Config,
+  version: string,
   { manager, retention, readiness }: ServerModules,
   { databases, queue, turns }: Stores,
   log: Logger,
-): Background {
+): Promise<Background> {
   const db = databases.api
   const sweeps = new Sweeps({
     db,
@@ -54,5 +60,21 @@ export function createBackground(
     log,
     work: () => sealStored(db, log),
   })
-  return { sweeps, parts: [sweeps, groupRollUps, retention, alerts, monitorLoop, sealing] }
+  const tracing = await openTracing(config.tracing)
+  const parts = [sweeps, groupRollUps, retention, alerts, monitorLoop, sealing]
+  return { sweeps, tracing, parts: tracing === null ? parts : [...parts, tracing] }
+
+  /** Loads the packages of OpenTelemetry only if they are needed. */
+  async function openTracing(settings: TracingConfig | null): Promise<Tracing | null> {
+    if (settings === null) return null
+    const { loadExporter, Tracing } = await import('../background/tracing.ts')
+    return new Tracing({
+      config: settings,
+      exporter: await loadExporter(settings),
+      version,
+      db: databases.background,
+      isTurn: () => turns.has('traces'),
+      log,
+    })
+  }
 }

@@ -1,5 +1,4 @@
 import { translateError } from '../api/trpc.ts'
-import type { Sweeps } from '../background/sweeps.ts'
 import { createCompat } from '../http/compat/compat.ts'
 import { createExport } from '../http/export.ts'
 import { createImages } from '../http/images.ts'
@@ -9,6 +8,7 @@ import { createRouterProxy } from '../http/proxy/router-proxy.ts'
 import { createTrpcPlane } from '../http/trpc-plane.ts'
 import type { Logger } from '../log.ts'
 import { lastStep } from '../store/sql/last-step.ts'
+import type { Background } from './background.ts'
 import type { Front } from './front.ts'
 import type { ServerModules } from './modules.ts'
 import type { Scoring } from './scoring.ts'
@@ -73,7 +73,7 @@ export function openMetrics(
   { access, routes }: Front,
   { servers }: Scoring,
   { live }: ServerModules,
-  sweeps: Sweeps,
+  { sweeps, tracing }: Background,
   { databases }: Stores,
   log: Logger,
 ): void {
@@ -84,6 +84,7 @@ export function openMetrics(
     own: () => servers.stats(),
     liveStreams: () => live.subscribers,
     orphanedSamples: () => sweeps.orphanedSamples,
+    traces: tracing?.counts ?? null,
     log,
   })
 }

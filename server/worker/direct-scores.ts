@@ -5,6 +5,7 @@ import { managerNamed } from '../rewards/managers/registry.ts'
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
+import { SampleTrace } from '../trace-context.ts'
 import { checkedParts, sampleEndOf } from './sample-end.ts'
 import type { WorkerCounters } from './worker-counters.ts'
 
@@ -94,6 +95,7 @@ export class DirectScores {
             key: `direct-${message.id}`,
             priority: spec.priority,
             deadlineMs: spec.deadline_at ? spec.deadline_at.getTime() - startedAt : undefined,
+            trace: spec.trace === null ? undefined : new SampleTrace(spec.trace, spec.id, null),
           })
     const outcome = checkedParts(given, () => response)
     const first = outcome.attempts?.[0]

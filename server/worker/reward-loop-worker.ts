@@ -26,6 +26,7 @@ import { stageStatement } from '../store/sql/flush.ts'
 import type { StagedSample } from '../store/sql/post-process.ts'
 import type { PendingSample, WholeGroup } from '../store/sql/worker-reads.ts'
 import { decodeTexts } from '../store/stored-texts.ts'
+import { activeTrace, SampleTrace } from '../trace-context.ts'
 import { withTimeout } from '../with-timeout.ts'
 import { type ActiveBatch, ActiveBatches } from './active-batches.ts'
 import { ChunkReader } from './chunk-reader.ts'
@@ -477,8 +478,9 @@ export class RewardLoopWorker {
     batch: ActiveBatch,
     row: PendingSample,
     startedAt: number,
+    calls = 0,
   ): RewardContext {
-    const { reward, deadline_at, id, run, priority } = batch.spec
+    const { reward, deadline_at, id, run, priority, trace } = batch.spec
     return {
       reward,
       ...this.#tools,
@@ -491,6 +493,7 @@ export class RewardLoopWorker {
       priority,
       order: id,
       deadlineMs: deadline_at ? deadline_at.getTime() - startedAt : undefined,
+      trace: trace === null ? undefined : new SampleTrace(trace, id, row.idx, calls),
     }
   }
 
@@ -507,8 +510,8 @@ export class RewardLoopWorker {
     this.#running++
     const startedAt = this.#now()
     const clock = performance.now()
-    const context = this.#contextOf(job, slot, batch, row, startedAt)
-    const outcome = afterCalls(earlier, await batch.manager.run(toRewardSample(row), context))
+    const context = this.#contextOf(job, slot, batch, row, startedAt, earlier.length)
+    const outcome = afterCalls(earlier, await runManager(batch, row, context))
     this.#running--
     slot?.leave()
     if (isRecalled(job, slot, outcome)) {
@@ -637,6 +640,17 @@ export class RewardLoopWorker {
 
 function shortly(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 20))
+}
+
+/** Runs the batch's manager, within the sample's trace if it has one. */
+function runManager(
+  { manager }: ActiveBatch,
+  row: PendingSample,
+  context: RewardContext,
+): Promise<RewardOutcome> {
+  const { trace } = context
+  if (trace === undefined) return manager.run(toRewardSample(row), context)
+  return activeTrace.run(trace, () => manager.run(toRewardSample(row), context))
 }
 
 /** Runs a rule. An error fails the sample and does not end the worker. */

@@ -415,9 +415,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: WORKER,
-        find: '    const outcome = afterCalls(earlier, await batch.manager.run(toRewardSample(row), context))\n',
+        find: '    const outcome = afterCalls(earlier, await runManager(batch, row, context))\n',
         replace:
-          '    if (row.idx % 10 === 3) await batch.manager.run(toRewardSample(row), context)\n    const outcome = afterCalls(earlier, await batch.manager.run(toRewardSample(row), context))\n',
+          '    if (row.idx % 10 === 3) await runManager(batch, row, context)\n    const outcome = afterCalls(earlier, await runManager(batch, row, context))\n',
       },
     ],
     laws: ['calls'],

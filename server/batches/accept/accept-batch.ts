@@ -32,6 +32,7 @@ import { storeImages } from '../../store/sql/images.ts'
 import { servedModels } from '../../store/sql/servers.ts'
 import type { ImagePolicy } from '../../store/stored-images.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
+import { activeTrace, type TraceContext } from '../../trace-context.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 import {
@@ -60,6 +61,8 @@ export interface AcceptContext {
   functions: AcceptedFunctions
   images: () => ImagePolicy
   sandboxes: SandboxAccess
+  /** Of a body in the ingest thread; absent: the trace of the current request applies. */
+  trace?: TraceContext | null
 }
 
 const runIds = new Map<string, number>()
@@ -177,6 +180,7 @@ export async function acceptBatch(
       implicitKey,
       contentHash,
       bucket,
+      trace: context.trace ?? activeTrace.getStore()?.trace ?? null,
     })
     const nowMs = now.getTime()
     await insertGroups(client, batchId, {

@@ -7,6 +7,7 @@ import { RewardOpsError, shuttingDown } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
 import { isOutage } from '../../store/database.ts'
 import type { ImagePolicy } from '../../store/stored-images.ts'
+import { activeTrace } from '../../trace-context.ts'
 import type { IngestKind } from './ingest.ts'
 import type { FromThread, IngestOptions, ToThread } from './ingest-thread.ts'
 
@@ -78,7 +79,8 @@ export class IngestClient {
     const post = (message: ToThread, transfer: ArrayBuffer[] = []) =>
       thread.postMessage(message, transfer)
     try {
-      post({ type: 'begin', id, kind, caller, images: this.#images() })
+      const trace = activeTrace.getStore()?.trace ?? null
+      post({ type: 'begin', id, kind, caller, images: this.#images(), trace })
       let block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
       let filled = 0
       const send = (bytes: Buffer) => {

@@ -12,6 +12,7 @@ import { SERVER_POOLS } from '../../store/connection-budget.ts'
 import { Database } from '../../store/database.ts'
 import { JobQueue } from '../../store/job-queue.ts'
 import type { ImagePolicy } from '../../store/stored-images.ts'
+import type { TraceContext } from '../../trace-context.ts'
 import type { AcceptContext } from './accept-batch.ts'
 import { Ingest, type IngestKind } from './ingest.ts'
 
@@ -28,7 +29,15 @@ export interface IngestOptions {
 
 /** Messages from the server to the thread; `id` identifies one body. */
 export type ToThread =
-  | { type: 'begin'; id: number; kind: IngestKind; caller: ScopedCaller; images: ImagePolicy }
+  | {
+      type: 'begin'
+      id: number
+      kind: IngestKind
+      caller: ScopedCaller
+      images: ImagePolicy
+      /** Null: not traced. */
+      trace: TraceContext | null
+    }
   | { type: 'chunk'; id: number; bytes: Uint8Array }
   | { type: 'end'; id: number }
   | { type: 'abort'; id: number }
@@ -122,13 +131,13 @@ port.on('message', (message: ToThread) => {
     return
   }
   if (message.type === 'begin') {
-    const { kind, caller, images } = message
+    const { kind, caller, images, trace } = message
     const local = () =>
       new Promise<LocalSandbox>((resolve) => {
         asking.set(id, resolve)
         send({ type: 'sandbox', id })
       })
-    const ofBody = { images: () => images, sandboxes: { named: sandboxes, local } }
+    const ofBody = { images: () => images, sandboxes: { named: sandboxes, local }, trace }
     bodies.set(id, {
       ingest: new Ingest(kind, { ...context, ...ofBody }, caller),
       last: Promise.resolve(),

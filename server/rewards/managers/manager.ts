@@ -3,6 +3,7 @@ import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { PartRewards } from '../../contract/trainer.ts'
 import type { ChatTurn } from '../../contract/turn-text.ts'
 import type { AttemptRecord, RewardRouter } from '../../router/router-types.ts'
+import type { SampleTrace } from '../../trace-context.ts'
 import type { FunctionCaller } from '../functions/function-caller.ts'
 import type { CallLimits } from '../limits/call-limits.ts'
 import type { Sandboxes } from '../sandboxes.ts'
@@ -85,6 +86,8 @@ export interface RewardContext extends RewardTools {
   order?: number
   /** Remaining time of the batch's deadline, ms; undefined without one. */
   deadlineMs: number | undefined
+  /** Undefined: not traced. */
+  trace?: SampleTrace | undefined
 }
 
 /**

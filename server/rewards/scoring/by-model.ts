@@ -13,7 +13,7 @@ export async function scoreByModel(
   sample: RewardSample,
   context: RewardContext,
 ): Promise<RewardOutcome> {
-  const { reward, router, signal, deadlineMs, group, order } = context
+  const { reward, router, signal, deadlineMs, group, order, trace } = context
   const { prompt, solutionStr, dataSource, groundTruth, extraInfo } = sample
   const route: RouteRequest = {
     model: reward.model as string,
@@ -26,6 +26,7 @@ export async function scoreByModel(
     ...(group === undefined ? {} : { group }),
     ...(order === undefined ? {} : { order }),
     ...(signal ? { signal } : {}),
+    ...(trace ? { trace } : {}),
     ...(deadlineMs === undefined ? {} : { deadlineMs }),
   }
   if (reward.judge !== undefined) {

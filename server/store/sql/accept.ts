@@ -1,4 +1,5 @@
 import type { SubmitEnvelope } from '../../contract/trainer.ts'
+import type { TraceContext } from '../../trace-context.ts'
 import type { Client, Database } from '../database.ts'
 
 /** The id of a run, which is created if it does not exist. */
@@ -50,6 +51,7 @@ export interface NewBatch {
   contentHash: Buffer | null
   /** The partition of its texts. */
   bucket: string
+  trace: TraceContext | null
 }
 
 /** Inserts a batch; returns its id and the database's time. */
@@ -61,9 +63,10 @@ export async function insertBatch(
   const { rows } = await client.query<{ id: number; now: Date }>({
     name: 'batch-insert',
     text: `insert into batch (id, run_id, step, split, status, closed, group_size, reward, reward_name, priority,
-             samples, scored, groups, deadline_at, implicit_key, idempotency_key, content_hash, text_bucket)
+             samples, scored, groups, deadline_at, implicit_key, idempotency_key, content_hash, text_bucket,
+             trace, trace_due)
            values (coalesce($18, nextval('batch_id_seq')), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-             clock_timestamp() + $13 * interval '1 millisecond', $14, $15, $16, $17)
+             clock_timestamp() + $13 * interval '1 millisecond', $14, $15, $16, $17, $19, $20)
            returning id, submitted_at as now`,
     values: [
       batch.runId,
@@ -84,6 +87,8 @@ export async function insertBatch(
       batch.contentHash,
       batch.bucket,
       batch.id,
+      batch.trace,
+      batch.trace?.isSampled ? true : null,
     ],
   })
   return rows[0]!

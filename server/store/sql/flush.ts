@@ -75,13 +75,13 @@ export function attemptsStatement(
   return {
     name: `insert-attempts-${state}`,
     text: `insert into attempt (batch_id, idx, attempt, server_id, worker_id, started_at, queue_ms, backoff_ms,
-             service_ms, outcome, reason, status_code, detail, hedge_of)
+             service_ms, outcome, reason, status_code, detail, hedge_of, call_no)
            select t.batch_id, t.idx, t.attempt, t.server, $1, to_timestamp(t.started / 1000), t.queue, t.backoff,
-             t.service, t.outcome, t.reason, t.status, t.detail, t.hedge_of
+             t.service, t.outcome, t.reason, t.status, t.detail, t.hedge_of, t.call_no
            from unnest($2::int[], $3::int[], $4::smallint[], $5::int[], $6::float8[], $7::real[], $8::real[],
-             $9::real[], $10::text[], $11::text[], $12::smallint[], $13::text[], $14::int[])
+             $9::real[], $10::text[], $11::text[], $12::smallint[], $13::text[], $14::int[], $15::smallint[])
              as t(batch_id, idx, attempt, server, started, queue, backoff, service, outcome, reason, status, detail,
-                  hedge_of)
+                  hedge_of, call_no)
            join sample on sample.batch_id = t.batch_id and sample.idx = t.idx and sample.status = ${state === 'pending' ? 0 : 1}`,
     values: [
       workerId,
@@ -98,6 +98,7 @@ export function attemptsStatement(
       rows.map(({ a }) => a.status),
       rows.map(({ a }) => (a.detail === null ? null : storableText(a.detail, MAX_DETAIL_CHARS))),
       rows.map(({ a }) => a.hedgeOf ?? null),
+      rows.map(({ a }) => a.callNo ?? null),
     ],
   }
 }

@@ -1,4 +1,5 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
+import type { TraceContext } from '../../trace-context.ts'
 import type { Database } from '../database.ts'
 import type { InlineSample } from '../job-queue.ts'
 
@@ -11,12 +12,14 @@ export interface BatchSpec {
   bucket: string
   deadline_at: Date | null
   status: string
+  /** Null: not traced. */
+  trace: TraceContext | null
 }
 
 export async function batchSpec(db: Database, id: number): Promise<BatchSpec | undefined> {
   const [row] = await db.rows<BatchSpec>(
     'batch-spec',
-    `select batch.id, run.name as run, reward, priority, text_bucket::text as bucket, deadline_at, status
+    `select batch.id, run.name as run, reward, priority, text_bucket::text as bucket, deadline_at, status, trace
      from batch join run on run.id = batch.run_id where batch.id = $1`,
     [id],
   )
