@@ -15,13 +15,13 @@ export function MiddleText({ text, className = '' }: { text: string; className?:
   // Never inside a surrogate pair.
   const at = text.length - END_CHARS + (code >= 0xdc00 && code <= 0xdfff ? 1 : 0)
   // The end has a fixed width, which the beginning leaves free. With a flexible layout, copied text would contain a line
-  // break between the two.
+  // break between the two. Centred or right-aligned, as in a button, the end would be apart from the beginning.
   return (
     <span className={`block min-w-0 overflow-hidden whitespace-pre ${className}`}>
-      <span className="inline-block max-w-[calc(100%-8ch)] overflow-hidden align-bottom text-ellipsis">
+      <span className="inline-block max-w-[calc(100%-8ch)] overflow-hidden text-start align-bottom text-ellipsis">
         {text.slice(0, at)}
       </span>
-      <span className="inline-block min-w-[8ch] align-bottom">{text.slice(at)}</span>
+      <span className="inline-block min-w-[8ch] text-start align-bottom">{text.slice(at)}</span>
     </span>
   )
 }
