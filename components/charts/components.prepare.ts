@@ -6,7 +6,7 @@ interface ComponentStep {
   step: number
   mean: number | null
   std: number | null
-  /** Mean minus and plus one standard deviation. */
+  /** Mean minus and plus one standard deviation; null without one, or if all scores of the component are 0 or 1. */
   band: [low: number, high: number] | null
   n: number
 }
@@ -33,11 +33,12 @@ export function prepareComponents(components: readonly ComponentDto[]): Componen
   const stepTicks = pickTicks(all, 6)
   return components.map(({ name, weight, points }) => {
     const byStep = Map.groupBy(points, ({ step }) => step)
+    const isPassRate = points.every(isOfZerosAndOnes)
     const steps = withGaps(all).map((step): ComponentStep => {
       const here = byStep.get(step)
-      return here === undefined
-        ? { step, mean: null, std: null, band: null, n: 0 }
-        : { step, ...together(here) }
+      if (here === undefined) return { step, mean: null, std: null, band: null, n: 0 }
+      const merged = together(here)
+      return { step, ...merged, ...(isPassRate && { band: null }) }
     })
     const drawn = steps.filter(({ mean }) => mean !== null)
     const lows = drawn.map(({ band, mean }) => band?.[0] ?? (mean as number))
@@ -110,6 +111,15 @@ export function prepareContributions(components: readonly ComponentDto[]): Contr
 type Point = ComponentDto['points'][number]
 
 /** Merges several batches of a step: mean and standard deviation of all their samples. */
+/**
+ * Whether all scores of a point can only be 0 or 1: of scores from 0 to 1, only these have the variance p (1 − p). Their
+ * standard deviation follows from the mean, and a band of it would leave the range.
+ */
+function isOfZerosAndOnes({ mean, std, n }: Point): boolean {
+  if (std === null) return mean === 0 || mean === 1
+  return Math.abs((std ** 2 * (n - 1)) / n - mean * (1 - mean)) < 1e-9
+}
+
 function together(points: readonly Point[]): Omit<ComponentStep, 'step'> {
   const n = points.reduce((sum, point) => sum + point.n, 0)
   const mean = points.reduce((sum, point) => sum + (point.mean * point.n) / n, 0)

@@ -57,6 +57,18 @@ describe('components over steps', () => {
     expect(data!.valueTicks.length).toBeGreaterThan(1)
   })
 
+  test('have no band if all scores are 0 or 1', () => {
+    const std = (mean: number, n: number) => Math.sqrt((mean * (1 - mean) * n) / (n - 1))
+    const verdict = [point(1, 0.7, 10, std(0.7, 10)), point(2, 1, 4, 0)]
+    const [binary, graded] = prepareComponents([
+      { name: 'verdict', weight: 1, points: verdict },
+      { name: 'grade', weight: 1, points: [...verdict, point(3, 0.7, 10, 0.2)] },
+    ])
+    expect(binary?.steps.every(({ band }) => band === null)).toBe(true)
+    expect(binary?.steps[0]?.std).toBeCloseTo(0.483)
+    expect(graded?.steps.every(({ band }) => band !== null)).toBe(true)
+  })
+
   test('have a gap before the first value', () => {
     const [, late] = prepareComponents([
       { name: 'x', weight: 1, points: [point(1, 1), point(2, 1)] },

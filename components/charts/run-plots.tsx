@@ -279,7 +279,7 @@ export function WaitsPlot({ data, log }: { data: WaitData; log: boolean }) {
   )
 }
 
-/** The mean reward of one data source with its interquartile band, on a shared scale. */
+/** The mean reward of one data source on a shared scale, with its interquartile band unless the reward has few values. */
 export function SourcePlot({
   data,
   of,
@@ -301,16 +301,20 @@ export function SourcePlot({
         step.mean !== null
           ? [
               { label: 'mean', value: formatScore(step.mean), color },
-              {
-                label: '25 to 75 %',
-                value: `${formatScore(step.middle?.[0])} to ${formatScore(step.middle?.[1])}`,
-              },
+              ...(step.middle === null
+                ? []
+                : [
+                    {
+                      label: '25 to 75 %',
+                      value: `${formatScore(step.middle[0])} to ${formatScore(step.middle[1])}`,
+                    },
+                  ]),
               { label: 'n', value: formatCount(step.n) },
             ]
           : null
       }
     >
-      <StepBand dataKey="middle" color={color} opacity={0.16} />
+      {of.hasBands && <StepBand dataKey="middle" color={color} opacity={0.16} />}
       <StepLine dataKey="mean" color={color} />
     </StepPlot>
   )

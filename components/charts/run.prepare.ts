@@ -3,7 +3,7 @@ import {
   type GroupSignal,
   type GroupSignalCounts,
 } from '../../server/contract/group-signal.ts'
-import type { RunDto, RunSourceDto, RunStepDto } from '../../server/contract/runs.ts'
+import type { RunDto, RunStepDto } from '../../server/contract/runs.ts'
 import { meanInterval } from './mean-interval.ts'
 import type { StepRow } from './step-axis.prepare.ts'
 import {
@@ -78,8 +78,7 @@ export function prepareFan(
 ): FanData {
   const own = new Map(run.steps.map((step) => [step.step, step]))
   const { heat } = run
-  const isFewValued = heat?.kind === 'values' && heat.edges.length <= FEW_VALUES
-  const values = isFewValued ? { min: heat.edges[0] ?? 0, max: heat.edges.at(-1) ?? 0 } : null
+  const values = fewValues(heat)
   const xOf = timeOf ?? ((step: number) => step)
   const byX = new Map<number, FanStep>()
   for (const number of gapped(run.steps)) {
@@ -113,13 +112,20 @@ export function prepareFan(
     points: run.steps.filter(({ n, mean }) => n !== null && mean !== null).length,
     perPoint: run.steps.reduce((most, { bin }) => Math.max(most, bin?.steps ?? 1), 1),
     overlays: overlays.map(({ name }) => name),
-    isFewValued,
+    isFewValued: values !== null,
     valueTicks: niceTicks(low, high),
     stepTicks: pickTicks(
       [...numbers].sort((a, b) => a - b),
       8,
     ),
   }
+}
+
+/** The lowest and the highest score of a reward of few values; null for other rewards. */
+function fewValues(heat: RunDto['heat']): { min: number; max: number } | null {
+  return heat?.kind === 'values' && heat.edges.length <= FEW_VALUES
+    ? { min: heat.edges[0] ?? 0, max: heat.edges.at(-1) ?? 0 }
+    : null
 }
 
 const stepNo = ({ step }: { step: number }) => step
@@ -445,6 +451,7 @@ export interface SourceData {
   name: string
   steps: (StepRow & {
     mean: number | null
+    /** 25 to 75 % of the scores; null for rewards of few values, whose quartiles are not informative. */
     middle: [number, number] | null
     n: number
   })[]
@@ -454,20 +461,26 @@ export interface SourceData {
 /** The data sources of a run on one value scale, prepared for drawing. */
 export interface SourcesData {
   sources: SourceData[]
+  /** Whether the sources have bands. */
+  hasBands: boolean
   valueTicks: Tick[]
   stepTicks: number[]
 }
 
-/** @param steps the points of the run, which contain the last step of each bin */
-export function prepareSources(
-  sources: readonly RunSourceDto[],
-  steps: readonly RunStepDto[],
-): SourcesData {
+/** Prepares the data sources of a run. Its steps contain the last step of each bin. */
+export function prepareSources({
+  sources,
+  steps,
+  heat,
+}: Pick<RunDto, 'sources' | 'steps' | 'heat'>): SourcesData {
+  const hasBands = fewValues(heat) === null
   const stepAt = new Map(steps.map((step) => [step.step, step]))
   const numbers = [
     ...new Set(sources.flatMap(({ points }) => points.map(({ step }) => step))),
   ].sort((a, b) => a - b)
-  const values = sources.flatMap(({ points }) => points.flatMap((p) => [p.q25, p.q75, p.mean]))
+  const values = sources.flatMap(({ points }) =>
+    points.flatMap((p) => (hasBands ? [p.q25, p.q75, p.mean] : [p.mean])),
+  )
   return {
     sources: sources.map(({ name, points }) => {
       const byStep = new Map(points.map((point) => [point.step, point]))
@@ -479,13 +492,14 @@ export function prepareSources(
             step,
             ...lastOf(stepAt.get(step)),
             mean: at?.mean ?? null,
-            middle: at ? [at.q25, at.q75] : null,
+            middle: at && hasBands ? [at.q25, at.q75] : null,
             n: at?.n ?? 0,
           }
         }),
         last: points.at(-1) as SourceData['last'],
       }
     }),
+    hasBands,
     valueTicks: niceTicks(...rangeOf(values)),
     stepTicks: pickTicks(numbers, 4),
   }

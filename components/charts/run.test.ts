@@ -279,13 +279,14 @@ describe('data sources', () => {
     const point = (at: number, mean: number) => ({
       ...{ step: at, n: 4, mean, q25: mean - 1, q75: mean + 1, failed: 0 },
     })
-    const { sources, valueTicks } = prepareSources(
-      [
+    const { sources, valueTicks } = prepareSources({
+      sources: [
         { name: 'a', samples: 8, points: [point(1, 0), point(3, 1)] },
         { name: 'b', samples: 4, points: [point(2, 9)] },
       ],
-      [step(1), step(2), step(3)],
-    )
+      steps: [step(1), step(2), step(3)],
+      heat: null,
+    })
     expect(sources[0]?.steps.map(({ step, mean }) => [step, mean])).toEqual([
       [1, 0],
       [2, null],
@@ -293,6 +294,23 @@ describe('data sources', () => {
     ])
     expect(valueTicks[0]?.at).toBeLessThanOrEqual(-1)
     expect(valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(10)
+    expect(sources[1]?.steps[1]?.middle).toEqual([8, 10])
+  })
+
+  test('of a reward of few values have no quartile bands', () => {
+    const { sources, hasBands } = prepareSources({
+      sources: [
+        {
+          name: 'a',
+          samples: 8,
+          points: [{ step: 1, n: 8, mean: 0.5, q25: 0, q75: 1, failed: 0 }],
+        },
+      ],
+      steps: [step(1)],
+      heat: { kind: 'values', edges: [0, 1], steps: [{ step: 1, shares: [0.5, 0.5] }] },
+    })
+    expect(hasBands).toBe(false)
+    expect(sources[0]?.steps).toMatchObject([{ step: 1, mean: 0.5, middle: null, n: 8 }])
   })
 })
 

@@ -255,7 +255,7 @@ function WaitsChart({ run, log, onLog }: { run: RunDto } & LogAxis) {
 
 /** The data sources, one chart each, on a shared scale. */
 export function SourceCharts({ run }: { run: RunDto }) {
-  const data = useMemo(() => prepareSources(run.sources, run.steps), [run.sources, run.steps])
+  const data = useMemo(() => prepareSources(run), [run])
   if (run.sources.length < 2) return null
   return (
     <div className="grid md:grid-cols-2 xl:grid-cols-3">
@@ -273,7 +273,7 @@ function SourceChart({ run, source, of }: { run: RunDto; source: SourceData; of:
       className="border-b md:border-r"
       title={source.name}
       height={150}
-      note={`${formatScore(source.last.mean)} at step ${formatCount(source.last.step)}, n = ${formatCount(source.last.n)}; band of 25 to 75 %`}
+      note={`${formatScore(source.last.mean)} at step ${formatCount(source.last.step)}, n = ${formatCount(source.last.n)}; ${of.hasBands ? 'band of 25 to 75 %' : 'mean'}`}
       chart={
         <SourcePlot
           data={source}
@@ -282,15 +282,14 @@ function SourceChart({ run, source, of }: { run: RunDto; source: SourceData; of:
         />
       }
       table={{
-        head: ['Step', 'Mean', '25 %', '75 %', 'n'],
+        head: ['Step', 'Mean', ...(of.hasBands ? ['25 %', '75 %'] : []), 'n'],
         rows: source.steps
           .filter(({ mean }) => mean !== null)
           .toReversed()
           .map(({ mean, middle, n, ...row }) => [
             stepText(row),
             formatScore(mean),
-            formatScore(middle?.[0]),
-            formatScore(middle?.[1]),
+            ...(of.hasBands ? [formatScore(middle?.[0]), formatScore(middle?.[1])] : []),
             formatCount(n),
           ]),
       }}
