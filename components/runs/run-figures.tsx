@@ -7,12 +7,12 @@ import {
   formatDuration,
   formatPercent,
   formatScore,
-  formatSigned,
   percentText,
   plural,
 } from '../format/numbers.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
+import { RunChange } from './run-cells.tsx'
 
 /** The number of recent steps in figures. */
 const RECENT_STEPS = 20
@@ -20,7 +20,6 @@ const RECENT_STEPS = 20
 export function RunFigures({ run }: { run: RunDto }) {
   const ended = run.recent.filter(({ n }) => n !== null)
   const last = ended.at(-1)
-  const before = ended.at(-1 - RECENT_STEPS)
   const newest = run.recent.at(-1)
   const recent = ended.slice(-RECENT_STEPS)
   const { nothing, groups } = sumOfSignals(recent)
@@ -37,9 +36,13 @@ export function RunFigures({ run }: { run: RunDto }) {
         label="Mean reward"
         value={formatScore(last?.mean)}
         detail={
-          last?.mean != null && before?.mean != null
-            ? `${formatSigned(last.mean - before.mean)} over ${RECENT_STEPS} steps`
-            : 'last ended step'
+          run.change === null ? (
+            'last ended step'
+          ) : (
+            <>
+              <RunChange change={run.change} /> over {plural(run.change.steps, 'step')}
+            </>
+          )
         }
       />
       <Figure

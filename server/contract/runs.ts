@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { RunName, stepRange } from './fields.ts'
 import type { GroupSignalCounts } from './group-signal.ts'
 import type { RunMarkDto } from './marks.ts'
+import type { RunChangeDto } from './run-table.ts'
 import type { BatchStatus } from './trainer.ts'
 
 /** Maximum steps of figures that cannot be merged into bins. Older steps are left out. */
@@ -139,6 +140,8 @@ export interface RunDto {
   earlier: number
   /** Steps after `until`, which are left out. */
   later: number
+  /** As in `runs.table`, of the newest steps of this split; null: fewer than three, or the training split has batches. */
+  change: RunChangeDto | null
   /** Ended batches that are not included yet. */
   pending: number
   /** The steps in the range; more than 1,000 are sent as bins of equal width. */

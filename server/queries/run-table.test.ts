@@ -85,6 +85,10 @@ describe('the figures of a run', () => {
     expect((await new RunView(db).list()).find(({ name }) => name === 'figures')).toMatchObject({
       ...{ batches: 6, validationBatches: 1, rescoredBatches: 1, lastStep: 5 },
     })
+    // The page of the run has the same change, and none for a split without figures.
+    const page = (split: 'train' | 'val') => new RunView(db).get({ name: 'figures', split })
+    expect((await page('train')).change).toEqual(run?.change)
+    expect((await page('val')).change).toBeNull()
     const [row] = await db.adhoc<{ id: number }>("select id from run where name = 'figures'")
     expect(await lastMeans(db, [row?.id as number], 3)).toEqual([
       { run_id: row?.id, steps: [2, 3, 4], means: [0.2, 0.6, 0.4] },

@@ -34,6 +34,7 @@ import {
   stepRange,
 } from '../store/sql/run-view.ts'
 import { heatOfBins, MAX_ROWS, ROWS, runHeat } from './run-heat.ts'
+import { intervalOf } from './run-table.ts'
 
 /** More marks of one kind would hide the chart. */
 const MAX_MARKS_OF_A_KIND = 40
@@ -208,6 +209,7 @@ export class RunView {
       failed: run.failed,
       rescored: { batches: run.rescored_batches, samples: run.rescored_samples },
       ...{ earlier, later },
+      change: intervalOf(run.change, run.change_error, run.change_steps),
       ...charted,
       marks: await this.#marks(run, steps, charted),
     }

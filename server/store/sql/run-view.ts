@@ -19,6 +19,10 @@ export interface RunRow {
   failed: number
   rescored_batches: number
   rescored_samples: number
+  /** The linear trend of its means; null without one, or if the roll-up is of the other split. */
+  change: number | null
+  change_error: number | null
+  change_steps: number
 }
 
 /** A run with its totals; rescores are counted separately. */
@@ -30,15 +34,18 @@ export async function runByName(
   const [row] = await db.rows<RunRow>(
     'run-by-name-with-totals',
     `select run.id, run.name, run.seeded, run.created_at,
-       min(submitted_at) filter (where split = $2 and rescored_from is null) as started_at,
-       (count(*) filter (where split = 'train' and rescored_from is null))::int as batches_train,
-       (count(*) filter (where split = 'val' and rescored_from is null))::int as batches_val,
-       coalesce(sum(samples) filter (where split = $2 and rescored_from is null), 0)::float8 as samples,
-       coalesce(sum(scored) filter (where split = $2 and rescored_from is null), 0)::float8 as scored,
-       coalesce(sum(failed) filter (where split = $2 and rescored_from is null), 0)::float8 as failed,
-       (count(*) filter (where split = $2 and rescored_from is not null))::int as rescored_batches,
-       coalesce(sum(samples) filter (where split = $2 and rescored_from is not null), 0)::float8 as rescored_samples
-     from run left join batch on batch.run_id = run.id where run.name = $1 group by run.id`,
+       min(submitted_at) filter (where batch.split = $2 and rescored_from is null) as started_at,
+       (count(*) filter (where batch.split = 'train' and rescored_from is null))::int as batches_train,
+       (count(*) filter (where batch.split = 'val' and rescored_from is null))::int as batches_val,
+       coalesce(sum(batch.samples) filter (where batch.split = $2 and rescored_from is null), 0)::float8 as samples,
+       coalesce(sum(scored) filter (where batch.split = $2 and rescored_from is null), 0)::float8 as scored,
+       coalesce(sum(batch.failed) filter (where batch.split = $2 and rescored_from is null), 0)::float8 as failed,
+       (count(*) filter (where batch.split = $2 and rescored_from is not null))::int as rescored_batches,
+       coalesce(sum(batch.samples) filter (where batch.split = $2 and rescored_from is not null), 0)::float8 as rescored_samples,
+       roll_up.change, roll_up.change_error, coalesce(roll_up.change_steps, 0) as change_steps
+     from run left join batch on batch.run_id = run.id
+       left join run_roll_up roll_up on roll_up.run_id = run.id and roll_up.split = $2
+     where run.name = $1 group by run.id, roll_up.run_id`,
     [name, split],
   )
   return row
