@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { expect, type Page } from '@playwright/test'
 import type { SampleInput } from '../server/contract/trainer.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
-import { expectAccessible, expectLive } from './fixtures/look.ts'
+import { expectAccessible, expectFits, expectLive } from './fixtures/look.ts'
 import { checkEach, type View } from './fixtures/looks.ts'
 import { removeServers, type TestService, test } from './fixtures/service.ts'
 
@@ -211,4 +211,22 @@ test('opens the navigation with a button at 390 px', async ({ page }) => {
   await page.getByRole('dialog').getByRole('link', { name: 'Workers' }).click()
   await page.waitForURL('**/workers')
   await expect(page.getByRole('dialog')).toHaveCount(0)
+})
+
+test('a phone reaches all links of a run, the way back, and the palette', async ({ page }) => {
+  await page.setViewportSize({ width: 390, height: 844 })
+  await page.goto(`${service.url}/runs/gsm8k-grpo`)
+  await expectLive(page)
+  await page.getByRole('button', { name: 'More actions' }).click()
+  await expect(page.getByRole('menuitem')).toHaveText(['Prompts', 'Samples', 'Batches', 'Compare'])
+  await page.getByRole('menuitem', { name: 'Prompts' }).click()
+  await page.waitForURL('**/prompts')
+  await page.getByRole('link', { name: 'Back to gsm8k-grpo' }).click()
+  await page.waitForURL('**/runs/gsm8k-grpo')
+  await page.getByRole('button', { name: 'Navigation' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Go to…' }).click()
+  await page.getByRole('combobox', { name: /^Search pages/ }).fill('samples of gsm8k')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/\/samples\?run=gsm8k-grpo/)
+  await expectFits(page)
 })

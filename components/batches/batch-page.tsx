@@ -26,11 +26,10 @@ import {
 import { useLive, useNow } from '../live/live-provider.tsx'
 import { planBatchHref } from '../planner/planner-url.ts'
 import { useMay } from '../session/use-may.ts'
+import { HeaderLinks } from '../shell/header-links.tsx'
 import { type KeyBinding, useKeys } from '../shell/keys.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
-import { PageLink } from '../shell/page-link.tsx'
-import { ActionMenu } from '../ui/action-menu.tsx'
-import { Button, buttonClass } from '../ui/button.tsx'
+import { Button } from '../ui/button.tsx'
 import { CopyText, copyText } from '../ui/copy-text.tsx'
 import { Confirm } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
@@ -123,13 +122,11 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
     }),
   )
   const left = batch.samples - batch.scored - batch.failed
-  const worst = `/samples?batch=${batch.batchId}&sort=worst`
-  const router = useRouter()
   const places = [
     {
       label: 'Worst samples',
       icon: <ArrowDownWideNarrow size={14} aria-hidden />,
-      href: worst,
+      href: `/samples?batch=${batch.batchId}&sort=worst`,
     },
     {
       label: 'Plan',
@@ -161,36 +158,12 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
     ...(isActive(batch) && refused === null
       ? [inPalette(`Cancel ${batch.batchId}`, () => setIsConfirming(true))]
       : []),
-    inPalette(`Worst samples of ${batch.batchId}`, () => router.push(worst)),
     inPalette(`Print report of ${batch.batchId}`, () => print()),
     inPalette('Copy batch ID', () => void copyText(batch.batchId)),
   ])
   return (
     <>
-      {/* Phones show these links in a menu, to leave space for the batch ID. */}
-      <span className="flex items-center gap-2 max-sm:hidden">
-        {places.map(({ label, icon, href, title }) => (
-          <PageLink
-            key={label}
-            href={href}
-            {...(title ? { title } : {})}
-            className={buttonClass('plain', true)}
-          >
-            {icon}
-            {label}
-          </PageLink>
-        ))}
-      </span>
-      <span className="sm:hidden">
-        <ActionMenu
-          label="More actions"
-          actions={places.map(({ label, icon, href }) => ({
-            label,
-            icon,
-            onSelect: () => router.push(href),
-          }))}
-        />
-      </span>
+      <HeaderLinks of={batch.batchId} links={places} />
       {canRescore && (
         <Button small refused={refused ?? textsGone(batch)} onClick={() => setRescoring(true)}>
           <RotateCcw size={14} aria-hidden />

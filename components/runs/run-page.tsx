@@ -1,7 +1,7 @@
 'use client'
 
 import { keepPreviousData, useQueries, useQuery } from '@tanstack/react-query'
-import { ListTree } from 'lucide-react'
+import { Boxes, GitCompareArrows, Layers, ListTree, MessageSquareText } from 'lucide-react'
 import { useCallback, useMemo } from 'react'
 import type { RunDto } from '../../server/contract/runs.ts'
 import { describeFailure } from '../api/failure.ts'
@@ -23,6 +23,7 @@ import { compareRunsHref } from '../compare/compare-url.ts'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { promptsHref } from '../prompts/prompts-url.ts'
 import { Component } from '../rewards/components-view.tsx'
+import { HeaderLinks } from '../shell/header-links.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { buttonClass } from '../ui/button.tsx'
@@ -45,6 +46,7 @@ import {
   inRange,
   isBinned,
   type RunUrl,
+  runSamplesHref,
   runUrl,
   type StepRange,
   startsBefore,
@@ -78,21 +80,31 @@ export function RunPage({ name }: { name: string }) {
           run.data && (
             <>
               <RunSplits run={run.data} split={url.split} onChange={(split) => setUrl({ split })} />
-              <PageLink
-                href={promptsHref(name, { split: url.split })}
-                className={`${buttonClass('plain', true)} max-sm:hidden`}
-              >
-                Prompts
-              </PageLink>
-              <PageLink
-                href={compareRunsHref([name])}
-                className={`${buttonClass('plain', true)} max-sm:hidden`}
-              >
-                Compare
-              </PageLink>
-              <PageLink href={batches} className={`${buttonClass('plain', true)} max-sm:hidden`}>
-                Batches
-              </PageLink>
+              <HeaderLinks
+                of={name}
+                links={[
+                  {
+                    label: 'Prompts',
+                    icon: <MessageSquareText size={14} aria-hidden />,
+                    href: promptsHref(name, { split: url.split }),
+                  },
+                  {
+                    label: 'Samples',
+                    icon: <Boxes size={14} aria-hidden />,
+                    href: runSamplesHref(run.data, {}),
+                  },
+                  {
+                    label: 'Batches',
+                    icon: <Layers size={14} aria-hidden />,
+                    href: batches,
+                  },
+                  {
+                    label: 'Compare',
+                    icon: <GitCompareArrows size={14} aria-hidden />,
+                    href: compareRunsHref([name]),
+                  },
+                ]}
+              />
             </>
           )
         }

@@ -1,6 +1,6 @@
 'use client'
 
-import { Keyboard, LogOut, Menu as MenuIcon, Monitor, Moon, Sun, User } from 'lucide-react'
+import { Keyboard, LogOut, Menu as MenuIcon, Monitor, Moon, Search, Sun, User } from 'lucide-react'
 import dynamic from 'next/dynamic'
 import { usePathname } from 'next/navigation'
 import { useState, useSyncExternalStore } from 'react'
@@ -28,7 +28,7 @@ export function SideNavigation({ onKeys }: { onKeys(): void }) {
 }
 
 /** The navigation in a drawer, on narrow screens. */
-export function DrawerNavigation({ onKeys }: { onKeys(): void }) {
+export function DrawerNavigation({ onKeys, onPalette }: { onKeys(): void; onPalette(): void }) {
   // Mounted on first use, because wide screens never need it.
   const [wanted, setWanted] = useState(false)
   const [open, setOpen] = useState(false)
@@ -48,6 +48,17 @@ export function DrawerNavigation({ onKeys }: { onKeys(): void }) {
       </IconButton>
       {wanted && (
         <Drawer open={open} onClose={() => setOpen(false)} title="Navigation" head={<Brand />}>
+          <button
+            type="button"
+            onClick={() => {
+              setOpen(false)
+              onPalette()
+            }}
+            className="mx-2.5 mb-2 flex h-8 shrink-0 items-center gap-2.5 rounded-md border px-2 text-ink-3 hover:bg-hover hover:text-ink"
+          >
+            <Search size={15} strokeWidth={1.8} aria-hidden />
+            Go to…
+          </button>
           <NavigationList onChosen={() => setOpen(false)} />
           <NavigationFoot
             onKeys={() => {

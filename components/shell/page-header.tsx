@@ -1,6 +1,6 @@
 'use client'
 
-import { Search } from 'lucide-react'
+import { ChevronLeft, Search } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { LiveToggle } from '../live/live-toggle.tsx'
 import { MiddleText } from '../ui/middle-text.tsx'
@@ -27,7 +27,16 @@ export function PageHeader({
       data-page-header
       className="sticky top-0 z-30 flex h-12 items-center gap-3 border-b bg-surface px-5 print:hidden"
     >
-      <DrawerNavigation onKeys={openKeys} />
+      <DrawerNavigation onKeys={openKeys} onPalette={openPalette} />
+      {parent && (
+        <PageLink
+          href={parent.href}
+          aria-label={`Back to ${parent.label}`}
+          className="-mx-2 inline-flex size-7 shrink-0 items-center justify-center rounded-md text-ink-2 hover:bg-hover hover:text-ink sm:hidden"
+        >
+          <ChevronLeft size={17} aria-hidden />
+        </PageLink>
+      )}
       <h1 className="flex min-w-0 items-center gap-2 text-md">
         {parent && (
           <>
