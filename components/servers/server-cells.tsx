@@ -1,6 +1,7 @@
 'use client'
 
 import { TriangleAlert } from 'lucide-react'
+import type { ServerMonitorDto } from '../../server/contract/server-detail.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { hueOf } from '../charts/hue.ts'
 import { useHue } from '../charts/use-hue.ts'
@@ -11,7 +12,7 @@ import { PageLink } from '../shell/page-link.tsx'
 import { MiddleText } from '../ui/middle-text.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
 import { ServerStateView, VerdictView } from '../ui/status.tsx'
-import { healthWords, serverHref } from './server-words.ts'
+import { healthWords, MONITOR_WORDS, serverHref } from './server-words.ts'
 
 /**
  * A server's name with its hue; a link unless `link` is false. Without an ID, a name that cannot be a URL is not
@@ -103,11 +104,27 @@ export function AwakeOr({
   return <span className="num">awake for {ageText(left)} more</span>
 }
 
-/** The health as reported by the processes. */
-export function HealthCell({ server }: { server: Pick<ServerDto, 'health' | 'state'> }) {
-  const { text, detail, tone } = healthWords(server.health)
+/** The health as reported by the processes, or else the monitor that warns of the server. */
+export function HealthCell({
+  server,
+  monitors = [],
+}: {
+  server: Pick<ServerDto, 'id' | 'health' | 'state'>
+  monitors?: readonly ServerMonitorDto[]
+}) {
+  const reported = healthWords(server.health)
   // Without traffic there are no failures; "ok" next to "unreachable" would be misleading.
-  if (server.state !== 'ready' && tone === 'ok') return <span className="text-ink-3">–</span>
+  if (server.state !== 'ready' && reported.tone === 'ok')
+    return <span className="text-ink-3">–</span>
+  const warning = monitors.find(({ serverId }) => serverId === server.id)
+  const { text, detail, tone } =
+    warning === undefined || reported.tone !== 'ok'
+      ? reported
+      : {
+          text: MONITOR_WORDS[warning.kind].name.toLowerCase(),
+          detail: `${warning.text}; ${reported.detail}`,
+          tone: warning.severity === 'error' ? ('bad' as const) : ('warn' as const),
+        }
   const color = { ok: 'text-ink-2', idle: 'text-ink-3', warn: 'text-warn', bad: 'text-bad' }[tone]
   return (
     <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${color}`} title={detail}>

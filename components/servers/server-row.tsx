@@ -99,7 +99,7 @@ export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
           <SelfTestCell test={server.selfTest} />
         </td>
         <td>
-          <HealthCell server={server} />
+          <HealthCell server={server} monitors={monitors} />
         </td>
         <td>
           <span className="block leading-[17px]">
@@ -209,7 +209,7 @@ export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) 
             </dd>
             <dt>Health</dt>
             <dd className="text-right">
-              <HealthCell server={server} />
+              <HealthCell server={server} monitors={monitors} />
             </dd>
           </>
         )}
