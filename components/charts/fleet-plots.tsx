@@ -16,6 +16,9 @@ import type { CallMinute, ServerMinutesData } from './server-minutes.prepare.ts'
 import type { Tick } from './ticks.ts'
 import { MarkTip, Tip, type TipProps } from './tip.tsx'
 
+/** Shows every second, third, … time where all would overlap, as on phones. */
+const TIME_TICKS = 'equidistantPreserveStart'
+
 /** Events and selection of a chart over time. */
 interface OverTime {
   events?: readonly EventMark[]
@@ -110,7 +113,7 @@ export function StackPlot<Row extends StackRow>({
     <Plot
       data={rows}
       title={title}
-      x={{ dataKey: 'at', interval: 0, ticks: timeTicks }}
+      x={{ dataKey: 'at', interval: TIME_TICKS, ticks: timeTicks }}
       y={{ ticks: countTicks, width: 52 }}
       right={18}
       barGap={1}
@@ -189,7 +192,7 @@ export function LinesPlot({
     <Plot
       data={data.rows}
       title={title}
-      x={{ dataKey: 'at', interval: 0, ticks: data.timeTicks }}
+      x={{ dataKey: 'at', interval: TIME_TICKS, ticks: data.timeTicks }}
       y={{ ticks: data.valueTicks, width: 52 }}
       right={18}
       sync={sync}
@@ -235,7 +238,7 @@ export function LatencyPlot({
     <Plot
       data={data.minutes}
       title={`p50 and p99 latency of the last hour, ${formatCount(data.timed)} minutes with a score`}
-      x={{ dataKey: 'at', interval: 0, ticks: data.timeTicks }}
+      x={{ dataKey: 'at', interval: TIME_TICKS, ticks: data.timeTicks }}
       y={{ ticks: data.latencyTicks, width: 52 }}
       right={18}
       sync={sync}
