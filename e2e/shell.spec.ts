@@ -49,6 +49,8 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   const ids = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-sample')))
   await rows.first().getByRole('button').click()
   await expect(page.locator(`[data-panel="${ids[0]}"]`)).toContainText('Response')
+  // Otherwise the Tab key would walk all rows before it reaches the panel.
+  await expect(page.getByRole('complementary', { name: `Sample ${ids[0]}` })).toBeFocused()
   await page.keyboard.press('j')
   await expect(page.locator(`[data-panel="${ids[1]}"]`)).toBeVisible()
   await page.keyboard.press('j')
@@ -59,6 +61,7 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   await expectAccessible(page)
   await page.keyboard.press('Escape')
   await expect(page.locator('[data-panel]')).toHaveCount(0)
+  await expect(rows.first().getByRole('button')).toBeFocused()
 
   // Filters scores from 0.2 to 0.5. The upper bound is set first: the lowest score stays on top until the lower bound
   // applies, so a row of the old list cannot be mistaken for one of the new list.

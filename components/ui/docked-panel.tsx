@@ -1,14 +1,15 @@
 'use client'
 
 import { ChevronDown, ChevronUp, Link2, X } from 'lucide-react'
-import type { ReactNode } from 'react'
+import { type ReactNode, useLayoutEffect, useRef } from 'react'
 import { IconButton } from './button.tsx'
 import { useCopy } from './copy-text.tsx'
 import { Scroll } from './scroll.tsx'
 
 /**
  * The details of a list row, docked next to the list, or over the page below 1,180 px. Its header copies a link,
- * moves to the previous and next row, and closes; the page handles J, K and Escape.
+ * moves to the previous and next row, and closes; the page handles J, K and Escape. It takes the focus, because the rows
+ * of the list lie between, or beneath it, and returns it when it closes.
  */
 export function DockedPanel({
   label,
@@ -38,10 +39,22 @@ export function DockedPanel({
   children: ReactNode
 }) {
   const { copied, copy } = useCopy()
+  const panel = useRef<HTMLElement>(null)
+  useLayoutEffect(() => {
+    const opened = panel.current
+    const before = document.activeElement
+    opened?.focus({ preventScroll: true })
+    return () => {
+      if (opened?.contains(document.activeElement) && before instanceof HTMLElement)
+        before.focus({ preventScroll: true })
+    }
+  }, [])
   return (
     <aside
+      ref={panel}
+      tabIndex={-1}
       aria-label={label}
-      className={`fixed inset-0 z-40 flex flex-col bg-surface lg:w-[min(46vw,640px)] lg:shrink-0 lg:border-l ${
+      className={`fixed inset-0 z-40 flex flex-col bg-surface outline-none lg:w-[min(46vw,640px)] lg:shrink-0 lg:border-l ${
         sticky
           ? 'lg:sticky lg:inset-auto lg:top-12 lg:z-10 lg:h-[calc(100dvh-48px)]'
           : 'lg:static lg:z-auto'
