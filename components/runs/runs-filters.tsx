@@ -163,7 +163,7 @@ function ConditionField({
         onKeyDown={(event) => {
           if (event.key === 'Escape') setText('')
           if (event.key !== 'Enter' || text.trim() === '') return
-          const condition = parseCondition(text)
+          const condition = parseCondition(text, keys)
           setIsWrong(condition === null)
           if (condition === null) return
           onAdd(condition)

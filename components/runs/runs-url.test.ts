@@ -35,6 +35,13 @@ describe('a condition on the configuration', () => {
     expect(parseCondition(conditionText(parseCondition(text)!))).toEqual(condition)
   })
 
+  it('may name a key by its end, unless several keys have it', () => {
+    const keyOf = (text: string, keys: string[]) => parseCondition(text, keys)?.key
+    expect(keyOf('lr < 1e-5', ['optimizer.lr', 'kl'])).toBe('optimizer.lr')
+    expect(keyOf('lr < 1e-5', ['actor.lr', 'critic.lr'])).toBe('lr')
+    expect(keyOf('lr < 1e-5', ['lr', 'critic.lr'])).toBe('lr')
+  })
+
   it('needs a key and an operator', () => {
     for (const text of ['', 'lr', '= 1', '<']) expect(parseCondition(text)).toBeNull()
   })

@@ -109,12 +109,20 @@ export function runTableInput({
   }
 }
 
-/** Parses a condition as typed: `optimizer.lr < 1e-5`. Null: there is no operator, or no key. */
-export function parseCondition(text: string): ConfigFilter | null {
+/**
+ * Parses a condition as typed: `optimizer.lr < 1e-5`. The end of a key, such as `lr`, stands for the only one of `keys`
+ * that ends with it. Null: there is no operator, or no key.
+ */
+export function parseCondition(text: string, keys: readonly string[] = []): ConfigFilter | null {
   const match = /^(.*?)(!=|<=|>=|=|<|>|~)(.*)$/s.exec(text)
   const [key, is, value] = [match?.[1]?.trim(), match?.[2], match?.[3]?.trim()]
   if (!key || value === undefined) return null
-  return { key, is: is as (typeof CONFIG_OPERATORS)[number], value }
+  const [meant, ...others] = keys.includes(key) ? [] : keys.filter((one) => one.endsWith(`.${key}`))
+  return {
+    key: meant !== undefined && others.length === 0 ? meant : key,
+    is: is as (typeof CONFIG_OPERATORS)[number],
+    value,
+  }
 }
 
 /** The condition in the form that {@link parseCondition} reads. */
