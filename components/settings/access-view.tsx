@@ -24,8 +24,9 @@ import { SheetForm } from '../ui/sheet-form.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { AdminsOnly } from './admins-only.tsx'
 import { CreateKeySheet } from './create-key-sheet.tsx'
+import { KeyLimits } from './key-limits.tsx'
 import { LoginSessions } from './login-sessions.tsx'
-import { ACCESS_WORDS, ROLE_WORDS } from './role-words.ts'
+import { ROLE_WORDS } from './role-words.ts'
 import { RotateKeySheet } from './rotate-key-sheet.tsx'
 
 /** The access mode, and the API keys. */
@@ -329,23 +330,6 @@ function KeyTable({ keys }: { keys: KeysDto }) {
       )}
       {revoking && <Revoke key={revoking.id} of={revoking} onClose={() => setRevoking(null)} />}
     </>
-  )
-}
-
-function KeyLimits({ of: { access, runPrefix } }: { of: ApiKeyDto }) {
-  if (access === 'full' && runPrefix === null) return <span className="text-ink-3">none</span>
-  return (
-    <span className="whitespace-nowrap">
-      {access !== 'full' && (
-        <span title={ACCESS_WORDS[access].about}>{ACCESS_WORDS[access].label.toLowerCase()}</span>
-      )}
-      {access !== 'full' && runPrefix !== null && ', '}
-      {runPrefix !== null && (
-        <span title={`Only runs whose names begin with ${runPrefix}`}>
-          runs <span className="font-mono text-xs">{runPrefix}…</span>
-        </span>
-      )}
-    </span>
   )
 }
 

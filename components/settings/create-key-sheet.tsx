@@ -12,6 +12,7 @@ import { Sheet } from '../ui/dialog.tsx'
 import { Choices, TextField } from '../ui/field.tsx'
 import { Select } from '../ui/select.tsx'
 import { SheetFoot, SheetForm } from '../ui/sheet-form.tsx'
+import { KeyLimits } from './key-limits.tsx'
 import { ACCESS_WORDS, ROLE_WORDS } from './role-words.ts'
 
 const ENDS: readonly [days: number | null, words: string][] = [
@@ -138,6 +139,10 @@ export function NewKey({ made, onDone }: { made: CreatedKeyDto; onDone(): void }
           <dd>
             {made.role}
             <span className="block text-xs text-ink-3">{ROLE_WORDS[made.role]}</span>
+          </dd>
+          <dt className="text-ink-3">Limits</dt>
+          <dd>
+            <KeyLimits of={made} />
           </dd>
           <dt className="text-ink-3">Send as</dt>
           <dd className="font-mono text-xs leading-5">Authorization: Bearer {made.prefix}…</dd>
