@@ -135,12 +135,16 @@ export function batchDurationMs(
 }
 
 /** The number of failed samples, with the hatching that marks failures in all charts. */
-export function FailedCount({ failed }: { failed: number }) {
+export function FailedCount({ failed, href }: { failed: number; href: string }) {
   if (failed === 0) return <span className="num text-ink-3">0</span>
   return (
-    <span className="num inline-flex items-center gap-1.5 text-bad">
+    <PageLink
+      href={href}
+      title="Open the failed samples"
+      className="num inline-flex items-center gap-1.5 text-bad hover:underline"
+    >
       <span className="hatch inline-block size-2.5 rounded-[2px]" aria-hidden />
       {formatCount(failed)}
-    </span>
+    </PageLink>
   )
 }

@@ -204,7 +204,10 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
                 <MeanStd mean={batch.mean} std={batch.std} />
               </td>
               <td className="end">
-                <FailedCount failed={batch.failed} />
+                <FailedCount
+                  failed={batch.failed}
+                  href={`/samples?batch=${batch.batchId}&status=failed`}
+                />
               </td>
               <td className="num end">{formatCount(batch.samples)}</td>
               <td className="num end">

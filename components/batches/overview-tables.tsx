@@ -66,7 +66,10 @@ export function ActiveBatches({ batches, total }: { batches: BatchProgressDto[];
                     <span className="unit">/{formatCount(batch.groups)}</span>
                   </td>
                   <td className="end">
-                    <FailedCount failed={batch.failed} />
+                    <FailedCount
+                      failed={batch.failed}
+                      href={`/samples?batch=${batch.batchId}&status=failed`}
+                    />
                   </td>
                   <td className="end">
                     <MeanStd mean={batch.mean} std={batch.std} />

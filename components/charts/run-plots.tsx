@@ -119,10 +119,17 @@ function fanTip(step: FanStep, data: FanData, color: string): TipRow[] {
 }
 
 /** No-signal groups, stacked by class, as shares of all groups. */
-export function SignalsPlot({ data }: { data: SharesData }) {
+export function SignalsPlot({
+  data,
+  onStep,
+}: {
+  data: SharesData
+  onStep(step: { step: number }): void
+}) {
   return (
     <StepPlot
       data={data.steps}
+      onStep={onStep}
       title={`Share of no-signal groups over ${formatCount(data.steps.length)} steps`}
       stepTicks={data.stepTicks}
       valueTicks={data.signalTicks}

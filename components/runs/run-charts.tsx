@@ -140,6 +140,7 @@ function OutcomesChart({ run }: { run: RunDto }) {
 
 /** No-signal groups by class. */
 function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
+  const router = useRouter()
   if (data.signals.length === 0)
     return <Nothing title="No-signal groups" reason={noSignalsText(run.steps)} />
   return (
@@ -153,7 +154,15 @@ function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
           }))}
         />
       }
-      chart={<SignalsPlot data={data} />}
+      chart={
+        <SignalsPlot
+          data={data}
+          onStep={({ step }) => {
+            const at = run.steps.find((one) => one.step === step)
+            if (at !== undefined) router.push(`/batches/${at.batchId}`)
+          }}
+        />
+      }
       table={{
         head: ['Step', 'Groups', ...data.signals.map((signal) => SIGNAL_LABEL[signal])],
         rows: data.steps

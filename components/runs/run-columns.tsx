@@ -11,6 +11,7 @@ import {
 } from '../format/numbers.ts'
 import { Ago } from '../ui/ago.tsx'
 import { configText, RunChange, RunCurve, RunState, TAG_CHIP } from './run-cells.tsx'
+import { runSamplesHref } from './run-url.ts'
 import { configKey, EXTRA_COLUMNS, type ExtraColumn, type RunsUrl } from './runs-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
 
@@ -92,7 +93,9 @@ const COLUMNS: readonly RunColumn[] = [
   {
     ...{ label: 'Failed', sort: 'failed' },
     title: 'Failed samples. Sorts by their share.',
-    cell: (run) => <FailedCount failed={run.failed} />,
+    cell: (run) => (
+      <FailedCount failed={run.failed} href={runSamplesHref(run, { status: 'failed' })} />
+    ),
   },
   {
     ...{ label: 'Reward version', sort: 'reward', start: true, className: 'max-w-44' },

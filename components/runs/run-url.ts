@@ -97,7 +97,7 @@ function rangesOf(params: URLSearchParams): Pick<RunUrl, 'before' | 'after'> {
 
 /** The address of samples of a run, without rescored ones. */
 export function runSamplesHref(
-  { name, split }: { name: string; split?: RunUrl['split'] },
+  { name, split }: { name: string; split?: RunUrl['split'] | null },
   filter: SampleFilter = {},
 ): string {
   const ofRun = { run: name, ...(split && { split }), rescored: false }

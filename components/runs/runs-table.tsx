@@ -10,6 +10,7 @@ import { ActionMenu } from '../ui/action-menu.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { firstOrder, type RunColumn, runColumns } from './run-columns.tsx'
+import { runSamplesHref } from './run-url.ts'
 import type { RunsUrl } from './runs-url.ts'
 
 /** The runs with their figures. */
@@ -124,9 +125,6 @@ function headOf(
 
 function RunMenu({ run }: { run: RunTableRowDto }) {
   const router = useRouter()
-  const name = encodeURIComponent(run.name)
-  // Excludes rescored samples, and validation samples if the run has training samples.
-  const samples = `/samples?run=${name}${run.split === null ? '' : `&split=${run.split}`}&rescored=false`
   return (
     <ActionMenu
       label={`Actions of ${run.name}`}
@@ -134,18 +132,18 @@ function RunMenu({ run }: { run: RunTableRowDto }) {
         {
           label: 'Worst samples',
           icon: <ArrowDownWideNarrow size={14} aria-hidden />,
-          onSelect: () => router.push(`${samples}&sort=worst`),
+          onSelect: () => router.push(`${runSamplesHref(run)}&sort=worst`),
         },
         {
           label: 'Failed samples',
           icon: <CircleX size={14} aria-hidden />,
           disabled: run.failed === 0,
-          onSelect: () => router.push(`${samples}&status=failed`),
+          onSelect: () => router.push(runSamplesHref(run, { status: 'failed' })),
         },
         {
           label: 'Batches',
           icon: <Layers size={14} aria-hidden />,
-          onSelect: () => router.push(`/batches?run=${name}`),
+          onSelect: () => router.push(`/batches?run=${encodeURIComponent(run.name)}`),
         },
       ]}
     />

@@ -134,6 +134,12 @@ export function SamplesPage() {
         filterBar.current?.querySelector<HTMLElement>('input[aria-label="Search texts"]')?.focus(),
     },
     {
+      ...{ key: null, palette: 'page' },
+      label: 'Export samples',
+      group: 'Samples',
+      run: () => setSheet('export'),
+    },
+    {
       key: 'x',
       label: 'Select open sample',
       group: 'Samples',
