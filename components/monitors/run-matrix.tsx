@@ -67,7 +67,11 @@ export function RunMatrix({
                       {row.split === 'val' && (
                         <span className="text-xs text-ink-3">validation</span>
                       )}
-                      {row.seeded && <SeededMark />}
+                      {row.seeded && (
+                        <span className="min-w-0 max-sm:hidden">
+                          <SeededMark />
+                        </span>
+                      )}
                     </span>
                   </td>
                   <td className="num end">{formatCount(row.lastStep)}</td>
