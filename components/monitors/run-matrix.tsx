@@ -40,7 +40,7 @@ export function RunMatrix({
         <table className="grid-table">
           <ColumnHeads
             columns={[
-              'Run',
+              { start: 'Run', className: 'name' },
               { end: 'Step' },
               ...MONITORS.map((monitor) => ({
                 start: MONITOR_DEFINITIONS[monitor].short,

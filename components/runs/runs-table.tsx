@@ -91,7 +91,7 @@ export function RunsTable({
 }
 
 function headOf(
-  { label, title, sort, start }: RunColumn,
+  { label, title, sort, start, className }: RunColumn,
   url: RunsUrl,
   onChange: (change: Partial<RunsUrl>) => void,
 ) {
@@ -119,6 +119,7 @@ function headOf(
   return {
     ...(start ? { start: head } : { end: head }),
     ...(title === undefined ? {} : { title }),
+    ...(className === undefined ? {} : { className }),
     sorted: isSorted ? (url.order === 'asc' ? 'ascending' : 'descending') : undefined,
   } as const
 }
