@@ -33,6 +33,7 @@ async function makeKey(page: Page, name: string, role: string): Promise<string> 
   await expectStateAccessible(page)
   await sheet.getByRole('button', { name: 'Done' }).click()
   await expect(sheet).toBeHidden()
+  await expect(page.getByRole('button', { name: 'Create key' })).toBeFocused()
   return key
 }
 

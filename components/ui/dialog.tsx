@@ -3,12 +3,30 @@
 import { AlertDialog } from '@base-ui/react/alert-dialog'
 import { Dialog } from '@base-ui/react/dialog'
 import { X } from 'lucide-react'
-import type { ReactNode } from 'react'
+import { type ReactNode, useLayoutEffect } from 'react'
 import { Button, IconButton } from './button.tsx'
 
 /** The backdrop of a dialog. */
 export const BACKDROP =
   'fixed inset-0 z-40 bg-[#00000059] quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0'
+
+/**
+ * Returns the focus to where it was before the dialog opened. Base UI remembers the focus only after a field with
+ * `autoFocus` has taken it, and would leave it on the page's body. It is the first child of a dialog, so that it runs
+ * before such a field.
+ */
+function ReturnFocus() {
+  useLayoutEffect(() => {
+    const before = document.activeElement
+    return () =>
+      // The page behind the dialog can take the focus only after the dialog has been removed.
+      queueMicrotask(() => {
+        if (document.activeElement === document.body && before instanceof HTMLElement)
+          before.focus({ preventScroll: true })
+      })
+  }, [])
+  return null
+}
 
 /** A panel on the right edge, for a form. */
 export function Sheet({
@@ -27,6 +45,7 @@ export function Sheet({
       <Dialog.Portal>
         <Dialog.Backdrop className={BACKDROP} />
         <Dialog.Popup className="outline-none fixed inset-y-0 right-0 z-50 flex w-full max-w-[440px] flex-col border-l bg-raised shadow-pop quick transition-transform data-ending-style:translate-x-6 data-ending-style:opacity-0 data-starting-style:translate-x-6 data-starting-style:opacity-0">
+          <ReturnFocus />
           <header className="flex h-12 shrink-0 items-center border-b px-5">
             <Dialog.Title className="text-md">{title}</Dialog.Title>
             <Dialog.Close
@@ -63,6 +82,7 @@ export function Window({
       <Dialog.Portal>
         <Dialog.Backdrop className={BACKDROP} />
         <Dialog.Popup className="outline-none fixed top-[12vh] left-1/2 z-50 flex max-h-[70vh] w-[calc(100vw-32px)] max-w-[560px] -translate-x-1/2 flex-col overflow-hidden rounded-xl border border-line-strong bg-raised shadow-pop quick transition-[opacity,transform] data-ending-style:opacity-0 data-starting-style:scale-[0.985] data-starting-style:opacity-0">
+          <ReturnFocus />
           <Dialog.Title className={hideTitle ? 'sr-only' : 'border-b px-5 py-3 text-md'}>
             {title}
           </Dialog.Title>
@@ -103,6 +123,7 @@ export function Confirm({
       <AlertDialog.Portal>
         <AlertDialog.Backdrop className={BACKDROP} />
         <AlertDialog.Popup className="outline-none fixed top-[22vh] left-1/2 z-50 w-[calc(100vw-32px)] max-w-[420px] -translate-x-1/2 rounded-xl border border-line-strong bg-raised p-5 shadow-pop quick transition-[opacity,transform] data-ending-style:opacity-0 data-starting-style:scale-[0.985] data-starting-style:opacity-0">
+          <ReturnFocus />
           <AlertDialog.Title className="text-md">{title}</AlertDialog.Title>
           <AlertDialog.Description className="mt-2 text-ink-2" render={<div />}>
             {children}
