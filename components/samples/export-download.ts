@@ -1,3 +1,4 @@
+import type { ExportFormat } from '../../server/contract/export.ts'
 import { saveFile } from '../ui/save-file.ts'
 
 /** The largest export that the page buffers; larger ones need the direct download. */
@@ -5,40 +6,43 @@ export const MAX_BUFFERED_BYTES = 256 << 20
 /** The minimum interval between progress updates. */
 const REPORT_EVERY_MS = 120
 
+/** The formats that the page exports. */
+export type PageExportFormat = Exclude<ExportFormat, 'verl'>
+
 /**
- * Streams an export, counts its rows, and saves it as a file. @throws Error with the message of the service, or when
+ * Streams an export, counts its rows, and saves it as a file. The rows of a Parquet file are not counted: null. @throws Error with the message of the service, or when
  * it is too large for the page
  */
 export async function downloadExport(
   address: string,
-  format: 'csv' | 'jsonl',
+  format: PageExportFormat,
   signal: AbortSignal,
-  onProgress: (rows: number, bytes: number) => void,
-): Promise<{ rows: number; bytes: number; name: string }> {
+  onProgress: (rows: number | null, bytes: number) => void,
+): Promise<{ rows: number | null; bytes: number; name: string }> {
   const answer = await fetch(address, { signal })
   if (!answer.ok || answer.body === null) throw new Error(await refusalOf(answer))
   const parts: BlobPart[] = []
-  const counter = new RowCounter(format === 'csv')
+  const counter = format === 'parquet' ? null : new RowCounter(format === 'csv')
   let bytes = 0
   let reportedAt = 0
   for await (const chunk of chunksOf(answer.body)) {
     parts.push(chunk)
     bytes += chunk.byteLength
-    counter.push(chunk)
+    counter?.push(chunk)
     if (bytes > MAX_BUFFERED_BYTES) {
       throw new Error(
-        `The export exceeds the page limit (${MAX_BUFFERED_BYTES >> 20} MiB, ${counter.rows} rows so far). Use the direct download link instead.`,
+        `The export exceeds the page limit of ${MAX_BUFFERED_BYTES >> 20} MiB. Use the direct download link instead.`,
       )
     }
     const now = performance.now()
     if (now - reportedAt < REPORT_EVERY_MS) continue
     reportedAt = now
-    onProgress(counter.rows, bytes)
+    onProgress(counter?.rows ?? null, bytes)
   }
   const name = /filename="([^"]+)"/.exec(answer.headers.get('content-disposition') ?? '')?.[1]
   const file = name ?? `samples.${format}`
   saveFile(new Blob(parts, { type: answer.headers.get('content-type') ?? 'text/plain' }), file)
-  return { rows: counter.rows, bytes, name: file }
+  return { rows: counter?.rows ?? null, bytes, name: file }
 }
 
 /** Counts rows; newlines inside quotes and the header do not count. */

@@ -12,7 +12,7 @@ import { Checkbox, Choices, Segmented } from '../ui/field.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
 import { SheetFoot } from '../ui/sheet-form.tsx'
 import { DEFAULT_EXPORT_COLUMNS, exportColumns } from './export-columns.ts'
-import { downloadExport, MAX_BUFFERED_BYTES } from './export-download.ts'
+import { downloadExport, MAX_BUFFERED_BYTES, type PageExportFormat } from './export-download.ts'
 import type { SampleColumn } from './sample-columns.tsx'
 
 /** Exports all matching samples to a file. */
@@ -36,9 +36,10 @@ export function ExportSheet({
 
 type State =
   | { is: 'idle' }
-  | { is: 'running'; rows: number; bytes: number }
-  | { is: 'done'; rows: number; bytes: number; name: string }
-  | { is: 'stopped'; rows: number }
+  // `rows` is null while a Parquet file arrives, whose rows are not counted.
+  | { is: 'running'; rows: number | null; bytes: number }
+  | { is: 'done'; rows: number | null; bytes: number; name: string }
+  | { is: 'stopped' }
   | { is: 'failed'; message: string }
 
 function ExportForm({
@@ -52,7 +53,7 @@ function ExportForm({
 }) {
   const trpc = useTRPC()
   const count = useQuery(trpc.samples.count.queryOptions(filter))
-  const [format, setFormat] = useState<'csv' | 'jsonl'>('csv')
+  const [format, setFormat] = useState<PageExportFormat>('csv')
   const [which, setWhich] = useState<'shown' | 'all'>('shown')
   const [texts, setTexts] = useState(false)
   const [isSafe, setIsSafe] = useState(true)
@@ -72,7 +73,7 @@ function ExportForm({
   const begin = async () => {
     const controller = new AbortController()
     stop.current = controller
-    setState({ is: 'running', rows: 0, bytes: 0 })
+    setState({ is: 'running', rows: null, bytes: 0 })
     try {
       const done = await downloadExport(address, format, controller.signal, (rows, bytes) =>
         setState({ is: 'running', rows, bytes }),
@@ -80,7 +81,7 @@ function ExportForm({
       setState({ is: 'done', ...done })
     } catch (error) {
       if (controller.signal.aborted) {
-        setState((now) => ({ is: 'stopped', rows: now.is === 'running' ? now.rows : 0 }))
+        setState({ is: 'stopped' })
       } else setState({ is: 'failed', message: (error as Error).message })
     }
   }
@@ -103,6 +104,7 @@ function ExportForm({
           options={[
             { value: 'csv', label: 'CSV' },
             { value: 'jsonl', label: 'JSON Lines' },
+            { value: 'parquet', label: 'Parquet' },
           ]}
           onChange={setFormat}
         />
@@ -155,15 +157,12 @@ function ExportForm({
             <Progress rows={state.rows} bytes={state.bytes} total={total} />
           )}
           {state.is === 'done' && (
-            <p className="num text-ok" data-export-done={state.rows}>
-              {plural(state.rows, 'row')} in {state.name}, {sizeText(state.bytes)}.
+            <p className="num text-ok" data-export-done={state.rows ?? ''}>
+              {state.rows !== null && `${plural(state.rows, 'row')} in `}
+              {state.name}, {sizeText(state.bytes)}.
             </p>
           )}
-          {state.is === 'stopped' && (
-            <p className="num text-ink-2">
-              Stopped after {plural(state.rows, 'row')}. No file was saved.
-            </p>
-          )}
+          {state.is === 'stopped' && <p className="num text-ink-2">Stopped. No file was saved.</p>}
         </div>
         {state.is === 'failed' && (
           <p role="alert" className="text-bad">
@@ -197,8 +196,17 @@ function chosenWords(names: readonly string[]): string {
   return names.length > 8 ? `${shown} and ${names.length - 8} more` : shown
 }
 
-function Progress({ rows, bytes, total }: { rows: number; bytes: number; total: number | null }) {
-  const percent = total === null || total === 0 ? null : Math.min(100, (rows / total) * 100)
+function Progress({
+  rows,
+  bytes,
+  total,
+}: {
+  rows: number | null
+  bytes: number
+  total: number | null
+}) {
+  const percent =
+    rows === null || total === null || total === 0 ? null : Math.min(100, (rows / total) * 100)
   return (
     <>
       <SegmentBar
@@ -207,7 +215,7 @@ function Progress({ rows, bytes, total }: { rows: number; bytes: number; total: 
         aria-valuemin={0}
         {...(percent === null
           ? {}
-          : { 'aria-valuemax': total ?? 0, 'aria-valuenow': Math.min(rows, total ?? 0) })}
+          : { 'aria-valuemax': total ?? 0, 'aria-valuenow': Math.min(rows ?? 0, total ?? 0) })}
         segments={[
           {
             ...{ key: 'exported', share: (percent ?? 100) / 100 },
@@ -216,8 +224,9 @@ function Progress({ rows, bytes, total }: { rows: number; bytes: number; total: 
         ]}
       />
       <p className="num mt-1.5 text-xs text-ink-2">
-        {formatCount(rows)}
-        {total !== null && ` of ${formatCount(total)}`} rows, {sizeText(bytes)}
+        {rows !== null &&
+          `${formatCount(rows)}${total === null ? '' : ` of ${formatCount(total)}`} rows, `}
+        {sizeText(bytes)}
       </p>
     </>
   )

@@ -7,10 +7,11 @@ import { SampleId } from './trainer.ts'
 export const EXPORT_PATH = '/api/export/samples'
 
 /**
- * Export formats: JSON Lines, CSV with JSON in its cells, or verl's `trainer.rollout_data_dir` (`input`, `output`,
- * `gts`, `score`, `step` and the extra columns).
+ * Export formats: JSON Lines, CSV with JSON in its cells, Parquet with the columns and cells of CSV but typed numbers,
+ * booleans and times, or verl's `trainer.rollout_data_dir` (`input`, `output`, `gts`, `score`, `step` and the extra
+ * columns).
  */
-export const ExportFormat = z.enum(['jsonl', 'csv', 'verl'])
+export const ExportFormat = z.enum(['jsonl', 'csv', 'parquet', 'verl'])
 export type ExportFormat = z.infer<typeof ExportFormat>
 
 /**
@@ -96,6 +97,10 @@ export const ExportQuery = z
   .refine(({ format, safe }) => format === 'csv' || safe === undefined, {
     message: 'only CSV can be made safe for spreadsheets',
     path: ['safe'],
+  })
+  .refine(({ format, after }) => format !== 'parquet' || after === undefined, {
+    message: 'a Parquet export cannot be resumed, because its end describes all of its rows',
+    path: ['after'],
   })
 export type ExportQuery = z.infer<typeof ExportQuery>
 

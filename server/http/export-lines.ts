@@ -1,55 +1,84 @@
 import {
   EXPORTED_RESULT_COLUMNS,
   EXPORTED_ROLLOUT_COLUMNS,
-  groundTruthCell,
-  promptCell,
   quoted,
-  textCell,
   withoutFormulas,
 } from '../contract/csv-cells.ts'
-import { EXTRA_COLUMN, type ExportFormat } from '../contract/export.ts'
+import type { ExportQuery } from '../contract/export.ts'
 import { responseText } from '../contract/turn-text.ts'
 import type { AnnotationRow } from '../store/sql/annotations.ts'
 import type { ExportedBatch, ExportedRow } from '../store/sql/export.ts'
 import { statusOf } from '../store/sql/results.ts'
 import { textsAsJson } from '../store/stored-texts.ts'
+import { annotationOf, cellsOf, chosenExtra, type ExportPage, plainCells } from './export-cells.ts'
+import { ParquetEncoder } from './parquet-encoder.ts'
 
 /** Writes samples in one format. */
-interface LineWriter {
+export interface ExportWriter {
   contentType: string
+  /** Ending of the file's name, without a dot. */
+  ending: string
   /** Text before the first sample; a resumed export omits it. */
   head: string
-  /** A sample as text, with its line end. */
-  line(batch: ExportedBatch, row: ExportedRow, annotations: readonly AnnotationRow[]): string
+  /** The part of the file that is complete with the samples of a page; may be empty. */
+  page(page: ExportPage): string | Promise<Uint8Array>
+  /** The rest of the file. */
+  end(): string | Promise<Uint8Array>
+  close(): Promise<void>
 }
+
+type WriteLine = (
+  batch: ExportedBatch,
+  row: ExportedRow,
+  annotations: readonly AnnotationRow[],
+) => string
 
 const USUAL = [...EXPORTED_ROLLOUT_COLUMNS, ...EXPORTED_RESULT_COLUMNS] as const
 
 /**
- * The writer of a format. `columns` selects and orders the columns; without it, all but `annotations` are written.
- * `isSafe`: spreadsheets evaluate no cell of CSV.
+ * The writer of an export. `columns` of the query selects and orders the columns; without it, all but `annotations` are
+ * written.
  */
-export function lineWriter(
-  format: ExportFormat,
-  columns: readonly string[] | undefined,
-  isSafe: boolean,
-): LineWriter {
-  if (format === 'verl') return { contentType: 'application/x-ndjson', head: '', line: verlLine }
-  if (format === 'csv') {
-    const names = columns ?? USUAL
+export function exportWriter({ format, columns, safe }: ExportQuery): ExportWriter {
+  if (format === 'parquet') {
+    const encoder = new ParquetEncoder(columns ?? USUAL)
     return {
-      contentType: 'text/csv; charset=utf-8',
-      head: `${names.map(quoted).join(',')}\r\n`,
-      line: (batch, row, annotations) => csvLine(names, isSafe, batch, row, annotations),
+      contentType: 'application/vnd.apache.parquet',
+      ending: 'parquet',
+      head: '',
+      page: (page) => encoder.page(page),
+      end: () => encoder.end(),
+      close: () => encoder.close(),
     }
   }
+  if (format === 'csv') {
+    const names = columns ?? USUAL
+    const isSafe = safe !== undefined
+    return {
+      ...ofLines((...sample) => csvLine(names, isSafe, ...sample)),
+      contentType: 'text/csv; charset=utf-8',
+      ending: 'csv',
+      head: `${names.map(quoted).join(',')}\r\n`,
+    }
+  }
+  if (format === 'verl') return ofLines(verlLine)
+  return ofLines(
+    columns === undefined ? jsonLine : (...sample) => chosenJsonLine(columns, ...sample),
+  )
+}
+
+function ofLines(line: WriteLine): ExportWriter {
   return {
     contentType: 'application/x-ndjson',
+    ending: 'jsonl',
     head: '',
-    line:
-      columns === undefined
-        ? jsonLine
-        : (batch, row, annotations) => chosenJsonLine(columns, batch, row, annotations),
+    page({ batch, rows, annotations }) {
+      let text = ''
+      for (const row of rows) text += line(batch, row, annotations.get(row.idx) ?? [])
+      return text
+    },
+    end: () => '',
+    close: async () => {},
   }
 }
 
@@ -89,7 +118,7 @@ function chosenJsonLine(
   annotations: readonly AnnotationRow[],
 ): string {
   const texts = textsAsJson(row)
-  const plain: Record<string, unknown> = plainCells(batch, row)
+  const plain = plainCells(batch, row)
   const extra = chosenExtra(columns, row)
   const stored: Record<string, string | null> = {
     prompt: texts.prompt,
@@ -116,83 +145,12 @@ function csvLine(
   row: ExportedRow,
   annotations: readonly AnnotationRow[],
 ): string {
-  const texts = textsAsJson(row)
-  const cells: Record<string, string | number | boolean | null> = {
-    ...plainCells(batch, row),
-    prompt: promptCell(texts.prompt),
-    response: textCell(texts.response),
-    groundTruth: groundTruthCell(texts.groundTruth),
-    extraInfo: texts.extraInfo,
-    rewardExtraInfo: row.reward_extra,
-    rewards: row.rewards,
-    annotations: annotations.length === 0 ? null : JSON.stringify(annotations.map(annotationOf)),
-  }
-  const extra = chosenExtra(columns, row)
-  return `${columns
-    .map((name) => {
-      const cell = extra.has(name) ? extraCell(extra.get(name)) : (cells[name] ?? null)
+  return `${cellsOf(columns, batch, row, annotations)
+    .map((cell) => {
       if (typeof cell !== 'string') return cell === null ? '' : String(cell)
       return quoted(isSafe ? withoutFormulas(cell) : cell)
     })
     .join(',')}\r\n`
-}
-
-/** The cells that are neither texts nor JSON. */
-function plainCells(
-  batch: ExportedBatch,
-  row: ExportedRow,
-): Record<string, string | number | boolean | null> {
-  return {
-    run: batch.run,
-    step: batch.step,
-    split: batch.split,
-    batchId: `b${batch.id}`,
-    index: row.idx,
-    uid: row.uid,
-    dataSource: row.data_source,
-    promptId: row.prompt_id,
-    responseLength: row.response_length,
-    score: row.score,
-    status: statusOf({ status: row.status, held: false }),
-    reason: row.reason,
-    rawScore: row.raw_score,
-    substituted: row.substituted,
-    verdict: row.verdict,
-    extracted: row.extracted,
-    queueMs: row.queue_ms,
-    scoreMs: row.score_ms,
-    attempts: row.attempts,
-    serverName: row.server_name,
-    submittedAt: batch.submitted_at,
-    dispatchedAt: row.dispatched_at,
-    endedAt: row.ended_at,
-    groupSeq: row.group_seq,
-    groupCompletedAt: row.group_completed_at,
-    batchCompletedAt: batch.completed_at,
-  }
-}
-
-/** Values of the selected columns of the extra info, by column. The extra info is parsed only if one is selected. */
-function chosenExtra(columns: readonly string[], row: ExportedRow): ReadonlyMap<string, unknown> {
-  const chosen = columns.filter((name) => name.startsWith(EXTRA_COLUMN))
-  if (chosen.length === 0) return new Map()
-  const extra: Record<string, unknown> = JSON.parse(row.reward_extra ?? '{}')
-  return new Map(
-    chosen.map((name) => {
-      const key = name.slice(EXTRA_COLUMN.length)
-      return [name, Object.hasOwn(extra, key) ? extra[key] : undefined]
-    }),
-  )
-}
-
-/** A value of the extra info as a cell: strings unchanged, everything else as JSON. */
-function extraCell(value: unknown): string | null {
-  if (value === undefined || value === null) return null
-  return typeof value === 'string' ? textCell(JSON.stringify(value)) : JSON.stringify(value)
-}
-
-function annotationOf({ label, note, author, created_at }: AnnotationRow) {
-  return { label, note, author, createdAt: created_at.toISOString() }
 }
 
 /** Columns of verl's dump that are always filled; an extra column of the same name is left out. */

@@ -16,7 +16,7 @@ import {
 import { filterOfText, type SampleFilter as WrittenFilter } from '../contract/sample-filter.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
-import { type AnnotationRow, annotationsOfBatch } from '../store/sql/annotations.ts'
+import { annotationsOfBatch } from '../store/sql/annotations.ts'
 import {
   type ExportedBatch,
   type ExportedRow,
@@ -27,7 +27,8 @@ import {
 } from '../store/sql/export.ts'
 import type { SampleFilter } from '../store/sql/sample-filter.ts'
 import type { Access } from './access.ts'
-import { lineWriter } from './export-lines.ts'
+import type { ExportPage } from './export-cells.ts'
+import { exportWriter } from './export-lines.ts'
 
 /** Maximum samples per page. A page is written within 20 ms, so other calls on this event loop do not wait long. */
 const PAGE_ROWS = 500
@@ -52,7 +53,7 @@ interface Place {
 }
 
 /**
- * `GET /api/export/samples`: streams samples as JSON Lines, CSV or verl's dump at the reader's pace. The server keeps no
+ * `GET /api/export/samples`: streams samples as JSON Lines, CSV, Parquet or verl's dump at the reader's pace. The server keeps no
  * position: an interrupted export is resumed with `after=` the last sample that arrived whole.
  */
 export function createExport({ db, access, scopes, readiness }: ExportSources) {
@@ -97,7 +98,7 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
     res: ServerResponse,
     until: AbortSignal,
   ) {
-    const { format, columns, texts, after, safe, ...text } = query
+    const { format: _, columns, texts, after, safe: __, ...text } = query
     const filter = filterOfText(text)
     const from = placeAfter(after)
     const chosen = choose(filter, columns)
@@ -113,33 +114,35 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
         { hint: 'Add texts=kept to export the remaining data, with null for removed texts.' },
       )
     }
-    const { contentType, head, line } = lineWriter(format, columns, safe !== undefined)
     const name = query.batch ?? 'samples'
-    res.writeHead(200, {
-      'content-type': contentType,
-      'content-disposition': `attachment; filename="${name}.${query.format === 'csv' ? 'csv' : 'jsonl'}"`,
-      ...(chosen.within ? {} : { [EXPORT_ROWS_HEADER]: size.samples }),
-    })
-    if (req.method === 'HEAD') {
-      res.end()
-      return
+    const writer = exportWriter(query)
+    try {
+      res.writeHead(200, {
+        'content-type': writer.contentType,
+        'content-disposition': `attachment; filename="${name}.${writer.ending}"`,
+        ...(chosen.within ? {} : { [EXPORT_ROWS_HEADER]: size.samples }),
+      })
+      if (req.method === 'HEAD') {
+        res.end()
+        return
+      }
+      if (after === undefined) res.write(writer.head)
+      for await (const page of readAhead(pages(chosen, from, size.lastId))) {
+        if (until.aborted) return
+        const part = await writer.page(page)
+        if (part.length > 0 && !res.write(part)) await drained(res, until)
+      }
+      if (!until.aborted) res.end(await writer.end())
+    } finally {
+      await writer.close()
     }
-    if (query.after === undefined) res.write(head)
-    for await (const { batch, rows, annotations } of readAhead(pages(chosen, from, size.lastId))) {
-      if (until.aborted) return
-      let text = ''
-      for (const row of rows) text += line(batch, row, annotations.get(row.idx) ?? [])
-      if (text === '') continue
-      if (!res.write(text)) await drained(res, until)
-    }
-    if (!until.aborted) res.end()
   }
 
   async function* pages(
     chosen: Chosen,
     from: Place,
     lastId: number,
-  ): AsyncGenerator<Page, void, undefined> {
+  ): AsyncGenerator<ExportPage, void, undefined> {
     for (let fromId: number | null = from.batchId; fromId !== null; ) {
       const { batches, next } = await exportedBatches(db, chosen.filter, fromId, lastId)
       for (const batch of batches) {
@@ -163,7 +166,7 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
   async function* fitting(chosen: Chosen, batch: ExportedBatch, fromIdx: number) {
     for await (const found of fittingIndexes(db, batch, chosen.filter, fromIdx)) {
       // An empty page lets the caller check that the reader is still there.
-      if (found.length === 0) yield { batch, rows: [], annotations: new Map() } satisfies Page
+      if (found.length === 0) yield { batch, rows: [], annotations: new Map() } satisfies ExportPage
       for (let left = found; left.length > 0; ) {
         const rows = await exportedRows(db, batch, 0, chosen.limits, left)
         const last = rows.at(-1)
@@ -178,7 +181,7 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
     chosen: Chosen,
     batch: ExportedBatch,
     rows: ExportedRow[],
-  ): Promise<Page> {
+  ): Promise<ExportPage> {
     const [first, last] = [rows[0], rows.at(-1)]
     const all =
       chosen.annotations && first !== undefined && last !== undefined
@@ -207,13 +210,6 @@ function choose(written: WrittenFilter, columns: readonly string[] | undefined):
     limits: { rows: PAGE_ROWS, bytes: texts ? PAGE_BYTES : null },
     annotations: columns?.includes(ANNOTATIONS_COLUMN) ?? false,
   }
-}
-
-interface Page {
-  batch: ExportedBatch
-  rows: ExportedRow[]
-  /** Annotations by index of the sample. */
-  annotations: ReadonlyMap<number, AnnotationRow[]>
 }
 
 /** Reads the next page while the previous one is written. */

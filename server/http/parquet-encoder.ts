@@ -1,0 +1,67 @@
+import { Worker } from 'node:worker_threads'
+import { type Cell, cellsOf, type ExportPage } from './export-cells.ts'
+import type { ParquetThreadData, ToParquetThread } from './parquet-thread.ts'
+
+/** The texts that retention removes. CSV has `json:null` for them, because it cannot tell null from an empty text. */
+const REMOVED = ['prompt', 'response']
+
+/**
+ * Encodes the pages of an export as Parquet in a thread of its own: a row group takes up to 0.5 s, for which the event
+ * loop would answer no other call. The thread waits for rows of one page at a time.
+ */
+export class ParquetEncoder {
+  readonly #columns: readonly string[]
+  readonly #thread: Worker
+
+  constructor(columns: readonly string[]) {
+    this.#columns = columns
+    this.#thread = new Worker(new URL('./parquet-thread.ts', import.meta.url), {
+      workerData: columns satisfies ParquetThreadData,
+    })
+    // Without a listener, an error of the thread would end the process. `#encode` reports it.
+    this.#thread.on('error', () => {})
+  }
+
+  /** Adds the samples of a page. Returns the bytes of the file that are complete, which may be none. */
+  page({ batch, rows, annotations }: ExportPage): Promise<Uint8Array> {
+    const columns: Cell[][] = this.#columns.map(() => [])
+    for (const row of rows) {
+      const cells = cellsOf(this.#columns, batch, row, annotations.get(row.idx) ?? [])
+      for (const [at, cell] of cells.entries()) {
+        const name = this.#columns[at] as string
+        columns[at]?.push(row.prompt === null && REMOVED.includes(name) ? null : cell)
+      }
+    }
+    return this.#encode(columns)
+  }
+
+  /** Ends the file and returns its last bytes. */
+  end(): Promise<Uint8Array> {
+    return this.#encode(null)
+  }
+
+  /** Ends the thread. */
+  async close(): Promise<void> {
+    await this.#thread.terminate()
+  }
+
+  #encode(page: ToParquetThread): Promise<Uint8Array> {
+    return new Promise((resolve, reject) => {
+      const thread = this.#thread
+      const settle = () => {
+        thread.off('message', done).off('error', failed).off('exit', ended)
+      }
+      const done = (bytes: Uint8Array) => {
+        settle()
+        resolve(bytes)
+      }
+      const failed = (error: Error) => {
+        settle()
+        reject(error)
+      }
+      const ended = () => failed(new Error('the Parquet thread ended'))
+      thread.on('message', done).on('error', failed).on('exit', ended)
+      thread.postMessage(page)
+    })
+  }
+}
