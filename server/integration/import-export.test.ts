@@ -9,7 +9,8 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { gzipSync } from 'node:zlib'
+import { gzipSync, zstdDecompressSync } from 'node:zlib'
+import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { EXIT } from '../../packages/cli/exit-codes.ts'
 import { openRollouts } from '../../packages/cli/rollouts/read-rollouts.ts'
@@ -78,6 +79,8 @@ it('run shows and changes the configuration and tags of a run', async () => {
     'configured  tags: b\noptimizer.lr  0.000001\nmodel         qwen3-8b\n',
   )
 })
+
+const ZSTD = { ZSTD: (bytes: Uint8Array) => zstdDecompressSync(bytes) }
 
 interface Row extends Sample {
   run: string
@@ -179,6 +182,27 @@ describe('rows are exported as they were imported', () => {
       expect(linesOf(out).map(kept)).toEqual(rows.map((row) => kept({ ...row, run: 'csv-again' })))
     },
   )
+
+  it('in Parquet, with typed columns, and again after an import of the export', async () => {
+    const rows = oddRows('columnar')
+    await done('import', write(rows))
+    const out = at('out.parquet')
+    const exported = await done('export', '--run', 'columnar', '--format', 'parquet', '--out', out)
+    expect(exported).toMatchObject({ rows: 210, before: 0, files: [out] })
+    const file = await asyncBufferFromFile(out)
+    const [first] = await parquetReadObjects({ file, rowEnd: 1, compressors: ZSTD })
+    expect(first).toMatchObject({
+      ...{ run: 'columnar', step: 0, split: 'val', index: 0, dataSource: 'openai/gsm8k' },
+      ...{ score: 0, substituted: false, attempts: 0, submittedAt: expect.any(Date) },
+      rewardExtraInfo: '{"acc":0,"odd":""}',
+    })
+    await done('import', out, '--run', 'columnar-again')
+    const again = at('again.jsonl')
+    await done('export', '--run', 'columnar-again', '--out', again)
+    expect(linesOf(again).map(kept)).toEqual(
+      rows.map((row) => kept({ ...row, run: 'columnar-again' })),
+    )
+  })
 
   it('in verl’s dump, a folder with one file per step', async () => {
     const dump = at('dump')
@@ -556,6 +580,7 @@ describe('GET /api/export/samples', () => {
       ['', 'either batch or run must be given'],
       ['?run=lines&format=xml', 'format'],
       ['?run=lines&after=b1', 'after: must be a sample id'],
+      ['?run=lines&after=b1-1&format=parquet', 'a Parquet export cannot be resumed'],
       ['?run=lines&step=a', 'step: must be a step'],
       ['?run=lines&colour=red', 'unknown field "colour"'],
     ] as const) {
@@ -588,6 +613,11 @@ describe('GET /api/export/samples', () => {
     })
     const csv = await service.raw(`/api/export/samples?batch=${batchId}&format=csv`)
     expect(csv.text.split('\r\n')[4]).toContain('openai/gsm8k,,json:null,json:null,,')
+    const out = at('dropped.parquet')
+    await done('export', '--batch', batchId, '--kept', '--format', 'parquet', '--out', out)
+    const file = await asyncBufferFromFile(out)
+    const rows = await parquetReadObjects({ file, compressors: ZSTD })
+    expect(rows[3]).toMatchObject({ prompt: null, response: null, score: 3 / 7 })
   })
 
   it('returns CSV whose cells no spreadsheet evaluates', async () => {

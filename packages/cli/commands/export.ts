@@ -4,10 +4,17 @@ import { ExportFormat } from '../../../server/contract/export.ts'
 import type { BatchSummary, Page } from '../../../server/contract/trainer.ts'
 import { defineCommand } from '../command.ts'
 import { usageError } from '../exit-codes.ts'
-import { type DownloadQuery, download, leaving } from '../export/download.ts'
+import {
+  type DownloadOptions,
+  type DownloadQuery,
+  download,
+  downloadParquet,
+  leaving,
+} from '../export/download.ts'
 import { type ExportTarget, FileTarget, StreamTarget } from '../export/targets.ts'
 import { splitOption } from '../option-values.ts'
 import { number, Pace, showProgress } from '../progress.ts'
+import { parquetRowCount } from '../rollouts/parquet-rows.ts'
 import { FILTER_OPTIONS, filterOf } from '../sample-filter-options.ts'
 import type { ServiceClient } from '../service-client.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
@@ -17,7 +24,7 @@ const DRAW_MS = 100
 /** Exports rollouts with their rewards from the service. */
 export const command = defineCommand({
   name: 'export',
-  summary: 'write rollouts with their rewards as JSON Lines, CSV or a verl dump',
+  summary: 'write rollouts with their rewards as JSON Lines, CSV, Parquet or a verl dump',
   usage: '(--batch ID | --run NAME | a filter) [options]',
   details: `Without --out, the rows are written to stdout. A file is named FILE.part until it is complete. With --format verl,
 --out is a folder with one file per step, as in verl's trainer.rollout_data_dir.
@@ -41,14 +48,15 @@ Exported files can be imported again. The filters are those of the Samples page;
       value: 'NAMES',
       help: 'these columns, separated by commas; rewardExtraInfo.KEY and annotations are columns too',
     },
-    format: { type: 'string', value: 'FORMAT', help: 'jsonl (default), csv or verl' },
+    format: { type: 'string', value: 'FORMAT', help: 'jsonl (default), csv, parquet or verl' },
     out: { type: 'string', short: 'o', value: 'FILE', help: 'file to write (default: stdout)' },
     resume: { type: 'boolean', help: 'continue a FILE.part after its last complete row' },
     force: { type: 'boolean', help: 'overwrite an existing file' },
   },
   async run({ values, output, service, signal }) {
     const format = ExportFormat.safeParse(values.format ?? 'jsonl')
-    if (!format.success) throw usageError(`--format ${values.format}: expected jsonl, csv or verl`)
+    if (!format.success)
+      throw usageError(`--format ${values.format}: expected jsonl, csv, parquet or verl`)
     if (values.step !== undefined && !/^\d{1,10}(-\d{1,10})?$/.test(values.step)) {
       throw usageError(`--step ${values.step}: expected a step such as 7, or a range such as 0-99`)
     }
@@ -60,6 +68,15 @@ Exported files can be imported again. The filters are those of the Samples page;
       )
     }
     const isDump = format.data === 'verl'
+    const isParquet = format.data === 'parquet'
+    if (isParquet && values.resume) {
+      throw usageError(
+        '--resume cannot be used with --format parquet, because the end of the file describes all of its rows.',
+      )
+    }
+    if (isParquet && values.out === undefined && output.stdout.isTTY) {
+      throw usageError('--format parquet needs --out FILE, because the file is not text.')
+    }
     const split =
       splitOption(values.split) ?? (isDump && values.run !== undefined ? 'train' : undefined)
     const filter = filterOf(values)
@@ -125,17 +142,32 @@ Exported files can be imported again. The filters are those of the Samples page;
       let drawnAt = Number.NEGATIVE_INFINITY
       let total = 0
       try {
-        const done = await download(client, query, target, {
+        const options: DownloadOptions = {
           retryForMs: AWAY_MS,
           signal,
-          onRetry: (why) => output.note(`${why} Continuing after the last row.`),
+          onRetry: (why) =>
+            output.note(
+              `${why} ${isParquet ? 'Starting over.' : 'Continuing after the last row.'}`,
+            ),
           onProgress: (now, of) => {
-            total = Math.max(now, of)
+            total = Math.max(now, of ?? now)
             if (performance.now() - drawnAt < DRAW_MS) return
             drawnAt = performance.now()
-            progress.update({ done: now, total, note: pace.note(now, total) })
+            progress.update({
+              done: now,
+              total,
+              note: of === null ? 'bytes' : pace.note(now, total),
+            })
           },
-        })
+        }
+        if (isParquet) {
+          await downloadParquet(client, query, target, options)
+          await target.finish()
+          const rows = target instanceof FileTarget ? await parquetRowCount(target.path) : 0
+          progress.end({ done: total, total, note: 'bytes' })
+          return { rows, before: 0 }
+        }
+        const done = await download(client, query, target, options)
         await target.finish()
         progress.end({ done: done.before + done.rows, total, note: 'rows' })
         return done

@@ -15,7 +15,7 @@ const LISTED = 20
 /** Imports files of rollouts into the service. */
 export const command = defineCommand({
   name: 'import',
-  summary: 'import rollouts: JSON Lines, CSV or verl dumps',
+  summary: 'import rollouts: JSON Lines, CSV, Parquet or verl dumps',
   usage: 'FILE... [options]',
   details: `FILE is a file, optionally gzipped, or a folder of files, such as verl's trainer.rollout_data_dir with one file per step.
 Every row is checked before the first is sent. Each step of each run becomes a batch. Scores in the file

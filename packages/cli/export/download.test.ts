@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, expect, it } from 'vitest'
 import { EXIT } from '../exit-codes.ts'
 import { ServiceClient } from '../service-client.ts'
-import { download } from './download.ts'
-import type { ExportTarget } from './targets.ts'
+import { download, downloadParquet } from './download.ts'
+import { type ExportTarget, StreamTarget } from './targets.ts'
 
 const stops: (() => void)[] = []
 afterEach(() => {
@@ -45,6 +45,10 @@ class Memory implements ExportTarget {
   async write(bytes: Buffer) {
     this.text += bytes.toString()
   }
+  async restart() {
+    this.text = ''
+    return true
+  }
   async finish() {}
   async leave() {
     return null
@@ -75,7 +79,7 @@ it('an export continues after the last whole row when the connection breaks insi
     (_, res) => void res.writeHead(200, { 'x-rewardops-rows': 3 }).end(row(3) + row(4) + row(5)),
   )
   const target = new Memory()
-  const totals: number[] = []
+  const totals: (number | null)[] = []
   const done = await download(
     client,
     { format: 'jsonl', filter: new URLSearchParams({ run: 'r' }) },
@@ -127,6 +131,32 @@ it('a CSV export without rows has a header', async () => {
   })
   expect(done).toEqual({ rows: 0, before: 0 })
   expect(target.text).toBe('batchId,index\n')
+})
+
+it('a Parquet export starts over when the connection breaks', async () => {
+  const { client, requests } = await serving(
+    (_, res) => {
+      res.writeHead(200)
+      res.write('PAR1 half', () => res.destroy())
+    },
+    (_, res) => void res.writeHead(200).end('PAR1 whole PAR1'),
+  )
+  const target = new Memory()
+  const query = { format: 'parquet' as const, filter: new URLSearchParams({ run: 'r' }) }
+  await downloadParquet(client, query, target, { ...quiet, retryForMs: 60_000 })
+  expect(target.text).toBe('PAR1 whole PAR1')
+  expect(requests).toEqual(['?format=parquet&run=r', '?format=parquet&run=r'])
+})
+
+it('a Parquet export to stdout fails when the connection breaks', async () => {
+  const { client } = await serving((_, res) => {
+    res.writeHead(200)
+    res.write('PAR1 half', () => res.destroy())
+  })
+  const written = new StreamTarget({ write: () => true })
+  const query = { format: 'parquet' as const, filter: new URLSearchParams({ run: 'r' }) }
+  const wanted = downloadParquet(client, query, written, { ...quiet, retryForMs: 60_000 })
+  await expect(wanted).rejects.toMatchObject({ exitCode: EXIT.unreachable })
 })
 
 it('an export fails when the service stays unreachable', async () => {

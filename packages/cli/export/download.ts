@@ -23,10 +23,19 @@ export interface DownloadQuery {
 
 const PAUSE_MS = 500
 
+/** How a download deals with an unavailable service, and to whom it reports. */
+export interface DownloadOptions {
+  /** How long an unavailable service is retried after the last data received, ms. */
+  retryForMs: number
+  signal: AbortSignal
+  /** `done` counts rows; of a Parquet file bytes, whose `total` is null. */
+  onProgress: (done: number, total: number | null) => void
+  onRetry: (why: string) => void
+}
+
 /**
  * Writes an export to its target in whole rows, no faster than the target accepts them. After a broken connection it
  * reconnects and continues after the last written row.
- * @param retryForMs how long an unavailable service is retried after the last data received
  * @returns the rows written by this call (`rows`) and those already in the target (`before`), without a CSV header
  * @throws CliError
  */
@@ -34,12 +43,7 @@ export async function download(
   client: ServiceClient,
   query: DownloadQuery,
   target: ExportTarget,
-  options: {
-    retryForMs: number
-    signal: AbortSignal
-    onProgress: (rows: number, total: number) => void
-    onRetry: (why: string) => void
-  },
+  options: DownloadOptions,
 ): Promise<{ rows: number; before: number }> {
   const { format } = query
   const { signal } = options
@@ -74,14 +78,55 @@ export async function download(
       return { rows: rows + counted(), before }
     } catch (error) {
       rows += counted()
-      const failure = client.brokenOff(error, signal)
-      const mayHelp = failure.exitCode === EXIT.unreachable
-      if (!mayHelp || performance.now() - lastRowAt > options.retryForMs) throw failure
-      options.onRetry(failure.message)
-      await pause(PAUSE_MS, signal)
-      if (signal.aborted) throw interrupted()
+      await retryAfter(error, client, lastRowAt, options)
     }
   }
+}
+
+/**
+ * Writes a Parquet export to its target. After a broken connection it starts over, because the end of the file describes
+ * all of its rows.
+ * @throws CliError
+ */
+export async function downloadParquet(
+  client: ServiceClient,
+  query: DownloadQuery,
+  target: ExportTarget,
+  options: DownloadOptions,
+): Promise<void> {
+  let lastPartAt = performance.now()
+  for (;;) {
+    let bytes = 0
+    try {
+      const answer = await client.stream(addressOf(query, null), options.signal)
+      for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+        await target.write(chunk)
+        bytes += chunk.length
+        lastPartAt = performance.now()
+        options.onProgress(bytes, null)
+      }
+      return
+    } catch (error) {
+      const canRestart = bytes === 0 || (await target.restart())
+      if (!canRestart) throw client.brokenOff(error, options.signal)
+      await retryAfter(error, client, lastPartAt, options)
+    }
+  }
+}
+
+/** Waits before the next attempt, or throws the error if another attempt cannot help. @throws CliError */
+async function retryAfter(
+  error: unknown,
+  client: ServiceClient,
+  lastDataAt: number,
+  { retryForMs, signal, onRetry }: DownloadOptions,
+): Promise<void> {
+  const failure = client.brokenOff(error, signal)
+  const mayHelp = failure.exitCode === EXIT.unreachable
+  if (!mayHelp || performance.now() - lastDataAt > retryForMs) throw failure
+  onRetry(failure.message)
+  await pause(PAUSE_MS, signal)
+  if (signal.aborted) throw interrupted()
 }
 
 function addressOf({ format, filter, columns, kept }: DownloadQuery, after: string | null) {

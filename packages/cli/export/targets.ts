@@ -1,5 +1,5 @@
 import { constants, createReadStream } from 'node:fs'
-import { type FileHandle, open, rename, stat } from 'node:fs/promises'
+import { type FileHandle, open, rename, stat, unlink } from 'node:fs/promises'
 import type { ExportFormat } from '../../../server/contract/export.ts'
 import { CliError, EXIT } from '../exit-codes.ts'
 import type { TextSink } from '../output.ts'
@@ -11,6 +11,8 @@ export interface ExportTarget {
   /** Number of rows already in the target, including a CSV header, and the last of them. */
   readonly before: { rows: number; lastRow: Buffer | null }
   write(bytes: Buffer): Promise<void>
+  /** Discards what was written. Returns whether that is possible. */
+  restart(): Promise<boolean>
   /** Completes the export. */
   finish(): Promise<void>
   /** Ends the export early and keeps what is written. Returns a note for the user, or null. */
@@ -31,6 +33,10 @@ export class StreamTarget implements ExportTarget {
     await new Promise((resolve) => this.#stream.once('drain', resolve))
   }
 
+  async restart(): Promise<boolean> {
+    return false
+  }
+
   async finish(): Promise<void> {}
 
   async leave(): Promise<null> {
@@ -48,17 +54,24 @@ export interface FileOptions {
 
 /**
  * A file, written as FILE.part and renamed when complete, so that a file under its final name is always whole. A resumed
- * export continues after its last whole row.
+ * export continues after its last whole row. An incomplete Parquet file cannot be read and is removed.
  */
 export class FileTarget implements ExportTarget {
   readonly path: string
   readonly before: { rows: number; lastRow: Buffer | null }
   readonly #file: FileHandle
+  readonly #format: ExportFormat
   #position: number
 
-  private constructor(path: string, file: FileHandle, before: RowTracker | null) {
+  private constructor(
+    path: string,
+    file: FileHandle,
+    format: ExportFormat,
+    before: RowTracker | null,
+  ) {
     this.path = path
     this.#file = file
+    this.#format = format
     this.before = { rows: before?.rows ?? 0, lastRow: before?.lastRow ?? null }
     this.#position = before?.bytes ?? 0
   }
@@ -82,7 +95,9 @@ export class FileTarget implements ExportTarget {
     if (partIsThere && !force && !resume) {
       throw new CliError(
         EXIT.badInput,
-        `${part} exists from an unfinished export; --resume continues it, --force starts over.`,
+        format === 'parquet'
+          ? `${part} exists from an unfinished export; --force starts over.`
+          : `${part} exists from an unfinished export; --resume continues it, --force starts over.`,
       )
     }
     let rows: RowTracker | null = null
@@ -92,7 +107,7 @@ export class FileTarget implements ExportTarget {
       const create = rows === null ? constants.O_CREAT | constants.O_TRUNC : 0
       const file = await open(part, constants.O_RDWR | constants.O_NOFOLLOW | create, 0o600)
       await file.truncate(rows?.bytes ?? 0)
-      return new FileTarget(path, file, rows)
+      return new FileTarget(path, file, format, rows)
     } catch (error) {
       throw unwritable(part, error)
     }
@@ -115,15 +130,25 @@ export class FileTarget implements ExportTarget {
     }
   }
 
+  async restart(): Promise<boolean> {
+    await this.#file.truncate(0)
+    this.#position = 0
+    return true
+  }
+
   async finish(): Promise<void> {
     await this.#file.sync()
     await this.#file.close()
     await rename(partOf(this.path), this.path)
   }
 
-  async leave(): Promise<string> {
+  async leave(): Promise<string | null> {
     await this.#file.close().catch(() => {})
-    return `The rows received are in ${partOf(this.path)}; --resume continues from there.`
+    if (this.#format !== 'parquet') {
+      return `The rows received are in ${partOf(this.path)}; --resume continues from there.`
+    }
+    await unlink(partOf(this.path))
+    return null
   }
 }
 

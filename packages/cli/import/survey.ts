@@ -124,9 +124,14 @@ async function expand(paths: readonly string[]): Promise<string[]> {
       files.push(path)
       continue
     }
-    const names = (await readdir(path)).filter((name) => /\.(jsonl|csv)(\.gz)?$/.test(name))
+    const names = (await readdir(path)).filter((name) =>
+      /\.((jsonl|csv)(\.gz)?|parquet)$/.test(name),
+    )
     if (names.length === 0) {
-      throw new CliError(EXIT.badInput, `${path}: contains no .jsonl or .csv file, gzipped or not`)
+      throw new CliError(
+        EXIT.badInput,
+        `${path}: contains no .parquet file, and no .jsonl or .csv file, gzipped or not`,
+      )
     }
     names.sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
     files.push(...names.map((name) => join(path, name)))

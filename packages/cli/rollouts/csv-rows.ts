@@ -71,15 +71,20 @@ export function splitRecord(record: string): string[] {
 }
 
 /**
- * Returns a function that turns each record under a header into the object that a JSON line would be.
+ * Returns a function that turns the cells of a row into the object that a JSON line would be. Cells of CSV are text;
+ * cells of Parquet may also be values of JSON, which are taken unchanged.
+ * @param format the format's name, for the message
  * @throws Error naming a column that is missing, unknown or repeated
  */
-export function readerOfHeader(header: string[]): (record: string) => JsonObject {
-  const columns = header.map((name) => ALIASES[name.trim()] ?? name.trim())
+export function readerOfColumns(
+  names: readonly string[],
+  format: string,
+): (cells: readonly unknown[]) => JsonObject {
+  const columns = names.map((name) => ALIASES[name.trim()] ?? name.trim())
   const missing = NEEDED_COLUMNS.filter((name) => !columns.includes(name))
   if (missing.length > 0) {
     throw new Error(
-      `is neither JSON Lines nor a CSV of rollouts: it has no column ${missing.map((name) => `"${name}"`).join(', ')}`,
+      `is not ${format} of rollouts: it has no column ${missing.map((name) => `"${name}"`).join(', ')}`,
     )
   }
   const unknown = columns.find((name) => !KNOWN.has(name))
@@ -88,15 +93,15 @@ export function readerOfHeader(header: string[]): (record: string) => JsonObject
   }
   const twice = columns.find((name, at) => columns.indexOf(name) !== at)
   if (twice !== undefined) throw new Error(`has the column "${twice}" twice`)
-  return (record) => {
-    const fields = splitRecord(record)
-    if (fields.length !== columns.length) {
-      throw new Error(`has ${fields.length} fields, and the header has ${columns.length}`)
+  return (cells) => {
+    if (cells.length !== columns.length) {
+      throw new Error(`has ${cells.length} fields, and the header has ${columns.length}`)
     }
     const object: JsonObject = {}
     for (const [at, column] of columns.entries()) {
       if (IGNORED.has(column)) continue
-      const value = cellValue(column, fields[at] as string)
+      const cell = cells[at]
+      const value = typeof cell === 'string' ? cellValue(column, cell) : cell
       if (value !== undefined) object[column] = value
     }
     return object

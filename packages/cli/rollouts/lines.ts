@@ -126,6 +126,18 @@ export async function* readLines(
   }
 }
 
+/** The first four bytes of a file, decompressed, as Latin-1; empty if it cannot be read. */
+export async function signatureOf(path: string): Promise<{ signature: string; isGzip: boolean }> {
+  try {
+    for await (const bytes of bytesOf(path, undefined)) {
+      return { signature: bytes.toString('latin1', 0, 4), isGzip: await isGzip(path) }
+    }
+  } catch {
+    // Reading the lines reports it.
+  }
+  return { signature: '', isGzip: false }
+}
+
 /** The file's bytes, decompressed if they begin with the signature of gzip. */
 async function* bytesOf(
   path: string,

@@ -1,9 +1,17 @@
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { type ColumnSource, parquetWriteBuffer } from 'hyparquet-writer'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type OpenOptions, openRollouts, type Rollout, type RolloutFile } from './read-rollouts.ts'
+import {
+  type OpenOptions,
+  openRollouts,
+  type Rollout,
+  type RolloutFile,
+  RolloutFileError,
+} from './read-rollouts.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -31,6 +39,95 @@ async function collect(file: RolloutFile): Promise<Rollout[]> {
 
 const sample = { uid: 'q-1', dataSource: 'openai/gsm8k', prompt: '1 + 1?', response: '#### 2' }
 const dumpRow = { input: 'What is 1 + 1?', output: '#### 2', gts: '2', score: 1, step: 7 }
+
+describe('Parquet', () => {
+  const text = (...data: (string | null)[]) => ({ data, type: 'STRING' as const })
+  const columns = {
+    uid: text('q-1', 'q-1'),
+    data_source: text('d', 'd'),
+    response: text('\ufeffr 1', 'r 2'),
+    ground_truth: text('72', null),
+  }
+  async function parquet(given: Record<string, Omit<ColumnSource, 'name'>>, name = 'x.parquet') {
+    const columnData = Object.entries(given).map(([key, column]) => ({ name: key, ...column }))
+    const path = join(folder, `${files++}-${name}`)
+    await writeFile(path, Buffer.from(parquetWriteBuffer({ columnData })))
+    return path
+  }
+
+  test('of other programs is read: nested values, 64-bit integers, times and missing values', async () => {
+    const messages = [{ role: 'user', content: 'hi' }]
+    const path = await parquet({
+      ...columns,
+      prompt: { data: [messages, messages], type: 'JSON' },
+      step: { data: [7n, 7n], type: 'INT64' },
+      score: { data: [0.5, Number.NaN], type: 'DOUBLE' },
+      extra_info: { data: [{ at: 1, ids: [1, 2] }, null], type: 'JSON' },
+      __index_level_0__: { data: [0n, 1n], type: 'INT64' },
+    })
+    const opened = await openRollouts(path, { scores: 'keep' })
+    expect(opened.format).toBe('parquet')
+    const of = { run: null, step: 7, split: null }
+    const both = { uid: 'q-1', dataSource: 'd', prompt: messages }
+    expect(await collect(opened)).toEqual([
+      {
+        sample: {
+          ...{ ...both, response: '\ufeffr 1', groundTruth: '72', score: 0.5 },
+          extraInfo: { at: 1, ids: [1, 2] },
+        },
+        ...of,
+      },
+      { sample: { ...both, response: 'r 2' }, ...of },
+    ])
+  })
+
+  test('with the columns of a verl dump is a dump, whose name may be the step', async () => {
+    const path = await parquet(
+      {
+        ...{ input: text('1 + 1?', '1 + 1?'), output: text('#### 2', '#### 3') },
+        ...{ gts: text('2', '2'), acc: { data: [true, false], type: 'BOOLEAN' } },
+        score: { data: [1, 0], type: 'DOUBLE' },
+      },
+      'dump.parquet',
+    )
+    const named = join(folder, '12.parquet')
+    await rename(path, named)
+    const [first] = await readAll(named, { scores: 'keep' })
+    expect(first).toMatchObject({
+      ...{ step: 12, sample: { dataSource: 'openai/gsm8k', score: 1, groundTruth: '2' } },
+    })
+    expect(first?.sample.rewardExtraInfo).toEqual({ acc: true })
+  })
+
+  test('that cannot be read is refused with the file, and where known the row and column', async () => {
+    const path = await parquet({ ...columns, prompt: text('p', 'p') })
+    const bytes = await readFile(path)
+    for (const [content, message] of [
+      [bytes.subarray(0, bytes.length - 9), 'is a Parquet file that cannot be read: '],
+      [gzipSync(bytes), 'is a gzipped Parquet file; decompress it with gunzip'],
+      [Buffer.concat([Buffer.from('PARE'), bytes]), 'is an encrypted Parquet file'],
+    ] as const) {
+      await expect(openRollouts(await write(content))).rejects.toThrow(message)
+    }
+    await expect(openRollouts(await parquet(columns))).rejects.toThrow(
+      'is not a Parquet file of rollouts: it has no column "prompt"',
+    )
+    const binary = { data: [new Uint8Array([255]), new Uint8Array([254])], type: 'BYTE_ARRAY' }
+    const odd = await parquet({ ...columns, prompt: binary as Omit<ColumnSource, 'name'> })
+    await expect(readAll(odd)).rejects.toThrow(RolloutFileError)
+    const number = { data: ['high', 'low'], type: 'STRING' as const }
+    const high = await parquet({ ...columns, prompt: text('p', 'p'), score: number })
+    await expect(readAll(high)).rejects.toThrow(`${high}:1: score: is not a number but "high"`)
+  })
+
+  test('is recognised by its content: other files named .parquet are read as what they are', async () => {
+    const path = join(folder, 'lines.parquet')
+    await writeFile(path, JSON.stringify(sample))
+    const opened = await openRollouts(path)
+    expect(opened.format).toBe('samples')
+    expect(opened.notes).toEqual(['is not a Parquet file despite its name'])
+  })
+})
 
 describe('JSON Lines of samples', () => {
   test('samples are unchanged, with run and step separate', async () => {

@@ -1,7 +1,8 @@
 import { basename } from 'node:path'
-import { readerOfHeader, splitRecord } from './csv-rows.ts'
+import { readerOfColumns, splitRecord } from './csv-rows.ts'
 import { type NumberedLine, RolloutFileError, readLines } from './lines.ts'
 import { looksLikeOpenAiSolutions, readOpenAiSolutions } from './openai-solutions.ts'
+import { isParquet, parquetColumns, readParquetRows } from './parquet-rows.ts'
 import { type JsonObject, parseJsonObject, withoutPythonNonFinite } from './parse-json.ts'
 import type { GivenScores, Rollout, RolloutFormat } from './rollout.ts'
 import { looksLikeSampleLine, readSampleLine } from './sample-lines.ts'
@@ -42,108 +43,192 @@ export interface RolloutFile {
 /** Number of lines read to guess a dump's data source. */
 const LOOK_AHEAD_LINES = 64
 
-/** Creates a line reader for one pass over the file. */
-type MakeReader = () => (line: NumberedLine) => Rollout[]
+/** A row of a file that is not read yet. `read` throws an error without file and row. */
+interface UnreadRow {
+  number: number
+  read(): Rollout[]
+}
+
+/** Streams the rows of a file, once per call. `onBytes` receives the file's bytes before decompression. */
+type Rows = (onBytes?: (bytes: Buffer) => void) => AsyncGenerator<UnreadRow>
 
 /**
- * Opens a file of rollouts, gzipped or not. Its first line decides the format: JSON Lines (one sample of `batches.submit`
- * per line, optionally with `run`, `step` and `split`), the same as CSV, upstream's `rollout_data_dir` dump, or OpenAI's
- * `example_model_solutions.jsonl`.
+ * Opens a file of rollouts, gzipped or not. Its content decides the format: JSON Lines (one sample of `batches.submit`
+ * per line, optionally with `run`, `step` and `split`), the same as CSV or Parquet, upstream's `rollout_data_dir` dump,
+ * also as Parquet, or OpenAI's `example_model_solutions.jsonl`.
  * @throws RolloutFileError naming file and line, here and while reading
  */
 export async function openRollouts(path: string, options: OpenOptions = {}): Promise<RolloutFile> {
   const scores = options.scores ?? 'log'
+  if (await isParquet(path)) return openParquet(path, options.dataSource, scores)
   const [head] = await firstLines(path, 1)
   if (!head) throw new RolloutFileError(path, null, 'contains no rollouts: the file is empty')
+  const notes = /\.parquet$/i.test(path) ? ['is not a Parquet file despite its name'] : []
   if (!/^\s*[[{]/.test(head.text) && looksLikeHeader(head.text)) {
-    const read = at(path, head, () => readerOfHeader(splitRecord(head.text)))
-    return file(path, 'csv', [], true, () => (line) => readSampleLine(read(line.text), scores))
+    const names = at(path, head, () => splitRecord(head.text))
+    const read = at(path, head, () => readerOfColumns(names, 'JSON Lines, Parquet or a CSV'))
+    return file(
+      path,
+      'csv',
+      notes,
+      lines(path, true, () => (line) => readSampleLine(read(splitRecord(line)), scores)),
+    )
   }
   const first = at(path, head, () => parseLine(head.text, true))
   if (looksLikeOpenAiSolutions(first)) {
-    const notes = ['OpenAI’s solutions: answer lines "A: " were read as "#### "']
-    return file(path, 'openai-solutions', notes, false, () => {
+    notes.push('OpenAI’s solutions: answer lines "A: " were read as "#### "')
+    const reader = () => {
       let problem = 0
-      return (line) => readOpenAiSolutions(parseLine(line.text, false), problem++)
-    })
+      return (line: string) => readOpenAiSolutions(parseLine(line, false), problem++)
+    }
+    return file(path, 'openai-solutions', notes, lines(path, false, reader))
   }
-  if (looksLikeVerlDump(first)) return openDump(path, options.dataSource, scores)
+  if (looksLikeVerlDump(first)) {
+    const ahead = await firstLines(path, LOOK_AHEAD_LINES)
+    const rows = ahead.map((line) => at(path, line, () => parseLine(line.text, true)))
+    const { dataSource, note } = sourceOfDump(path, rows, options.dataSource, scores)
+    const read = dumpReader(path, dataSource, scores)
+    return file(
+      path,
+      'verl-dump',
+      [...notes, ...note],
+      lines(path, false, () => (line) => read(parseLine(line, true))),
+    )
+  }
   if (looksLikeSampleLine(first)) {
-    const read: MakeReader = () => (line) => readSampleLine(parseLine(line.text, false), scores)
-    return file(path, 'samples', [], false, read)
+    return file(
+      path,
+      'samples',
+      notes,
+      lines(path, false, () => (line) => readSampleLine(parseLine(line, false), scores)),
+    )
   }
   throw new RolloutFileError(
     path,
     head.number,
-    `is none of the known formats; its fields are ${Object.keys(first)
-      .slice(0, 8)
-      .map((key) => `"${key}"`)
-      .join(
-        ', ',
-      )}. Known: {"uid","dataSource","prompt","response",…}, the same as CSV; {"input","output","gts",…}; {"question","ground_truth",<model>:{"solution","is_correct"}}`,
+    `is none of the known formats; its fields are ${fieldNames(Object.keys(first))}. Known: {"uid","dataSource","prompt","response",…}, the same as CSV or Parquet; {"input","output","gts",…}; {"question","ground_truth",<model>:{"solution","is_correct"}}`,
   )
 }
 
-/** Upstream names each dump file by its step. Rows name the step too, except in older versions. */
-const STEP_FILE = /^(\d{1,9})\.jsonl(\.gz)?$/
+/** Columns that pandas adds for the index of a table. */
+const PANDAS_INDEX = /^__index_level_\d+__$/
 
-async function openDump(
+async function openParquet(
   path: string,
   given: string | undefined,
   scores: GivenScores,
 ): Promise<RolloutFile> {
-  const notes: string[] = []
-  let dataSource = given
-  if (dataSource === undefined) {
-    const rows = (await firstLines(path, LOOK_AHEAD_LINES)).map((line) =>
-      at(path, line, () => parseLine(line.text, true)),
+  const columns = (await parquetColumns(path)).filter((name) => !PANDAS_INDEX.test(name))
+  if (looksLikeVerlDump(Object.fromEntries(columns.map((name) => [name, null])))) {
+    const ahead: JsonObject[] = []
+    for await (const { values } of readParquetRows(path, columns)) {
+      if (ahead.push(values) === LOOK_AHEAD_LINES) break
+    }
+    const { dataSource, note } = sourceOfDump(path, ahead, given, scores)
+    const read = dumpReader(path, dataSource, scores)
+    return file(
+      path,
+      'parquet',
+      note,
+      parquetRows(path, columns, ({ gts = null, ...row }) => read({ gts, ...row })),
     )
-    const guess = guessDataSource(rows)
-    const allScored = scores === 'keep' && rows.every(({ score }) => typeof score === 'number')
-    if (guess === null && !allScored) {
-      throw new RolloutFileError(
-        path,
-        null,
-        'is a rollout dump without a data source, and its answers do not reveal one; use --data-source (for example openai/gsm8k)',
-      )
-    }
-    dataSource = guess ?? 'unknown'
-    if (!rows.some((row) => 'data_source' in row)) {
-      notes.push(
-        `the dump names no data source and was read as ${dataSource}${guess === null ? '' : ', which fits its answers'} (use --data-source to change it)`,
-      )
-    }
   }
-  const source = dataSource
-  const step = STEP_FILE.exec(basename(path))?.[1]
-  return file(path, 'verl-dump', notes, false, () => (line) => {
-    const rollouts = readVerlDump(parseLine(line.text, true), source, scores)
-    if (step !== undefined) for (const rollout of rollouts) rollout.step ??= Number(step)
-    return rollouts
-  })
+  let read: (cells: readonly unknown[]) => JsonObject
+  try {
+    read = readerOfColumns(columns, 'a Parquet file')
+  } catch (error) {
+    throw new RolloutFileError(path, null, (error as Error).message)
+  }
+  const cells = (row: JsonObject) => columns.map((name) => row[name])
+  return file(
+    path,
+    'parquet',
+    [],
+    parquetRows(path, columns, (row) => readSampleLine(read(cells(row)), scores)),
+  )
 }
 
-function file(
+/** Upstream names each dump file by its step. Rows name the step too, except in older versions. */
+const STEP_FILE = /^(\d{1,9})\.(?:jsonl(?:\.gz)?|parquet)$/
+
+/**
+ * The data source of a dump: the given one, else the one that its first rows reveal.
+ * @throws RolloutFileError when they reveal none and the rows must be scored
+ */
+function sourceOfDump(
   path: string,
-  format: RolloutFormat,
-  notes: string[],
-  quotes: boolean,
-  reader: MakeReader,
-): RolloutFile {
-  async function* lines(onBytes?: (bytes: Buffer) => void): AsyncGenerator<LineRead> {
+  rows: JsonObject[],
+  given: string | undefined,
+  scores: GivenScores,
+): { dataSource: string; note: string[] } {
+  if (given !== undefined) return { dataSource: given, note: [] }
+  const guess = guessDataSource(rows)
+  const allScored = scores === 'keep' && rows.every(({ score }) => typeof score === 'number')
+  if (guess === null && !allScored) {
+    throw new RolloutFileError(
+      path,
+      null,
+      'is a rollout dump without a data source, and its answers do not reveal one; use --data-source (for example openai/gsm8k)',
+    )
+  }
+  const dataSource = guess ?? 'unknown'
+  if (rows.some((row) => 'data_source' in row)) return { dataSource, note: [] }
+  const why = guess === null ? '' : ', which fits its answers'
+  return {
+    dataSource,
+    note: [
+      `the dump names no data source and was read as ${dataSource}${why} (use --data-source to change it)`,
+    ],
+  }
+}
+
+function dumpReader(path: string, dataSource: string, scores: GivenScores) {
+  const step = STEP_FILE.exec(basename(path))?.[1]
+  return (row: JsonObject): Rollout[] => {
+    const rollouts = readVerlDump(row, dataSource, scores)
+    if (step !== undefined) for (const rollout of rollouts) rollout.step ??= Number(step)
+    return rollouts
+  }
+}
+
+/** The rows of a text file. `reader` makes a line reader for one pass. `hasHeader`: the file is CSV. */
+function lines(path: string, hasHeader: boolean, reader: () => (line: string) => Rollout[]): Rows {
+  return async function* (onBytes) {
     const read = reader()
-    let isHeader = quotes
-    for await (const line of readLines(path, { quotes, ...(onBytes ? { onBytes } : {}) })) {
+    let isHeader = hasHeader
+    const options = { quotes: hasHeader, ...(onBytes ? { onBytes } : {}) }
+    for await (const { number, text, problem } of readLines(path, options)) {
       if (isHeader) {
         isHeader = false
         continue
       }
+      yield {
+        number,
+        read() {
+          if (problem !== null) throw new Error(problem)
+          return read(text)
+        },
+      }
+    }
+  }
+}
+
+function parquetRows(path: string, columns: string[], read: (row: JsonObject) => Rollout[]): Rows {
+  return async function* (onBytes) {
+    for await (const { number, values } of readParquetRows(path, columns, onBytes)) {
+      yield { number, read: () => read(values) }
+    }
+  }
+}
+
+function file(path: string, format: RolloutFormat, notes: string[], rows: Rows): RolloutFile {
+  async function* lines(onBytes?: (bytes: Buffer) => void): AsyncGenerator<LineRead> {
+    for await (const row of rows(onBytes)) {
       try {
-        if (line.problem !== null) throw new Error(line.problem)
-        yield { line: line.number, rollouts: read(line), error: null }
+        yield { line: row.number, rollouts: row.read(), error: null }
       } catch (error) {
-        const located = new RolloutFileError(path, line.number, (error as Error).message)
-        yield { line: line.number, rollouts: null, error: located }
+        const located = new RolloutFileError(path, row.number, (error as Error).message)
+        yield { line: row.number, rollouts: null, error: located }
       }
     }
   }
@@ -159,6 +244,13 @@ function file(
       }
     },
   }
+}
+
+function fieldNames(names: readonly string[]): string {
+  return names
+    .slice(0, 8)
+    .map((name) => `"${name}"`)
+    .join(', ')
 }
 
 /** Returns whether the first line names CSV columns; other text is reported as invalid JSON. */

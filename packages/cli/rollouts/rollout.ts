@@ -9,8 +9,8 @@ export interface Rollout {
   split: 'train' | 'val' | null
 }
 
-/** Supported formats: JSON Lines, CSV, upstream's `trainer.rollout_data_dir` and OpenAI's GSM8K solutions. */
-export type RolloutFormat = 'samples' | 'csv' | 'verl-dump' | 'openai-solutions'
+/** Supported formats: JSON Lines, CSV, Parquet, upstream's `trainer.rollout_data_dir` and OpenAI's GSM8K solutions. */
+export type RolloutFormat = 'samples' | 'csv' | 'parquet' | 'verl-dump' | 'openai-solutions'
 
 /**
  * Handling of scores in a file. `keep`: they are the samples' scores. `log`: they go to `extraInfo.logged_score`, and
