@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rewardops.pipeline import AsyncBatch, AsyncRewardPipeline
     from rewardops.samples import Sample
     from rewardops.scores import Chunk, Group, ScoredSample, Scores
+    from rewardops.stored_samples import StoredSamples
     from rewardops.sync import Batch, RewardOps, RewardPipeline
 
 #: Module of each public name. It is imported on first use, because the processes of `serve-reward` need none of them.
@@ -31,6 +32,7 @@ _MODULES = {
     "ScoredSample": "scores",
     "Scores": "scores",
     "ServiceInfo": "calls",
+    "StoredSamples": "stored_samples",
 }
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "ScoredSample",
     "Scores",
     "ServiceInfo",
+    "StoredSamples",
     "__version__",
 ]
 

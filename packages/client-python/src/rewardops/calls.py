@@ -108,12 +108,12 @@ class Calls:
                 "The API key has characters that are invalid in a header.", reason=UNAUTHORIZED
             )
         self._connect_s = connect_s
-        self._outage_s = outage_s
+        self.outage_s = outage_s
         self._most = max_connections or connections_allowed()
         if http not in ("auto", "aiohttp", "streams"):
             raise ValueError(f"http is {http!r}; it must be 'auto', 'aiohttp' or 'streams'")
         self._aiohttp = http == "aiohttp" or (http == "auto" and aiohttp_is_there())
-        self._context = ssl_context
+        self.ssl_context = ssl_context
         self._trace_headers = trace_headers or active_trace_headers
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = (
             weakref.WeakKeyDictionary()
@@ -173,6 +173,13 @@ class Calls:
         self._info = None
         return await self._checked("session.get", None)
 
+    def headers(self) -> dict[str, str]:
+        """The headers of every request: the client's name, the active trace and the API key."""
+        headers = {"User-Agent": f"rewardops-python/{_version.VERSION}", **self._trace_headers()}
+        if self._api_key is not None:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        return headers
+
     async def close(self) -> None:
         """Closes this event loop's connections; later calls are refused."""
         self._closed = True
@@ -195,7 +202,7 @@ class Calls:
         if of_loop is None:
             make = AiohttpHttp if self._aiohttp else StreamsHttp
             of_loop = self._loops[loop] = _OfLoop(
-                make(self.address, self._context, self._most),
+                make(self.address, self.ssl_context, self._most),
                 # Some connections stay free, so that a submit does not wait for thousands of rewards.
                 max(1, self._most - max(4, self._most // 8)),
             )
@@ -250,13 +257,10 @@ class Calls:
         first: bool = False,
     ) -> Any:
         headers = {
+            **self.headers(),
             "Content-Type": "application/json",
             "Accept": "application/json",
-            "User-Agent": f"rewardops-python/{_version.VERSION}",
-            **self._trace_headers(),
         }
-        if self._api_key is not None:
-            headers["Authorization"] = f"Bearer {self._api_key}"
         path = f"{self.address.base}/api/trpc/{procedure}"
         begun = time.monotonic()
         tries = internal = 0
@@ -308,7 +312,7 @@ class Calls:
                 self._answered()
             else:
                 failing_since = failing_since or now
-                gives_up_at = failing_since + self._outage_s if met else begun + self._connect_s
+                gives_up_at = failing_since + self.outage_s if met else begun + self._connect_s
                 if now >= gives_up_at:
                     raise later.error
                 # A single failure is not logged: an idle connection was closed, or the service restarted quickly.
@@ -331,7 +335,7 @@ class Calls:
             self._down_since = now
         if not self._outage_logged:
             self._outage_logged = True
-            log.warning("%s Retrying for up to %g s.", error, self._outage_s)
+            log.warning("%s Retrying for up to %g s.", error, self.outage_s)
 
     def _answered(self) -> None:
         if self._down_since is not None:

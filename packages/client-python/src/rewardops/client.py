@@ -25,6 +25,7 @@ from rewardops.pipeline import (
 from rewardops.rewards import OnFailure, Reward, reward_spec
 from rewardops.samples import Prepared, Prompt, plain, prepare
 from rewardops.scores import ScoredSample, Scores, number
+from rewardops.stored_samples import StoredSamples
 from rewardops.turns import check_media
 
 if TYPE_CHECKING:
@@ -492,6 +493,33 @@ class AsyncRewardOps:
             "samples.get", {"id": sample_id}, deadline=self.deadline(timeout_s)
         )
         return answer
+
+    def samples(
+        self,
+        *,
+        run: str | None = None,
+        batch_id: str | None = None,
+        step: int | str | None = None,
+        split: str | None = None,
+        columns: Sequence[str] | None = None,
+        kept: bool = False,
+        **filters: Any,
+    ) -> StoredSamples:
+        """
+        Stored samples as rows, tables, preference pairs and KTO rows. `run`: default that of the client, unless a
+        `batch_id` is given. `step`: a step, or a range such as "0-99". `columns`: such as "score" and
+        "rewardExtraInfo.acc"; default all but annotations. `kept`: also samples whose texts retention removed. `filters`:
+        those of the Samples page (docs/samples.md), such as `data_source="openai/gsm8k"`, `score_min=0.5` or
+        `extra=["acc:boolean:false"]`.
+        """
+        filter = {
+            "run": self.run if run is None and batch_id is None else run,
+            "batch": batch_id,
+            "step": step,
+            "split": split,
+            **{_camel(name): value for name, value in filters.items()},
+        }
+        return StoredSamples(self.calls, filter, columns, kept)
 
     async def call(
         self, procedure: str, given: Mapping[str, Any] | None = None, *, timeout_s: Any = UNSET

@@ -12,6 +12,7 @@ INVALID_INPUT = "invalid_input"
 TIMEOUT = "timeout"
 NOT_SCORED = "not_scored"
 CLOSED = "closed"
+MISSING_PACKAGE = "missing_package"
 
 
 class RewardOpsError(Exception):

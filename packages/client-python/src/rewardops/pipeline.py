@@ -13,6 +13,7 @@ from rewardops.scores import Chunk, Group, Scores, columns_of
 
 if TYPE_CHECKING:
     from rewardops.client import AsyncRewardOps
+    from rewardops.stored_samples import StoredSamples
 
 #: Duration of a long poll, in seconds. A new poll detects a service that disappeared silently.
 POLL_S = 20.0
@@ -120,6 +121,10 @@ class AsyncBatch:
             width=self.width,
             lengths=self.lengths,
         )
+
+    def samples(self, **filters: Any) -> StoredSamples:
+        """Its samples with their texts. `filters`: the arguments of `samples` of the client."""
+        return self._client.samples(batch_id=self.batch_id, **filters)
 
     def pipeline(self, cursor: str | None = None) -> AsyncRewardPipeline:
         """A pipeline of its groups in completion order, after `cursor` (from an earlier chunk) or from the first."""

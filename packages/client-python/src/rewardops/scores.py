@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rewardops.errors import INVALID_INPUT, NOT_SCORED, RewardOpsError
+from rewardops.errors import INVALID_INPUT, MISSING_PACKAGE, NOT_SCORED, RewardOpsError
+
+
+#: Columns of Scores that are not split by key.
+_PLAIN_COLUMNS = (
+    "index",
+    "uid",
+    "status",
+    "reason",
+    "score",
+    "raw_score",
+    "substituted",
+    "advantage",
+    "position",
+    "verdict",
+    "extracted",
+    "rewards",
+)
 
 
 @dataclass(frozen=True)
@@ -264,6 +282,33 @@ class Scores:
         numpy: Any = importlib.import_module("numpy")
         return numpy.asarray(filled, dtype=numpy.float32)
 
+    def to_arrow(self) -> Any:
+        """
+        The columns as a `pyarrow.Table`, each key of the reward extra info as `reward_extra_info.KEY`. `rewards`, and keys
+        whose values have different types, are JSON text. Raises `missing_package` without pyarrow.
+        """
+        arrow = import_optional("pyarrow", "arrow")
+        arrays: dict[str, Any] = {}
+        for name, values in self._columns().items():
+            try:
+                if name == "rewards" or name.startswith("reward_extra_info."):
+                    _refuse_nested(values)
+                arrays[name] = arrow.array(values, from_pandas=False)
+            except (arrow.ArrowInvalid, arrow.ArrowTypeError, TypeError):
+                texts = [None if value is None else json.dumps(value) for value in values]
+                arrays[name] = arrow.array(texts, arrow.string())
+        return arrow.table(arrays)
+
+    def to_pandas(self) -> Any:
+        """The columns as a `pandas.DataFrame`, named as by `to_arrow`, with the values as they are. Raises `missing_package`."""
+        return import_optional("pandas", "pandas").DataFrame(self._columns())
+
+    def _columns(self) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {name: getattr(self, name) for name in _PLAIN_COLUMNS}
+        for key, values in self.reward_extra_info.items():
+            columns[f"reward_extra_info.{key}"] = values
+        return columns
+
     def _filled(self, missing: float | None) -> list[float | None]:
         without = [row for row, score in enumerate(self.score) if score is None]
         if without and missing is None:
@@ -328,6 +373,24 @@ class Chunk(Scores):
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.index, self.rm_scores(), self.reward_extra_info))
+
+
+def _refuse_nested(values: Sequence[Any]) -> None:
+    # Arrow would make a struct of the keys of all dicts, and fill the missing ones.
+    if any(isinstance(value, (dict, list)) for value in values):
+        raise TypeError("nested values")
+
+
+def import_optional(module: str, extra: str) -> Any:
+    """Imports an optional package. Raises RewardOpsError (`missing_package`) naming the extra that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise RewardOpsError(
+            f"{module.split('.')[0]} is needed and cannot be imported: {error}.",
+            reason=MISSING_PACKAGE,
+            hint=f"Install it with pip install 'rewardops[{extra}]'.",
+        ) from error
 
 
 def number(value: Any) -> float | None:

@@ -14,6 +14,7 @@ from rewardops.pipeline import UNSET, AsyncBatch, AsyncRewardPipeline
 from rewardops.rewards import OnFailure, Reward
 from rewardops.samples import prepare
 from rewardops.scores import Chunk, Group, ScoredSample, Scores
+from rewardops.stored_samples import StoredSamples
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -243,6 +244,28 @@ class RewardOps:
         """See AsyncRewardOps."""
         return self._wait(self._async.sample(sample_id))
 
+    def samples(
+        self,
+        *,
+        run: str | None = None,
+        batch_id: str | None = None,
+        step: int | str | None = None,
+        split: str | None = None,
+        columns: Sequence[str] | None = None,
+        kept: bool = False,
+        **filters: Any,
+    ) -> StoredSamples:
+        """See AsyncRewardOps."""
+        return self._async.samples(
+            run=run,
+            batch_id=batch_id,
+            step=step,
+            split=split,
+            columns=columns,
+            kept=kept,
+            **filters,
+        )
+
     def call(
         self, procedure: str, given: Mapping[str, Any] | None = None, *, timeout_s: Any = UNSET
     ) -> Any:
@@ -325,6 +348,10 @@ class Batch:
         return self._client._wait(
             self._batch.results(token_scores=token_scores, timeout_s=timeout_s)
         )
+
+    def samples(self, **filters: Any) -> StoredSamples:
+        """See AsyncBatch."""
+        return self._batch.samples(**filters)
 
     def pipeline(self, cursor: str | None = None) -> RewardPipeline:
         """See AsyncBatch."""
