@@ -17,6 +17,7 @@ export class ParquetEncoder {
     this.#columns = columns
     this.#thread = new Worker(new URL('./parquet-thread.ts', import.meta.url), {
       workerData: columns satisfies ParquetThreadData,
+      resourceLimits: { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 32 },
     })
     // Without a listener, an error of the thread would end the process. `#encode` reports it.
     this.#thread.on('error', () => {})
