@@ -1,6 +1,8 @@
 import { createTRPCClient, httpLink } from '@trpc/client'
 import type { inferRouterInputs, inferRouterOutputs } from '@trpc/server'
 import type { AppRouter } from '../../../server/api/root.ts'
+import type { EXPORT_PATH, ExportFormat } from '../../../server/contract/export.ts'
+import type { SampleFilterName } from '../../../server/contract/sample-filter.ts'
 import type {
   BatchSummary,
   ResultsColumns,
@@ -8,6 +10,7 @@ import type {
   SubmitResult,
 } from '../../../server/contract/trainer.ts'
 import { RewardOpsClientError } from './error.ts'
+import { refusalOf, unreachable } from './failure.ts'
 import { type RewardOpsApi, RewardPipeline } from './pipeline.ts'
 import { Reach } from './reach.ts'
 import { resilientLink } from './resilient-link.ts'
@@ -18,6 +21,20 @@ export type RewardOpsInputs = inferRouterInputs<AppRouter>
 export type RewardOpsOutputs = inferRouterOutputs<AppRouter>
 /** A step's rollouts with their reward. */
 export type BatchInput = RewardOpsInputs['batches']['submit']
+
+/** The samples and columns of an export: the filter of the Samples page as in its address, such as `step: '0-99'`. */
+export type ExportInput = {
+  [Name in SampleFilterName]?: string | number | boolean | readonly string[]
+} & {
+  /** Default: `jsonl`. */
+  format?: ExportFormat
+  /** Such as `score` and `rewardExtraInfo.acc`; default: all but annotations. */
+  columns?: readonly string[]
+  /** `kept`: includes samples whose texts retention removed, with null. */
+  texts?: 'all' | 'kept'
+  /** The last sample received, such as `b2-117`, after which the export continues; not with Parquet. */
+  after?: string
+}
 
 /** Options of {@link createRewardOpsClient}. */
 export interface RewardOpsClientOptions {
@@ -70,10 +87,19 @@ export interface RewardOpsClient {
   updateRun(input: RewardOpsInputs['runs']['update']): Promise<RewardOpsOutputs['runs']['update']>
   /** Waits until the batch ends and returns its summary. */
   wait(batchId: string, options?: { signal?: AbortSignal }): Promise<BatchSummary>
+  /**
+   * Streams samples as JSON Lines, CSV, Parquet or verl's dump, in order of batch and index. The stream fails if the
+   * connection breaks; a new one continues with `after`.
+   */
+  exportSamples(
+    input: ExportInput,
+    options?: { signal?: AbortSignal },
+  ): Promise<ReadableStream<Uint8Array>>
   /** All results of a batch so far, in input order. `tokenScores`: with those of process reward models. */
   results(batchId: string, options?: { tokenScores?: boolean }): Promise<ResultsColumns>
 }
 
+const EXPORT: typeof EXPORT_PATH = '/api/export/samples'
 const RESULTS_PAGE = 10_000
 /** The service allows no more with token scores. */
 const RESULTS_PAGE_WITH_TOKENS = 500
@@ -86,6 +112,10 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
   const send = options.fetch ?? globalThis.fetch
   const traceHeaders = options.traceHeaders ?? activeTraceHeaders
   const reach = new Reach({ url, apiKey, fetch: send })
+  const headers = async (): Promise<Record<string, string>> => ({
+    ...(await traceHeaders()),
+    ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
+  })
   const api: RewardOpsApi = createTRPCClient<AppRouter>({
     links: [
       resilientLink({
@@ -97,10 +127,7 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
       }),
       httpLink({
         url: `${url}/api/trpc`,
-        headers: async () => ({
-          ...(await traceHeaders()),
-          ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
-        }),
+        headers,
         fetch: (input, init) => send(input as string, init as RequestInit),
       }),
     ],
@@ -144,6 +171,20 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
     computeScore: (input) => api.samples.score.mutate(keyed(input)),
     rescore: (input) => api.batches.rescore.mutate(keyed(input)),
     updateRun: (input) => api.runs.update.mutate(input),
+    async exportSamples(input, { signal } = {}) {
+      await reach.ask()
+      let answer: Response
+      try {
+        answer = await send(`${url}${EXPORT}?${exportSearch(input)}`, {
+          headers: await headers(),
+          ...(signal ? { signal } : {}),
+        })
+      } catch (error) {
+        throw signal?.aborted ? error : unreachable(url, error)
+      }
+      if (!answer.ok || answer.body === null) throw await refusalOf(url, answer)
+      return answer.body
+    },
   }
 }
 
@@ -156,6 +197,18 @@ async function activeTraceHeaders(): Promise<Record<string, string>> {
   const headers: Record<string, string> = {}
   api?.propagation.inject(api.context.active(), headers)
   return headers
+}
+
+function exportSearch({ columns, ...input }: ExportInput): URLSearchParams {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(input)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined) search.append(name, String(one))
+    }
+  }
+  const escaped = columns?.map((name) => name.replaceAll('%', '%25').replaceAll(',', '%2C'))
+  if (escaped !== undefined) search.set('columns', escaped.join(','))
+  return search
 }
 
 /** Generates an idempotency key if there is none. */

@@ -66,6 +66,19 @@ function serviceError(thrown: Error, data: ErrorData): Failure {
   }
 }
 
+/** The error for a refused request that is no call of tRPC. */
+export async function refusalOf(url: string, response: Response): Promise<RewardOpsClientError> {
+  const text = await response.text()
+  let error: { message?: string; data?: ErrorData } | undefined
+  try {
+    error = (JSON.parse(text) as { error?: typeof error }).error
+  } catch {
+    // A proxy answered.
+  }
+  if (error?.data?.reason === undefined) return notRewardOps(url, response)
+  return serviceError(new Error(error.message), error.data).error
+}
+
 /** The error for a server that is not rewardops. */
 export function notRewardOps(url: string, response: Response): RewardOpsClientError {
   const type = response.headers.get('content-type')?.split(';', 1)[0]

@@ -16,6 +16,7 @@ export type {
 export {
   type BatchInput,
   createRewardOpsClient,
+  type ExportInput,
   type RewardOpsClient,
   type RewardOpsClientOptions,
   type RewardOpsInputs,

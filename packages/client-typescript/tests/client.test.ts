@@ -60,6 +60,22 @@ it('stores the configuration and tags of a run before its first batch', async ()
   })
 })
 
+it('streams stored samples, and refuses a wrong filter by name', async () => {
+  const samples = rollouts(3, 3).map((one, i) => ({ ...one, score: i }))
+  const { batchId } = await client.submit({ run: 'stored', step: 1, samples })
+  await client.wait(batchId)
+  const columns = ['index', 'score']
+  const text = await new Response(
+    await client.exportSamples({ batch: batchId, scoreMin: 1, columns }),
+  ).text()
+  expect(text).toBe('{"index":1,"score":1}\n{"index":2,"score":2}\n')
+  const parquet = await client.exportSamples({ run: 'stored', step: '0-9', format: 'parquet' })
+  expect((await new Response(parquet).text()).slice(0, 4)).toBe('PAR1')
+  await expect(client.exportSamples({ batch: 'b999999' })).rejects.toMatchObject({
+    ...{ name: 'RewardOpsClientError', reason: 'batch_not_found' },
+  })
+})
+
 describe('a pipeline', () => {
   it('returns whole groups with at least the requested samples, and the remaining count', async () => {
     const samples = rollouts(96, 8).map((one, i) => ({ ...one, responseLength: i }))
