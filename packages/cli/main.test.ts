@@ -43,7 +43,11 @@ it.each<[string[], string]>([
     [['import', 'x.jsonl', '--reward', '@/nowhere.json'], 'cannot be read (ENOENT)'],
     [['rescore', 'b1'], 'rescore needs --reward'],
     [['export'], 'export needs --batch ID, --run NAME or another filter'],
-    [['export', '--run', 'r', '--format', 'parquet'], 'expected jsonl, csv or verl'],
+    [['export', '--run', 'r', '--format', 'xml'], 'expected jsonl, csv, parquet or verl'],
+    [
+      ['export', '--run', 'r', '--format', 'parquet', '--out', 'x', '--resume'],
+      '--resume cannot be used with --format parquet',
+    ],
   ),
 ])('%j is an error in the command line', async (args, message) => {
   const { code, stdout, stderr } = await runCli(args, { REWARDOPS_URL: 'http://127.0.0.1:9' })

@@ -13,7 +13,7 @@ export const command = defineCommand({
   name: 'submit',
   summary: 'submit one batch for scoring',
   usage: '(FILE | -) [options]',
-  details: `FILE holds the rollouts of one step as JSON Lines, CSV or a verl dump, optionally gzipped. Scores in the file
+  details: `FILE holds the rollouts of one step as JSON Lines, CSV, Parquet or a verl dump. Scores in the file
 are ignored: all samples are scored. "-" reads a body of batches.submit as JSON from stdin; options override its fields.
 Use import for several steps, to keep scores, or for more than 256 MiB.`,
   positionals: { min: 1, max: 1 },
@@ -89,9 +89,13 @@ Use import for several steps, to keep scores, or for more than 256 MiB.`,
 })
 
 function bodyOfStdin(): Record<string, unknown> {
+  const text = readFileSync(0, 'utf8')
+  if (text.startsWith('PAR1')) {
+    throw usageError('stdin is a Parquet file; give its name instead of "-".')
+  }
   let body: unknown
   try {
-    body = JSON.parse(readFileSync(0, 'utf8'))
+    body = JSON.parse(text)
   } catch (error) {
     throw usageError(`stdin is not valid JSON: ${(error as Error).message}`)
   }
