@@ -164,6 +164,12 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   expect(head).toMatch(/^batchId,index,.*annotations/)
   expect(lines.map((line) => line.split(',').slice(0, 2).join('-')).sort()).toEqual(shown.sort())
   expect(lines.join()).toContain('names its grader')
+  await sheet.getByText('Parquet', { exact: true }).click()
+  const downloadingParquet = theirs.waitForEvent('download')
+  await sheet.getByRole('button', { name: 'Export' }).click()
+  const parquet = await downloadingParquet
+  await expect(sheet.locator('[data-export-done]')).toContainText('samples.parquet')
+  expect(readFileSync(await parquet.path()).toString('latin1', 0, 4)).toBe('PAR1')
   await sheet.getByRole('button', { name: 'Close' }).first().click()
 
   // Another rule rescores the samples; the other members of their groups are added.
