@@ -150,7 +150,8 @@ function ExportForm({
           >
             direct download
           </a>{' '}
-          or <span className="font-mono">rewardops export</span>, which can resume.
+          or <span className="font-mono">rewardops export</span>
+          {format === 'parquet' ? '' : ', which can resume'}.
         </p>
         <div role="status" aria-live="polite">
           {state.is === 'running' && (

@@ -120,7 +120,7 @@ describe('Parquet', () => {
     await expect(readAll(high)).rejects.toThrow(`${high}:1: score: is not a number but "high"`)
   })
 
-  test('is recognised by its content: other files named .parquet are read as what they are', async () => {
+  test('is recognized by its content: other files named .parquet are read as what they are', async () => {
     const path = join(folder, 'lines.parquet')
     await writeFile(path, JSON.stringify(sample))
     const opened = await openRollouts(path)
