@@ -439,7 +439,7 @@ describe('a key with a run prefix', () => {
         },
       },
       seed: 17,
-      calls: FULL ? 10_000 : 60,
+      calls: FULL ? 10_000 : 90,
       secrets: [marker],
     })
     expect(faults).toEqual([])

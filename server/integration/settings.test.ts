@@ -274,7 +274,7 @@ describe('keys', () => {
     const routed = await service.raw('/v1/models', { headers })
     expect(routed.text).toContain('forbidden_scope')
     expectRefusal(await service.post('session.signIn', JSON.stringify({ key })), {
-      ...{ status: 403, reason: 'forbidden_scope', message: 'is for programs' },
+      ...{ status: 403, reason: 'forbidden_scope', message: 'cannot sign in' },
     })
   })
 

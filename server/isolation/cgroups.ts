@@ -21,12 +21,13 @@ export interface CgroupLimits {
 
 const PREFIX = 'rewardops-'
 /**
- * CPU weight of user code. The service itself has 100, so user code yields when the processors are busy. On two cores, a
- * tree that keeps both busy takes 6 % of the one that the service keeps busy.
+ * CPU weight of user code. The service itself has 100, so user code yields when the processors are busy. A tree takes 8 %
+ * of processors that three processes of the service keep busy. With an eighth, honest functions ran into their time limits
+ * on a busy machine.
  */
-const CPU_WEIGHT = 12
+const CPU_WEIGHT = 25
 /** CPU shares on v1, where an ordinary process has 1,024. */
-const CPU_SHARES = 128
+const CPU_SHARES = 256
 /** Time for killed processes to end before their group stays behind, until the next start. */
 const EMPTY_WITHIN_MS = 2_000
 

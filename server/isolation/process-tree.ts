@@ -36,7 +36,7 @@ const WATCH_MS = 250
 /** Time for the process table to become readable after the end of a tree, ms. */
 const TABLE_WITHIN_MS = 10_000
 /** The nice value of a tree without a control group; 0 is an ordinary process's. */
-const NICENESS = 10
+const NICENESS = 6
 /** Files whose sizes are added up; a folder with more is not measured further. */
 const MAX_FILES = 10_000
 
@@ -229,7 +229,7 @@ function numberOf(status: string, name: string): number {
 }
 
 /**
- * Gives a process a weight of 11 % of an ordinary one, as a control group would: to the process, which its children
+ * Gives a process a quarter of the weight of an ordinary one, as a control group would: to the process, which its children
  * inherit, and to its session, because the kernel shares the processors between sessions first (autogroups).
  */
 function yieldProcessors(pid: number): void {
