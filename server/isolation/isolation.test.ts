@@ -56,8 +56,7 @@ test.skipIf(process.platform !== 'linux')(
     const pid = Number(line)
     const file = `/proc/${pid}/autogroup`
     const yields = () =>
-      getPriority(pid) === 6 &&
-      (!existsSync(file) || readFileSync(file, 'utf8').includes('nice 6'))
+      getPriority(pid) === 6 && (!existsSync(file) || readFileSync(file, 'utf8').includes('nice 6'))
     await waitFor('it to yield', yields)
     started.kill()
     await started.closed
