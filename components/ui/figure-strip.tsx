@@ -46,7 +46,7 @@ export function Figure({
         </span>
         {detail !== undefined && (
           <span
-            className="num block truncate text-xs text-ink-3"
+            className="num block text-xs text-ink-3 @min-[640px]:truncate"
             title={typeof detail === 'string' ? detail : undefined}
           >
             {detail}
