@@ -1,5 +1,6 @@
 import type { Logger } from '../log.ts'
 import { type Database, throughOutage } from '../store/database.ts'
+import { PoolClosedError } from '../store/session.ts'
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
 import { retriesStatement } from '../store/sql/retries.ts'
 
@@ -97,10 +98,13 @@ export class ResultWriter {
         return true
       })
       .catch((error: Error) => {
-        this.#log.error(
-          { err: error.message, samples: samples.length },
-          'results could not be written',
-        )
+        const about = { err: error.message, samples: samples.length }
+        // The process stops in an outage. Another worker scores the samples again.
+        if (error instanceof PoolClosedError) {
+          this.#log.warn(about, 'results were not written before the stop')
+        } else {
+          this.#log.error(about, 'results could not be written')
+        }
         return false
       })
       .then((written) => {

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest'
+import { createLogger } from '../log.ts'
+import { Database } from '../store/database.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { type EndedSample, ResultWriter } from './result-writer.ts'
+
+const database = testDatabaseForFile()
+
+test('results that a stopping process cannot write are no error', async () => {
+  const db = new Database(database.url, createLogger('silent', 'test'), { max: 1, name: 'test' })
+  await db.close()
+  const lines: string[] = []
+  const log = {
+    ...createLogger('silent', 'test'),
+    warn: (_: unknown, text: string) => lines.push(`warn: ${text}`),
+    error: (_: unknown, text: string) => lines.push(`error: ${text}`),
+  } as unknown as ConstructorParameters<typeof ResultWriter>[2]
+  const writer = new ResultWriter(db, 1, log, {
+    statement: () => ({ name: undefined, text: 'select 1 as n', values: [] }),
+  })
+  const written = await new Promise<boolean>((settled) =>
+    writer.add({ batchId: 1, index: 0, attemptLog: null, settled } as unknown as EndedSample, true),
+  )
+  expect(written).toBe(false)
+  expect(lines).toEqual(['warn: results were not written before the stop'])
+})
