@@ -13,15 +13,15 @@ export interface StatementCpu {
 const READ_EVERY_MS = 50
 
 /**
- * Makes every later connection log the CPU time of each message. The settings are set on the role, because the
+ * Makes every later connection log the CPU time of each message. The settings are set on all roles, because the
  * service's command-line settings disable statement logs and override the configuration file.
  */
 export async function logStatementCpu(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url, application_name: 'account' })
   await client.connect()
   try {
-    await client.query('alter role current_user set log_statement_stats = on')
-    await client.query('alter role current_user set log_min_error_statement = error')
+    await client.query('alter role all set log_statement_stats = on')
+    await client.query('alter role all set log_min_error_statement = error')
   } finally {
     await client.end()
   }
