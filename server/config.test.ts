@@ -71,7 +71,7 @@ test.each<[what: string, settings: Record<string, string>, message: RegExp]>([
   [
     'a key that can be guessed',
     { REWARDOPS_API_KEYS: 'pT4wZ81mQx7RkV0s9LcB,my-secret-api-key-1234567890' },
-    /REWARDOPS_API_KEYS: key 2 has about \d+ random bits.*openssl rand/,
+    /REWARDOPS_API_KEYS: key 2 has about \d+ bits of entropy.*openssl rand/,
   ],
 ])('%s is refused', (_, settings, message) => {
   expect(() => loadConfig({ ...env, ...settings })).toThrow(message)

@@ -15,9 +15,7 @@ const WORDS =
 export function whyGuessable(key: string): string | null {
   if (key.length < MIN_CHARS) return `has ${key.length} characters, fewer than ${MIN_CHARS}`
   const bits = Math.floor(fresh(key.replace(WORDS, '\0')) * Math.log2(alphabetOf(key)))
-  return bits >= MIN_BITS
-    ? null
-    : `has about ${bits} random bits, fewer than ${MIN_BITS}: it repeats itself or consists of words and sequences`
+  return bits >= MIN_BITS ? null : `has about ${bits} bits of entropy, fewer than ${MIN_BITS}`
 }
 
 /** The number of characters that neither continue a sequence nor repeat an earlier part. */

@@ -102,7 +102,7 @@ function Charts({
         <ChartFrame
           className="border-b"
           title="Groups by pass rate"
-          note={`share of the groups of a step; ${n}`}
+          note={`share of a step's groups; ${n}`}
           height={280}
           actions={allSteps}
           legend={PASS_LEVELS.toReversed().map((level) => ({

@@ -32,7 +32,7 @@ export function ImportKeys({ keys }: { keys: readonly Key[] }) {
   const chosen = only === 'all' || there.includes(only) ? only : 'all'
   const shown = chosen === 'all' ? keys : keys.filter(({ status }) => status === chosen)
   return (
-    <Section title="Every key" note={`${shown.length} of ${keys.length}`}>
+    <Section title="Keys" note={`${shown.length} of ${keys.length}`}>
       <div className="px-5 pb-2">
         <Scroll label="Filter keys" className="overflow-x-auto">
           <Segmented

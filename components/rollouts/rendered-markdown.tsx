@@ -224,7 +224,10 @@ function Address({ href, children, node }: Props<'a'>) {
   )
 }
 
-/** An address without percent escapes that Markdown added. */
+/**
+ * Decodes the percent escapes of an address, because the Markdown parser escapes addresses. A malformed address is
+ * returned unchanged.
+ */
 function decoded(address: string): string {
   try {
     return decodeURI(address)

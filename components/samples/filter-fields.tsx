@@ -10,7 +10,7 @@ export function wholeOf(text: string | null): number | undefined {
   return text !== null && /^\d{1,10}$/.test(text) ? Number(text) : undefined
 }
 
-/** Parses a number, also with a comma or a typographic minus. */
+/** Parses a number; a comma is a decimal comma, and the minus may be typographic. Undefined when invalid. */
 export function finiteOf(text: string | null): number | undefined {
   if (text === null) return undefined
   const n = Number(text.replace('−', '-').replace(',', '.'))

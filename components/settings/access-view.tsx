@@ -319,7 +319,7 @@ function KeyTable({ keys }: { keys: KeysDto }) {
       </Scroll>
       {keys.hasMore && (
         <p className="px-5 py-3 text-xs text-ink-3">
-          Only 500 keys are listed, active ones first. The others are revoked or expired.
+          Only 1,000 keys are listed. The others are revoked.
         </p>
       )}
       {renaming && (

@@ -34,7 +34,6 @@ import { LoginSessions, type SessionClient } from './login-sessions.ts'
 
 /** Maximum unrevoked keys. All of them are kept in memory. */
 export const MAX_KEYS = 1_000
-const LISTED = 500
 /** Interval of the poll that backs up the notifications. Keys and sessions end in all servers within 2 s. */
 const POLL_MS = 1_500
 /** Shortest time between two reads for unknown cookies. */
@@ -208,15 +207,15 @@ export class KeyRing {
     return known.holder
   }
 
-  /** The access settings and all keys without secrets, active ones first. */
+  /** The access settings and at most {@link MAX_KEYS} keys without secrets, unrevoked ones first. */
   async list(): Promise<KeysDto> {
-    const rows = await listedKeys(this.#db, LISTED + 1)
+    const rows = await listedKeys(this.#db, MAX_KEYS + 1)
     return {
       requiresKey: this.requiresKey,
       configured: [...this.#configured.values()].map(({ name }) => ({ name })),
       loopbackOnly: this.#loopbackOnly,
-      keys: rows.slice(0, LISTED).map(toDto),
-      hasMore: rows.length > LISTED,
+      keys: rows.slice(0, MAX_KEYS).map(toDto),
+      hasMore: rows.length > MAX_KEYS,
     }
   }
 

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
+import { loadConfig } from '../config.ts'
 import { metricFamilies } from '../http/metric-families.ts'
 import { CORRELATION_WORDS, KAPPA_WORDS } from './agreement.ts'
 import { ERROR_REASONS } from './error-reasons.ts'
@@ -37,6 +38,11 @@ it('docs/metrics.md lists every metric', () => {
   const figures = { servers: [], calls: new Map(), workers: [], batches, runs, queues: [] }
   for (const { name, type } of metricFamilies(figures, new Map()))
     expect(metrics).toContain(`| \`${name}\` | ${type} |`)
+})
+
+it('docs/settings.md lists every setting', () => {
+  const settings = readFileSync(new URL('../../docs/settings.md', import.meta.url), 'utf8')
+  for (const { name } of loadConfig({ NODE_ENV: 'test' }).settings) expect(settings).toContain(`\`${name}\``)
 })
 
 it('docs/guarantees.md names an existing test for each guarantee', () => {

@@ -35,7 +35,7 @@ export interface ServerMinuteDto {
   p99Ms: number | null
 }
 
-/** A server's share of its pool. */
+/** A server's share of its pool's requests and capacity. */
 export interface PoolShareDto {
   id: string
   name: string

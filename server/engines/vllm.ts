@@ -141,8 +141,8 @@ function parseScoreResponse(
 }
 
 /**
- * Reads the score of an entry of `data`. `answer` is null for several entries, because its token count is of all of
- * them.
+ * Reads the score of an entry of `data`. The token count is read from `answer`, which is null if there are several
+ * entries, because the count covers all of them.
  */
 function datumScored(
   datum: unknown,

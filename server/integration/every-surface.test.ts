@@ -212,7 +212,10 @@ describe('each procedure admits the roles of docs/access-matrix.md', () => {
   })
 })
 
-/** One request to each part outside tRPC, with the row of the document. Admitted, it is answered or refused by itself. */
+/**
+ * One request to each surface that tRPC does not handle, with its row in docs/access-matrix.md. For a caller that is
+ * admitted, it succeeds or fails for reasons other than access.
+ */
 const SURFACE_REQUESTS: Readonly<
   Record<SurfaceName, [row: string, path: string, request: RawRequest]>
 > = {

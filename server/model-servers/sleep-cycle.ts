@@ -89,7 +89,7 @@ export class SleepCycle {
     if (at === 2) return row
     throw new RewardOpsError(
       'server_busy',
-      `${row.name} already sleeps at ${at === null ? 'an unknown level' : `level ${at}`}, and a sleeping server cannot go to level 2.`,
+      `${row.name} is already asleep at ${at === null ? 'an unknown level' : `level ${at}`}, and a sleeping server cannot go to level 2.`,
       { hint: 'Wake it, then put it to sleep at level 2.' },
     )
   }

@@ -38,8 +38,8 @@ export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
   const { ceiling, floor } = readEnds(watched)
   const groups =
     signals === null ? 0 : GROUP_SIGNALS.reduce((n, s) => n + signals[s], 0) - signals.empty
-  // If every group has a single sample, the run has no advantages by design, and no share is computed. Samples are
-  // counted, because a group's signal does not show its size: a failed sample alone in its group is `all_failed`.
+  // If every group has a single sample, the run has no advantages by design, and no share is computed. The counts decide
+  // this, not the classes: a group whose only sample failed is `all_failed`, not `single_sample`.
   const compared = figures.samples <= groups ? 0 : groups
   const readings: Record<MonitorName, Reading> = {
     length_correlation: {

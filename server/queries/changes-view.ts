@@ -93,8 +93,8 @@ export class ChangesView {
     if (!byGroup && dataSource !== null) {
       throw new RewardOpsError(
         'too_many_samples',
-        `Both ranges have ${total} samples; with a data source, at most ${MAX_SAMPLES_BY_GROUP} are compared.`,
-        { hint: 'Choose fewer steps.' },
+        `The two ranges together have ${total} samples. When filtered by data source, at most ${MAX_SAMPLES_BY_GROUP} can be compared.`,
+        { hint: 'Choose fewer steps, or all data sources.' },
       )
     }
     const read = byGroup

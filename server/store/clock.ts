@@ -8,7 +8,8 @@ const DRIFT_MS = 20
 
 /**
  * The database's clock as this process knows it. It runs on the process's monotonic clock, so a clock change on this
- * machine moves no deadline and puts no stored time out of order. It is corrected with every report.
+ * machine moves no deadline and puts no stored time out of order. Every report brings a reading of the database's clock.
+ * It corrects the offset if it is at least as precise as the last one used, or shows that a clock was set.
  */
 export class DatabaseClock {
   #offsetMs = 0

@@ -181,8 +181,10 @@ function engineArguments(settings: Settings, engine: 'vllm' | 'sglang'): string[
     args.push(...made)
     settings.honour(key, made.length > 0 ? made.join(' ') : `${engine}’s own default`)
   }
-  if (settings.flag(`${MODEL}trust_remote_code`) === true) args.push('--trust-remote-code')
-  settings.honour(`${MODEL}trust_remote_code`, '--trust-remote-code where True')
+  const remoteCode =
+    settings.flag(`${MODEL}trust_remote_code`) === true ? ['--trust-remote-code'] : []
+  args.push(...remoteCode)
+  settings.honour(`${MODEL}trust_remote_code`, remoteCode[0] ?? `${engine}’s own default`)
   const other = engine === 'vllm' ? 'sglang' : 'vllm'
   settings.leaveUnder(`${ROLLOUT}engine_kwargs.${other}.`, `the engine is ${engine}`)
   const own = settings.under(`${ROLLOUT}engine_kwargs.${engine}.`, 'an argument of the server')

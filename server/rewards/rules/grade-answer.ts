@@ -12,9 +12,9 @@ import { isMathEquivalent } from './math-equivalence.ts'
 
 /**
  * PRM800K's grading of a short answer, which upstream's geo3k (through mathruler) and numina rules share. An answer
- * is correct if it is the same text without units, spaces and LaTeX variants. Otherwise it is compared by value:
- * tuples need the same brackets and number of parts, a fraction the same terms, and an integer must be written as
- * one. The comparison of `math_verify` replaces upstream's SymPy.
+ * is correct if it is the same text without units, spaces and LaTeX variants. Otherwise it is compared by value, with
+ * limits on the notation: tuples need the same brackets and the same number of parts, two fractions need the same terms,
+ * and an integer matches only an integer. The comparison of `math_verify` replaces upstream's SymPy.
  */
 
 const units =

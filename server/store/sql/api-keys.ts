@@ -33,7 +33,7 @@ export function livingKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
   )
 }
 
-/** Keys for the list: active ones first, then the newest. */
+/** Keys for the list: unrevoked ones first, then the newest. */
 export function listedKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
   return db.rows(
     'keys-listed',

@@ -147,7 +147,7 @@ export async function dropWebhook(db: Database, id: number): Promise<boolean> {
   return (await db.adhoc('delete from webhook where id = $1 returning id', [id])).length > 0
 }
 
-/** The name and target of a webhook. */
+/** A webhook's decrypted target, or the problem if it cannot be decrypted; undefined: the webhook does not exist. */
 export async function webhookTarget(
   db: Database,
   id: number,

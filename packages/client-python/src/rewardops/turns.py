@@ -1,8 +1,9 @@
 """
-Renders chat messages as text: content, reasoning, tool calls and tool results. Parts without a text form are refused by name.
+Renders chat messages as text: content, reasoning, tool calls and tool results. By default, a part without a text form
+raises an error that names its type; see `MEDIA`.
 
-A completion of one assistant message without tool calls is its content, byte for byte. With several messages, each
-message is a block, and blocks are joined by newlines:
+A completion of one assistant message without reasoning and tool calls is its content, byte for byte. With several
+messages, each message is a block, and blocks are joined by newlines:
 
     Let me compute that.
     <tool_call>
@@ -13,8 +14,8 @@ message is a block, and blocks are joined by newlines:
     </tool_response>
     The answer is 42.
 
-Reasoning is in `<think>`. Messages of other roles, and an assistant message that follows another one, are in `<turn>`,
-such as `<turn role="user">`.
+Reasoning is wrapped in `<think>`. A message of another role, or an assistant message that follows another one, is
+wrapped in `<turn>`, such as `<turn role="user">`.
 """
 
 from __future__ import annotations
