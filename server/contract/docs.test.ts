@@ -42,7 +42,8 @@ it('docs/metrics.md lists every metric', () => {
 
 it('docs/settings.md lists every setting', () => {
   const settings = readFileSync(new URL('../../docs/settings.md', import.meta.url), 'utf8')
-  for (const { name } of loadConfig({ NODE_ENV: 'test' }).settings) expect(settings).toContain(`\`${name}\``)
+  for (const { name } of loadConfig({ NODE_ENV: 'test' }).settings)
+    expect(settings).toContain(`\`${name}\``)
 })
 
 it('docs/guarantees.md names an existing test for each guarantee', () => {

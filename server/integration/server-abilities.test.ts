@@ -248,7 +248,7 @@ describe('sleep', () => {
     expect(await manager.sleep({ name: 'rm' }, 1)).toMatchObject({ state: 'sleeping' })
     await expect(manager.sleep({ name: 'rm' }, 2)).rejects.toMatchObject({
       reason: 'server_busy',
-      message: expect.stringMatching(/sleeps at level 1.*cannot go to level 2/),
+      message: expect.stringMatching(/is already asleep at level 1.*cannot go to level 2/),
     })
   })
 })

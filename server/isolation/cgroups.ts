@@ -130,6 +130,12 @@ export class Cgroup {
     }
   }
 
+  /** Whether the kernel has killed a process of the group because the group exceeded its memory. */
+  ranOutOfMemory(): boolean {
+    const file = this.#version === 2 ? 'memory.events' : 'memory.oom_control'
+    return this.#paths.some((path) => /^oom_kill [1-9]/m.test(readIfThere(join(path, file))))
+  }
+
   /** Kills all processes of the group. */
   kill(): void {
     if (this.#version === 2) {

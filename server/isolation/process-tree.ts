@@ -64,6 +64,7 @@ export class ProcessTree {
   /** Processes seen in the tree: pid → time of their start. */
   readonly #seen = new Map<number, string>()
   #over = false
+  #isKilled = false
   #measuring = false
   #ended = false
 
@@ -80,6 +81,7 @@ export class ProcessTree {
 
   /** Kills the process, its process group and everything else in the tree. */
   kill(): void {
+    this.#isKilled = true
     const { pid, exitCode, signalCode } = this.#child
     // The id of an ended process may already belong to another process.
     if (pid !== undefined && exitCode === null && signalCode === null) {
@@ -97,6 +99,11 @@ export class ProcessTree {
   /** After the process has ended: kills what it left and removes its folder. */
   async close(): Promise<void> {
     if (this.#ended) return
+    // The kernel may kill the process before the process reports its memory.
+    if (!this.#isKilled && this.#child.signalCode === 'SIGKILL' && this.#group?.ranOutOfMemory()) {
+      const mb = Math.round(this.#options.limits.memoryBytes / 2 ** 20)
+      this.#isOver(`it and the processes it started took more than ${mb} MB`)
+    }
     this.#ended = true
     trees.delete(this)
     if (trees.size === 0) {
