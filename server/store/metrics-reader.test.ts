@@ -131,6 +131,14 @@ describe('runs', () => {
     ])
   })
 
+  it('are not active because nothing has happened since the last reading', async () => {
+    await run(1, 'idle')
+    await batch(1, {}, '2 hours')
+    const reader = new MetricsReader(db)
+    expect((await reader.read()).runs.active).toBe(0)
+    expect((await reader.read()).runs).toMatchObject({ active: 0, lastBatches: [] })
+  })
+
   it('without activity in the last hour, or beyond the newest ones, are counted together', async () => {
     for (let id = 1; id <= MAX_METRIC_RUNS + 1; id++) await run(id, `r${id}`)
     for (let id = 1; id <= MAX_METRIC_RUNS + 1; id++) await batch(id, {}, `${1_000 - id} s`)

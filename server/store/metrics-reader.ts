@@ -68,7 +68,6 @@ interface BatchRow extends RunBatchesRow {
   status: string
   edge: number
   batches: number
-  now: Date
 }
 
 interface MinuteRow extends CallFigures {
@@ -174,8 +173,8 @@ export class MetricsReader {
            (select min(id) from batch where id >= $1
               and (completed_at is null or completed_at > now() - interval '10 minutes')),
            (select max(id) + 1 from batch), $1) as id)
-       select status, batch.id < edge.id as settled, edge.id as edge, run_id, now() as now, count(*)::int as batches,
-              max(greatest(last_append_at, completed_at)) as at,
+       select status, batch.id < edge.id as settled, edge.id as edge, run_id, count(*)::int as batches,
+              extract(epoch from now() - max(greatest(last_append_at, completed_at)))::float8 * 1000 as age_ms,
               (sum(samples - scored - failed) filter (where status in ('open', 'running')))::float8 as pending,
               sum(scored)::float8 as scored, sum(failed)::float8 as failed, sum(groups_completed)::float8 as groups
        from batch, edge where batch.id >= $1 group by 1, 2, 3, 4`,
@@ -189,7 +188,7 @@ export class MetricsReader {
       all[key] = this.#settledBatches[key]
     }
     for (const row of rows) if (!row.settled) addBatches(all, row)
-    return { batches: all, runs: await this.#runs.read(rows, rows[0]?.now.getTime() ?? 0) }
+    return { batches: all, runs: await this.#runs.read(rows) }
   }
 }
 

@@ -42,11 +42,12 @@ export interface RunFigures {
 export interface RunBatchesRow extends RunCounts {
   run_id: number
   settled: boolean
-  /** The last acceptance or end of a sample. */
-  at: Date
+  /** Time since the last acceptance or end of a sample. */
+  age_ms: number
 }
 
 interface Totals extends RunCounts {
+  /** Time of the last acceptance or end of a sample, by `performance.now`. */
   atMs: number
 }
 
@@ -70,12 +71,12 @@ export class RunTotals {
   }
 
   /** Adds the batches read since the last call; settled ones are kept. */
-  async read(rows: readonly RunBatchesRow[], nowMs: number): Promise<RunFigures> {
+  async read(rows: readonly RunBatchesRow[]): Promise<RunFigures> {
     for (const row of rows) if (row.settled) addTo(this.#settled, row)
     const totals = new Map([...this.#settled].map(([id, one]) => [id, { ...one }]))
     for (const row of rows) if (!row.settled) addTo(totals, row)
     const active = [...totals]
-      .filter(([, { atMs, pending }]) => pending > 0 || atMs > nowMs - ACTIVE_MS)
+      .filter(([, { atMs, pending }]) => pending > 0 || atMs > performance.now() - ACTIVE_MS)
       .sort(([, a], [, b]) => b.atMs - a.atMs)
       .map(([id]) => id)
     const newest = active.slice(0, MAX_METRIC_RUNS)
@@ -140,11 +141,11 @@ function noCounts(): RunCounts {
 }
 
 function addTo(totals: Map<number, Totals>, row: RunBatchesRow): void {
-  const sum = totals.get(row.run_id) ?? { ...noCounts(), atMs: 0 }
+  const sum = totals.get(row.run_id) ?? { ...noCounts(), atMs: Number.NEGATIVE_INFINITY }
   totals.set(row.run_id, sum)
   sum.pending += row.pending ?? 0
   sum.scored += row.scored
   sum.failed += row.failed
   sum.groups += row.groups
-  sum.atMs = Math.max(sum.atMs, row.at.getTime())
+  sum.atMs = Math.max(sum.atMs, performance.now() - row.age_ms)
 }
