@@ -68,10 +68,21 @@ export function withRelativePaths(
   )
 }
 
+/** The real paths of folders that exist, because every failed sample of a batch may ask for them. */
+const realPaths = new Map<string, string>()
+
+function realPathOf(folder: string): string {
+  const known = realPaths.get(folder)
+  if (known !== undefined) return known
+  if (!existsSync(folder)) return folder
+  const real = realpathSync(folder)
+  realPaths.set(folder, real)
+  return real
+}
+
 /** A pattern for the forms in which errors name a folder: as given and as its real path, each also as a URL. */
 function formsOf(folder: string): string {
-  const real = existsSync(folder) ? realpathSync(folder) : folder
-  const forms = [folder, real]
+  const forms = [folder, realPathOf(folder)]
     .flatMap((path) => [pathToFileURL(path).href, path])
     .map((form) => form.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
   return `(?:${forms.join('|')})`
