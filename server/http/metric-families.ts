@@ -181,7 +181,7 @@ function workerFamilies({ workers }: Figures): Family[] {
       value: value(w.stats as Partial<WorkerStats>) ?? 0,
     }))
   return [
-    gauge('workers', 'Live workers.', [{ labels: {}, value: workers.length }]),
+    gauge('workers', 'Live workers.', single(workers.length)),
     gauge(
       'worker_samples_per_second',
       'Samples ended per second.',
@@ -211,7 +211,6 @@ function workerFamilies({ workers }: Figures): Family[] {
 }
 
 function loopFamilies({ batches, queues }: Figures): Family[] {
-  const single = (value: number) => [{ labels: {}, value }]
   const states = new Set([...BATCH_STATES, ...batches.batches.keys()])
   return [
     gauge(
@@ -243,9 +242,11 @@ function runFamilies({ runs }: Figures): Family[] {
       value: value(batch) ?? Number.NaN,
     }))
   return [
-    gauge('runs_active', 'Runs with samples accepted or ended within the last hour.', [
-      { labels: {}, value: runs.active },
-    ]),
+    gauge(
+      'runs_active',
+      'Runs with samples accepted or ended within the last hour.',
+      single(runs.active),
+    ),
     gauge('run_samples_pending', 'Samples of the run accepted and not ended.', counted('pending')),
     counter('run_samples_scored_total', 'Scored samples of the run.', counted('scored')),
     counter('run_samples_failed_total', 'Failed samples of the run.', counted('failed')),
@@ -327,6 +328,11 @@ export function gauge(name: string, help: string, values: Series[]): Family {
 
 export function counter(name: string, help: string, values: Series[]): Family {
   return { ...family('counter', name, help), values }
+}
+
+/** The only series of a metric without labels. */
+export function single(value: number): Series[] {
+  return [{ labels: {}, value }]
 }
 
 function flag(is: boolean): number {

@@ -7,7 +7,14 @@ import type { Database } from '../store/database.ts'
 import { MetricsReader } from '../store/metrics-reader.ts'
 import { withTimeout } from '../with-timeout.ts'
 import type { Access } from './access.ts'
-import { counter, type Family, gauge, metricFamilies, type ProcessView } from './metric-families.ts'
+import {
+  counter,
+  type Family,
+  gauge,
+  metricFamilies,
+  type ProcessView,
+  single,
+} from './metric-families.ts'
 
 /** Time for which an answer is cached, so that several scrapers cost as much as one. */
 const KEEP_MS = 1_000
@@ -57,16 +64,16 @@ export function createMetrics(sources: MetricsSources) {
     const info = { version: sources.version, node_version: process.version }
     return [
       gauge('build_info', 'Version of the service; always 1.', [{ labels: info, value: 1 }]),
-      gauge('database_up', '1 when the database answered. At 0, only this process is reported.', [
-        { labels: {}, value: figures === null ? 0 : 1 },
-      ]),
-      gauge('live_streams', 'Open live streams, one per browser.', [
-        { labels: {}, value: sources.liveStreams() },
-      ]),
+      gauge(
+        'database_up',
+        '1 when the database answered. At 0, only this process is reported.',
+        single(figures === null ? 0 : 1),
+      ),
+      gauge('live_streams', 'Open live streams, one per browser.', single(sources.liveStreams())),
       counter(
         'orphaned_samples_total',
         'Pending samples without a job that this process requeued. Above 0 is a defect: report it.',
-        [{ labels: {}, value: sources.orphanedSamples() }],
+        single(sources.orphanedSamples()),
       ),
       counter('wrong_keys_total', 'Wrong API keys, by the reason of the refusal.', [
         { labels: { reason: 'unauthorized' }, value: access.wrongKeys.counts.unauthorized },
@@ -103,7 +110,6 @@ export function createMetrics(sources: MetricsSources) {
 
 function traceFamilies(traces: MetricsSources['traces']): Family[] {
   if (traces === null) return []
-  const single = (value: number) => [{ labels: {}, value }]
   return [
     counter(
       'trace_spans_exported_total',

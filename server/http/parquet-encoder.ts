@@ -11,16 +11,11 @@ const REMOVED = ['prompt', 'response']
  */
 export class ParquetEncoder {
   readonly #columns: readonly string[]
-  readonly #thread: Worker
+  /** Null before the first samples: a HEAD request needs none. */
+  #thread: Worker | null = null
 
   constructor(columns: readonly string[]) {
     this.#columns = columns
-    this.#thread = new Worker(new URL('./parquet-thread.ts', import.meta.url), {
-      workerData: columns satisfies ParquetThreadData,
-      resourceLimits: { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 32 },
-    })
-    // Without a listener, an error of the thread would end the process. `#encode` reports it.
-    this.#thread.on('error', () => {})
   }
 
   /** Adds the samples of a page. Returns the bytes of the file that are complete, which may be none. */
@@ -43,12 +38,22 @@ export class ParquetEncoder {
 
   /** Ends the thread. */
   async close(): Promise<void> {
-    await this.#thread.terminate()
+    await this.#thread?.terminate()
+  }
+
+  #start(): Worker {
+    const thread = new Worker(new URL('./parquet-thread.ts', import.meta.url), {
+      workerData: this.#columns satisfies ParquetThreadData,
+      resourceLimits: { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 32 },
+    })
+    // Without a listener, an error of the thread would end the process. `#encode` reports it.
+    return thread.on('error', () => {})
   }
 
   #encode(page: ToParquetThread): Promise<Uint8Array> {
+    this.#thread ??= this.#start()
+    const thread = this.#thread
     return new Promise((resolve, reject) => {
-      const thread = this.#thread
       const settle = () => {
         thread.off('message', done).off('error', failed).off('exit', ended)
       }
