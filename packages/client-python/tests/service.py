@@ -14,6 +14,8 @@ import unittest
 import urllib.request
 from pathlib import Path
 
+from rewardops import RewardOps
+
 ROOT = Path(__file__).resolve().parents[3]
 NODE = ROOT / "node_modules" / ".bin" / "node"
 #: Time limit for the start, in seconds. It creates and migrates a database: 3 to 6 s, many times that on a busy
@@ -141,3 +143,16 @@ def rollouts(count, group_size=4, label="q"):
         }
         for i in range(count)
     ]
+
+
+class ServiceTest(unittest.TestCase):
+    """Tests against a service with one worker, and a client of the run `RUN`."""
+
+    RUN = "test"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.service = Service(REWARDOPS_WORKERS="1")
+        cls.addClassCleanup(cls.service.destroy)
+        cls.client = RewardOps(cls.service.url, run=cls.RUN)
+        cls.addClassCleanup(cls.client.close)

@@ -52,7 +52,7 @@ class Isolation(unittest.TestCase):
             self.assertEqual({one.uid, other.uid}, {first, first + 1})
             with self.assertRaises(OSError):
                 isolation.Enclosure(True)
-            # A user without a claim is taken too while a process has it, and a second `leave` ends nobody else's.
+            # A process makes its user taken even without a claim, and a second `leave` ends no process of another owner.
             stays = subprocess.Popen(["sleep", "60"], user=other.uid)
             try:
                 one.leave()

@@ -5,8 +5,8 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from rewardops import RewardOps, RewardOpsError
-from tests.service import Service, requires_service
+from rewardops import RewardOpsError
+from tests.service import ServiceTest, requires_service
 
 CHAT = [{"role": "user", "content": "6 * 7?"}]
 
@@ -17,13 +17,8 @@ def sample(uid, response, score, **fields):
 
 
 @requires_service
-class StoredSamplesTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.service = Service(REWARDOPS_WORKERS="1")
-        cls.addClassCleanup(cls.service.destroy)
-        cls.client = RewardOps(cls.service.url, run="stored")
-        cls.addClassCleanup(cls.client.close)
+class StoredSamplesTest(ServiceTest):
+    RUN = "stored"
 
     def submit(self, samples, step=0, **submit):
         batch = self.client.submit(samples, step=step, **submit)

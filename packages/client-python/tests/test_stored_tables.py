@@ -7,8 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from rewardops import RewardOps
-from tests.service import Service, requires_service, rollouts
+from tests.service import ServiceTest, requires_service, rollouts
 
 TIMES = ("submittedAt", "dispatchedAt", "endedAt", "groupCompletedAt", "batchCompletedAt")
 JSON = ("extraInfo", "rewardExtraInfo", "rewards")
@@ -22,13 +21,12 @@ def package(name):
 
 
 @requires_service
-class StoredTablesTest(unittest.TestCase):
+class StoredTablesTest(ServiceTest):
+    RUN = "tables"
+
     @classmethod
     def setUpClass(cls):
-        cls.service = Service(REWARDOPS_WORKERS="1")
-        cls.addClassCleanup(cls.service.destroy)
-        cls.client = RewardOps(cls.service.url, run="tables")
-        cls.addClassCleanup(cls.client.close)
+        super().setUpClass()
         for step in range(4):
             samples = rollouts(200, group_size=8)
             for i, sample in enumerate(samples):

@@ -216,7 +216,7 @@ describe('a restore', () => {
     expect(await migrate(target.url)).toEqual([])
   })
 
-  it('replaces data only if it is told to, and never those of a running service', async () => {
+  it('replaces data only with `replace`, and never the data of a running service', async () => {
     const restored = await restore(file)
     await restored.adhoc('delete from sample')
     await restored

@@ -70,7 +70,7 @@ export async function readManifest(archive: ArchiveReader): Promise<CheckedBacku
   const last = list.at(-1)
   if (last?.name !== MANIFEST) {
     throw new BackupError(
-      `${archive.path} has no manifest: it is no backup, or the backup did not finish. Use another backup.`,
+      `${archive.path} has no manifest: it is not a backup, or the backup did not finish. Use another backup.`,
     )
   }
   const manifest = parse(archive.path, (await archive.read(last)).toString())
