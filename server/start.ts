@@ -1,4 +1,5 @@
 // Entry point of the server process.
 import './stop-request.ts'
+import './v8-flags.ts'
 
 await import('./main.ts')

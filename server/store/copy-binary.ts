@@ -13,6 +13,13 @@ const POSTGRES_EPOCH_MS = Date.UTC(2000, 0, 1)
 
 const BLOCK_BYTES = 1 << 20
 
+/**
+ * Blocks to be used again, at most 16 MiB per thread. New blocks for each batch made V8 collect the whole heap twice per
+ * batch of 13 MB, which took 15 to 20 µs of CPU per sample.
+ */
+const freeBlocks: Buffer[] = []
+const MAX_FREE_BLOCKS = 16
+
 /** The position of a finished row, whose fixed-width first columns can be filled in later. */
 export interface RowPosition {
   block: Buffer
@@ -24,6 +31,8 @@ export interface RowPosition {
 export class CopyBinary {
   readonly #columns: number
   readonly #blockBytes: number
+  /** The first blocks, for `release`. */
+  #reusable: Buffer[] = []
   #done: Buffer[] = []
   #block: Buffer = Buffer.alloc(0)
   #at = 0
@@ -54,11 +63,28 @@ export class CopyBinary {
         this.#done.push(this.#block.subarray(0, this.#at))
         this.#bytes += this.#at
       }
-      this.#block = Buffer.allocUnsafeSlow(Math.max(this.#blockBytes, needed))
+      this.#block = this.#newBlock(needed)
       this.#at = 0
     }
     this.#rowStart = this.#at
     this.#at = this.#block.writeInt16BE(this.#columns, this.#at)
+  }
+
+  #newBlock(needed: number): Buffer {
+    if (this.#blockBytes !== BLOCK_BYTES || needed > BLOCK_BYTES)
+      return Buffer.allocUnsafeSlow(Math.max(this.#blockBytes, needed))
+    const block = freeBlocks.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES)
+    if (this.#reusable.length < MAX_FREE_BLOCKS) this.#reusable.push(block)
+    return block
+  }
+
+  /** Frees the blocks for other rows. Only after Postgres has stored every row: nothing may read them any more. */
+  release(): void {
+    freeBlocks.push(...this.#reusable.splice(0, MAX_FREE_BLOCKS - freeBlocks.length))
+    this.#reusable = []
+    this.#done = []
+    this.#block = Buffer.alloc(0)
+    this.#at = 0
   }
 
   endRow(): RowPosition {

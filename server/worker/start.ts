@@ -3,6 +3,7 @@
 // share two cores.
 import { setImmediate as turn } from 'node:timers/promises'
 import '../stop-request.ts'
+import '../v8-flags.ts'
 
 await import('../config.ts')
 await turn()

@@ -217,9 +217,10 @@ export async function acceptBatch(
     }
   }
   try {
-    if (!early) return await db.transaction(store)
-    await early.finish(draft)
-    return await store(early.client)
+    await early?.finish(draft)
+    const result = await (early ? store(early.client) : db.transaction(store))
+    draft.release()
+    return result
   } catch (error) {
     // Of two concurrent submits with one key, the second finds the batch of the first.
     const e = error as { code?: string; constraint?: string }
@@ -302,7 +303,7 @@ export async function appendToBatch(
   const { db, queue } = context
   const batchId = batchNumber(envelope.batchId)
   const readLimits = await limitsReader(db)
-  return db.transaction(async (client) => {
+  const result = await db.transaction(async (client) => {
     await lockBatch(client, batchId)
     const batch = await batchToAppendTo(client, batchId)
     if (!batch) {
@@ -374,6 +375,8 @@ export async function appendToBatch(
       samples: batch.samples + draft.count,
     }
   })
+  draft.release()
+  return result
 }
 
 /**

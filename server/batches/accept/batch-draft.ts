@@ -38,6 +38,7 @@ export class BatchDraft {
   /** Characters of prompt and response per sample, as an estimate of a reward model's work. */
   readonly charsOf: number[] = []
   readonly #texts = new CopyBinary(TEXT_ROW_COLUMNS)
+  #samples: CopyBinary | null = null
   /** Positions of the text rows; null after they were sent. */
   readonly #rows: (RowPosition | null)[] = []
   readonly #hash = createHash('sha256')
@@ -227,6 +228,12 @@ export class BatchDraft {
     }
   }
 
+  /** Frees memory for other drafts. Only after the samples are stored: the draft cannot be used any more. */
+  release(): void {
+    this.#texts.release()
+    this.#samples?.release()
+  }
+
   /** Whether a stored sample has every field of sample `i`. */
   isStored(i: number, { uid, givenScore, values, text }: StoredSample): boolean {
     if (text === undefined || uid !== this.uidOf(i) || givenScore !== this.#score[i]) return false
@@ -255,6 +262,7 @@ export class BatchDraft {
     nowMs: number,
   ): Buffer[] {
     const rows = new CopyBinary(7 + WRITTEN_SAMPLE_COLUMNS.length)
+    this.#samples = rows
     for (let i = 0; i < this.count; i++) {
       const score = this.#score[i] as number | null
       let bytes = 64
