@@ -44,6 +44,9 @@ test.beforeAll(async ({ sharedService }) => {
     if (step === 5) batch = id
     await submit('overlaid', step, 9)
   }
+  const adam = { name: 'adamw', betas: [0.9, 0.95] }
+  await api.runs.update.mutate({ run: 'compared', config: { optimizer: { lr: 1e-6, ...adam } } })
+  await api.runs.update.mutate({ run: 'overlaid', config: { optimizer: { lr: 5e-6, ...adam } } })
   const { batchId } = await api.batches.rescore.mutate({
     batchId: batch,
     reward: { model: 'simulated-rm' } as never,
@@ -172,6 +175,12 @@ test('selects, overlays and hides runs, and lists their differences by step', as
   const compared = await service.api.compare.runs.query({ runs: ['compared', 'overlaid'] })
   const rows = page.getByRole('region', { name: 'overlaid − compared, table' }).locator('tbody tr')
   await expect(rows).toHaveCount(compared.deltas[0]?.steps.length ?? -1)
+  await expect(page.getByText('1 of 3 values differ')).toBeVisible()
+  const values = page.getByRole('region', { name: 'Configuration' }).locator('tbody tr')
+  await expect(values).toHaveText([/optimizer\.lr\s*1e-6\s*5e-6/])
+  await page.getByRole('button', { name: 'All', exact: true }).click()
+  await expect(page).toHaveURL(/config=all/)
+  await expect(values).toHaveCount(3)
   await expectAccessible(page)
   await page.getByRole('region', { name: 'Shared steps' }).getByRole('link').first().click()
   await expect(page.getByText('Same prompts')).toBeVisible()

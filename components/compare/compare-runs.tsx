@@ -18,6 +18,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Select } from '../ui/select.tsx'
 import { ChartSkeleton } from '../ui/skeleton.tsx'
 import type { CompareProps } from './compare-url.ts'
+import { ComparedConfigs } from './compared-configs.tsx'
 import { RunOverlays } from './run-overlays.tsx'
 
 /** Overlays up to eight runs and compares each with the first. */
@@ -63,7 +64,16 @@ export function CompareRuns({ url, onChange }: CompareProps) {
             </div>
           }
         >
-          {(data) => <Compared data={data} url={url} onChange={onChange} />}
+          {(data) => (
+            <>
+              <Compared data={data} url={url} onChange={onChange} />
+              <ComparedConfigs
+                runs={data.runs.map(({ name }) => name)}
+                url={url}
+                onChange={onChange}
+              />
+            </>
+          )}
         </QueryView>
       )}
     </>

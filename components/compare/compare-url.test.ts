@@ -11,7 +11,7 @@ describe('Compare URL', () => {
       'a=b12',
       'a=b12&b=b15&by=rank&signFlipped=1&uid=q-1&cell=1-0&open=b12-3%7Eb15-3',
       'of=runs',
-      'run=a&run=b%2Fc&hide=a&split=val&band=most&zoom=3-9&log=1',
+      'run=a&run=b%2Fc&hide=a&split=val&band=most&zoom=3-9&log=1&config=all',
     ])
       expect(again(query)).toBe(query)
   })

@@ -36,6 +36,8 @@ export interface CompareUrl {
   zoom: StepRange | null
   /** Whether the reward wait has a logarithmic axis. */
   log: boolean
+  /** Whether the configurations are listed with the values that all runs share. */
+  allConfig: boolean
 }
 
 /** The URL state, and its setter, for the parts of the page. */
@@ -76,6 +78,7 @@ export const compareUrl: UrlCodec<CompareUrl> = {
       band: BANDS.find((one) => one === params.get('band')) ?? 'none',
       zoom: rangeOfText(params.get('zoom')),
       log: params.get('log') === '1',
+      allConfig: params.get('config') === 'all',
     }
   },
   write(state) {
@@ -88,6 +91,7 @@ export const compareUrl: UrlCodec<CompareUrl> = {
       if (state.band !== 'none') params.set('band', state.band)
       if (state.zoom !== null) params.set('zoom', rangeText(state.zoom))
       if (state.log) params.set('log', '1')
+      if (state.allConfig) params.set('config', 'all')
       return params
     }
     if (state.first !== null) params.set('a', state.first)

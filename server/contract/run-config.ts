@@ -68,16 +68,42 @@ export type ConfigValue = string | number | boolean | null
  * to 500 characters; NUL and lone surrogates become U+FFFD.
  */
 export function configValues(config: Readonly<Record<string, unknown>>): Map<string, ConfigValue> {
-  const values = new Map<string, ConfigValue>()
+  return new Map(configEntries(config).map(([path, value]) => [path, plainValue(value)]))
+}
+
+/** The dotted paths of a configuration with their values as sent, at most 1,000. A list is one value. */
+function configEntries(config: Readonly<Record<string, unknown>>): [string, unknown][] {
+  const entries = new Map<string, unknown>()
   const add = (path: string, value: unknown) => {
-    if (values.size >= MAX_CONFIG_VALUES) return
+    if (entries.size >= MAX_CONFIG_VALUES) return
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
       const prefix = path === '' ? '' : `${path}.`
       for (const [key, inner] of Object.entries(value)) add(`${prefix}${key}`, inner)
-    } else values.set(readableText(path).slice(0, 256), plainValue(value))
+    } else entries.set(readableText(path).slice(0, 256), value)
   }
   add('', config)
-  return values
+  return [...entries]
+}
+
+/** A path of several configurations. */
+export interface ComparedConfigValue {
+  path: string
+  /** The value in each configuration, shortened as in {@link configValues}; undefined where the path is absent. */
+  values: (ConfigValue | undefined)[]
+  isDifferent: boolean
+}
+
+/** Compares the values of configurations by path, as sent and not as shortened, in the order in which paths first occur. */
+export function compareConfigs(
+  configs: readonly Readonly<Record<string, unknown>>[],
+): ComparedConfigValue[] {
+  const entries = configs.map((config) => new Map(configEntries(config)))
+  const paths = new Set(entries.flatMap((one) => [...one.keys()]))
+  return [...paths].map((path) => ({
+    path,
+    values: entries.map((one) => (one.has(path) ? plainValue(one.get(path)) : undefined)),
+    isDifferent: new Set(entries.map((one) => JSON.stringify(one.get(path)))).size > 1,
+  }))
 }
 
 function plainValue(value: unknown): ConfigValue {

@@ -1,0 +1,105 @@
+'use client'
+
+import { useQueries } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import { type ConfigValue, compareConfigs } from '../../server/contract/run-config.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { hueOf } from '../charts/hue.ts'
+import { formatCount } from '../format/numbers.ts'
+import { configText } from '../runs/run-cells.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { MiddleText } from '../ui/middle-text.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import type { CompareProps } from './compare-url.ts'
+
+/** The configurations of runs side by side, by default only the values that differ. */
+export function ComparedConfigs({
+  runs,
+  url,
+  onChange,
+}: CompareProps & { runs: readonly string[] }) {
+  const trpc = useTRPC()
+  const found = useQueries({
+    queries: runs.map((run) =>
+      trpc.runs.config.queryOptions({ run }, { meta: { topics: ['runs'] } }),
+    ),
+    combine: (queries) => queries.flatMap(({ data }) => (data === undefined ? [] : [data])),
+  })
+  const configured = useMemo(
+    () => found.flatMap(({ run, config }) => (config === null ? [] : [{ run, config }])),
+    [found],
+  )
+  const values = useMemo(() => compareConfigs(configured.map(({ config }) => config)), [configured])
+  if (found.length < runs.length || configured.length < 2) return null
+  const different = values.filter(({ isDifferent }) => isDifferent)
+  const shown = url.allConfig ? values : different
+  const without = found.filter(({ config }) => config === null).map(({ run }) => run)
+  return (
+    <Section
+      className="border-t"
+      title="Configuration"
+      note={[
+        `${formatCount(different.length)} of ${formatCount(values.length)} values differ`,
+        ...(without.length > 0 ? [`without a configuration: ${without.join(', ')}`] : []),
+      ].join(' · ')}
+      actions={
+        <Segmented
+          label="Values"
+          value={url.allConfig ? 'all' : 'different'}
+          options={[
+            { value: 'different', label: 'Different' },
+            { value: 'all', label: 'All' },
+          ]}
+          onChange={(which) => onChange({ allConfig: which === 'all' })}
+        />
+      }
+    >
+      {shown.length > 0 && (
+        <Scroll label="Configuration">
+          <table className="grid-table">
+            <ColumnHeads
+              columns={[
+                'Value',
+                ...configured.map(({ run }) => ({
+                  start: (
+                    <span className="inline-flex items-center gap-2" title={run}>
+                      <span
+                        className="size-2 shrink-0 rounded-full"
+                        style={{ background: hueOf('run', run) }}
+                        aria-hidden
+                      />
+                      <MiddleText text={run} className="max-w-56" />
+                    </span>
+                  ),
+                })),
+              ]}
+            />
+            <tbody>
+              {shown.map(({ path, values: ofRuns, isDifferent }) => (
+                <tr key={path}>
+                  <th scope="row" className="h-auto! py-2 align-top font-mono text-2xs!">
+                    {path}
+                  </th>
+                  {ofRuns.map((value, at) => (
+                    <td
+                      key={configured[at]?.run}
+                      className={`num h-auto! max-w-96 py-2 align-top break-all whitespace-normal! ${isDifferent ? '' : 'text-ink-3'}`}
+                    >
+                      {valueText(value)}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+    </Section>
+  )
+}
+
+function valueText(value: ConfigValue | undefined): string {
+  return value === undefined ? '–' : configText(value)
+}
