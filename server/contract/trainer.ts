@@ -116,21 +116,25 @@ export const SampleInput = z
     /** Must match the sample's position in the batch, from 0, if given. */
     index: Int4.nullish(),
   })
-  .refine((sample) => sample.rewardExtraInfo == null || sample.score != null, {
-    path: ['rewardExtraInfo'],
-    message: 'belongs to a score, and the sample has none; use extraInfo for inputs of the reward',
-  })
-  .refine((sample) => (sample.verdict ?? sample.extracted) == null || sample.score != null, {
-    path: ['verdict'],
-    message: 'and extracted belong to a score, and the sample has none',
-  })
-  .refine((sample) => sample.rewards == null || sample.score != null, {
-    path: ['rewards'],
-    message: 'belong to a score, and the sample has none',
-  })
-  .superRefine(({ rewards, response }, context) => {
-    const message = rewards == null ? null : partRewardsProblem(rewards, response)
-    if (message !== null) context.addIssue({ code: 'custom', path: ['rewards'], message })
+  // One check, because four of them took a third of the time that a sample's schema takes.
+  .check(({ value: sample, issues }) => {
+    const { score, rewardExtraInfo, verdict, extracted, rewards, response } = sample
+    const refuse = (field: keyof typeof sample, message: string) =>
+      issues.push({ code: 'custom', path: [field], message, input: sample })
+    if (score == null) {
+      if (rewardExtraInfo != null) {
+        refuse(
+          'rewardExtraInfo',
+          'belongs to a score, and the sample has none; use extraInfo for inputs of the reward',
+        )
+      }
+      if ((verdict ?? extracted) != null) {
+        refuse('verdict', 'and extracted belong to a score, and the sample has none')
+      }
+      if (rewards != null) refuse('rewards', 'belong to a score, and the sample has none')
+    }
+    const problem = rewards == null ? null : partRewardsProblem(rewards, response)
+    if (problem !== null) refuse('rewards', problem)
   })
 export type SampleInput = z.infer<typeof SampleInput>
 

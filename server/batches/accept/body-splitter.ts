@@ -260,7 +260,10 @@ const MAX_DEPTH = 200
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (levels === 0) return true
-  if (Array.isArray(value)) return value.some((child) => isDeeper(child, levels - 1))
+  if (Array.isArray(value)) {
+    for (const child of value) if (isDeeper(child, levels - 1)) return true
+    return false
+  }
   for (const name in value) {
     if (isDeeper((value as Record<string, unknown>)[name], levels - 1)) return true
   }
