@@ -85,7 +85,7 @@ export function ComparedConfigs({
                   {ofRuns.map((value, at) => (
                     <td
                       key={configured[at]?.run}
-                      className={`num h-auto! max-w-96 py-2 align-top break-all whitespace-normal! ${isDifferent ? '' : 'text-ink-3'}`}
+                      className={`num h-auto! max-w-96 py-2 align-top wrap-anywhere whitespace-normal! ${isDifferent ? '' : 'text-ink-3'}`}
                     >
                       {valueText(value)}
                     </td>

@@ -47,7 +47,7 @@ export function RunConfig({ run }: { run: string }) {
                 <th scope="row" className="static! h-auto! py-2 align-top font-mono text-2xs!">
                   {key}
                 </th>
-                <td className="num w-full py-2 break-all whitespace-normal!">
+                <td className="num w-full py-2 wrap-anywhere whitespace-normal!">
                   {configText(value)}
                 </td>
               </tr>
