@@ -260,7 +260,7 @@ interface Shown extends Omit<HistoryChart, 'data'> {
   actions?: ReactNode
 }
 
-const NOTHING = 'Nothing in this range.'
+const NOTHING = 'No worker scored samples in this range.'
 
 function timeOf({ rows }: HistoryData): (row: { at: number }) => string {
   const span = (rows.at(-1)?.at ?? 0) - (rows[0]?.at ?? 0)
