@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Pencil, Tag, Trash2 } from 'lucide-react'
 import { type FormEvent, useId, useRef, useState } from 'react'
-import type { AnnotationDto } from '../../server/contract/annotations.ts'
+import { type AnnotationDto, MAX_LISTED_ANNOTATIONS } from '../../server/contract/annotations.ts'
 import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { type Refusal, useMay } from '../session/use-may.ts'
@@ -78,6 +78,9 @@ export function AnnotationsPart({
   return (
     <section aria-label="Annotations" className="border-b px-5 py-3.5">
       <h3 className="mb-1.5 text-xs font-medium text-ink-3">Annotations</h3>
+      {sample.annotations.length === MAX_LISTED_ANNOTATIONS && (
+        <p className="mb-1.5 text-xs text-ink-3">Newest {MAX_LISTED_ANNOTATIONS}</p>
+      )}
       {sample.annotations.length > 0 && (
         <ul className="mb-2 space-y-1.5">
           {sample.annotations.map((one) =>

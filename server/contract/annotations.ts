@@ -6,6 +6,9 @@ import { SampleId } from './trainer.ts'
 /** Maximum samples that one call annotates by a filter. */
 export const MAX_ANNOTATED_SAMPLES = 10_000
 
+/** Maximum annotations that are listed for a sample: the newest ones. */
+export const MAX_LISTED_ANNOTATIONS = 200
+
 const label = trimmedText(64).min(1, 'must not be empty')
 const note = trimmedText(2_000)
 

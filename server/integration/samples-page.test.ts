@@ -260,6 +260,17 @@ describe('annotations', () => {
     expect(labels.map(({ label }) => label)).toContain('check')
   })
 
+  it('are listed newest last, and the oldest beyond 200 are left out', async () => {
+    const id = `${batches[0]}-6`
+    await service.sql(`insert into sample_annotation (batch_id, idx, label, author)
+      select ${id.slice(1, id.indexOf('-'))}, 6, 'many-' || n, 'local' from generate_series(1, 201) n order by n`)
+    const { annotations } = await service.api.samples.get.query({ id })
+    expect(annotations.map(({ label }) => label)).toEqual(
+      Array.from({ length: 200 }, (_, i) => `many-${i + 2}`),
+    )
+    await service.sql(`delete from sample_annotation where label like 'many-%'`)
+  })
+
   it('are returned with their ids for undo, but only if all ids fit', async () => {
     const samples = rollouts(1_001, 8, 'many').map((one) => ({ ...one, score: 1 }))
     const { batchId } = await service.api.batches.submit.mutate({ run: 'many', step: 0, samples })

@@ -1,11 +1,10 @@
+import { MAX_LISTED_ANNOTATIONS } from '../../contract/annotations.ts'
 import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import type { SampleKey } from './sample-texts.ts'
 
 /** Maximum number of suggested labels. */
 const MAX_LABELS = 100
-/** Maximum number of annotations returned for a sample. */
-const MAX_PER_SAMPLE = 200
 
 /** A stored annotation. */
 export interface AnnotationRow {
@@ -21,7 +20,7 @@ export interface AnnotationRow {
 
 const COLUMNS = 'id, batch_id, idx, label, note, author, created_at, updated_at'
 
-/** A sample's annotations, oldest first. */
+/** A sample's newest annotations, oldest first. */
 export async function annotationsOf(
   db: Database,
   batchId: number,
@@ -29,7 +28,8 @@ export async function annotationsOf(
 ): Promise<AnnotationRow[]> {
   return db.rows(
     'annotations-of',
-    `select ${COLUMNS} from sample_annotation where batch_id = $1 and idx = $2 order by id limit ${MAX_PER_SAMPLE}`,
+    `select * from (select ${COLUMNS} from sample_annotation where batch_id = $1 and idx = $2
+                    order by id desc limit ${MAX_LISTED_ANNOTATIONS}) newest order by id`,
     [batchId, idx],
   )
 }
