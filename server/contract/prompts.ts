@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Cursor, RunName, storableText } from './fields.ts'
+import { Cursor, RunName, stepRange, storableText } from './fields.ts'
 
 /**
  * Prompts of a run over its steps. A prompt is recognized by the `promptId` that the trainer sends, or else by its data
@@ -160,7 +160,7 @@ export interface PromptHeatDto {
 }
 
 /** The input of `prompts.steps`. */
-export const PromptStepsInput = z.strictObject({ run: RunName, split })
+export const PromptStepsInput = z.strictObject({ run: RunName, split, ...stepRange })
 export type PromptStepsInput = z.infer<typeof PromptStepsInput>
 
 /** The mean of an estimate over the groups with at least `k` counted scores. */
@@ -185,7 +185,7 @@ export interface PromptStepDto {
 /** The output of `prompts.steps`. */
 export interface PromptStepsDto {
   steps: PromptStepDto[]
-  /** Earlier steps that are left out. */
+  /** Earlier steps of the range that are left out. */
   earlier: number
 }
 

@@ -370,6 +370,8 @@ describe('prompts of a run', () => {
       { step: 1, none: 1, some: 1, most: 0, all: 1 },
       { step: 2, none: 1, some: 0, most: 1, all: 1 },
     ])
+    const range = PromptStepsInput.parse({ run: 'steps', from: 2, until: 2 })
+    expect((await view().steps(range)).steps).toEqual(steps.slice(1))
     expect(steps[1]?.passAt?.map(({ k, value }) => [k, Math.round(value * 1e9) / 1e9])).toEqual([
       [1, 0.5],
       [2, Math.round((1e9 * (1 + 5 / 6)) / 3) / 1e9],

@@ -1,3 +1,4 @@
+import { MAX_STEP } from '../contract/fields.ts'
 import {
   PROMPT_CLASSES,
   type PromptClass,
@@ -164,7 +165,8 @@ export class PromptsView {
   steps(input: PromptStepsInput): Promise<PromptStepsDto> {
     return this.#steps.get(JSON.stringify(input), async () => {
       const scope = await this.#scope(input)
-      const rows = await groupPassesOf(this.#db, scope, MAX_STEPS + 1)
+      const { from = 0, until = MAX_STEP } = input
+      const rows = await groupPassesOf(this.#db, scope, { from, until }, MAX_STEPS + 1)
       const shown = rows.slice(-MAX_STEPS)
       return {
         earlier: rows.length - shown.length,

@@ -485,10 +485,11 @@ export async function visitedGroups(
   )
 }
 
-/** The newest steps of a run and split, oldest first, each with its last batch. Rescores are excluded. */
+/** The newest steps of a range of a run and split, oldest first, each with its last batch. Rescores are excluded. */
 export async function groupPassesOf(
   db: Database,
   { runId, split }: PromptScope,
+  { from, until }: { from: number; until: number },
   limit: number,
 ): Promise<{ step: number; id: number; group_passes: GroupPasses }[]> {
   return db.rows(
@@ -496,8 +497,9 @@ export async function groupPassesOf(
     `select * from (
        select distinct on (step) step, id, group_passes from batch
        where run_id = $1 and split = $2 and rescored_from is null and group_passes is not null
+         and step between $4 and $5
        order by step desc, id desc limit $3) t order by step`,
-    [runId, split, limit],
+    [runId, split, limit, from, until],
   )
 }
 

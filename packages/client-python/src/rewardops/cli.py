@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rewardops import __version__
+from rewardops import __version__, export_metrics
 from rewardops.serving import command as serve_reward
 
 
@@ -16,6 +16,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"rewardops {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve_reward.add_to(commands)
+    export_metrics.add_to(commands)
     arguments = parser.parse_args(argv)
     code: int = arguments.run(arguments)
     return code

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rewardops.bodies import parts_of, scores_of, single, with_samples
 from rewardops.calls import Calls, ServiceInfo
 from rewardops.errors import INVALID_INPUT, TIMEOUT, RewardOpsError
+from rewardops.metrics import metrics_of_step
 from rewardops.options import SubmitOptions
 from rewardops.pipeline import (
     GRACE_S,
@@ -463,6 +464,20 @@ class AsyncRewardOps:
             "runs.update", given, deadline=self.deadline(timeout_s)
         )
         return answer
+
+    async def step_metrics(
+        self,
+        step: int,
+        *,
+        run: str | None = None,
+        split: str = "train",
+        timeout_s: Any = UNSET,
+    ) -> dict[str, float]:
+        """
+        The figures of a step by the metric names of `rewardops export-metrics` (docs/python.md), for the trainer's own
+        tracker. Waits until the step's batch has ended. Figures that the service does not have are left out.
+        """
+        return await metrics_of_step(self, run or self.run, split, step, self.deadline(timeout_s))
 
     async def register_server(
         self, name: str, url: str, engine: str = "auto", *, timeout_s: Any = UNSET, **settings: Any

@@ -230,6 +230,17 @@ class RewardOps:
             )
         )
 
+    def step_metrics(
+        self,
+        step: int,
+        *,
+        run: str | None = None,
+        split: str = "train",
+        timeout_s: Any = UNSET,
+    ) -> dict[str, float]:
+        """See AsyncRewardOps."""
+        return self._wait(self._async.step_metrics(step, run=run, split=split, timeout_s=timeout_s))
+
     def register_server(
         self, name: str, url: str, engine: str = "auto", **settings: Any
     ) -> dict[str, Any]:
