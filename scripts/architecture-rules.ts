@@ -68,7 +68,7 @@ export const LAYERS: Layer[] = [
   },
   {
     name: 'tools',
-    files: /^(scripts|bench|examples)\/|^packages\/build\.ts$/,
+    files: /^(scripts|bench|examples)\/|^packages\/[^/]+$/,
     imports: [...SERVER, 'cli', 'clients', 'math-verify', 'generated', 'roots', 'testkit'],
   },
   // The CLI talks to the service over HTTP like any client.

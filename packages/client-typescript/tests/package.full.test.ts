@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { buildPackage } from '../../build.ts'
+import { buildPackage } from '../../build.mjs'
 
 /** Tests of the package in another project: installed, type-checked and run without the service. */
 

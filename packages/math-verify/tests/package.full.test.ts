@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { buildPackage } from '../../build.ts'
+import { buildPackage } from '../../build.mjs'
 
 const root = join(import.meta.dirname, '../../..')
 

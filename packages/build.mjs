@@ -1,26 +1,24 @@
+// Builds a TypeScript package. It is plain JavaScript, because Node 20 runs no TypeScript.
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { rolldown } from 'rolldown'
 
-const root = join(import.meta.dirname, '..')
+const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
- * Builds a TypeScript package: one JavaScript file, without the package's dependencies, and its type declarations.
- * @param folder the package's folder, with `package.json` and `src/index.ts`
- * @param outDir replaced if it exists
+ * Builds a TypeScript package: one JavaScript file, without the package's dependencies, and its type declarations. Equal
+ * sources make equal files.
+ * @param {string} folder the package's folder, with `package.json` and `src/index.ts`
+ * @param {string} outDir replaced if it exists
+ * @returns {Promise<void>}
  */
-export async function buildPackage(
-  folder: string,
-  outDir: string = join(folder, 'dist'),
-): Promise<void> {
+export async function buildPackage(folder, outDir = join(folder, 'dist')) {
   const entry = join(folder, 'src/index.ts')
   const { dependencies = {}, peerDependencies = {} } = JSON.parse(
     readFileSync(join(folder, 'package.json'), 'utf8'),
-  ) as {
-    dependencies?: Record<string, string>
-    peerDependencies?: Record<string, string>
-  }
+  )
   rmSync(outDir, { recursive: true, force: true })
   const bundle = await rolldown({
     input: entry,
@@ -66,22 +64,29 @@ export async function buildPackage(
 /**
  * Copies the declarations reachable from `entry`. The context type of the service's procedures becomes `object`,
  * because callers never see it and it references every module of the service.
+ * @param {string} from
+ * @param {string} to
+ * @param {string} entry
  */
-function keepReachable(from: string, to: string, entry: string): void {
+function keepReachable(from, to, entry) {
   const context = join(from, 'server/api/context.d.ts')
   if (existsSync(context)) {
     writeFileSync(context, '/** Internal to the service. */\nexport type RequestContext = object\n')
   }
-  const reached = new Set<string>()
-  const reach = (file: string): void => {
+  const reached = new Set()
+  const reach = (file) => {
     if (reached.has(file)) return
     reached.add(file)
     cpSync(join(from, file), join(to, file))
     const text = readFileSync(join(from, file), 'utf8')
-    for (const [, specifier] of text.matchAll(/(?:from |import\()["'](\..*?)["']/g))
-      reach(join(dirname(file), (specifier as string).replace(/\.[jt]s$/, '.d.ts')))
+    for (const [, specifier] of text.matchAll(/(?:from |import\()["'](\..*?)["']/g)) {
+      reach(join(dirname(file), specifier.replace(/\.[jt]s$/, '.d.ts')))
+    }
   }
   reach(entry)
 }
 
-if (import.meta.main) await buildPackage(resolve(process.argv[2] ?? '.'))
+// `import.meta.main` needs Node 24.
+if (realpathSync(process.argv[1] ?? '') === fileURLToPath(import.meta.url)) {
+  await buildPackage(resolve(process.argv[2] ?? '.'))
+}
