@@ -1,0 +1,41 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+// The service and its clients have one version, the one of the root's package.json. `npm version --no-git-tag-version`
+// sets it, and this file writes it into the other files.
+
+const ROOT = join(import.meta.dirname, '..')
+
+/** The other files that contain the version, each with the text around it. */
+const COPIES: readonly { file: string; pattern: RegExp }[] = [
+  { file: 'packages/client-typescript/package.json', pattern: /(?<="version": ")[^"]+/ },
+  {
+    file: 'packages/client-typescript/src/reach.ts',
+    pattern: /(?<=CLIENT_VERSION = ')[^']+/,
+  },
+  { file: 'packages/math-verify/package.json', pattern: /(?<="version": ")[^"]+/ },
+  { file: 'packages/client-python/src/rewardops/_version.py', pattern: /(?<=VERSION = ")[^"]+/ },
+]
+
+/** The version of the service, from the root's package.json. */
+export function ownVersion(): string {
+  const { version } = JSON.parse(read('package.json')) as { version: string }
+  return version
+}
+
+/** The versions in the other files, by file. Undefined: the file contains none. */
+export function copiedVersions(): Record<string, string | undefined> {
+  return Object.fromEntries(
+    COPIES.map(({ file, pattern }) => [file, pattern.exec(read(file))?.[0]]),
+  )
+}
+
+function read(file: string): string {
+  return readFileSync(join(ROOT, file), 'utf8')
+}
+
+if (import.meta.main) {
+  for (const { file, pattern } of COPIES) {
+    writeFileSync(join(ROOT, file), read(file).replace(pattern, ownVersion()))
+  }
+}
