@@ -3,11 +3,12 @@
 // JavaScript on built-ins like run.mjs, but stays in the caller's folder, because file arguments are relative to it.
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SetupError, setUp } from './setup.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
+/** Parts of the service and commands on its database, which run.mjs starts. */
+const SERVICE = ['start', 'worker', 'sandbox', 'backup', 'restore']
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
 
 async function main(given) {
@@ -17,7 +18,8 @@ async function main(given) {
   }
   const node = await setUp(root, {})
   const tie = new URL('exit-with-parent.mjs', import.meta.url).href
-  const child = spawn(node, ['--import', tie, join(root, 'packages/cli/main.ts'), ...given], {
+  const cli = fileURLToPath(new URL('../packages/cli/main.ts', import.meta.url))
+  const child = spawn(node, ['--import', tie, cli, ...given], {
     stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
     env: { ...process.env, EXIT_WITH_PARENT_FD: '3' },
   })
@@ -30,7 +32,11 @@ async function main(given) {
 }
 
 try {
-  process.exitCode = await main(process.argv.slice(2))
+  if (SERVICE.includes(process.argv[2])) {
+    // The files of `backup` and `restore` are relative to the caller's folder.
+    process.env.INIT_CWD ??= process.cwd()
+    await import('./run.mjs')
+  } else process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
   if (!(error instanceof SetupError)) throw error
   process.stderr.write(`${error.message}\n`)

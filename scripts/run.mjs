@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { SetupError, setUp, stopSetUp } from './setup.mjs'
+import { isInstalledPackage, SetupError, setUp, stopSetUp } from './setup.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -13,30 +13,31 @@ const root = fileURLToPath(new URL('..', import.meta.url))
  * @type {Record<string, { entry: string, needs?: object, env?: object, node?: string[], args?: string[], watched?: boolean }>}
  */
 const COMMANDS = {
-  start: { entry: 'server/start.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
+  start: { entry: './server/start.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
   // --watch instead of --watch-path would restart on every page compiled into .next.
   dev: {
-    entry: 'server/start.ts',
+    entry: './server/start.ts',
     node: ['--watch-path=./server'],
     watched: true,
     env: { NODE_ENV: 'development' },
   },
-  sandbox: { entry: 'server/sandbox/start.ts', env: { NODE_ENV: 'production' } },
-  worker: { entry: 'server/worker/start.ts', env: { NODE_ENV: 'production' } },
+  sandbox: { entry: './server/sandbox/start.ts', env: { NODE_ENV: 'production' } },
+  worker: { entry: './server/worker/start.ts', env: { NODE_ENV: 'production' } },
   demo: { entry: 'examples/demo.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
   bench: { entry: 'bench/main.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
-  backup: { entry: 'scripts/backup.ts' },
-  restore: { entry: 'scripts/restore.ts' },
-  seed: { entry: 'scripts/seed.ts' },
-  check: { entry: 'scripts/test.ts', args: ['--static'] },
-  test: { entry: 'scripts/test.ts', needs: { pages: true, chromium: true } },
+  backup: { entry: './scripts/backup.ts' },
+  restore: { entry: './scripts/restore.ts' },
+  seed: { entry: './scripts/seed.ts' },
+  pack: { entry: 'packages/pack.ts', needs: { pages: true } },
+  check: { entry: './scripts/test.ts', args: ['--static'] },
+  test: { entry: './scripts/test.ts', needs: { pages: true, chromium: true } },
   'test:full': {
-    entry: 'scripts/test.ts',
+    entry: './scripts/test.ts',
     needs: { pages: true, chromium: true },
     env: { REWARDOPS_TEST_FULL: '1' },
   },
   'test:chaos': { entry: 'testkit/chaos/main.ts' },
-  'test:trainers': { entry: 'scripts/test-trainers.ts' },
+  'test:trainers': { entry: './scripts/test-trainers.ts' },
   'test:engines': { entry: 'testkit/engines/main.ts' },
 }
 
@@ -69,7 +70,8 @@ async function main([name = '', ...given]) {
       `usage: node scripts/run.mjs <${Object.keys(COMMANDS).join(' | ')}> [arguments]`,
     )
   }
-  process.chdir(root)
+  // An installed package is not the folder of the data.
+  if (!isInstalledPackage(root)) process.chdir(root)
   const node = await setUp(root, command.needs ?? {})
   // Lets a signal that arrived during the set-up be handled before the entry starts.
   await new Promise((resolve) => setImmediate(resolve))
@@ -82,7 +84,7 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
   const path = [join(root, 'node_modules/.bin'), process.env.PATH].filter(Boolean).join(delimiter)
   // A watched entry is a grandchild and does not inherit the pipe; the descriptor would be another file there.
   const tied = watched ? [] : ['--import', new URL('exit-with-parent.mjs', import.meta.url).href]
-  const child = spawn(node, [...tied, ...options, entry, ...args, ...given], {
+  const child = spawn(node, [...tied, ...options, join(root, entry), ...args, ...given], {
     stdio: ['inherit', 'inherit', 'inherit', watched ? 'ignore' : 'pipe'],
     env: {
       NEXT_TELEMETRY_DISABLED: '1',

@@ -167,7 +167,7 @@ test('an unknown command is refused with a list of commands', async () => {
   const { code, err } = await run('stort')
   expect(code).toBe(1)
   expect(err).toMatch(
-    /^usage: .*start \| dev \| sandbox \| worker \| demo \| bench \| backup \| restore \| seed \| check \| test/,
+    /^usage: .*start \| dev \| sandbox \| worker \| demo \| bench \| backup \| restore \| seed \| pack \| check \| test/,
   )
   expect(calls()).toEqual([])
 })

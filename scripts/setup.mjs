@@ -24,12 +24,22 @@ const WANTED_NODE = 24
 export class SetupError extends Error {}
 
 /**
+ * Returns whether this is the published package, which has everything that its commands need. A package of npm never
+ * contains a package-lock.json.
+ * @param {string} root
+ */
+export function isInstalledPackage(root) {
+  return !existsSync(join(root, 'package-lock.json'))
+}
+
+/**
  * Brings the checkout up to date for a command, one process at a time.
  * @param {string} root
  * @param {{ pages?: boolean, chromium?: boolean }} needs
  * @returns {Promise<string>} path of the Node that runs the command
  */
 export async function setUp(root, needs) {
+  if (isInstalledPackage(root)) return pickNode(root)
   const pending = () =>
     STAGES.find((stage) => (!stage.only || needs[stage.only]) && !stage.isDone(root))
   if (pending()) {
@@ -165,13 +175,23 @@ function isInstalled(root) {
 /** The Node 24 that npm installed, if there is one for this platform, else this Node if it is recent enough. */
 function pickNode(root) {
   const own = join(root, 'node_modules/.bin/node')
-  for (const candidate of [own, process.execPath]) {
+  for (const candidate of [own, ...installedNode(root), process.execPath]) {
     if (isRecentNode(nodeVersion(candidate))) return candidate
   }
   throw new SetupError(
     `Node ${WANTED_NODE} is needed (${OLDEST_NODE.join('.')} or newer will do). This is ${process.version}, ` +
       `and npm has no Node ${WANTED_NODE} that runs on ${process.platform}-${process.arch}. Install it:\n${nodeAdvice()}`,
   )
+}
+
+/** The Node that npm installed beside the published package, which has no node_modules/.bin of its own. */
+function installedNode(root) {
+  try {
+    const name = `node-${process.platform}-${process.arch}/package.json`
+    return [join(dirname(createRequire(join(root, 'package.json')).resolve(name)), 'bin/node')]
+  } catch {
+    return []
+  }
 }
 
 function nodeVersion(path) {

