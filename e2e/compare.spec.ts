@@ -45,8 +45,8 @@ test.beforeAll(async ({ sharedService }) => {
     await submit('overlaid', step, 9)
   }
   const adam = { name: 'adamw', betas: [0.9, 0.95] }
-  await api.runs.update.mutate({ run: 'compared', config: { optimizer: { lr: 1e-6, ...adam } } })
-  await api.runs.update.mutate({ run: 'overlaid', config: { optimizer: { lr: 5e-6, ...adam } } })
+  await api.runs.update.mutate({ run: 'compared', config: { actor: { lr: 1e-6, ...adam } } })
+  await api.runs.update.mutate({ run: 'overlaid', config: { actor: { lr: 5e-6, ...adam } } })
   const { batchId } = await api.batches.rescore.mutate({
     batchId: batch,
     reward: { model: 'simulated-rm' } as never,
@@ -177,7 +177,7 @@ test('selects, overlays and hides runs, and lists their differences by step', as
   await expect(rows).toHaveCount(compared.deltas[0]?.steps.length ?? -1)
   await expect(page.getByText('1 of 3 values differ')).toBeVisible()
   const values = page.getByRole('region', { name: 'Configuration' }).locator('tbody tr')
-  await expect(values).toHaveText([/optimizer\.lr\s*1e-6\s*5e-6/])
+  await expect(values).toHaveText([/actor\.lr\s*1e-6\s*5e-6/])
   await page.getByRole('button', { name: 'All', exact: true }).click()
   await expect(page).toHaveURL(/config=all/)
   await expect(values).toHaveCount(3)

@@ -197,15 +197,15 @@ describe('a function that ends its process', () => {
     }`
 
   test.each<readonly [what: string, reason: string, detail: RegExp]>([
-    ['loop', 'timeout', /not done within 1500 ms/],
+    ['loop', 'timeout', /not done within 3000 ms/],
     ['memory', 'function_error', /\d+ MB, over its limit/],
     ['exit', 'function_error', /ended its process with code 3/],
     ...inFullRun<readonly [string, string, RegExp]>(
       ['throw', 'function_error', /uncaught: much later/],
-      ['async loop', 'timeout', /not done within 1500 ms/],
-      ['regex', 'timeout', /not done within 1500 ms/],
+      ['async loop', 'timeout', /not done within 3000 ms/],
+      ['regex', 'timeout', /not done within 3000 ms/],
       // A process inside a system call cannot report the call that blocks it.
-      ['native', 'timeout', /held up for 1500 ms/],
+      ['native', 'timeout', /held up for 3000 ms/],
       ['slow memory', 'function_error', /\d+ MB, over its limit/],
       ['heap', 'function_error', /heap out of memory|over its limit/],
       ['abort', 'function_error', /ended its process with code 134/],
@@ -223,7 +223,7 @@ describe('a function that ends its process', () => {
         one,
         ref,
         Array.from({ length: 64 }, (_, i) => (i === 37 ? what : 'fine')),
-        ['loop', 'async loop', 'regex', 'native'].includes(what) ? 1_500 : 40_000,
+        ['loop', 'async loop', 'regex', 'native'].includes(what) ? 3_000 : 40_000,
       )
       const failed = outcomes.flatMap((outcome, i) => (outcome.ok ? [] : [{ i, ...outcome }]))
       expect(failed).toMatchObject([{ i: 37, reason }])
