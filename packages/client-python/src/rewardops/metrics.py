@@ -6,7 +6,7 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -143,17 +143,30 @@ def _ranges(bins: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
 
 async def _get(client: AsyncRewardOps, run: str, split: str, first: int, last: int) -> Any:
     """The answer of `runs.get`, once it has the figures of all ended batches."""
+
+    def is_complete(answer: Any) -> bool:
+        # A step without groups or with an unfinished batch has no group signals.
+        missing = any(
+            step["n"] is not None and step["groupSignals"] is None and step["groups"] > 0
+            for step in answer["steps"]
+        )
+        return not (missing or answer["pending"])
+
+    given = {"name": run, "split": split, "from": first, "until": last}
+    return await _until(is_complete, client, "runs.get", given)
+
+
+async def _until(
+    is_complete: Callable[[Any], bool],
+    client: AsyncRewardOps,
+    procedure: str,
+    given: Mapping[str, Any],
+) -> Any:
+    """Repeats a query until its answer is complete, for at most ROLL_UP_S; returns the last answer."""
     ends = time.monotonic() + ROLL_UP_S
     while True:
-        given = {"name": run, "split": split, "from": first, "until": last}
-        answer = await client.call("runs.get", given)
-        # A step without groups or with an unfinished batch has no group signals.
-        missing = [
-            step
-            for step in answer["steps"]
-            if step["n"] is not None and step["groupSignals"] is None and step["groups"] > 0
-        ]
-        if not (missing or answer["pending"]) or time.monotonic() >= ends:
+        answer = await client.call(procedure, given)
+        if is_complete(answer) or time.monotonic() >= ends:
             return answer
         await asyncio.sleep(POLL_S)
 
@@ -189,20 +202,20 @@ async def _pass_rates(
 ) -> dict[str, float | None]:
     """pass@1 by batch; None for rewards without passes."""
     wanted = {step["batchId"] for step in steps if step["groupSignals"] is not None}
-    ends = time.monotonic() + ROLL_UP_S
-    while True:
-        given = {"run": run, "split": split, "from": steps[0]["step"], "until": steps[-1]["step"]}
-        answer = await client.call("prompts.steps", given)
-        rates = {
-            step["batchId"]: next(
-                (float(at["value"]) for at in step["passAt"] or [] if at["k"] == 1), None
-            )
-            for step in answer["steps"]
-        }
-        # The service may answer from its cache at first.
-        if wanted <= rates.keys() or time.monotonic() >= ends:
-            return rates
-        await asyncio.sleep(POLL_S)
+    given = {"run": run, "split": split, "from": steps[0]["step"], "until": steps[-1]["step"]}
+    # The service may answer from its cache at first.
+    answer = await _until(
+        lambda found: wanted <= {step["batchId"] for step in found["steps"]},
+        client,
+        "prompts.steps",
+        given,
+    )
+    return {
+        step["batchId"]: next(
+            (float(at["value"]) for at in step["passAt"] or [] if at["k"] == 1), None
+        )
+        for step in answer["steps"]
+    }
 
 
 async def _add_components(

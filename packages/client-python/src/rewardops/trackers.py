@@ -89,9 +89,10 @@ class WandbTracker:
         self._next = int(self._run.starting_step)
         self._mark: Path | None = None
         if self._run.offline:
-            # W&B resumes no offline runs, so each folder has its last step beside its points.
+            # W&B resumes no offline runs, so each folder has its last step beside its points. The name of a folder ends
+            # with the id, or with a number after it if another one began in the same second.
             self._mark = folder / "rewardops-last-step.json"
-            for path in folder.parent.glob(f"*-{run.id}/{self._mark.name}"):
+            for path in folder.parent.glob(f"*-{run.id}*/{self._mark.name}"):
                 project, last = json.loads(path.read_text())
                 if project == self._run.project:
                     self._next = max(self._next, last + 1)
