@@ -16,6 +16,12 @@ async function main(given) {
   if (process.env.npm_lifecycle_event === 'rewardops' && process.env.INIT_CWD) {
     process.chdir(process.env.INIT_CWD)
   }
+  if (SERVICE.includes(given[0])) {
+    // run.mjs changes the folder too. The files of `backup` and `restore` are relative to the caller's.
+    process.env.INIT_CWD = process.cwd()
+    await import('./run.mjs')
+    return process.exitCode
+  }
   const node = await setUp(root, {})
   const tie = new URL('exit-with-parent.mjs', import.meta.url).href
   const cli = fileURLToPath(new URL('../packages/cli/main.ts', import.meta.url))
@@ -32,11 +38,7 @@ async function main(given) {
 }
 
 try {
-  if (SERVICE.includes(process.argv[2])) {
-    // The files of `backup` and `restore` are relative to the caller's folder.
-    process.env.INIT_CWD ??= process.cwd()
-    await import('./run.mjs')
-  } else process.exitCode = await main(process.argv.slice(2))
+  process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
   if (!(error instanceof SetupError)) throw error
   process.stderr.write(`${error.message}\n`)

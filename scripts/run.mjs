@@ -10,6 +10,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
  * `node`: options of Node. `watched`: Node runs and restarts the entry in its own child process.
+ * Entries are relative paths, because those of the published package end in `.js`, and its packing renames imports and
+ * relative paths.
  * @type {Record<string, { entry: string, needs?: object, env?: object, node?: string[], args?: string[], watched?: boolean }>}
  */
 const COMMANDS = {
@@ -23,12 +25,12 @@ const COMMANDS = {
   },
   sandbox: { entry: './server/sandbox/start.ts', env: { NODE_ENV: 'production' } },
   worker: { entry: './server/worker/start.ts', env: { NODE_ENV: 'production' } },
-  demo: { entry: 'examples/demo.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
-  bench: { entry: 'bench/main.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
+  demo: { entry: './examples/demo.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
+  bench: { entry: './bench/main.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
   backup: { entry: './scripts/backup.ts' },
   restore: { entry: './scripts/restore.ts' },
   seed: { entry: './scripts/seed.ts' },
-  pack: { entry: 'packages/pack.ts', needs: { pages: true } },
+  pack: { entry: './packages/pack.ts', needs: { pages: true } },
   check: { entry: './scripts/test.ts', args: ['--static'] },
   test: { entry: './scripts/test.ts', needs: { pages: true, chromium: true } },
   'test:full': {
@@ -36,9 +38,9 @@ const COMMANDS = {
     needs: { pages: true, chromium: true },
     env: { REWARDOPS_TEST_FULL: '1' },
   },
-  'test:chaos': { entry: 'testkit/chaos/main.ts' },
+  'test:chaos': { entry: './testkit/chaos/main.ts' },
   'test:trainers': { entry: './scripts/test-trainers.ts' },
-  'test:engines': { entry: 'testkit/engines/main.ts' },
+  'test:engines': { entry: './testkit/engines/main.ts' },
 }
 
 /** A Ctrl-C arrives twice: from the terminal, and from npm. Equal signals within this time count as one. */

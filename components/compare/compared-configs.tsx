@@ -4,12 +4,11 @@ import { useQueries } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { type ConfigValue, compareConfigs } from '../../server/contract/run-config.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { hueOf } from '../charts/hue.ts'
+import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount } from '../format/numbers.ts'
 import { configText } from '../runs/run-cells.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Segmented } from '../ui/field.tsx'
-import { MiddleText } from '../ui/middle-text.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import type { CompareProps } from './compare-url.ts'
@@ -63,16 +62,7 @@ export function ComparedConfigs({
               columns={[
                 'Value',
                 ...configured.map(({ run }) => ({
-                  start: (
-                    <span className="inline-flex items-center gap-2" title={run}>
-                      <span
-                        className="size-2 shrink-0 rounded-full"
-                        style={{ background: hueOf('run', run) }}
-                        aria-hidden
-                      />
-                      <MiddleText text={run} className="max-w-56" />
-                    </span>
-                  ),
+                  start: <RunName run={run} />,
                 })),
               ]}
             />

@@ -68,11 +68,11 @@ export type ConfigValue = string | number | boolean | null
  * to 500 characters; NUL and lone surrogates become U+FFFD.
  */
 export function configValues(config: Readonly<Record<string, unknown>>): Map<string, ConfigValue> {
-  return new Map(configEntries(config).map(([path, value]) => [path, plainValue(value)]))
+  return new Map([...configEntries(config)].map(([path, value]) => [path, plainValue(value)]))
 }
 
 /** The dotted paths of a configuration with their values as sent, at most 1,000. A list is one value. */
-function configEntries(config: Readonly<Record<string, unknown>>): [string, unknown][] {
+function configEntries(config: Readonly<Record<string, unknown>>): Map<string, unknown> {
   const entries = new Map<string, unknown>()
   const add = (path: string, value: unknown) => {
     if (entries.size >= MAX_CONFIG_VALUES) return
@@ -82,7 +82,7 @@ function configEntries(config: Readonly<Record<string, unknown>>): [string, unkn
     } else entries.set(readableText(path).slice(0, 256), value)
   }
   add('', config)
-  return [...entries]
+  return entries
 }
 
 /** A path of several configurations. */
@@ -97,7 +97,7 @@ export interface ComparedConfigValue {
 export function compareConfigs(
   configs: readonly Readonly<Record<string, unknown>>[],
 ): ComparedConfigValue[] {
-  const entries = configs.map((config) => new Map(configEntries(config)))
+  const entries = configs.map(configEntries)
   const paths = new Set(entries.flatMap((one) => [...one.keys()]))
   return [...paths].map((path) => ({
     path,
