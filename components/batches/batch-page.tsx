@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { ArrowDownWideNarrow, ChartGantt, GitCompareArrows, RotateCcw } from 'lucide-react'
 import { useRouter } from 'next/navigation'
-import { useMemo, useState } from 'react'
+import { type ReactNode, useMemo, useState } from 'react'
 import type { BatchViewDto } from '../../server/contract/pages.ts'
 import { writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -29,6 +29,7 @@ import { useMay } from '../session/use-may.ts'
 import { HeaderLinks } from '../shell/header-links.tsx'
 import { type KeyBinding, useKeys } from '../shell/keys.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
+import { PageLink } from '../shell/page-link.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyText, copyText } from '../ui/copy-text.tsx'
 import { Confirm } from '../ui/dialog.tsx'
@@ -44,7 +45,7 @@ import { useUrl } from '../url/use-url.ts'
 import { batchDurationMs, isActive, RunName } from './batch-cells.tsx'
 import { ReportGroups, ReportHead, ReportTimeline } from './batch-report.tsx'
 import { BatchSide } from './batch-side.tsx'
-import { noSignalShortText } from './group-signal-text.ts'
+import { countsOf, noSignalShortText } from './group-signal-text.ts'
 import { GroupTable } from './group-table.tsx'
 import { RemovedNote } from './removed-note.tsx'
 import { RescoreSheet } from './rescore-sheet.tsx'
@@ -293,7 +294,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           unit={`of ${formatCount(batch.groups)}`}
           detail={
             batch.groupsCompleted > 0
-              ? noSignalShortText(batch.groupSignals)
+              ? noSignalDetail(batch)
               : isActive(batch)
                 ? 'none yet'
                 : 'none'
@@ -342,6 +343,21 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
         </div>
       )}
     </>
+  )
+}
+
+/** The no-signal groups; of an ended batch, a link to their samples. */
+function noSignalDetail(batch: BatchViewDto): ReactNode {
+  const text = noSignalShortText(batch.groupSignals)
+  if (isActive(batch) || countsOf(batch.groupSignals).nothing === 0) return text
+  return (
+    <PageLink
+      href={`/samples?${writeSampleFilter({ batch: batch.batchId, groupSignal: 'no_signal' })}`}
+      title={text}
+      className="hover:underline"
+    >
+      {text}
+    </PageLink>
   )
 }
 

@@ -2,6 +2,7 @@ import {
   GROUP_SIGNALS,
   type GroupSignal,
   type GroupSignalCounts,
+  type GroupSignalFilter,
 } from '../../server/contract/group-signal.ts'
 import { formatCount, percentText } from '../format/numbers.ts'
 
@@ -14,6 +15,12 @@ export const SIGNAL_LABEL: Record<GroupSignal, string> = {
   single_sample: 'single sample',
   all_failed: 'none scored',
   empty: 'empty',
+}
+
+/** Short labels of the values of the filter by signal. */
+export const SIGNAL_FILTER_LABEL: Record<GroupSignalFilter, string> = {
+  ...SIGNAL_LABEL,
+  no_signal: 'no-signal',
 }
 
 /** The color of each class. Swatches of `all_failed` are hatched instead. */

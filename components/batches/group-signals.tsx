@@ -4,9 +4,12 @@ import {
   type GroupSignal,
 } from '../../server/contract/group-signal.ts'
 import type { BatchViewDto } from '../../server/contract/pages.ts'
+import { writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { formatCount } from '../format/numbers.ts'
+import { PageLink } from '../shell/page-link.tsx'
 import { Section } from '../ui/section.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
+import { isActive } from './batch-cells.tsx'
 import { countsOf, noSignalText, SIGNAL_COLOR, SIGNAL_LABEL } from './group-signal-text.ts'
 
 /** The signal classes of the groups of a batch. */
@@ -33,7 +36,16 @@ export function GroupSignals({ batch }: { batch: BatchViewDto }) {
               aria-hidden
             />
             <span className="min-w-0 flex-1">
-              {SIGNAL_LABEL[signal]}
+              {!isActive(batch) && signal !== 'empty' ? (
+                <PageLink
+                  href={`/samples?${writeSampleFilter({ batch: batch.batchId, groupSignal: signal })}`}
+                  className="hover:underline"
+                >
+                  {SIGNAL_LABEL[signal]}
+                </PageLink>
+              ) : (
+                SIGNAL_LABEL[signal]
+              )}
               <span className="block text-xs text-ink-3">{GROUP_SIGNAL_TEXT[signal]}</span>
             </span>
             <span className="num">{formatCount(counts[signal])}</span>

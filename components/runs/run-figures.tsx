@@ -10,9 +10,11 @@ import {
   percentText,
   plural,
 } from '../format/numbers.ts'
+import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 import { RunChange } from './run-cells.tsx'
+import { runSamplesHref } from './run-url.ts'
 
 /** The number of recent steps in figures. */
 const RECENT_STEPS = 20
@@ -64,7 +66,20 @@ export function RunFigures({ run }: { run: RunDto }) {
         hint="Share of groups whose advantages are all zero."
         value={nothingShare.value}
         unit={nothingShare.unit}
-        detail={`${lastSteps}`}
+        detail={
+          nothing === 0 ? (
+            lastSteps
+          ) : (
+            <PageLink
+              href={runSamplesHref(run, {
+                ...{ step: recent[0]!.step, stepTo: last!.step, groupSignal: 'no_signal' },
+              })}
+              className="hover:underline"
+            >
+              {plural(nothing, 'group')} of the {lastSteps}
+            </PageLink>
+          )
+        }
       />
       <Figure
         label="Failed samples"

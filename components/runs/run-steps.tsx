@@ -2,6 +2,7 @@
 
 import { useState } from 'react'
 import type { RunDto } from '../../server/contract/runs.ts'
+import { writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { countsOf } from '../batches/group-signal-text.ts'
 import { countSteps } from '../charts/run.prepare.ts'
 import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
@@ -78,9 +79,18 @@ export function RunSteps({ run }: { run: RunDto }) {
                     {formatCount(step.failed)}
                   </td>
                   <td className="num end">
-                    {signals === null || signals.groups === 0
-                      ? '–'
-                      : percentText(signals.nothing / signals.groups)}
+                    {signals === null || signals.groups === 0 ? (
+                      '–'
+                    ) : signals.nothing === 0 ? (
+                      percentText(0)
+                    ) : (
+                      <PageLink
+                        href={`/samples?${writeSampleFilter({ batch: step.batchId, groupSignal: 'no_signal' })}`}
+                        className="hover:underline"
+                      >
+                        {percentText(signals.nothing / signals.groups)}
+                      </PageLink>
+                    )}
                   </td>
                   <td className="num end">{durationText(step.waitMs)}</td>
                   <td className="end text-ink-2">

@@ -4,9 +4,11 @@ import { Popover } from '@base-ui/react/popover'
 import { useQuery } from '@tanstack/react-query'
 import { ListFilter, Plus } from 'lucide-react'
 import { useState } from 'react'
+import { GROUP_SIGNAL_FILTERS } from '../../server/contract/group-signal.ts'
 import type { ExtraKeyDto } from '../../server/contract/sample-extras.ts'
 import type { ExtraFilter, SampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
+import { SIGNAL_FILTER_LABEL } from '../batches/group-signal-text.ts'
 import { formatCompact } from '../format/numbers.ts'
 import { MENU_POPUP } from '../ui/action-menu.tsx'
 import { Button } from '../ui/button.tsx'
@@ -26,9 +28,12 @@ export function MoreFilters({
 }) {
   const { split, rescored, lengthMin, lengthMax, attemptsMin, substituted, annotated, label } =
     filter
+  const { groupSignal, failedToolCall } = filter
   const active = [
     split,
     rescored,
+    groupSignal,
+    failedToolCall,
     lengthMin,
     lengthMax,
     attemptsMin,
@@ -99,6 +104,27 @@ export function MoreFilters({
                   onChange={(value) => onChange({ substituted: value ?? undefined })}
                 />
                 <Labels filter={filter} onChange={onChange} />
+                <Select
+                  label="Group signal"
+                  value={groupSignal ?? null}
+                  options={[
+                    { value: null, label: 'Any' },
+                    ...GROUP_SIGNAL_FILTERS.map((value) => ({
+                      ...{ value, label: SIGNAL_FILTER_LABEL[value] },
+                    })),
+                  ]}
+                  onChange={(value) => onChange({ groupSignal: value ?? undefined })}
+                />
+                <Select
+                  label="Tool calls"
+                  value={failedToolCall ?? null}
+                  options={[
+                    { value: null, label: 'Any' },
+                    { value: true, label: 'One failed' },
+                    { value: false, label: 'None failed' },
+                  ]}
+                  onChange={(value) => onChange({ failedToolCall: value ?? undefined })}
+                />
               </div>
               <ExtraForm
                 keys={extraKeys}

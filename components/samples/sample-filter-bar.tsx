@@ -12,6 +12,7 @@ import {
 } from '../../server/contract/sample-filter.ts'
 import { SAMPLE_FAILURE_REASONS } from '../../server/contract/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
+import { SIGNAL_FILTER_LABEL } from '../batches/group-signal-text.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'
 import { Select } from '../ui/select.tsx'
@@ -247,6 +248,22 @@ export function SampleFilterBar({
         {filter.uid !== undefined && (
           <Chip label="Remove group filter" onDrop={() => narrow({ uid: undefined })}>
             group <span className="max-w-40 truncate font-mono">{filter.uid}</span>
+          </Chip>
+        )}
+        {filter.groupSignal !== undefined && (
+          <Chip
+            label="Remove group signal filter"
+            onDrop={() => narrow({ groupSignal: undefined })}
+          >
+            {SIGNAL_FILTER_LABEL[filter.groupSignal]} groups
+          </Chip>
+        )}
+        {filter.failedToolCall !== undefined && (
+          <Chip
+            label="Remove tool call filter"
+            onDrop={() => narrow({ failedToolCall: undefined })}
+          >
+            {filter.failedToolCall ? 'failed tool calls' : 'no failed tool call'}
           </Chip>
         )}
         {(filter.extra ?? []).map((extra) => (

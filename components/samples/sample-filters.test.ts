@@ -6,7 +6,7 @@ const read = (query: string) => sampleView.parse(new URLSearchParams(query))
 describe('Samples URL', () => {
   test('round-trips the whole state', () => {
     const query =
-      'run=a+b&batch=b12&step=3-9&uid=q%2F1&dataSource=openai%2Fgsm8k&status=failed&reason=timeout&server=rm-1&scoreMin=-0.5&scoreMax=1e-7&text=%25_&extra=acc%3Anumber%3A0.5..&extra=ok%3Aboolean%3Atrue&sort=worst&columns=score%7E120%2CrewardExtraInfo.a%252Cb%257E&sample=b12-3&view=7'
+      'run=a+b&batch=b12&step=3-9&uid=q%2F1&dataSource=openai%2Fgsm8k&status=failed&reason=timeout&groupSignal=no_signal&failedToolCall=true&server=rm-1&scoreMin=-0.5&scoreMax=1e-7&text=%25_&extra=acc%3Anumber%3A0.5..&extra=ok%3Aboolean%3Atrue&sort=worst&columns=score%7E120%2CrewardExtraInfo.a%252Cb%257E&sample=b12-3&view=7'
     expect(sampleView.write(read(query)).toString()).toBe(query)
     expect(sampleView.write(read('')).toString()).toBe('')
     expect(read(query).columns).toEqual([

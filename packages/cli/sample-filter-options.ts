@@ -18,6 +18,16 @@ export const FILTER_OPTIONS = {
   status: { type: 'string', value: 'STATUS', help: 'queued, running, scored or failed' },
   reason: { type: 'string', value: 'REASON', help: 'failed for this reason, such as timeout' },
   verdict: { type: 'string', value: 'TEXT', help: 'scored with this verdict, such as "no answer"' },
+  'group-signal': {
+    type: 'string',
+    value: 'SIGNAL',
+    help: 'samples of groups with this signal, such as no_signal or all_correct',
+  },
+  'failed-tool-call': {
+    type: 'string',
+    value: 'BOOL',
+    help: 'true: a tool call failed; false: none did',
+  },
   server: { type: 'string', value: 'NAME', help: 'scored by this server' },
   'score-min': { type: 'string', value: 'N', help: 'score at least N' },
   'score-max': { type: 'string', value: 'N', help: 'score at most N' },

@@ -13,6 +13,14 @@ export const GROUP_SIGNALS = [
 ] as const
 export type GroupSignal = (typeof GROUP_SIGNALS)[number]
 
+/** Values of the filter of samples by their group's signal. `no_signal` is all but `varied`. An empty group has no samples. */
+export const GROUP_SIGNAL_FILTERS = [
+  'varied',
+  'no_signal',
+  ...GROUP_SIGNALS.filter((signal) => signal !== 'varied' && signal !== 'empty'),
+] as const
+export type GroupSignalFilter = (typeof GROUP_SIGNAL_FILTERS)[number]
+
 /** The number of groups with each signal. */
 export type GroupSignalCounts = Record<GroupSignal, number>
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { Int4, MAX_STEP, name, Step, storableText } from './fields.ts'
+import { GROUP_SIGNAL_FILTERS } from './group-signal.ts'
 import { BatchId, FailureReason, SampleId, SampleStatus } from './trainer.ts'
 
 /** Maximum conditions on the reward extra info. */
@@ -46,6 +47,10 @@ export const SampleFilter = z.strictObject({
   reason: FailureReason.optional(),
   /** Only scored samples with this verdict, such as `no answer`. */
   verdict: name(256).optional(),
+  /** Only samples of groups with this signal; `no_signal`: any but `varied`. Groups have none until their batch has ended. */
+  groupSignal: z.enum(GROUP_SIGNAL_FILTERS).optional(),
+  /** Only samples whose messages report a failed tool call, or only others. */
+  failedToolCall: z.boolean().optional(),
   /** The name of the server that scored them. */
   server: name(256).optional(),
   scoreMin: z.number().optional(),
@@ -122,6 +127,8 @@ export const SAMPLE_FILTER_TEXT = {
   status: SampleStatus,
   reason: FailureReason,
   verdict: shape.verdict.unwrap(),
+  groupSignal: shape.groupSignal.unwrap(),
+  failedToolCall: truth,
   server: shape.server.unwrap(),
   scoreMin: numeric(z.number()),
   scoreMax: numeric(z.number()),

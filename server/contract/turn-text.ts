@@ -147,6 +147,46 @@ export function toolCallsOf({ tool_calls: calls, function_call: single }: TurnFi
   })
 }
 
+/**
+ * Counts the failed tool calls in a response; null: it is a text. A call failed if its arguments are not JSON, or if its
+ * result says so: by `is_error: true` (Anthropic; MCP writes `isError`) or `status: "error"` (LangChain), or by a content
+ * that is only an object with an `error`, as JSON or as TRL's `{'error': …}`. A call without a result did not fail.
+ */
+export function failedToolCalls(response: string | readonly ResponseTurn[]): number | null {
+  if (typeof response === 'string') return null
+  let failed = 0
+  for (const turn of response) {
+    for (const { arguments: args } of toolCallsOf(turn)) if (args !== '' && !isJson(args)) failed++
+    if (turn.role === 'tool' && isFailedResult(turn)) failed++
+    else if (Array.isArray(turn.content)) {
+      failed += turn.content.filter(
+        (part) => part.type === 'tool_result' && reportsError(part),
+      ).length
+    }
+  }
+  return Math.min(failed, MAX_FAILED_TOOL_CALLS)
+}
+
+/** The largest count that the column holds. */
+const MAX_FAILED_TOOL_CALLS = 32_767
+
+function isFailedResult(turn: ResponseTurn): boolean {
+  return reportsError(turn) || isErrorText(contentText(turn.content).trim())
+}
+
+function reportsError(result: object): boolean {
+  const { is_error: isError, isError: isMcpError, status } = fieldsOf(result)
+  return isError === true || isMcpError === true || status === 'error'
+}
+
+function isErrorText(text: string): boolean {
+  // TRL writes the exception of a tool as a Python dict.
+  if (/^\{'error': ['"]/.test(text)) return text.endsWith('}')
+  if (!text.startsWith('{') || !text.includes('"error"')) return false
+  const { error } = fieldsOf(jsonOf(text))
+  return typeof error === 'string' ? error !== '' : typeof error === 'object' && error !== null
+}
+
 /** Writes a tool call as a block of text. */
 export function toolCallText({ name, arguments: args, id }: ToolCall): string {
   const fields = [
@@ -171,10 +211,14 @@ function fieldsOf(value: unknown): Record<string, unknown> {
 }
 
 function isJson(text: string): boolean {
+  return jsonOf(text) !== undefined
+}
+
+/** Undefined if the text is not JSON. */
+function jsonOf(text: string): unknown {
   try {
-    JSON.parse(text)
-    return true
+    return JSON.parse(text)
   } catch {
-    return false
+    return undefined
   }
 }

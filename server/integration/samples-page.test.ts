@@ -12,6 +12,17 @@ import { type SampleFilter, writeSampleFilter } from '../contract/sample-filter.
 let service: Service
 const batches: string[] = []
 
+/** A response after a call of a tool, which may have failed. */
+function trajectory(answer: string, isFailed: boolean) {
+  const name = 'multiply'
+  const call = { id: 'c1', type: 'function', function: { name, arguments: '{"a": 6, "b": 7}' } }
+  return [
+    { role: 'assistant', content: null, tool_calls: [call] },
+    { role: 'tool', tool_call_id: 'c1', name, content: '42', is_error: isFailed },
+    { role: 'assistant', content: answer },
+  ]
+}
+
 beforeAll(async () => {
   service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
   for (const [i, run] of ['one', 'two', 'one'].entries()) {
@@ -20,6 +31,8 @@ beforeAll(async () => {
       responseLength: (at * 7) % 90,
       ...(at % 3 === 0 ? { dataSource: 'lighteval/MATH', groundTruth: '72' } : {}),
       ...(at % 5 === 0 ? { response: `Odd \u0000 ${at}\n#### 72` } : {}),
+      ...(at < 8 ? { response: `Rollout r${i} ${at}\n#### 72`, dataSource: 'openai/gsm8k' } : {}),
+      ...(i === 1 && at % 20 === 11 ? { response: trajectory(one.response, at % 40 === 11) } : {}),
     }))
     const { batchId } = await service.api.batches.submit.mutate({
       run,
@@ -94,6 +107,9 @@ const CONDITIONS: SampleFilter[] = [
   { scoreMin: 0.5 },
   { lengthMin: 20, lengthMax: 60 },
   { attemptsMin: 2 },
+  { groupSignal: 'varied' },
+  { groupSignal: 'no_signal' },
+  { failedToolCall: true },
   { text: 'ROLLOUT R0 1' },
   { text: 'odd \u0000 1' },
   { text: '####' },
@@ -137,6 +153,37 @@ describe('filtered samples', () => {
       samples: ids.length,
       exact: true,
     })
+  })
+
+  it('are those of groups with a signal, or without one', async () => {
+    const signals = new Map<string, string>()
+    for (const batchId of batches) {
+      const { groups } = await service.api.batches.next.query({ batchId, samples: 1_000 })
+      for (const group of groups) {
+        for (const { index } of group.samples) signals.set(`${batchId}-${index}`, group.signal)
+      }
+    }
+    expect(new Set(signals.values()).size).toBeGreaterThan(1)
+    const without = [...signals].filter(([, signal]) => signal !== 'varied').map(([id]) => id)
+    expect(inOrder(await listed({ groupSignal: 'no_signal' }))).toEqual(inOrder(without))
+    const varied = [...signals].filter(([, signal]) => signal === 'varied').map(([id]) => id)
+    expect(inOrder(await listed({ groupSignal: 'varied' }))).toEqual(inOrder(varied))
+    for (const batch of batches) {
+      const { groupSignals } = await service.api.batches.view.query({ batchId: batch })
+      const listedGroups = new Set(
+        (await list({ batch, groupSignal: 'no_signal' }, { limit: 200 })).items.map(
+          ({ uid }) => uid,
+        ),
+      )
+      const { varied: _, empty: __, ...silent } = groupSignals
+      expect(listedGroups.size).toBe(Object.values(silent).reduce((a, b) => a + b, 0))
+    }
+  })
+
+  it('are those with a failed tool call', async () => {
+    const ids = await listed({ failedToolCall: true })
+    expect(inOrder(ids)).toEqual([11, 51, 91, 131].map((at) => `${batches[1]}-${at}`))
+    expect((await listed({ failedToolCall: false })).length).toBe(480 - ids.length)
   })
 
   it('are the same in every sort order', async () => {

@@ -1,4 +1,5 @@
 import type { SampleInput } from '../contract/trainer.ts'
+import { failedToolCalls } from '../contract/turn-text.ts'
 import type { EncodedTexts } from './stored-texts.ts'
 
 /** A column's type, in SQL and in binary COPY. */
@@ -12,6 +13,8 @@ export interface Column<Source> {
   of: (source: Source) => ColumnValue
   /** The column describes a score, so a rescore does not copy it. */
   isResult?: true
+  /** The column follows from the texts. A sample of an earlier version may lack it, so a repeated append does not compare it. */
+  isDerived?: true
 }
 
 /**
@@ -22,6 +25,12 @@ export const WRITTEN_SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
   { name: 'data_source', type: 'text', of: (sample) => sample.dataSource },
   { name: 'prompt_id', type: 'text', of: (sample) => sample.promptId ?? null },
   { name: 'response_length', type: 'int4', of: (sample) => sample.responseLength ?? null },
+  {
+    name: 'failed_tool_calls',
+    type: 'int2',
+    of: ({ response }) => failedToolCalls(response),
+    isDerived: true,
+  },
   { name: 'reward_extra', type: 'json', of: rewardExtraJson, isResult: true },
   { name: 'verdict', type: 'text', of: (sample) => sample.verdict ?? null, isResult: true },
   { name: 'extracted', type: 'text', of: (sample) => sample.extracted ?? null, isResult: true },

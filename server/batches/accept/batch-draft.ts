@@ -245,8 +245,8 @@ export class BatchDraft {
     if (!textsOf(row).equals(textsOf(stored))) return false
     // The result columns of a sample without a given score hold the service's results.
     return WRITTEN_SAMPLE_COLUMNS.every(
-      ({ name, isResult }, c) =>
-        (isResult && givenScore === null) || values[name] === this.#values[c]![i],
+      ({ name, isResult, isDerived }, c) =>
+        isDerived || (isResult && givenScore === null) || values[name] === this.#values[c]![i],
     )
   }
 

@@ -1,3 +1,8 @@
+import {
+  GROUP_SIGNALS,
+  type GroupSignal,
+  type GroupSignalFilter,
+} from '../../contract/group-signal.ts'
 import type { ExtraFilter, SampleFilter as WrittenFilter } from '../../contract/sample-filter.ts'
 import { readableText } from '../../contract/storable-text.ts'
 import { MAX_VERDICTS } from '../../contract/verdicts.ts'
@@ -68,6 +73,12 @@ export async function candidateBatches(
           or ${arg(filter.verdict)} in (select v.verdict from jsonb_to_recordset(r.verdicts) as v(verdict text)))))`,
     )
   }
+  if (filter.groupSignal !== undefined) {
+    const nonzero = signalsOf(filter.groupSignal).map(
+      (signal) => `(b.group_signals ->> ${arg(signal)})::int > 0`,
+    )
+    where.push(`(${nonzero.join(' or ')})`)
+  }
   if (filter.dataSource !== undefined) {
     // With more than 64 data sources, the smaller ones have no roll-up.
     where.push(
@@ -101,6 +112,11 @@ export async function candidateBatches(
   return { batches: rows.slice(0, MAX_BATCHES), nextBatchId: rows[MAX_BATCHES]?.id ?? null }
 }
 
+/** The signals that a filter matches. */
+function signalsOf(filter: GroupSignalFilter): GroupSignal[] {
+  return filter === 'no_signal' ? GROUP_SIGNALS.filter((signal) => signal !== 'varied') : [filter]
+}
+
 /** SQL condition on a batch: a rescore or not. */
 export function isRescored(rescored: boolean): string {
   return `rescored_from is ${rescored ? 'not null' : 'null'}`
@@ -126,9 +142,13 @@ export class SampleConditions {
   all = true
 
   constructor(filter: SampleFilter) {
-    if (filter.uid !== undefined) {
+    const { uid, groupSignal } = filter
+    if (uid !== undefined || groupSignal !== undefined) {
       this.all = false
-      this.joins = `join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no and g.uid = ${this.value(filter.uid)}`
+      this.joins = 'join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no'
+      if (uid !== undefined) this.joins += ` and g.uid = ${this.value(uid)}`
+      if (groupSignal !== undefined)
+        this.joins += ` and g.signal = any(${this.value(signalsOf(groupSignal))}::text[])`
     }
     if (filter.dataSource !== undefined) {
       this.and(`s.data_source = ${this.value(filter.dataSource)}`)
@@ -148,6 +168,9 @@ export class SampleConditions {
     if (filter.reason !== undefined) this.and(`s.reason = ${this.value(filter.reason)}`)
     if (filter.verdict !== undefined) {
       this.and(`s.status = 2 and s.verdict = ${this.value(filter.verdict)}`)
+    }
+    if (filter.failedToolCall !== undefined) {
+      this.and(`coalesce(s.failed_tool_calls, 0) ${filter.failedToolCall ? '> 0' : '= 0'}`)
     }
     if (filter.server !== undefined) {
       this.and(
