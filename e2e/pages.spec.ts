@@ -150,6 +150,40 @@ test('every chart has a table view with the same numbers', { tag: '@full' }, asy
   }
 })
 
+test('the first result of a list is a few keys away, and j and k walk the rows', async ({
+  page,
+}) => {
+  const atRow = () =>
+    page.evaluate(() => {
+      const rows = [
+        ...document.querySelectorAll('#page tbody tr, #page [role="rowgroup"] > [role="row"]'),
+      ].filter((row) => row.querySelector('a[href], button:not([role="columnheader"] *)'))
+      return rows.findIndex((row) => row.contains(document.activeElement))
+    })
+  for (const { name, path, make } of PAGES) {
+    if (!['runs', 'batches', 'samples', 'servers', 'workers', 'batch'].includes(name)) continue
+    await test.step(name, async () => {
+      await page.goto(`${service.url}${path()}`)
+      await make(page)
+      await expectLive(page)
+      for (const key of ['Tab', 'Tab']) await page.keyboard.press(key)
+      await expect(page.getByRole('button', { name: 'Skip to results' })).toBeFocused()
+      await page.keyboard.press('Enter')
+      await expect.poll(atRow).toBe(0)
+    })
+  }
+  await page.goto(`${service.url}/batches`)
+  await shows(/All \d+ loaded/)(page)
+  await expectLive(page)
+  await page.keyboard.press('j')
+  await expect.poll(atRow).toBe(0)
+  await page.keyboard.press('j')
+  await expect.poll(atRow).toBe(1)
+  await page.keyboard.press('k')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/\/batches\/b\d+$/)
+})
+
 test('the palette opens pages, ? lists the shortcuts, f focuses the filter', {
   tag: '@full',
 }, async ({ page }) => {

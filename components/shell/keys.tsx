@@ -40,7 +40,11 @@ function createRegistry(): KeyRegistry {
   const listeners = new Set<() => void>()
   let all: readonly KeyBinding[] = []
   const changed = () => {
-    all = sources.flatMap((source) => source.current)
+    const bindings = sources.flatMap((source) => source.current)
+    // A page replaces a shortcut of the shell.
+    all = bindings.filter(
+      ({ key }, at) => key === null || bindings.findLastIndex((each) => each.key === key) === at,
+    )
     for (const listener of listeners) listener()
   }
   return {

@@ -6,6 +6,7 @@ import { createContext, type ReactNode, useContext, useEffect, useState } from '
 import { useSession } from '../session/use-session.ts'
 import { SideNavigation } from './navigation.tsx'
 import { visitPlace } from './recent-places.ts'
+import { focusRow, RowKeys } from './row-keys.ts'
 import { useShellKeys } from './shell-keys.ts'
 
 // Loaded on first use.
@@ -22,6 +23,9 @@ const Context = createContext<ShellContext>({ openPalette() {}, openKeys() {} })
 export function useShell(): ShellContext {
   return useContext(Context)
 }
+
+const SKIP_LINK =
+  'fixed top-2 left-2 z-50 -translate-y-16 rounded-md bg-accent-fill px-3 py-1.5 text-accent-ink focus:translate-y-0'
 
 /** Navigation, palette, shortcuts, and the page content. */
 export function Shell({ children }: { children: ReactNode }) {
@@ -49,16 +53,21 @@ export function Shell({ children }: { children: ReactNode }) {
 
   return (
     <Context.Provider value={{ openPalette: () => show('palette'), openKeys: () => show('keys') }}>
-      <a
-        href="#page"
-        className="fixed top-2 left-2 z-50 -translate-y-16 rounded-md bg-accent-fill px-3 py-1.5 text-accent-ink focus:translate-y-0"
-      >
+      <a href="#page" className={SKIP_LINK}>
         Skip to content
       </a>
+      <button type="button" onClick={() => focusRow(1)} className={SKIP_LINK}>
+        Skip to results
+      </button>
       <div className="flex min-h-dvh">
         <SideNavigation onKeys={() => show('keys')} />
         <main id="page" tabIndex={-1} className="min-w-0 flex-1 bg-surface outline-none">
-          {locked ? null : children}
+          {locked ? null : (
+            <>
+              <RowKeys />
+              {children}
+            </>
+          )}
         </main>
       </div>
       {wanted.palette && <Palette open={open === 'palette'} onClose={close} />}

@@ -1,0 +1,39 @@
+'use client'
+
+import { useKeys } from './keys.tsx'
+
+/** Rows of the tables of a page, without their heads. */
+const ROWS = '#page tbody tr, #page [role="rowgroup"] > [role="row"]'
+
+/** The first link of each visible row with one, or its first button. */
+function rowTargets(): { row: HTMLElement; target: HTMLElement }[] {
+  return [...document.querySelectorAll<HTMLElement>(ROWS)].flatMap((row) => {
+    const target =
+      row.querySelector<HTMLElement>('a[href]') ??
+      row.querySelector<HTMLElement>('button:not(:disabled, [role="columnheader"] *)')
+    return target?.checkVisibility() ? [{ row, target }] : []
+  })
+}
+
+/** Moves the focus to the next or the previous row; from outside the rows to the first one. */
+export function focusRow(by: 1 | -1): void {
+  const rows = rowTargets()
+  const at = rows.findIndex(({ row }) => row.contains(document.activeElement))
+  const next = at < 0 ? rows[0] : rows[at + by]
+  if (next === undefined) return
+  next.target.focus({ preventScroll: true })
+  // The sticky header would cover a row at the upper edge.
+  next.row.scrollIntoView({ block: by === 1 && at >= 0 ? 'nearest' : 'center' })
+}
+
+/**
+ * `j` and `k` move the focus by rows, so that the first result of a list is one key away. The tables of a page came after
+ * 31 to 55 presses of Tab. Keys that a page binds itself win, because a page is mounted later.
+ */
+export function RowKeys(): null {
+  useKeys([
+    { key: 'j', label: 'Next row', group: 'Everywhere', run: () => focusRow(1) },
+    { key: 'k', label: 'Previous row', group: 'Everywhere', run: () => focusRow(-1) },
+  ])
+  return null
+}
