@@ -14,7 +14,7 @@ export interface MarkdownPiece {
   body: { start: number; end: number }
 }
 
-/** A piece ends at the first blank line after this many characters, so that rendering one takes a few milliseconds. */
+/** A piece ends at the first blank line or item of a list after this many characters, so that rendering one takes a few milliseconds. */
 const PIECE_CHARS = 1_000
 /** A piece without blank lines ends at this length. */
 const MAX_PIECE_CHARS = 4_000
@@ -22,6 +22,9 @@ const MAX_PIECE_CHARS = 4_000
 const OWN_PIECE_CHARS = 2_000
 /** A part with more nested block quotes or brackets is not parsed. */
 const MAX_NESTING = 24
+
+/** An outer item of a list, before which a list is cut in two. */
+const LIST_ITEM = /^(?:[-*+]|\d{1,9}[.)]) /
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^\n]*)$/
 
@@ -65,6 +68,7 @@ export function markdownPieces(text: string, from = 0, to = text.length): Markdo
       const isLong = end - start >= PIECE_CHARS
       const next = text[end]
       if (isBlank && isLong && next !== ' ' && next !== '\t') cut(end)
+      else if (!math && isLong && LIST_ITEM.test(text.slice(end, end + 12))) cut(end)
       else if (!math && end - start >= MAX_PIECE_CHARS) cut(end)
     }
     at = end

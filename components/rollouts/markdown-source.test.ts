@@ -48,6 +48,20 @@ test('keeps positions, and the literal signs of products, powers and answers', (
   expect(prepared).toContain('#### Step')
 })
 
+test('a long list is cut before its items', () => {
+  const text = Array.from(
+    { length: 200 },
+    (_, i) => `${i + 1}. item ${i}\n   with a second line\n`,
+  ).join('')
+  const pieces = markdownPieces(text).map(({ start, end }) => text.slice(start, end))
+  expect(pieces.join('')).toBe(text)
+  expect(pieces.length).toBeGreaterThan(4)
+  for (const piece of pieces) {
+    expect(piece).toMatch(/^\d+\. item/)
+    expect(piece.length).toBeLessThan(1_100)
+  }
+})
+
 test('pieces cover the text, keep code blocks whole, and bound paragraphs', () => {
   const code = `\`\`\`python\n${'x = 1\n'.repeat(800)}\`\`\`\n`
   const text = `${'A paragraph.\n\n'.repeat(500)}${code}${'word '.repeat(5_000)}\n\nEnd.`
