@@ -47,7 +47,7 @@ const COLUMNS: readonly RunColumn[] = [
     ...{ label: 'Reward', start: true },
     title: `Mean reward per step, as a curve; each run has its own scale. ${LAST_BATCHES}`,
     cell: (run) => (
-      <span className="block h-6 w-26">
+      <span className="block h-6 w-20 2xl:w-26">
         <RunCurve run={run.name} curve={run.curve} />
       </span>
     ),
@@ -98,7 +98,7 @@ const COLUMNS: readonly RunColumn[] = [
     ),
   },
   {
-    ...{ label: 'Reward version', sort: 'reward', start: true, className: 'max-w-44' },
+    ...{ label: 'Reward version', sort: 'reward', start: true, className: 'max-w-36 2xl:max-w-44' },
     title: 'The reward of the last batch, and a hash that changes with any part of it.',
     cell: ({ reward }) =>
       reward === null ? (

@@ -255,7 +255,7 @@ function AliveTable({ workers, marked }: { workers: WorkerDto[]; marked: string 
               <td>
                 <span className="flex items-center gap-2.5">
                   <span className="num w-12 text-right">{formatRate(worker.samplesPerSecond)}</span>
-                  <span className="h-5 w-36">
+                  <span className="h-5 w-20 2xl:w-36">
                     <Sparkline
                       readings={worker.samplesPerSecondHistory}
                       label={`Samples per second of ${worker.id}, last 60 s`}
