@@ -163,8 +163,8 @@ test('the first result of a list is a few keys away, and j and k walk the rows',
   for (const { name, path, make } of PAGES) {
     if (!['runs', 'batches', 'samples', 'servers', 'workers', 'batch'].includes(name)) continue
     await test.step(name, async () => {
-      await page.goto(`${service.url}${path()}`)
-      await make(page)
+      await page.goto(`${service.url}${typeof path === 'string' ? path : path()}`)
+      await make?.(page)
       await expectLive(page)
       for (const key of ['Tab', 'Tab']) await page.keyboard.press(key)
       await expect(page.getByRole('button', { name: 'Skip to results' })).toBeFocused()
