@@ -1,5 +1,12 @@
 import type { NextConfig } from 'next'
 
+const basePath =
+  process.env.NODE_ENV === 'development'
+    ? (process.env.REWARDOPS_BASE_PATH ?? '')
+    : // The built pages contain this text where a path begins. The listener (server/service/pages.ts) replaces it with
+      // REWARDOPS_BASE_PATH, so one build serves every prefix.
+      '/__base-path__'
+
 /**
  * Next serves only the pages. A page is a shell. For navigation within the pages it is rendered once and cached. A
  * document is rendered for each request, because its scripts have a nonce (server/service/pages.ts). The data come over
@@ -7,6 +14,11 @@ import type { NextConfig } from 'next'
  * listener has read (server/http/first-overview.ts).
  */
 const config: NextConfig = {
+  basePath,
+  // Read by components/url/base-path.ts.
+  env: { PAGES_BASE_PATH: basePath },
+  // The listener compresses, after it has put the prefix into the answer.
+  compress: false,
   reactStrictMode: true,
   poweredByHeader: false,
   devIndicators: false,

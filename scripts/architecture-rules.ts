@@ -171,4 +171,4 @@ export const LAYERS: Layer[] = [
 
 /** Files that may read the environment. All other code receives a `Config`. */
 export const READS_ENVIRONMENT =
-  /^(server|packages\/cli)\/config\.ts$|^packages\/pack\.ts$|^(scripts|bench|examples|e2e|testkit)\/|\/testing\/|\.test\.tsx?$|^[^/]+\.config\.m?[jt]s$/
+  /^(server|packages\/cli)\/config\.ts$|^components\/url\/base-path\.ts$|^packages\/pack\.ts$|^(scripts|bench|examples|e2e|testkit)\/|\/testing\/|\.test\.tsx?$|^[^/]+\.config\.m?[jt]s$/

@@ -55,6 +55,7 @@ test.each<[what: string, settings: Record<string, string>, message: RegExp]>([
   ['listening on 0.0.0.0 without keys', { HOST: '0.0.0.0' }, /HOST=0\.0\.0\.0.*REWARDOPS_API_KEYS/],
   ['listening on :: without keys', { HOST: '::' }, /HOST=::.*REWARDOPS_API_KEYS/],
   ['a number in words', { REWARDOPS_WORKERS: 'two' }, /REWARDOPS_WORKERS: /],
+  ['a prefix with a slash at the end', { REWARDOPS_BASE_PATH: '/a/' }, /REWARDOPS_BASE_PATH: /],
   ['a port above 65,535', { PORT: '70000' }, /PORT: /],
   [
     'gRPC for traces',

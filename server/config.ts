@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
+import { basePathProblem } from './base-path.ts'
 import {
   ISOLATION_LEVELS,
   type Isolation,
@@ -37,6 +38,14 @@ const Settings = z.object({
   /** Unset: the embedded Postgres 18 in the data folder. */
   DATABASE_URL: z.string().optional(),
   REWARDOPS_DATA_DIR: z.string().min(1).default('.data'),
+  /** The path below which a proxy serves the pages and the API, such as `/rewardops`. Empty: the root. */
+  REWARDOPS_BASE_PATH: z
+    .string()
+    .superRefine((path, context) => {
+      const problem = basePathProblem(path)
+      if (problem !== null) context.addIssue(problem)
+    })
+    .default(''),
   /** 0: only the API, without the pages; starts 0.7 s faster. */
   REWARDOPS_PAGES: z.enum(['0', '1']).default('1'),
   /** RewardLoopWorker processes started by this server; 0: none. */
@@ -111,6 +120,8 @@ export interface Config {
   databaseUrl: string | null
   /** Absolute. The service writes all its files under it, except the Postgres socket. */
   dataDir: string
+  /** The prefix of all paths in the browser, without a trailing slash; empty: none. */
+  basePath: string
   /** Whether the pages are served next to the API. */
   pages: boolean
   workers: number
@@ -352,6 +363,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     host: s.HOST,
     databaseUrl: s.DATABASE_URL === undefined ? null : withSslOf(env, s.DATABASE_URL),
     dataDir,
+    basePath: s.REWARDOPS_BASE_PATH,
     pages: s.REWARDOPS_PAGES === '1',
     workers: s.REWARDOPS_WORKERS,
     samplesPerCall: s.REWARDOPS_SAMPLES_PER_CALL,

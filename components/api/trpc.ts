@@ -8,6 +8,7 @@ import {
 } from '@trpc/client'
 import { createTRPCContext } from '@trpc/tanstack-react-query'
 import type { AppRouter } from '../../server/api/root.ts'
+import { BASE_PATH } from '../url/base-path.ts'
 
 /** `useTRPC` returns typed query and mutation options for every procedure. */
 export const { TRPCProvider, useTRPC, useTRPCClient } = createTRPCContext<AppRouter>()
@@ -17,7 +18,7 @@ export const { TRPCProvider, useTRPC, useTRPCClient } = createTRPCContext<AppRou
  * others. Mutations use requests of their own, because a streamed response cannot set the cookie of a sign-in.
  */
 export function createClient(): TRPCClient<AppRouter> {
-  const url = '/api/trpc'
+  const url = `${BASE_PATH}/api/trpc`
   return createTRPCClient<AppRouter>({
     links: [
       splitLink({

@@ -10,6 +10,7 @@ import { useSession } from '../session/use-session.ts'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Section } from '../ui/section.tsx'
+import { BASE_PATH } from '../url/base-path.ts'
 import { MeanStd } from './batch-cells.tsx'
 import { GROUP_PAGE } from './group-pages.ts'
 import { SIGNAL_LABEL } from './group-signal-text.ts'
@@ -45,7 +46,8 @@ export function ReportHead({ batch }: { batch: BatchViewDto }) {
         {batch.completedAt !== null && `, ended ${dateTime(Date.parse(batch.completedAt))}`}
       </p>
       <p className="num mt-1 text-xs text-ink-3">
-        {location.origin}/batches/{batch.batchId} · printed {dateTime(Date.now())}
+        {location.origin}
+        {BASE_PATH}/batches/{batch.batchId} · printed {dateTime(Date.now())}
         {session.data && ` · rewardops ${session.data.version}`}
       </p>
     </header>

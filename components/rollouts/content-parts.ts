@@ -1,4 +1,5 @@
 import { IMAGES_PATH, storedImageOf } from '../../server/contract/images.ts'
+import { BASE_PATH } from '../url/base-path.ts'
 
 /** A part of a message's content. */
 export type ContentPart =
@@ -35,7 +36,7 @@ function partOf(part: unknown): ContentPart {
   if (typeof address !== 'string') return { kind: 'other', value: part }
   const stored = storedImageOf(address)
   if (stored !== null) {
-    const source = RASTER.test(address) ? IMAGES_PATH + stored.sha256 : null
+    const source = RASTER.test(address) ? BASE_PATH + IMAGES_PATH + stored.sha256 : null
     return { kind: 'image', source, address: `${stored.type}, SHA-256 ${stored.sha256}` }
   }
   const isShown = address.length <= MAX_IMAGE_CHARS && IMAGE_DATA.test(address)

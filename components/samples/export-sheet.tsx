@@ -11,6 +11,7 @@ import { Sheet } from '../ui/dialog.tsx'
 import { Checkbox, Choices, Segmented } from '../ui/field.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
 import { SheetFoot } from '../ui/sheet-form.tsx'
+import { BASE_PATH } from '../url/base-path.ts'
 import { DEFAULT_EXPORT_COLUMNS, exportColumns } from './export-columns.ts'
 import { downloadExport, MAX_BUFFERED_BYTES, type PageExportFormat } from './export-download.ts'
 import type { SampleColumn } from './sample-columns.tsx'
@@ -68,7 +69,7 @@ function ExportForm({
   query.set('format', format)
   query.set('columns', columnsText(chosen))
   if (format === 'csv' && isSafe) query.set('safe', 'spreadsheet')
-  const address = `${EXPORT_PATH}?${query}`
+  const address = `${BASE_PATH}${EXPORT_PATH}?${query}`
   const total = count.data?.exact ? count.data.samples : null
   const begin = async () => {
     const controller = new AbortController()

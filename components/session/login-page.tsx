@@ -8,6 +8,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { Mark } from '../shell/mark.tsx'
 import { Button } from '../ui/button.tsx'
 import { TextField } from '../ui/field.tsx'
+import { BASE_PATH } from '../url/base-path.ts'
 import { nextPath } from './next-path.ts'
 import { useSession } from './use-session.ts'
 
@@ -22,7 +23,7 @@ export function LoginPage() {
   const signIn = useMutation(
     trpc.session.signIn.mutationOptions({
       // A full page load, to drop all unauthenticated state.
-      onSuccess: () => location.assign(next),
+      onSuccess: () => location.assign(BASE_PATH + next),
     }),
   )
   const needless =

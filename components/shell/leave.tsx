@@ -12,6 +12,7 @@ import {
 } from 'react'
 import { useLive } from '../live/live-provider.tsx'
 import { Button } from '../ui/button.tsx'
+import { BASE_PATH } from '../url/base-path.ts'
 
 /** Time between two attempts to reach the service. */
 const RETRY_MS = 1_000
@@ -49,7 +50,7 @@ export function LeaveProvider({ children }: { children: ReactNode }) {
     let timer: ReturnType<typeof setTimeout> | undefined
     let isOver = false
     const attempt = async () => {
-      const isThere = await fetch('/livez', {
+      const isThere = await fetch(`${BASE_PATH}/livez`, {
         cache: 'no-store',
         signal: AbortSignal.timeout(ATTEMPT_MS),
       }).then(

@@ -5,6 +5,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { useLive } from '../live/live-provider.tsx'
 import { useSession } from '../session/use-session.ts'
 import { copyText } from '../ui/copy-text.tsx'
+import { BASE_PATH } from '../url/base-path.ts'
 import { type KeyBinding, useKeys } from './keys.tsx'
 import { useLeave } from './leave.tsx'
 import { NAVIGATION } from './pages.ts'
@@ -18,7 +19,7 @@ export function useSignOut(): () => void {
     trpc.session.signOut.mutationOptions({
       onSuccess: () => {
         queryClient.clear()
-        location.assign('/login')
+        location.assign(`${BASE_PATH}/login`)
       },
     }),
   )

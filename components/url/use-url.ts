@@ -2,6 +2,7 @@
 
 import { usePathname, useSearchParams } from 'next/navigation'
 import { useCallback, useMemo, useState } from 'react'
+import { BASE_PATH } from './base-path.ts'
 
 /** Reads and writes the page state in the URL. */
 export interface UrlCodec<T> {
@@ -28,7 +29,7 @@ export function useUrl<T>(
       // Reads the address bar instead of the render, so that two changes in one tick both apply.
       const now = codec.parse(new URLSearchParams(location.search))
       const query = codec.write({ ...now, ...change }).toString()
-      const url = query === '' ? pathname : `${pathname}?${query}`
+      const url = `${BASE_PATH}${pathname}${query === '' ? '' : `?${query}`}`
       if (how === 'push') history.pushState(null, '', url)
       else history.replaceState(null, '', url)
       setWritten({ over: params, query })

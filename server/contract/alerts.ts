@@ -155,6 +155,9 @@ export interface AlertPayload {
   threshold: number | null
   detail: string | null
   incidentId: string | null
-  /** The path of the page with the details. The service does not know its public address. */
+  /**
+   * The path of the page with the details, with the prefix of REWARDOPS_BASE_PATH. The service does not know its public
+   * host name.
+   */
   path: string
 }

@@ -51,10 +51,17 @@ export class Access {
   /** Reads the client's address, scheme and host from requests. */
   readonly proxies: TrustedProxies
 
+  /** The prefix of all paths in the browser; empty: none. */
+  readonly basePath: string
+
   /** Host names that requests may name besides loopback names, in lower case. */
   readonly #allowedHosts: ReadonlySet<string>
 
-  constructor(config: Pick<Config, 'apiKeys' | 'trustedProxies' | 'allowedHosts'>, log: Logger) {
+  constructor(
+    config: Pick<Config, 'apiKeys' | 'trustedProxies' | 'allowedHosts' | 'basePath'>,
+    log: Logger,
+  ) {
+    this.basePath = config.basePath
     this.#allowedHosts = new Set(config.allowedHosts)
     this.proxies = new TrustedProxies(config.trustedProxies)
     this.wrongKeys = new WrongKeys(log)
@@ -295,23 +302,30 @@ export class Access {
       return null
     }
     await this.#endSession(req)
-    return setCookie(opened.cookie, opened.maxAgeSeconds, this.proxies.isHttps(req))
+    return this.#setCookie(req, opened.cookie, opened.maxAgeSeconds)
   }
 
   /** Ends the login session of the request, if it has one. Returns the Set-Cookie value. */
   async signOut(req: IncomingMessage): Promise<string> {
     await this.#endSession(req)
-    return setCookie('', 0, this.proxies.isHttps(req))
+    return this.#setCookie(req, '', 0)
+  }
+
+  /** The address of the service in the browser that sent the request, without a trailing slash. */
+  addressOf(req: IncomingMessage): string {
+    const scheme = this.proxies.isHttps(req) ? 'https' : 'http'
+    return `${scheme}://${this.proxies.host(req) || 'localhost'}${this.basePath}`
+  }
+
+  #setCookie(req: IncomingMessage, value: string, maxAgeSeconds: number): string {
+    const secure = this.proxies.isHttps(req) ? '; Secure' : ''
+    return `${SESSION_COOKIE}=${value}; Max-Age=${maxAgeSeconds}; Path=${this.basePath || '/'}; HttpOnly; SameSite=Lax${secure}`
   }
 
   async #endSession({ headers: { cookie = '' } }: IncomingMessage): Promise<void> {
     const found = COOKIE.exec(cookie)
     if (found !== null) await this.#ring?.signOut(found[1] as string)
   }
-}
-
-function setCookie(value: string, maxAgeSeconds: number, isSecure: boolean): string {
-  return `${SESSION_COOKIE}=${value}; Max-Age=${maxAgeSeconds}; Path=/; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
 }
 
 function ofFunction(): RewardOpsError {

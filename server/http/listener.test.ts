@@ -13,6 +13,7 @@ test.each(['/api/trpc/samples.score', '/v1/embeddings'])(
     const found = Promise.withResolvers<void>()
     let lookUps = 0
     const access = {
+      basePath: '',
       proxies: { isHttps: () => false },
       checkPeer(req: IncomingMessage) {
         if (++lookUps > 1) return

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
+import { withoutBasePath } from '../base-path.ts'
 import { isLoopback } from '../config.ts'
 import { IMAGES_PATH } from '../contract/images.ts'
 import { RewardOpsError, shuttingDown } from '../errors.ts'
@@ -69,7 +70,8 @@ export function createListener(
     const given = req.headers['x-request-id']
     const requestId =
       typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID()
-    const path = (req.url ?? '/').split('?', 1)[0] as string
+    req.url = withoutBasePath(req.url ?? '/', access.basePath)
+    const path = req.url.split('?', 1)[0] as string
     const { proxies } = access
     if (proxies.isHttps(req) && !isLoopback(hostName(proxies.host(req)))) setStrictTransport(res)
     // The router address writes all its headers in one call, which costs half as much.

@@ -45,7 +45,7 @@ afterEach(() => server?.close())
 async function scraper(from: Database = db) {
   const handle = createMetrics({
     db: from,
-    access: new Access({ apiKeys: [], trustedProxies: [], allowedHosts: [] }, log),
+    access: new Access({ apiKeys: [], trustedProxies: [], allowedHosts: [], basePath: '' }, log),
     version: '1.2.3',
     own: () => own,
     liveStreams: () => 0,

@@ -6,14 +6,18 @@ import { chosenEncoding } from './content-encoding.ts'
 type Flushing = ServerResponse & { flush?: () => void }
 
 /**
- * Compresses the pages' JSON answers with gzip, chunk by chunk: a timeline of 2,000 groups shrinks to a sixth, and a fast
+ * Compresses an answer of a type that `types` matches with gzip, chunk by chunk: a timeline of 2,000 groups shrinks to a sixth, and a fast
  * query still arrives before a slow one of the same request. The fastest level in zlib's threads gives 100 MB/s and more;
  * a page needs less than 1 MB/s.
  *
- * Answers that are not JSON (such as the live stream) or already compressed are sent unchanged. This function must be
+ * Answers of other types (such as the live stream) or already compressed are sent unchanged. This function must be
  * called before the head is sent.
  */
-export function packAnswer(req: IncomingMessage, res: ServerResponse): void {
+export function packAnswer(
+  req: IncomingMessage,
+  res: ServerResponse,
+  types = /^application\/json/,
+): void {
   if (chosenEncoding(req.headers['accept-encoding'], ['gzip']) === null) return
   const write = res.write.bind(res) as (chunk: Buffer) => boolean
   const end = res.end.bind(res) as (chunk?: unknown) => ServerResponse
@@ -26,7 +30,7 @@ export function packAnswer(req: IncomingMessage, res: ServerResponse): void {
   }
   const begin = (): Gzip | null => {
     const type = String(res.getHeader('content-type') ?? '')
-    if (res.headersSent || res.hasHeader('content-encoding') || !/^application\/json/.test(type)) {
+    if (res.headersSent || res.hasHeader('content-encoding') || !types.test(type)) {
       return null
     }
     res.removeHeader('content-length')

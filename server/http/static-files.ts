@@ -46,10 +46,13 @@ const packers: Record<ContentEncoding, (plain: Buffer) => Promise<Buffer>> = {
  * memory, 3 MB in all; Next would compress it again for each visitor. File names contain a digest of the content, so
  * browsers cache them forever.
  *
+ * `edited` changes the texts among them before they are compressed.
+ *
  * The handler returns false and sends nothing if the build has no such file or the method is neither GET nor HEAD.
  */
 export async function createStaticFiles(
   folder: string,
+  edited: (plain: Buffer) => Buffer = (plain) => plain,
 ): Promise<(path: string, req: IncomingMessage, res: ServerResponse) => Promise<boolean>> {
   const known = new Set<string>()
   for (const file of await readdir(folder, { recursive: true, withFileTypes: true })) {
@@ -63,7 +66,9 @@ export async function createStaticFiles(
     const key = `${encoding ?? ''} ${path}`
     const found = kept.get(key)
     if (found) return found
-    const plain = readFile(join(folder, path))
+    const plain = readFile(join(folder, path)).then(
+      TYPES[extname(path)]?.packs ? edited : undefined,
+    )
     const bytes = encoding === null ? plain : plain.then(packers[encoding])
     kept.set(key, bytes)
     // A failed read is repeated at the next request.

@@ -62,7 +62,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     hasKey: holder?.hasKey ?? false,
     isReadOnly: holder?.scope?.access === 'read',
     version,
-    address: `${access.proxies.isHttps(req) ? 'https' : 'http'}://${access.proxies.host(req) || 'localhost'}`,
+    address: access.addressOf(req),
   })
 
   const handler = createHTTPHandler({

@@ -28,6 +28,7 @@ beforeAll(async () => {
       env: {
         ...none,
         REWARDOPS_API_KEYS: KEYS.join(', '),
+        REWARDOPS_BASE_PATH: '/rewardops',
         REWARDOPS_ALLOWED_HOSTS: 'Rewards.example.org',
         REWARDOPS_TRUSTED_PROXIES: '127.0.0.0/8, ::1',
       },
@@ -135,7 +136,9 @@ describe('with keys', () => {
       'x-forwarded-host': 'rewards.example.org',
     }
     const { json, headers } = await keyed.raw('/api/trpc/session.get', { headers: forwarded })
-    expect(json).toMatchObject({ result: { data: { address: 'https://rewards.example.org' } } })
+    expect(json).toMatchObject({
+      result: { data: { address: 'https://rewards.example.org/rewardops' } },
+    })
     expect(headers['strict-transport-security']).toMatch(/^max-age=\d{8}/)
     const signedIn = await keyed.post('session.signIn', JSON.stringify({ key: KEYS[0] }), {
       ...forwarded,
@@ -145,6 +148,19 @@ describe('with keys', () => {
     const plain = await keyed.post('session.signIn', JSON.stringify({ key: KEYS[0] }))
     expect(String(plain.headers['set-cookie'])).not.toMatch(/Secure/)
     expect(plain.headers['strict-transport-security']).toBeUndefined()
+    expect(String(plain.headers['set-cookie'])).toMatch(/; Path=\/rewardops;/)
+  })
+
+  it('answers below the prefix and, for probes and proxies that remove it, without it', async () => {
+    const headers = { authorization: `Bearer ${KEYS[0]}` }
+    const { origin, pathname } = new URL(keyed.url)
+    expect(pathname).toBe('/rewardops')
+    for (const path of ['/livez', '/readyz', '/metrics', '/v1/models', '/api/trpc/session.get']) {
+      for (const base of [keyed.url, origin]) {
+        expect((await fetch(base + path, { headers })).status, base + path).toBe(200)
+      }
+    }
+    expect((await fetch(`${keyed.url}x/livez`, { headers })).status).not.toBe(200)
   })
 
   it('lets pages of another site link to it, but neither frame it nor load from it', async () => {

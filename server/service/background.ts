@@ -45,7 +45,7 @@ export async function createBackground(
     isTurn: () => turns.has('sweeps'),
     isRecovering: () => readiness.isRecovering,
   })
-  const alerts = new AlertSender(db, log)
+  const alerts = new AlertSender(db, config.basePath, log)
   const monitorLoop = new MonitorLoop(
     db,
     log,

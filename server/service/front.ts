@@ -76,12 +76,13 @@ export async function openFront(config: Config, log: Logger): Promise<Front> {
   const port = await listen(server, config.port, config.host)
   const address = `${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
   const front = { server, port, access, routes, health }
-  if (tls === null) return { ...front, url: `http://${address}`, routerAddress: address }
+  if (tls === null)
+    return { ...front, url: `http://${address}${config.basePath}`, routerAddress: address }
   watchTlsFiles(tls, server as TlsServer, log)
   // Reward functions and their clients call the router address without TLS, so it has a port on the loopback interface.
   const plain = createListener(access, routes, log, null)
   const routerAddress = `127.0.0.1:${await listen(plain, 0, '127.0.0.1')}`
-  return { ...front, url: `https://${address}`, routerAddress }
+  return { ...front, url: `https://${address}${config.basePath}`, routerAddress }
 }
 
 /**

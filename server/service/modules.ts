@@ -97,7 +97,7 @@ export function createModules(
     components: new ComponentsView(pagesDb),
     playground,
     monitors: new MonitorsView(pagesDb),
-    webhooks: new Webhooks(pagesDb),
+    webhooks: new Webhooks(pagesDb, config.basePath),
     keys,
     scopes: new Scopes(db),
     limits: new LimitSettings(db),

@@ -7,6 +7,8 @@ import type { Config } from '../config.ts'
 import { RewardOpsError } from '../errors.ts'
 import { withFirstOverview } from '../http/first-overview.ts'
 import type { Handler } from '../http/listener.ts'
+import { packAnswer } from '../http/packed-answer.ts'
+import { replacedIn, replaceInAnswer } from '../http/replaced-answer.ts'
 import { pagePolicy } from '../http/security-headers.ts'
 import { createStaticFiles, STATIC_PATH } from '../http/static-files.ts'
 import type { Logger } from '../log.ts'
@@ -14,6 +16,9 @@ import type { Front } from './front.ts'
 import type { ServerModules } from './modules.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+/** The types of Next's answers: documents, data for navigation within the pages, and the icon. */
+const PACKED = /^(text\/|application\/json|image\/svg)/
 
 /** Prepares Next for the pages. Returns null if pages are disabled or, with a log line, were not built. */
 export async function openPages(
@@ -37,6 +42,7 @@ export async function openPages(
   })
   await app.prepare()
   const handle = app.getRequestHandler()
+  const built = config.dev ? config.basePath : builtBasePath()
   const bypass = config.dev ? undefined : prerenderBypass()
   const { parseAndValidateFlightRouterState } = await import(
     'next/dist/server/app-render/parse-and-validate-flight-router-state.js'
@@ -53,6 +59,8 @@ export async function openPages(
     }
     // Documents do not depend on the caller's cookies.
     if (req.headers.rsc === undefined) req.headers.cookie = bypass
+    // Next expects the prefix of its build, and for the first page no slash behind it.
+    req.url = built + (req.url ?? '/').replace(/^\/(?=\?|$)/, built === '' ? '/' : '')
     return handle(req, res)
   }
   const render = withFirstOverview(rendered, { overview, servers, access, log })
@@ -63,11 +71,15 @@ export async function openPages(
       return render(req, res)
     }
   }
-  const statics = await createStaticFiles(join(ROOT, '.next/static'))
+  const statics = await createStaticFiles(join(ROOT, '.next/static'), (plain) =>
+    replacedIn(plain, built, config.basePath),
+  )
   return async (req, res) => {
     const path = (req.url ?? '/').split('?', 1)[0] as string
     if (path.startsWith(STATIC_PATH) && (await statics(path, req, res))) return
     setPagePolicy(req, res, false)
+    packAnswer(req, res, PACKED)
+    replaceInAnswer(res, built, config.basePath)
     await render(req, res)
   }
 }
@@ -95,4 +107,9 @@ function setPagePolicy(req: IncomingMessage, res: ServerResponse, dev: boolean):
 function prerenderBypass(): string {
   const manifest = JSON.parse(readFileSync(join(ROOT, '.next/prerender-manifest.json'), 'utf8'))
   return `__prerender_bypass=${manifest.preview.previewModeId}`
+}
+
+/** The text of the build in place of REWARDOPS_BASE_PATH (next.config.ts). */
+function builtBasePath(): string {
+  return JSON.parse(readFileSync(join(ROOT, '.next/routes-manifest.json'), 'utf8')).basePath
 }

@@ -46,6 +46,11 @@ export function testPayload(webhook: string): AlertPayload {
   return { ...payload, text: `[test] rewardops reaches “${webhook}”. No action is needed.` }
 }
 
+/** The body of a delivery. `basePath` precedes the path of the page. */
+export function alertBody(payload: AlertPayload, basePath: string): string {
+  return JSON.stringify({ ...payload, path: basePath + payload.path })
+}
+
 /** A value as text in the unit of its monitor. */
 export function valueText(monitor: MonitorName | FleetMonitorName, value: number | null): string {
   if (value === null) return '–'

@@ -10,6 +10,7 @@ import {
   takeDueDeliveries,
 } from '../../store/sql/alert-outbox.ts'
 import { withTimeout } from '../../with-timeout.ts'
+import { alertBody } from './alert-payload.ts'
 import { ANSWER_MS, postWebhook } from './post-webhook.ts'
 
 /** Interval of the check for due deliveries, ms. */
@@ -44,13 +45,15 @@ export function waitAfter(attempts: number, random: () => number): number | null
  */
 export class AlertSender {
   readonly #db: Database
+  readonly #basePath: string
   readonly #log: Logger
   readonly #sending = new Set<Promise<void>>()
   readonly #looking: PeriodicTask
   readonly #forgetting: PeriodicTask
 
-  constructor(db: Database, log: Logger) {
+  constructor(db: Database, basePath: string, log: Logger) {
     this.#db = db
+    this.#basePath = basePath
     this.#log = log
     this.#looking = new PeriodicTask({
       everyMs: TICK_MS,
@@ -100,7 +103,7 @@ export class AlertSender {
 
   async #send(due: DueDelivery): Promise<void> {
     const { id, event_id, attempts, payload, webhook, target } = due
-    const body = JSON.stringify(payload)
+    const body = alertBody(payload, this.#basePath)
     const answer = await postWebhook(target, { id: event_id, attempt: attempts, body })
     const wait = answer.delivered ? null : waitAfter(attempts, Math.random)
     const requestedMs = Math.min(MAX_WAIT_MS, answer.retryAfterMs ?? 0)

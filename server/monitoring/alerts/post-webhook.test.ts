@@ -6,6 +6,7 @@ import {
   type WebhookReceiver,
 } from '../../../testkit/service/webhook-receiver/process.ts'
 import { MAX_ATTEMPTS } from '../../contract/alerts.ts'
+import { alertBody, testPayload } from './alert-payload.ts'
 import { waitAfter } from './alert-sender.ts'
 import { postWebhook, webhookUrlProblem } from './post-webhook.ts'
 import { displayUrl } from './webhooks.ts'
@@ -21,6 +22,11 @@ const post = (path: string, secret: string | null = null, answerMs?: number) =>
   postWebhook({ url: `${receiver.url}${path}`, secret }, event, answerMs)
 
 describe('a call to a webhook', () => {
+  it('names the page below the prefix of the service', () => {
+    const { path } = JSON.parse(alertBody(testPayload('w'), '/rewardops'))
+    expect(path).toBe('/rewardops/runs/test#monitor-failures')
+  })
+
   it('carries a signature and the number of the attempt', async () => {
     expect(await post('/ok?key=k', 'a secret of mine')).toMatchObject({
       ...{ delivered: true, status: 200, answer: 'thank you', error: null },

@@ -23,16 +23,18 @@ import {
   webhookTarget,
 } from '../../store/sql/webhooks.ts'
 import { idOf } from '../monitors-view.ts'
-import { testPayload } from './alert-payload.ts'
+import { alertBody, testPayload } from './alert-payload.ts'
 import { CLAIM_MS } from './alert-sender.ts'
 import { postWebhook, webhookUrlProblem } from './post-webhook.ts'
 
 /** Manages the webhooks for alerts. Secrets and full addresses are never returned. */
 export class Webhooks {
   readonly #db: Database
+  readonly #basePath: string
 
-  constructor(db: Database) {
+  constructor(db: Database, basePath: string) {
     this.#db = db
+    this.#basePath = basePath
   }
 
   async list(): Promise<WebhookDto[]> {
@@ -87,7 +89,7 @@ export class Webhooks {
       { id: payload.id, payload: { ...payload } },
       CLAIM_MS,
     )
-    const body = JSON.stringify(payload)
+    const body = alertBody(payload, this.#basePath)
     const answer = await postWebhook(found.target, { id: payload.id, attempt: 1, body })
     await noteAttempt(this.#db, delivery, { ...answer, againMs: null })
     await this.#changed()

@@ -308,7 +308,10 @@ beforeAll(async () => {
     pages: null,
     stopping: false,
   }
-  const access = new Access({ apiKeys: [], trustedProxies: [], allowedHosts: [] }, log)
+  const access = new Access(
+    { apiKeys: [], trustedProxies: [], allowedHosts: [], basePath: '' },
+    log,
+  )
   api = createListener(access, routes, log, null).listen(0, '127.0.0.1')
   other = createServer(() => {}).listen(0, '127.0.0.1')
   await Promise.all([once(api, 'listening'), once(other, 'listening')])

@@ -1,3 +1,4 @@
+import type { AlertPayload } from '../../contract/alerts.ts'
 import type { Client, Database } from '../database.ts'
 import { openTarget, type WebhookTarget } from './webhooks.ts'
 
@@ -69,7 +70,7 @@ export interface DueDelivery {
   event_id: string
   /** This attempt included. */
   attempts: number
-  payload: unknown
+  payload: AlertPayload
   webhook: string
   target: ReturnType<typeof openTarget>
 }

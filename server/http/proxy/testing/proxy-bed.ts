@@ -118,7 +118,10 @@ export async function startProxy(
 ): Promise<ProxyBed> {
   const { keys = [], ...rest } = options
   const log = createLogger('silent', 'test')
-  const access = new Access({ apiKeys: keys, trustedProxies: [], allowedHosts: [] }, log)
+  const access = new Access(
+    { apiKeys: keys, trustedProxies: [], allowedHosts: [], basePath: '' },
+    log,
+  )
   const proxy = createRouterProxy({ router, servers, access, log, ...rest })
   const routes: Routes = {
     health: (_, res) => void res.end('ok'),

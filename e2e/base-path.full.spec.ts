@@ -1,0 +1,160 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from '@playwright/test'
+import { freePort } from '../testkit/processes/port.ts'
+import { createApi } from '../testkit/processes/trpc-call.ts'
+import { sample } from '../testkit/service/rollouts.ts'
+import { waitFor } from '../testkit/service/wait-for.ts'
+import { choose } from './fixtures/choose.ts'
+import { expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
+import { startTestService, type TestService, test } from './fixtures/service.ts'
+
+/** One service below /rewardops behind nginx: one of its ports removes the prefix, the other one keeps it. */
+
+const KEY = 'pT4wZ81mQx7RkV0s9LcB'
+const PREFIX = '/rewardops'
+let service: TestService
+let nginx: ChildProcess
+let folder = ''
+const ports = { 'removes the prefix': 0, 'keeps the prefix': 0 }
+type Kind = keyof typeof ports
+
+test.beforeAll(async () => {
+  service = await startTestService({
+    REWARDOPS_BASE_PATH: PREFIX,
+    REWARDOPS_API_KEYS: KEY,
+    REWARDOPS_TRUSTED_PROXIES: '127.0.0.1',
+    REWARDOPS_WORKERS: '1',
+  })
+  for (const kind of Object.keys(ports) as Kind[]) ports[kind] = await freePort()
+  folder = mkdtempSync(join(tmpdir(), 'rewardops-nginx-'))
+  nginx = startNginx(service.url)
+  await waitFor('the proxy', async () => {
+    const answer = await fetch(addressOf('keeps the prefix')).catch(() => null)
+    return answer?.status === 200
+  })
+})
+test.afterAll(async () => {
+  nginx?.kill()
+  await service?.stop()
+  if (folder) rmSync(folder, { recursive: true, force: true })
+})
+
+const addressOf = (kind: Kind) => `http://127.0.0.1:${ports[kind]}${PREFIX}`
+
+/** Starts nginx. Other paths than those below the prefix belong to other services: nginx answers them with 418. */
+function startNginx(upstream: string): ChildProcess {
+  const server = (kind: Kind, target: string) => `server {
+    listen 127.0.0.1:${ports[kind]};
+    location = ${PREFIX} { proxy_pass ${upstream}${target === '/' ? '/' : PREFIX}; }
+    location ${PREFIX}/ { proxy_pass ${upstream}${target}; }
+    location / { return 418; }
+  }`
+  const file = join(folder, 'nginx.conf')
+  writeFileSync(
+    file,
+    `${process.getuid?.() === 0 ? 'user root;' : ''} daemon off; pid ${folder}/nginx.pid; worker_processes 1;
+events { worker_connections 256; }
+http {
+  access_log off; client_max_body_size 64m;
+  client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;
+  fastcgi_temp_path ${folder}/fastcgi; uwsgi_temp_path ${folder}/uwsgi; scgi_temp_path ${folder}/scgi;
+  proxy_http_version 1.1; proxy_buffering off; proxy_read_timeout 120s;
+  proxy_set_header Host $http_host;
+  proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+  proxy_set_header X-Forwarded-Proto $scheme;
+  proxy_set_header X-Forwarded-Host $http_host;
+  ${server('removes the prefix', '/')}
+  ${server('keeps the prefix', `${PREFIX}/`)}
+}`,
+  )
+  return spawn('nginx', ['-c', file, '-e', join(folder, 'error.log')], { stdio: 'inherit' })
+}
+
+for (const kind of Object.keys(ports) as Kind[]) {
+  test(`the dashboard works below ${PREFIX} behind a proxy that ${kind}`, async ({
+    page,
+    context,
+  }) => {
+    const address = addressOf(kind)
+    const errors = watchErrors(page)
+    const outside: string[] = []
+    page.on('request', (request) => {
+      const url = new URL(request.url())
+      if (url.pathname !== PREFIX && !url.pathname.startsWith(`${PREFIX}/`)) outside.push(url.href)
+    })
+
+    // Sign-in leads back to the page; the cookie is sent to no other service of the host.
+    await page.goto(`${address}/batches?status=running`)
+    await page.waitForURL(`${address}/login?next=%2Fbatches%3Fstatus%3Drunning`)
+    await page.getByLabel('API key').fill(KEY)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.waitForURL(`${address}/batches?status=running`)
+    await expectLive(page)
+    expect((await context.cookies()).map((cookie) => cookie.path)).toEqual([PREFIX])
+
+    // A trainer submits through the proxy while the overview is open; the live stream shows its run.
+    const run = `below-a-prefix-${ports[kind]}`
+    await page.goto(address)
+    await expectLive(page)
+    const api = createApi(() => address, { authorization: `Bearer ${KEY}` })
+    const { batchId } = await api.batches.submit.mutate({
+      run,
+      step: 1,
+      samples: [sample({ uid: 'a' }), sample({ uid: 'a' })],
+    })
+    await page.locator(`a[href="${PREFIX}/runs/${run}"]`).first().click({ timeout: 15_000 })
+    await page.waitForURL(`${address}/runs/${run}`)
+    await expect(pageHeader(page)).toContainText(run)
+    await page.reload()
+    await expectLive(page)
+    await expect(pageHeader(page)).toContainText(run)
+
+    // The command palette opens the batch.
+    await page.keyboard.press('ControlOrMeta+k')
+    await page.getByPlaceholder('Run, b12').fill(batchId)
+    await expect(page.getByRole('option').first()).toContainText(batchId)
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`${address}/batches/${batchId}`)
+    await expect(pageHeader(page)).toContainText('completed')
+
+    // The state of a page is in its address, and an export is downloaded.
+    await page.goto(`${address}/samples?batch=${batchId}`)
+    await page.getByRole('button', { name: 'Export' }).click()
+    const downloading = page.waitForEvent('download')
+    await page.getByRole('dialog').getByRole('button', { name: 'Export' }).click()
+    const file = await (await downloading).path()
+    expect(readFileSync(file, 'utf8').trim().split('\n')).toHaveLength(3)
+    expect(await page.getByRole('link', { name: 'direct download' }).getAttribute('href')).toMatch(
+      /^\/rewardops\/api\/export\/samples\?/,
+    )
+    await page.getByRole('button', { name: 'Close' }).first().click()
+
+    // A change of the filter is written to the address.
+    await page.goto(`${address}/batches`)
+    await choose(page.getByLabel('Status'), 'failed')
+    await page.waitForURL(`${address}/batches?status=failed`)
+    await page.goBack()
+
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.waitForURL(`${address}/login`)
+    expect(outside).toEqual([])
+    errors.expectNone()
+  })
+}
+
+test('addresses that the service itself writes have the prefix', async () => {
+  expect(service.url).toMatch(/^http:\/\/[^/]+$/)
+  const address = addressOf('keeps the prefix')
+  const headers = { authorization: `Bearer ${KEY}` }
+  const session = await fetch(`${address}/api/trpc/session.get`, { headers })
+  expect(await session.json()).toMatchObject({ result: { data: { address } } })
+  // Health checks and the router address also answer without the prefix.
+  for (const base of [address, service.url]) {
+    expect((await fetch(`${base}/readyz`)).status).toBe(200)
+    expect((await fetch(`${base}/v1/models`, { headers })).status).toBe(200)
+    expect((await fetch(`${base}/metrics`, { headers })).status).toBe(200)
+  }
+})

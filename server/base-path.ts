@@ -1,0 +1,33 @@
+/**
+ * First parts of the service's own paths. A proxy that removes the prefix would make `/runs/runs/x` and `/runs/x` of the
+ * browser the same path, so none of them can be a prefix.
+ */
+export const OWN_PARTS: ReadonlySet<string> = new Set([
+  ...['_next', 'api', 'compat', 'healthz', 'icon.svg', 'livez', 'login', 'metrics', 'readyz'],
+  ...['batches', 'compare', 'monitors', 'planner', 'rewards', 'runs', 'samples', 'servers'],
+  ...['settings', 'workers'],
+  ...['classify', 'detokenize', 'generate', 'pooling', 'predict', 'rerank', 'score', 'tokenize'],
+  'v1',
+])
+
+/** Why a path cannot be the prefix of REWARDOPS_BASE_PATH; null: it can. */
+export function basePathProblem(path: string): string | null {
+  if (path === '') return null
+  const parts = path.split('/').slice(1)
+  const isPlain = parts.every((part) => /^[\w.~-]+$/.test(part) && !/^\.+$/.test(part))
+  if (!path.startsWith('/') || !isPlain) {
+    return 'expected a path such as /rewardops, without a slash at the end, of letters, digits, ".", "_", "~" and "-"'
+  }
+  return OWN_PARTS.has(parts[0] as string) ? `/${parts[0]} is a path of the service itself` : null
+}
+
+/**
+ * A request's address without the prefix. An address without the prefix is returned unchanged, because many proxies remove
+ * it, and health checks and trainers may call the service directly.
+ */
+export function withoutBasePath(url: string, basePath: string): string {
+  if (basePath === '' || !url.startsWith(basePath)) return url
+  const rest = url.slice(basePath.length)
+  if (rest === '' || rest.startsWith('?')) return `/${rest}`
+  return rest.startsWith('/') ? rest : url
+}
