@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
+import { parse } from 'yaml'
 import { loadConfig } from '../config.ts'
 import { metricFamilies } from '../http/metric-families.ts'
 import { CORRELATION_WORDS, KAPPA_WORDS } from './agreement.ts'
@@ -44,6 +45,34 @@ it('docs/settings.md lists every setting', () => {
   const settings = readFileSync(new URL('../../docs/settings.md', import.meta.url), 'utf8')
   for (const { name } of loadConfig({ NODE_ENV: 'test' }).settings)
     expect(settings).toContain(`\`${name}\``)
+})
+
+it('the files for containers and systemd use settings and files that exist', () => {
+  const deploy = new URL('../../deploy/', import.meta.url)
+  const text = (file: string) => readFileSync(new URL(file, deploy), 'utf8')
+  const compose = parse(text('compose.yaml'), { merge: true }) as {
+    services: Record<string, { environment?: Record<string, unknown>; volumes?: string[] }>
+  }
+  const services = Object.values(compose.services)
+  const names = new Set<string>()
+  // Images of other projects have their own variables.
+  for (const { environment = {} } of services.filter((service) => 'build' in service))
+    for (const name of Object.keys(environment)) names.add(name)
+  const units = ['rewardops', 'rewardops-worker', 'rewardops-sandbox'].map(
+    (name) => `systemd/${name}.service`,
+  )
+  for (const file of ['Dockerfile', ...units])
+    for (const [name] of text(file).matchAll(/\bREWARDOPS_\w+(?==)/g)) names.add(name)
+  const settings = loadConfig({ NODE_ENV: 'test' }).settings.map(({ name }) => name)
+  expect(names.size).toBeGreaterThan(6)
+  expect([...names].filter((name) => !settings.includes(name))).toEqual([])
+
+  const mounted = services
+    .flatMap(({ volumes = [] }) => volumes)
+    .filter((volume) => volume.startsWith('./'))
+    .map((volume) => volume.split(':')[0] as string)
+  expect(mounted.length).toBeGreaterThan(3)
+  expect(mounted.filter((file) => !existsSync(new URL(file, deploy)))).toEqual([])
 })
 
 it('docs/guarantees.md names an existing test for each guarantee', () => {
