@@ -13,13 +13,12 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../testkit/processes/port.ts'
-import { startService } from '../testkit/processes/service.ts'
+import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
 
-// Runs the trainers' own code against the service, as far as pip can install it: a GRPOTrainer of TRL, another one
-// whose prompts the service draws, verl's reward managers, a task of verifiers. Each has a virtual environment under
-// .data/trainers that is kept; torch is shared, because it takes 5 GB with CUDA. Needs Python 3.10 or newer, a package
-// index and 10 GB. Usage: node scripts/test-trainers.ts [trl] [trl-curriculum] [verl] [verifiers]. Exits with 1 when an
-// installed one fails, or when none could be installed.
+// Runs the trainers' own code against the service, as far as pip can install it; TRAINERS has the scripts, which print
+// what they asserted. Virtual environments are kept under .data/trainers; torch is shared, because it takes 5 GB with
+// CUDA. Needs Python 3.10 or newer, a package index and 10 GB. Usage: node scripts/test-trainers.ts [NAME…]. Exits with
+// 1 when an installed one fails, or when none could be installed.
 
 const root = join(import.meta.dirname, '..')
 const CLIENT = join(root, 'packages/client-python')
@@ -27,31 +26,34 @@ const FOLDER = join(root, '.data/trainers')
 
 interface Trainer {
   name: string
-  packages: string[]
-  /** The trainer whose environment's packages are also visible. */
-  shares?: string
+  /** The key of ENVIRONMENTS. */
+  environment: string
+  /** Its arguments are the address of the service and an empty folder. */
   script: string
-  args?: (folder: string) => string[]
+}
+
+/** `shares`: the environment whose packages are also visible. `newest`, `oldest`: minor versions of Python 3. */
+const ENVIRONMENTS: Record<
+  string,
+  { packages: string[]; shares?: string; oldest?: number; newest?: number }
+> = {
+  trl: { packages: ['torch', 'trl', 'datasets', 'numpy'] },
+  verl: { packages: ['torch', 'verl'], shares: 'trl' },
+  verifiers: { packages: ['verifiers'] },
 }
 
 const TRAINERS: Trainer[] = [
-  {
-    name: 'trl',
-    packages: ['torch', 'trl', 'datasets', 'numpy'],
-    script: 'run_trl.py',
-    args: (folder) => [folder],
-  },
+  { name: 'trl', environment: 'trl', script: 'run_trl.py' },
+  { name: 'trl-restart', environment: 'trl', script: 'run_trl_restart.py' },
   {
     name: 'trl-curriculum',
-    packages: ['trl'],
-    shares: 'trl',
+    environment: 'trl',
     script: '../../../examples/trl_curriculum.py',
   },
-  { name: 'verl', packages: ['torch', 'verl'], shares: 'trl', script: 'run_verl.py' },
-  { name: 'verifiers', packages: ['verifiers'], script: 'run_verifiers.py' },
+  { name: 'verl', environment: 'verl', script: 'run_verl.py' },
+  { name: 'verl-loop', environment: 'verl', script: 'run_verl_loop.py' },
+  { name: 'verifiers', environment: 'verifiers', script: 'run_verifiers.py' },
 ]
-
-type Outcome = 'passed' | 'failed' | 'not installed'
 
 async function main(): Promise<void> {
   const named = process.argv.slice(2)
@@ -64,50 +66,46 @@ async function main(): Promise<void> {
   }
   const wanted = TRAINERS.filter(({ name }) => named.length === 0 || named.includes(name))
   mkdirSync(FOLDER, { recursive: true })
-  const outcomes = new Map<string, Outcome>()
-  const installed: Trainer[] = []
-  for (const trainer of wanted) {
-    const why = await install(trainer)
-    if (why === null) installed.push(trainer)
-    else {
-      outcomes.set(trainer.name, 'not installed')
-      console.log(`${trainer.name}: could not be installed: ${why}`)
-    }
+  const failures = new Map<string, string | null>()
+  for (const { environment } of wanted) {
+    if (!failures.has(environment)) failures.set(environment, await install(environment))
   }
-  if (installed.length > 0) await run(installed, outcomes)
-  const summary = [...outcomes].map(([name, outcome]) => `${name} ${outcome}`).join(', ')
-  console.log(summary)
-  const all = [...outcomes.values()]
-  if (all.includes('failed') || !all.includes('passed')) process.exitCode = 1
+  const rows = wanted
+    .filter(({ environment }) => failures.get(environment) !== null)
+    .map(({ name, environment }) => [name, 'not installed', failures.get(environment)])
+  const installed = wanted.filter(({ environment }) => failures.get(environment) === null)
+  if (installed.length > 0) rows.push(...(await run(installed)))
+  console.log('\n| run | outcome | asserted |\n|---|---|---|')
+  for (const row of rows) console.log(`| ${row.join(' | ')} |`)
+  const outcomes = rows.map(([, outcome]) => outcome)
+  if (outcomes.includes('failed') || !outcomes.includes('passed')) process.exitCode = 1
 }
 
-async function run(trainers: Trainer[], outcomes: Map<string, Outcome>): Promise<void> {
+/** Runs the trainers one after another, and returns a row of the table for each. */
+async function run(trainers: Trainer[]): Promise<(string | null | undefined)[][]> {
   const folder = mkdtempSync(join(tmpdir(), 'rewardops-trainers-'))
-  const dataDir = join(folder, 'service')
-  const service = await startService({
-    port: await freePort(),
-    dataDir,
-    env: { REWARDOPS_FUNCTIONS_DIR: join(root, 'examples/functions') },
-  })
+  const service = await startRestartedService(join(folder, 'service'))
   const scorer = spawn(
-    interpreter(trainers[0]!.name),
+    interpreter(trainers[0]!.environment),
     [
       ...['-m', 'rewardops', 'serve-reward', join(CLIENT, 'trainers/serving.py:sometimes')],
       ...['--register', service.url, '--model', 'sometimes', '--json'],
     ],
     { env: environment(), stdio: ['ignore', 'pipe', 'ignore'] },
   )
+  const rows = []
   try {
     await registered(scorer.stdout)
-    for (const { name, script, args } of trainers) {
+    for (const trainer of trainers) {
+      const { name, script } = trainer
       const own = join(folder, name)
       mkdirSync(own)
       const file = join(CLIENT, 'trainers', script)
       const log = join(FOLDER, `${name}.log`)
-      const command = [file, service.url, ...(args?.(own) ?? [])]
-      const code = await logged(interpreter(name), command, log)
-      outcomes.set(name, code === 0 ? 'passed' : 'failed')
-      console.log(`${name}: ${code === 0 ? result(log) : `failed, the end of ${log}:`}`)
+      const python = interpreter(trainer.environment)
+      const code = await logged(python, [file, service.url, own], log)
+      rows.push([name, code === 0 ? 'passed' : 'failed', code === 0 ? result(log) : log])
+      console.log(`${name}: ${code === 0 ? 'passed' : `failed, the end of ${log}:`}`)
       if (code !== 0) console.log(readFileSync(log, 'utf8').split('\n').slice(-20).join('\n'))
     }
   } finally {
@@ -116,20 +114,54 @@ async function run(trainers: Trainer[], outcomes: Map<string, Outcome>): Promise
     await service.stop()
     rmSync(folder, { recursive: true, force: true })
   }
+  return rows
 }
 
-/** Creates a trainer's environment if it is missing. Returns the cause of a failure, or null. */
-async function install({ name, packages, shares }: Trainer): Promise<string | null> {
+/** A service that is started again, on the same port and data, when it ends, as by a supervisor. */
+async function startRestartedService(
+  dataDir: string,
+): Promise<{ url: string; stop(): Promise<void> }> {
+  const settings = {
+    port: await freePort(),
+    dataDir,
+    env: { REWARDOPS_FUNCTIONS_DIR: join(root, 'examples/functions') },
+  }
+  let isStopping = false
+  let starting: Promise<ServiceProcess>
+  const start = async (): Promise<ServiceProcess> => {
+    const service = await startService(settings)
+    service.ended.then(() => {
+      if (!isStopping) starting = start()
+    })
+    return service
+  }
+  starting = start()
+  const { url } = await starting
+  return {
+    url,
+    async stop() {
+      isStopping = true
+      await (await starting).stop()
+    },
+  }
+}
+
+/** Creates an environment if it is missing. Returns the cause of a failure, or null. */
+async function install(name: string): Promise<string | null> {
+  const { packages, shares, oldest = 10, newest = 13 } = ENVIRONMENTS[name]!
   const done = join(FOLDER, name, 'installed')
   if (existsSync(done)) return null
-  const python = pythonHere()
-  if (python === null) return 'there is no Python 3.10 or newer'
+  const python = pythonHere(oldest, newest)
+  if (python === null) return `there is no Python 3.${oldest} to 3.${newest}`
   const log = join(FOLDER, `${name}-install.log`)
   console.log(`${name}: pip install ${packages.join(' ')} (${log})`)
   const made = spawnSync(python, ['-m', 'venv', join(FOLDER, name)], { encoding: 'utf8' })
   if (made.status !== 0) return `python -m venv failed: ${made.stderr.trim().split('\n').at(-1)}`
-  const other = shares === undefined ? null : sitePackages(shares)
-  if (other !== null) writeFileSync(join(sitePackages(name)!, 'shared.pth'), `${other}\n`)
+  if (shares !== undefined) {
+    const why = await install(shares)
+    if (why !== null) return why
+    writeFileSync(join(sitePackages(name)!, 'shared.pth'), `${sitePackages(shares)}\n`)
+  }
   const code = await logged(interpreter(name), ['-m', 'pip', 'install', ...packages], log)
   if (code !== 0) {
     const errors = readFileSync(log, 'utf8').match(/^ERROR: .*$/gm)
@@ -149,9 +181,12 @@ function sitePackages(name: string): string | null {
   return version ? join(lib, version, 'site-packages') : null
 }
 
-/** The first installed Python that the trainers support (3.10 to 3.13); null without one. */
-function pythonHere(): string | null {
-  const check = ['-c', 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))']
+/** An installed Python 3 of the minor versions that a trainer supports; null without one. */
+function pythonHere(oldest: number, newest: number): string | null {
+  const check = [
+    '-c',
+    `import sys, venv; sys.exit(not (3, ${oldest}) <= sys.version_info[:2] <= (3, ${newest}))`,
+  ]
   const names = ['python3.12', 'python3.11', 'python3.13', 'python3.10', 'python3']
   return names.find((name) => spawnSync(name, check).status === 0) ?? null
 }

@@ -1,5 +1,6 @@
 """
-Runs three steps of GRPOTrainer on the CPU, on a tiny model with random weights, with rewards from the service.
+Runs a GRPOTrainer with a tool and three weighted rewards from the service, and recomputes TRL's rewards and advantages
+from the scores that the service has stored. The model is tiny, has random weights and runs on the CPU.
 
     python run_trl.py http://127.0.0.1:3000 FOLDER
 """
@@ -8,11 +9,13 @@ import sys
 import uuid
 from pathlib import Path
 
-import torch
+import numpy as np
+import pandas as pd
+import trl
 from datasets import Dataset
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from tiny import tiny_model, tiny_tokenizer
 from trl import GRPOConfig, GRPOTrainer
+from trl.chat_template_utils import qwen3_chat_template
 
 from rewardops import RewardOps
 from rewardops.trl import reward_function
@@ -22,99 +25,149 @@ PROMPTS = 2
 GENERATIONS = 4
 #: A new name each time, because the run's batches in the service are compared with the trainer's log.
 RUN = f"trl-grpo-{uuid.uuid4().hex[:6]}"
+#: A text per token, so that a model with random weights calls the tool and gives the answer often enough.
+CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 3, "b": 4}}\n</tool_call>'
+TEXTS = [CALL, "#### 7", "so", "abc", "?"]
+WEIGHTS = {"by_rule": 1.0, "sometimes": 0.5, "penalty": -0.25}
 
 
-def tiny_model(folder):
-    """A tokenizer of single characters, and a model with some 30,000 weights."""
-    characters = [chr(c) for c in range(32, 127)]
-    vocabulary = {token: i for i, token in enumerate(["<pad>", "<eos>", "<unk>", *characters])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="<pad>",
-        eos_token="<eos>",
-        unk_token="<unk>",
-        padding_side="left",
+def add(a: int, b: int) -> str:
+    """
+    Adds two numbers.
+
+    Args:
+        a: The first number.
+        b: The second number.
+    """
+    return str(a + b)
+
+
+def rewards(url, run):
+    """One reward by a rule, one that fails for some samples, and a function that subtracts for each token beyond 2."""
+    penalty = {"path": "length_penalty.ts", "kwargs": {"budget": 2, "per_token": 0.01}}
+    return [
+        reward_function(url, run=f"{run}-by_rule", data_source="openai/gsm8k", name="by_rule"),
+        reward_function(url, run=f"{run}-sometimes", reward="sometimes", name="sometimes"),
+        reward_function(url, run=f"{run}-penalty", reward={"function": penalty}, name="penalty"),
+    ]
+
+
+def train(url, folder, run, aggregation):
+    """Trains, and returns TRL's log and its table of completions, by step."""
+    folder = Path(folder) / aggregation
+    tokenizer = tiny_tokenizer("<|im_end|>", ["<|im_start|>", *TEXTS], qwen3_chat_template)
+    said = {tokenizer.eos_token_id, *tokenizer.convert_tokens_to_ids(TEXTS)}
+    rows = [
+        {"prompt": [{"role": "user", "content": f"What is {n} + {7 - n}?"}], "answer": "7"}
+        for n in range(8)
+    ]
+    trainer = GRPOTrainer(
+        model=tiny_model(tokenizer, folder / "tiny-model", positions=2048),
+        processing_class=tokenizer,
+        reward_funcs=rewards(url, run),
+        tools=[add],
+        train_dataset=Dataset.from_list(rows),
+        args=GRPOConfig(
+            output_dir=str(folder),
+            max_steps=STEPS,
+            per_device_train_batch_size=PROMPTS * GENERATIONS,
+            num_generations=GENERATIONS,
+            max_completion_length=512,
+            max_tool_calling_iterations=1,
+            generation_kwargs={"suppress_tokens": sorted(set(range(len(tokenizer))) - said)},
+            reward_weights=list(WEIGHTS.values()),
+            multi_objective_aggregation=aggregation,
+            log_completions=True,
+            logging_steps=1,
+            report_to=[],
+            use_cpu=True,
+            save_strategy="no",
+            disable_tqdm=True,
+            seed=7,
+        ),
     )
-    torch.manual_seed(7)
-    model = Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=len(vocabulary),
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=256,
-            eos_token_id=1,
-            pad_token_id=0,
-            bos_token_id=None,
-        )
-    )
-    model.save_pretrained(folder)
-    wrapped.save_pretrained(folder)
-    return str(folder), wrapped
+    trainer.train()
+    logs = [entry for entry in trainer.state.log_history if "reward" in entry]
+    assert len(logs) == STEPS, logs
+    tables = [
+        pd.read_parquet(folder / "completions" / f"completions_{step + 1:05d}.parquet")
+        for step in range(STEPS)
+    ]
+    return list(zip(logs, tables))
+
+
+def stored(client, run, step):
+    """The scores that the service has for a step, a column per reward; NaN for a sample without one."""
+    columns = {}
+    for name in WEIGHTS:
+        items = client.call("batches.list", {"run": f"{run}-{name}"})["items"]
+        [batch] = [b for b in items if b["step"] == step]
+        assert (batch["samples"], batch["groups"]) == (PROMPTS * GENERATIONS, PROMPTS), batch
+        found = client.call("batches.results", {"batchId": batch["batchId"]})
+        assert found["index"] == list(range(PROMPTS * GENERATIONS)), found
+        assert found["status"].count("failed") == batch["failed"], (found, batch)
+        columns[name] = np.array(found["score"], dtype=float)
+        columns[f"{name}_sample"] = [f"{batch['batchId']}-{i}" for i in found["index"]]
+    return columns
+
+
+def groups(values):
+    return values.reshape(PROMPTS, GENERATIONS, -1)
+
+
+def normalized(values, axis):
+    """Distances from the mean in standard deviations, over the samples with a score."""
+    mean = np.nanmean(values, axis=axis, keepdims=True)
+    return (values - mean) / (np.nanstd(values, axis=axis, keepdims=True, ddof=1) + 1e-4)
+
+
+def advantages(scores, aggregation):
+    """What docs/trainers.md says of TRL: by default None counts as 0; else it is left out of its reward's baseline."""
+    weights = np.array(list(WEIGHTS.values()))
+    if aggregation == "sum_then_normalize":
+        return normalized(groups(np.nansum(scores * weights, axis=1)), 1).ravel()
+    parts = normalized(groups(scores), 1).reshape(scores.shape)
+    return normalized(np.nansum(parts * weights, axis=1), 0)
+
+
+def check(client, run, step, log, table, aggregation):
+    """Compares a step of the trainer with the service's. Returns the failed samples and the completions with a tool."""
+    columns = stored(client, run, step)
+    scores = np.stack([columns[name] for name in WEIGHTS], axis=1)
+    near = {"rtol": 1e-3, "atol": 1e-4}
+    for i, name in enumerate(WEIGHTS):
+        np.testing.assert_allclose(table[name].to_numpy(dtype=float), scores[:, i], **near)
+        assert table[f"{name}_sample"].tolist() == columns[f"{name}_sample"], table
+        assert log[f"{name}/failed"] == np.isnan(scores[:, i]).sum(), log
+        np.testing.assert_allclose(log[f"rewards/{name}/mean"], np.nanmean(scores[:, i]), **near)
+    weighted = np.nansum(scores * list(WEIGHTS.values()), axis=1)
+    np.testing.assert_allclose(log["reward"], weighted.mean(), **near)
+    np.testing.assert_allclose(table["advantage"], advantages(scores, aggregation), **near)
+    with_tool = 0
+    for sample, completion in zip(columns["by_rule_sample"], table["completion"]):
+        text = client.call("samples.get", {"id": sample})["response"]
+        calls = [turn for turn in completion if turn["role"] == "tool"]
+        assert text.count('<tool_response name="add"') == len(calls), (text, completion)
+        assert all(turn["content"] == "7" for turn in calls), completion
+        with_tool += len(calls) > 0
+    return int(np.isnan(scores).sum()), with_tool
 
 
 def main(url, folder):
+    failed = with_tool = 0
     with RewardOps(url, run=RUN) as client:
         client.check()
-        model, tokenizer = tiny_model(Path(folder) / "tiny-model")
-        rows = [
-            {"prompt": f"What is {n} + {n}? ", "answer": str(2 * n), "number": n} for n in range(8)
-        ]
-        # One function scores by a rule. The other one fails for some samples, which must be left out.
-        by_rule = reward_function(url, run=RUN, data_source="openai/gsm8k", name="by_rule")
-        sometimes = reward_function(
-            url, run=f"{RUN}-sometimes", reward="sometimes", data_source="d", name="sometimes"
-        )
-        trainer = GRPOTrainer(
-            model=model,
-            processing_class=tokenizer,
-            reward_funcs=[by_rule, sometimes],
-            train_dataset=Dataset.from_list(rows),
-            args=GRPOConfig(
-                output_dir=str(Path(folder) / "out"),
-                max_steps=STEPS,
-                per_device_train_batch_size=PROMPTS * GENERATIONS,
-                num_generations=GENERATIONS,
-                max_completion_length=16,
-                multi_objective_aggregation="normalize_then_sum",
-                logging_steps=1,
-                report_to=[],
-                use_cpu=True,
-                save_strategy="no",
-                disable_tqdm=True,
-                seed=7,
-            ),
-        )
-        trainer.train()
-        logs = [entry for entry in trainer.state.log_history if "reward" in entry]
-        assert len(logs) == STEPS, logs
-        for entry in logs:
-            assert entry["rewards/by_rule/mean"] == 0.0, entry
-            assert entry["by_rule/failed"] == 0.0, entry
-        assert any(entry["sometimes/failed"] > 0 for entry in logs), logs
-        batches = client.call("batches.list", {"run": RUN})["items"]
-        assert sorted(b["step"] for b in batches) == list(range(STEPS)), batches
-        for batch in batches:
-            assert (batch["samples"], batch["failed"]) == (PROMPTS * GENERATIONS, 0), batch
-            assert batch["groups"] == PROMPTS, batch
-        # Neither the trainer's means nor the service's include samples without a score.
-        by_step = {
-            b["step"]: b for b in client.call("batches.list", {"run": f"{RUN}-sometimes"})["items"]
-        }
-        for step, entry in enumerate(logs):
-            batch = by_step[step]
-            assert entry["sometimes/failed"] == batch["failed"], (entry, batch)
-            assert abs(entry["rewards/sometimes/mean"] - batch["mean"]) < 1e-4, (entry, batch)
-        means = [round(entry["rewards/sometimes/mean"], 4) for entry in logs]
-        failed = [int(entry["sometimes/failed"]) for entry in logs]
-        print(
-            f"PASSED {STEPS} steps of GRPOTrainer, {len(batches)} batches in the service; the second reward's means {means}, "
-            f"samples without a score {failed} of {PROMPTS * GENERATIONS} per step"
-        )
+        for aggregation in ("normalize_then_sum", "sum_then_normalize"):
+            run = f"{RUN}-{aggregation}"
+            for step, (log, table) in enumerate(train(url, folder, run, aggregation)):
+                of_step = check(client, run, step, log, table, aggregation)
+                failed, with_tool = failed + of_step[0], with_tool + of_step[1]
+    assert failed > 0 and with_tool > 0, (failed, with_tool)
+    print(
+        f"PASSED trl {trl.__version__}: {STEPS} steps of GRPOTrainer per multi_objective_aggregation; rewards, weighted means and advantages of "
+        f"{2 * STEPS * PROMPTS * GENERATIONS} completions follow from the stored scores of three rewards with weights "
+        f"{list(WEIGHTS.values())}; {failed} failed samples are None; the scored texts of {with_tool} completions have tool calls and results"
+    )
 
 
 if __name__ == "__main__":
