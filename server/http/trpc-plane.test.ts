@@ -45,7 +45,7 @@ it('logs no error when the caller leaves, and one when a call fails', async () =
       admit: () => holder,
       actorOf: () => holder,
       requiresKey: true,
-      proxies: { isHttps: () => false, host: () => 'localhost' },
+      addressOf: () => 'http://localhost',
     },
     log: { error: ({ path }: { path: string | null }) => logged.push(path) },
   } as unknown as TrpcPlaneOptions)
