@@ -64,7 +64,8 @@ class Pass {
       for (const part of this.#text(child, inCode)) {
         // Line ends are drawn, so the one after <br> or a displayed formula would be a second one.
         if (endsLine && part.type === 'text') part.value = part.value.replace(/^[ \t]*\n/, '')
-        endsLine = part.type === 'element' && part.properties.dataMath === 'display'
+        const { dataMath, dataBody } = part.type === 'element' ? part.properties : {}
+        endsLine = dataMath === 'display' && dataBody !== undefined
         out.push(part)
       }
     }
@@ -162,20 +163,13 @@ class Pass {
       type: 'element',
       tagName: 'rollout-math',
       properties: {
-        dataMath: isTypeset ? (isDisplay ? 'display' : 'inline') : 'source',
+        dataMath: isDisplay ? 'display' : 'inline',
         dataSource: source,
+        ...(isTypeset ? { dataBody: body } : {}),
         ...(kind === undefined ? {} : { dataMark: kind }),
       },
-      children: isTypeset
-        ? [
-            {
-              type: 'element',
-              tagName: 'code',
-              properties: { className: [isDisplay ? 'math-display' : 'math-inline'] },
-              children: [{ type: 'text', value: body }],
-            },
-          ]
-        : named(source),
+      // Shown if the formula is not typeset.
+      children: named(source),
     }
   }
 

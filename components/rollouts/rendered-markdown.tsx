@@ -11,16 +11,16 @@ import { type CodeData, type MarkData, rehypeRollout } from './rehype-rollout.ts
 import { type MarkKind, markProps, type TextMark } from './text-marks.ts'
 import './rendered-markdown.css'
 
-type MathPlugin = typeof import('./math-plugin.ts')
-let mathPlugin: Promise<MathPlugin> | undefined
+type Typesetting = typeof import('./formula-html.ts')
+let typesetting: Promise<Typesetting> | undefined
 
 /** KaTeX is loaded with the first formula. */
-function loadMath(): Promise<MathPlugin> {
-  mathPlugin ??= import('./math-plugin.ts').catch((error: unknown) => {
-    mathPlugin = undefined
+function loadTypesetting(): Promise<Typesetting> {
+  typesetting ??= import('./formula-html.ts').catch((error: unknown) => {
+    typesetting = undefined
     throw error
   })
-  return mathPlugin
+  return typesetting
 }
 
 /**
@@ -39,13 +39,11 @@ export const RenderedMarkdown = memo(function RenderedMarkdown({
   at: number
 }) {
   const prepared = useMemo(() => markdownSource(source), [source])
-  const math = prepared.formulas.length > 0 ? use(loadMath()) : null
+  // Suspends before the text is parsed, because a suspended render is repeated as a whole.
+  if (prepared.formulas.length > 0) use(loadTypesetting())
   const rehypePlugins = useMemo<Options['rehypePlugins']>(
-    () => [
-      [rehypeRollout, { source, prepared, marks }],
-      ...(math === null ? [] : [math.typesetMath]),
-    ],
-    [source, prepared, marks, math],
+    () => [[rehypeRollout, { source, prepared, marks }]],
+    [source, prepared, marks],
   )
   const components = useMemo(() => ({ ...COMPONENTS, ...headings(at) }), [at])
   return (
@@ -186,11 +184,17 @@ const COMPONENTS: Components & Record<string, unknown> = {
 }
 
 function Formula({ node, children }: { children?: ReactNode } & ExtraProps) {
-  const { dataMath, dataSource, dataMark } = node?.properties ?? {}
+  const { dataMath, dataBody, dataSource, dataMark } = node?.properties ?? {}
   const source = String(dataSource ?? '')
   const kind = dataMark as MarkKind | undefined
   const marked = kind === undefined ? {} : markProps({ kind })
-  if (dataMath === 'source') {
+  const isDisplay = dataMath === 'display'
+  const { formulaHtml } = use(loadTypesetting())
+  const html = useMemo(
+    () => (dataBody === undefined ? null : formulaHtml(String(dataBody), isDisplay)),
+    [formulaHtml, dataBody, isDisplay],
+  )
+  if (html === null) {
     return (
       <code data-math="source" {...marked}>
         {children}
@@ -198,11 +202,14 @@ function Formula({ node, children }: { children?: ReactNode } & ExtraProps) {
     )
   }
   // A long formula scrolls, so it takes the focus.
-  const focus = dataMath === 'display' && source.length > 60 ? { tabIndex: 0 } : {}
+  const focus = isDisplay && source.length > 60 ? { tabIndex: 0 } : {}
   return (
-    <span role="math" aria-label={source} data-math={dataMath} {...marked} {...focus}>
-      {children}
-    </span>
+    <span
+      {...{ role: 'math', 'aria-label': source, 'data-math': dataMath, ...marked, ...focus }}
+      // KaTeX escapes all text. React takes several times as long for the elements of a formula.
+      // biome-ignore lint/security/noDangerouslySetInnerHtml: without `trust`, KaTeX's HTML has only spans and paths
+      dangerouslySetInnerHTML={{ __html: html }}
+    />
   )
 }
 
