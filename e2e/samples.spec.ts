@@ -69,6 +69,43 @@ test('shows tool calls with name, arguments and result, and marks rescored sampl
   await expect(rowsOf(page).getByText('rescored')).toHaveCount(0)
 })
 
+test('a batch leads to the samples of its no-signal groups, and those to failed tool calls', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  const call = { id: 'c', type: 'function', function: { name: 'mul', arguments: '{"a":6}' } }
+  const withTool = (isError: boolean, answer: number) => [
+    { role: 'assistant', content: null, tool_calls: [call] },
+    { role: 'tool', tool_call_id: 'c', content: 'a result', is_error: isError },
+    { role: 'assistant', content: `#### ${answer}` },
+  ]
+  const { batchId } = await service.api.batches.submit.mutate({
+    ...{ run: 'no-signal', step: 1, reward: { function: { name: 'gsm8k' } } },
+    samples: [
+      ['equal', withTool(true, 41)],
+      ['equal', withTool(false, 41)],
+      ['varied', withTool(true, 41)],
+      ['varied', withTool(false, 42)],
+    ].map(([uid, response]) => ({
+      ...{ uid, dataSource: 'openai/gsm8k', prompt: '6 * 7?', response, groundTruth: '42' },
+    })),
+  } as never)
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  await page.goto(`${service.url}/batches/${batchId}`)
+  await page.getByRole('link', { name: '1 no-signal, 50 %' }).click()
+  await expect(rowsOf(page)).toHaveCount(2)
+  await page.getByRole('button', { name: 'More filters' }).click()
+  await choose(page.getByRole('combobox', { name: 'Tool calls' }), 'A call failed')
+  await expect(rowsOf(page)).toHaveCount(1)
+  await expect(rowsOf(page)).toHaveAttribute('data-sample', `${batchId}-0`)
+  await choose(page.getByRole('combobox', { name: 'Group signal' }), 'all correct')
+  await page.keyboard.press('Escape')
+  await expect(page.getByText('Groups have a signal only after')).toBeVisible()
+  await page.getByRole('button', { name: 'Remove group signal filter' }).click()
+  await expect(rowsOf(page)).toHaveCount(2)
+  errors.expectNone()
+})
+
 test('one user searches and saves a view; another opens it, annotates, exports and rescores', async ({
   page,
   browser,

@@ -31,7 +31,7 @@ export function RunFigures({ run }: { run: RunDto }) {
   const all = recent.reduce((sum, step) => sum + step.failed + step.scored, 0)
   const failedShare = formatPercent(all === 0 ? null : failed / all)
   const nothingShare = formatPercent(groups === 0 ? null : nothing / groups)
-  const lastSteps = `last ${plural(recent.length, 'step')}`
+  const lastSteps = lastStepsText(recent.length)
   return (
     <FigureStrip label="Run figures">
       <Figure
@@ -117,9 +117,11 @@ function waitShare(run: RunDto): string {
       waitMs === null || stepMs === null ? [] : Math.min(1, waitMs / stepMs),
     )
   const share = medianOf(shares)
-  return share === null ? lastSteps(run) : `${percentText(share)} of step time`
+  return share === null
+    ? lastStepsText(Math.min(RECENT_STEPS, run.recent.length))
+    : `${percentText(share)} of step time`
 }
 
-function lastSteps(run: RunDto): string {
-  return `last ${plural(Math.min(RECENT_STEPS, run.recent.length), 'step')}`
+function lastStepsText(count: number): string {
+  return count === 1 ? 'last step' : `last ${plural(count, 'step')}`
 }

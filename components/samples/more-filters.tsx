@@ -120,7 +120,7 @@ export function MoreFilters({
                   value={failedToolCall ?? null}
                   options={[
                     { value: null, label: 'Any' },
-                    { value: true, label: 'One failed' },
+                    { value: true, label: 'A call failed' },
                     { value: false, label: 'None failed' },
                   ]}
                   onChange={(value) => onChange({ failedToolCall: value ?? undefined })}

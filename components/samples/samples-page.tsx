@@ -5,7 +5,7 @@ import { Boxes, FilterX, Info, X } from 'lucide-react'
 import { useMemo, useRef, useState } from 'react'
 import type { SamplePageDto, SampleRowDto } from '../../server/contract/pages.ts'
 import type { ExtraKeyDto } from '../../server/contract/sample-extras.ts'
-import type { UnreadFilter } from '../../server/contract/sample-filter.ts'
+import type { SampleFilter, UnreadFilter } from '../../server/contract/sample-filter.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
@@ -211,6 +211,7 @@ export function SamplesPage() {
               shown.length === 0 ? (
                 <NoSamples
                   narrowed={isNarrowed(view)}
+                  filter={filter}
                   searched={searched && !searched.all ? searched : null}
                   texts={searched?.texts ?? null}
                   searching={list.isFetchingNextPage}
@@ -331,8 +332,19 @@ function textsText({ samples, dropped }: { samples: number; dropped: number }): 
   return dropped === 0 ? looked : `${looked}, ${formatCount(dropped)} removed by retention`
 }
 
+/** What a user may not know about the filters that nothing matches. */
+function noMatchText({ scoreMin, scoreMax, groupSignal, failedToolCall }: SampleFilter): string {
+  if (scoreMin !== undefined || scoreMax !== undefined) {
+    return 'A score filter excludes samples without a score, such as failed and pending ones.'
+  }
+  if (groupSignal !== undefined) return 'Groups have a signal only after their batch has ended.'
+  if (failedToolCall) return 'Only responses that are messages with tool calls can match.'
+  return 'No sample meets all conditions.'
+}
+
 function NoSamples({
   narrowed,
+  filter,
   searched,
   texts,
   searching,
@@ -340,6 +352,7 @@ function NoSamples({
   onClear,
 }: {
   narrowed: boolean
+  filter: SampleFilter
   /** Null: all samples were searched. */
   searched: Searched | null
   texts: Searched['texts']
@@ -376,7 +389,7 @@ function NoSamples({
     >
       {texts !== null
         ? `${textsText(texts)}. The search is literal and ignores case.`
-        : 'A score filter excludes samples without a score, such as failed and pending ones.'}
+        : noMatchText(filter)}
     </Empty>
   ) : (
     <Empty

@@ -35,6 +35,9 @@ const FORGOTTEN = 'prompt % 20 = 7'
 /** Samples of a run's last step that have token scores, if the run is `byTokens`. */
 const TOKEN_SCORED = 512
 
+/** SQL: whether the tool call of a trajectory failed. */
+const hasFailedCall = (idx: 'i' | 'idx') => `(${idx} % 16 = 5)`
+
 /** SQL of a response to the prompt `p`: a text, or the messages of a trajectory with a tool call and an image. */
 const ANSWER = `'The answer is ' || p + p % 97 + idx % 3 || '.'`
 const RESPONSE = `'Seeded response ' || idx || ' of step ' || $3 || '. ' || repeat('Step by step. ', 1 + idx % 9) || ${ANSWER}`
@@ -42,8 +45,8 @@ const TRAJECTORY = `json_build_array(
   json_build_object('role', 'assistant', 'content', 'I let the calculator add them.', 'tool_calls', json_build_array(
     json_build_object('id', 'call_' || idx, 'type', 'function', 'function',
       json_build_object('name', 'add', 'arguments', json_build_object('a', p, 'b', p % 97)::text)))),
-  json_build_object('role', 'tool', 'tool_call_id', 'call_' || idx, 'name', 'add', 'content', json_build_array(
-    json_build_object('type', 'text', 'text', (p + p % 97)::text),
+  json_build_object('role', 'tool', 'tool_call_id', 'call_' || idx, 'name', 'add', 'is_error', ${hasFailedCall('idx')}, 'content', json_build_array(
+    json_build_object('type', 'text', 'text', case when ${hasFailedCall('idx')} then 'The calculator timed out.' else (p + p % 97)::text end),
     json_build_object('type', 'image_url', 'image_url',
       json_build_object('url', 'data:image/png;base64,@' || ($6::text[])[1 + idx % 2])))),
   json_build_object('role', 'assistant', 'content', 'Step ' || $3 || '. ' || ${ANSWER}))::text`
@@ -312,13 +315,14 @@ function samplesSql({ run }: SeededBatch): string {
   const sample = `($1::bigint << 24) + i`
   return `
     insert into sample (batch_id, idx, group_no, status, attempts, data_source, response_length, score, raw_score, reason,
-      verdict, reward_extra, rewards, queue_ms, score_ms, server_id, dispatched_at, ended_at)
+      verdict, reward_extra, rewards, queue_ms, score_ms, server_id, dispatched_at, ended_at, failed_tool_calls)
     select $1, i, i / $3, case when reason is null then 2 else 3 end, attempts, data_source, tokens,
       case when reason is null then score end, case when reason is null then score end, reason,
       case when reason is null then ${run.verdict ?? 'null::text'} end,
       case when reason is null then ${run.extra ?? 'null::json'} end,
       case when reason is null then ${run.rewards ?? 'null::json'} end, queue_ms, score_ms, server_id,
-      to_timestamp(($13::float8 + queue_ms) / 1000), to_timestamp(($13::float8 + queue_ms + score_ms) / 1000)
+      to_timestamp(($13::float8 + queue_ms) / 1000), to_timestamp(($13::float8 + queue_ms + score_ms) / 1000),
+      ${run.isAgent ? `${hasFailedCall('i')}::int` : 'null'}
     from (
       select *, ${run.score} as score from (
         select i, $5::float8 as skill,
