@@ -6,6 +6,7 @@ import type { PartRewards } from '../../server/contract/trainer.ts'
 import {
   type ChatTurn,
   contentText,
+  isFailedResult,
   type TurnContent,
   toolCallsOf,
 } from '../../server/contract/turn-text.ts'
@@ -113,8 +114,11 @@ function Message({ message, score, marks }: { message: ChatTurn } & MarkedMessag
         {isEmpty && <p className="text-ink-3">Empty.</p>}
         {parts.map((part, i) =>
           part.kind === 'text' && isResult ? (
-            // biome-ignore lint/suspicious/noArrayIndexKey: parts of a message do not move
-            <ToolResultBlock key={i} name={name} id={id} text={part.text} marks={marks} />
+            <ToolResultBlock
+              // biome-ignore lint/suspicious/noArrayIndexKey: parts of a message do not move
+              key={i}
+              {...{ name, id, marks, text: part.text, isFailed: isFailedResult(message) }}
+            />
           ) : (
             <Part
               // biome-ignore lint/suspicious/noArrayIndexKey: parts of a message do not move

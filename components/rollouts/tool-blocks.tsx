@@ -2,11 +2,12 @@
 
 import { CornerDownRight, type LucideIcon, Wrench } from 'lucide-react'
 import type { ReactNode } from 'react'
-import type { ToolCall } from '../../server/contract/turn-text.ts'
+import { isReadableCall, type ToolCall } from '../../server/contract/turn-text.ts'
 import { RolloutText } from './raw-text.tsx'
 import { answerMark, type TextMark } from './text-marks.ts'
 
 const NO_MARKS: readonly TextMark[] = []
+const UNREADABLE = 'not valid JSON'
 
 /** A tool call with its arguments. `extracted` is set if the answer was found in it. */
 export function ToolCallBlock({
@@ -19,7 +20,14 @@ export function ToolCallBlock({
   const text = indented(call.arguments)
   const mark = answerMark(text, extracted)
   return (
-    <Block icon={Wrench} word="tool call" name={call.name} id={call.id} attribute="data-tool-call">
+    <Block
+      icon={Wrench}
+      word="tool call"
+      name={call.name}
+      id={call.id}
+      attribute="data-tool-call"
+      note={isReadableCall(call) ? undefined : UNREADABLE}
+    >
       <RolloutText bare text={text} maxChars={1_600} marks={mark === null ? NO_MARKS : [mark]} />
     </Block>
   )
@@ -34,24 +42,26 @@ export function UnreadCallBlock({ text, marks }: { text: string; marks: readonly
       name={null}
       id={null}
       attribute="data-tool-call"
-      note="not valid JSON"
+      note={UNREADABLE}
     >
       <RolloutText bare text={text} maxChars={1_600} marks={marks} />
     </Block>
   )
 }
 
-/** The result of a tool. */
+/** The result of a tool. `isFailed`: its message says that the call failed. */
 export function ToolResultBlock({
   name,
   id,
   text,
+  isFailed = false,
   marks = NO_MARKS,
   at = 0,
 }: {
   name: string | null
   id: string | null
   text: string
+  isFailed?: boolean
   marks?: readonly TextMark[]
   at?: number
 }) {
@@ -62,6 +72,7 @@ export function ToolResultBlock({
       name={name}
       id={id}
       attribute="data-tool-result"
+      note={isFailed ? 'failed' : undefined}
     >
       <RolloutText bare text={text} maxChars={1_600} marks={marks} at={at} />
     </Block>
@@ -81,7 +92,7 @@ function Block({
   word: string
   name: string | null
   id: string | null
-  note?: string
+  note: string | undefined
   attribute: 'data-tool-call' | 'data-tool-result'
   children: ReactNode
 }) {
@@ -92,7 +103,7 @@ function Block({
         {word}
         {name !== null && <span className="font-mono text-ink">{name || 'unnamed'}</span>}
         {id !== null && <span className="truncate font-mono">{id}</span>}
-        {note && <span className="ml-auto text-warn">{note}</span>}
+        {note && <span className="ml-auto shrink-0 text-warn">{note}</span>}
       </p>
       <div className="px-3 py-1.5">{children}</div>
     </div>

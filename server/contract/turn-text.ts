@@ -156,7 +156,7 @@ export function failedToolCalls(response: string | readonly ResponseTurn[]): num
   if (typeof response === 'string') return null
   let failed = 0
   for (const turn of response) {
-    for (const { arguments: args } of toolCallsOf(turn)) if (args !== '' && !isJson(args)) failed++
+    for (const call of toolCallsOf(turn)) if (!isReadableCall(call)) failed++
     if (turn.role === 'tool' && isFailedResult(turn)) failed++
     else if (Array.isArray(turn.content)) {
       failed += turn.content.filter(
@@ -170,7 +170,13 @@ export function failedToolCalls(response: string | readonly ResponseTurn[]): num
 /** The largest count that the column holds. */
 const MAX_FAILED_TOOL_CALLS = 32_767
 
-function isFailedResult(turn: ResponseTurn): boolean {
+/** Whether the arguments of a tool call are JSON, or there are none. */
+export function isReadableCall({ arguments: args }: ToolCall): boolean {
+  return args === '' || isJson(args)
+}
+
+/** Whether a message of the role `tool` says that its call failed. */
+export function isFailedResult(turn: TurnFields): boolean {
   return reportsError(turn) || isErrorText(contentText(turn.content).trim())
 }
 
