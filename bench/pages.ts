@@ -263,6 +263,23 @@ export async function pageQueries(ask: Ask): Promise<PageQuery[]> {
     ['samples of a server', 'samples.list', { server: 'seeded-rm-2' }],
     ['samples above a score', 'samples.list', { scoreMin: 9.5 }],
     ['samples above a score, no matches', 'samples.list', { scoreMin: 11 }],
+    ['samples of no-signal groups', 'samples.list', { groupSignal: 'no_signal' }],
+    [
+      'samples of no-signal groups of a run',
+      'samples.list',
+      { groupSignal: 'no_signal', run: 'seeded-reward-model' },
+    ],
+    ['samples with a failed tool call', 'samples.list', { failedToolCall: true }],
+    [
+      'samples with a failed tool call, no matches',
+      'samples.list',
+      { failedToolCall: true, run: 'seeded-reward-model' },
+    ],
+    [
+      'worst samples with a failed tool call',
+      'samples.list',
+      { failedToolCall: true, sort: 'worst' },
+    ],
     ...ofSampleSearch(known),
     ['sample', 'samples.get', { id: `${batch}-5`, imagesByHash: true }],
     ['sample, annotations', 'annotations.of', { sample: `${batch}-5` }],
