@@ -17,8 +17,8 @@ import { type ServiceProcess, startService } from '../testkit/processes/service.
 
 // Runs the trainers' own code against the service, as far as pip can install it; TRAINERS has the scripts, which print
 // what they asserted. Virtual environments are kept under .data/trainers; torch is shared, because it takes 5 GB with
-// CUDA. Needs Python 3.10 or newer, a package index and 10 GB. Usage: node scripts/test-trainers.ts [NAME…]. Exits with
-// 1 when an installed one fails, or when none could be installed.
+// CUDA. Needs Python 3.10 or newer (NeMo-Gym: 3.12), a package index and 10 GB. Usage: node scripts/test-trainers.ts
+// [NAME…]. Exits with 1 when an installed one fails, or when none could be installed.
 
 const root = join(import.meta.dirname, '..')
 const CLIENT = join(root, 'packages/client-python')
@@ -32,14 +32,26 @@ interface Trainer {
   script: string
 }
 
-/** `shares`: the environment whose packages are also visible. `newest`, `oldest`: minor versions of Python 3. */
+/**
+ * `alone`: packages installed without what they require, because that needs a GPU or its compiler. `shares`: the
+ * environment whose packages are also visible. `newest`, `oldest`: minor versions of Python 3.
+ */
 const ENVIRONMENTS: Record<
   string,
-  { packages: string[]; shares?: string; oldest?: number; newest?: number }
+  { packages: string[]; alone?: string[]; shares?: string; oldest?: number; newest?: number }
 > = {
   trl: { packages: ['torch', 'trl', 'datasets', 'numpy'] },
   verl: { packages: ['torch', 'verl'], shares: 'trl' },
   verifiers: { packages: ['verifiers'] },
+  'nemo-gym': { packages: ['nemo-gym'], oldest: 12 },
+  // What the rollout executor and its experiences import. The rest needs vLLM and flash-attn.
+  openrlhf: {
+    packages: ['aiohttp', 'ray', 'peft', 'deepspeed', 'pylatexenc', 'torchdata', 'tensorboard'],
+    alone: ['openrlhf'],
+    shares: 'trl',
+  },
+  // An older version, whose trainer sends whole batches.
+  'openrlhf-batches': { packages: [], alone: ['openrlhf==0.8.11'], shares: 'openrlhf' },
 }
 
 const TRAINERS: Trainer[] = [
@@ -53,6 +65,9 @@ const TRAINERS: Trainer[] = [
   { name: 'verl', environment: 'verl', script: 'run_verl.py' },
   { name: 'verl-loop', environment: 'verl', script: 'run_verl_loop.py' },
   { name: 'verifiers', environment: 'verifiers', script: 'run_verifiers.py' },
+  { name: 'nemo-gym', environment: 'nemo-gym', script: 'run_nemo_gym.py' },
+  { name: 'openrlhf', environment: 'openrlhf', script: 'run_openrlhf.py' },
+  { name: 'openrlhf-batches', environment: 'openrlhf-batches', script: 'run_openrlhf_batches.py' },
 ]
 
 async function main(): Promise<void> {
@@ -148,26 +163,32 @@ async function startRestartedService(
 
 /** Creates an environment if it is missing. Returns the cause of a failure, or null. */
 async function install(name: string): Promise<string | null> {
-  const { packages, shares, oldest = 10, newest = 13 } = ENVIRONMENTS[name]!
+  const { packages, alone = [], shares, oldest = 10, newest = 13 } = ENVIRONMENTS[name]!
   const done = join(FOLDER, name, 'installed')
   if (existsSync(done)) return null
-  const python = pythonHere(oldest, newest)
-  if (python === null) return `there is no Python 3.${oldest} to 3.${newest}`
-  const log = join(FOLDER, `${name}-install.log`)
-  console.log(`${name}: pip install ${packages.join(' ')} (${log})`)
-  const made = spawnSync(python, ['-m', 'venv', join(FOLDER, name)], { encoding: 'utf8' })
-  if (made.status !== 0) return `python -m venv failed: ${made.stderr.trim().split('\n').at(-1)}`
   if (shares !== undefined) {
     const why = await install(shares)
     if (why !== null) return why
-    writeFileSync(join(sitePackages(name)!, 'shared.pth'), `${sitePackages(shares)}\n`)
   }
-  const code = await logged(interpreter(name), ['-m', 'pip', 'install', ...packages], log)
-  if (code !== 0) {
-    const errors = readFileSync(log, 'utf8').match(/^ERROR: .*$/gm)
-    return `${errors?.at(-1) ?? lastLine(log)}`
+  // Packages can be shared only within a version of Python.
+  const python = shares === undefined ? pythonHere(oldest, newest) : interpreter(shares)
+  if (python === null) return `there is no Python 3.${oldest} to 3.${newest}`
+  const log = join(FOLDER, `${name}-install.log`)
+  console.log(`${name}: pip install ${[...alone, ...packages].join(' ')} (${log})`)
+  const made = spawnSync(python, ['-m', 'venv', join(FOLDER, name)], { encoding: 'utf8' })
+  if (made.status !== 0) return `python -m venv failed: ${made.stderr.trim().split('\n').at(-1)}`
+  if (shares !== undefined) {
+    writeFileSync(join(sitePackages(name)!, 'shared.pth'), sharedBy(shares).join('\n'))
   }
-  writeFileSync(done, `${packages.join(' ')}\n`)
+  const installs = [alone.length > 0 ? ['--no-deps', ...alone] : [], packages]
+  for (const wanted of installs.filter(({ length }) => length > 0)) {
+    const code = await logged(interpreter(name), ['-m', 'pip', 'install', ...wanted], log)
+    if (code !== 0) {
+      const errors = readFileSync(log, 'utf8').match(/^ERROR: .*$/gm)
+      return `${errors?.at(-1) ?? lastLine(log)}`
+    }
+  }
+  writeFileSync(done, `${[...alone, ...packages].join(' ')}\n`)
   return null
 }
 
@@ -179,6 +200,12 @@ function sitePackages(name: string): string | null {
   const lib = join(FOLDER, name, 'lib')
   const version = existsSync(lib) ? readdirSync(lib).find((d) => d.startsWith('python3')) : null
   return version ? join(lib, version, 'site-packages') : null
+}
+
+/** The folders of an environment's packages and of all that it shares: Python does not follow a shared one's `.pth`. */
+function sharedBy(name: string): string[] {
+  const { shares } = ENVIRONMENTS[name]!
+  return [sitePackages(name)!, ...(shares === undefined ? [] : sharedBy(shares))]
 }
 
 /** An installed Python 3 of the minor versions that a trainer supports; null without one. */
