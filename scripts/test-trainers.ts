@@ -28,8 +28,9 @@ interface Trainer {
   name: string
   /** The key of ENVIRONMENTS. */
   environment: string
-  /** Its arguments are the address of the service and an empty folder. */
+  /** Its argument is the address of the service, and a second one is an empty folder if it `writes`. */
   script: string
+  writes?: true
 }
 
 /**
@@ -55,17 +56,17 @@ const ENVIRONMENTS: Record<
 }
 
 const TRAINERS: Trainer[] = [
-  { name: 'trl', environment: 'trl', script: 'run_trl.py' },
-  { name: 'trl-restart', environment: 'trl', script: 'run_trl_restart.py' },
+  { name: 'trl', environment: 'trl', script: 'run_trl.py', writes: true },
+  { name: 'trl-restart', environment: 'trl', script: 'run_trl_restart.py', writes: true },
   {
     name: 'trl-curriculum',
     environment: 'trl',
     script: '../../../examples/trl_curriculum.py',
   },
   { name: 'verl', environment: 'verl', script: 'run_verl.py' },
-  { name: 'verl-loop', environment: 'verl', script: 'run_verl_loop.py' },
+  { name: 'verl-loop', environment: 'verl', script: 'run_verl_loop.py', writes: true },
   { name: 'verifiers', environment: 'verifiers', script: 'run_verifiers.py' },
-  { name: 'nemo-gym', environment: 'nemo-gym', script: 'run_nemo_gym.py' },
+  { name: 'nemo-gym', environment: 'nemo-gym', script: 'run_nemo_gym.py', writes: true },
   { name: 'openrlhf', environment: 'openrlhf', script: 'run_openrlhf.py' },
   { name: 'openrlhf-batches', environment: 'openrlhf-batches', script: 'run_openrlhf_batches.py' },
 ]
@@ -112,13 +113,13 @@ async function run(trainers: Trainer[]): Promise<(string | null | undefined)[][]
   try {
     await registered(scorer.stdout)
     for (const trainer of trainers) {
-      const { name, script } = trainer
+      const { name, script, writes } = trainer
       const own = join(folder, name)
       mkdirSync(own)
       const file = join(CLIENT, 'trainers', script)
       const log = join(FOLDER, `${name}.log`)
       const python = interpreter(trainer.environment)
-      const code = await logged(python, [file, service.url, own], log)
+      const code = await logged(python, [file, service.url, ...(writes ? [own] : [])], log)
       rows.push([name, code === 0 ? 'passed' : 'failed', code === 0 ? result(log) : log])
       console.log(`${name}: ${code === 0 ? 'passed' : `failed, the end of ${log}:`}`)
       if (code !== 0) console.log(readFileSync(log, 'utf8').split('\n').slice(-20).join('\n'))
