@@ -9,7 +9,6 @@ import sys
 import uuid
 from importlib.metadata import version
 
-import numpy as np
 import ray
 import torch
 from hydra import compose, initialize_config_module
