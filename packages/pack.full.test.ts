@@ -10,11 +10,11 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { freePort } from '../testkit/processes/port.ts'
+import { waitFor } from '../testkit/service/wait-for.ts'
 
 /** Packs everything, installs it in empty folders, and runs trainers against the installed service. */
 
@@ -47,15 +47,6 @@ function emptyFolder(name: string): string {
   return path
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
 beforeAll(async () => {
   if (registry.status !== 0) return
   folder = mkdtempSync(join(tmpdir(), 'rewardops-packed-'))
@@ -70,19 +61,14 @@ beforeAll(async () => {
     env: { ...env, PORT: `${port}` },
     stdio: 'ignore',
   })
-  await expect
-    .poll(
-      () =>
-        fetch(`${url}/healthz`).then(
-          ({ status }) => status,
-          () => null,
-        ),
-      {
-        timeout: 120_000,
-        interval: 200,
-      },
-    )
-    .toBe(200)
+  await waitFor(
+    'the installed service',
+    async () => {
+      const answer = await fetch(`${url}/healthz`).catch(() => null)
+      return answer?.status === 200
+    },
+    120_000,
+  )
 }, 1_200_000)
 
 afterAll(async () => {
