@@ -346,6 +346,14 @@ test('a request that is split breaks `calls`, unless its answer was late', () =>
     ...callsAt(late + 92, late + 95, ['x:1']),
   ]
   expect(lawsBroken(withEvents(flawless(), slow))).toEqual([])
+  // Seed 26006: on a busy machine the model received the request and its answer was read late.
+  const busy = [
+    ...callsAt(late, late + 14, ['x:1', 'x:2']),
+    ...callsAt(late + 45, late + 47, ['x:1']),
+  ]
+  expect(lawsBroken(withEvents(flawless(), busy))).toEqual(['calls'])
+  const slowness: HistoryEvent = { e: 'slowness', at: late, factor: 2 }
+  expect(lawsBroken(withEvents(flawless(), [...busy, slowness]))).toEqual([])
 })
 
 test('a lease at idle, an unhandled error, a leftover process and an exit by a signal break their laws', () => {

@@ -185,7 +185,7 @@ function isExplained(
   const unflushedMs = UNFLUSHED_MS * slowness
   if (first.outcome !== 'answered') return true
   if (isHedge(first, second)) return true
-  if (isSplit(first, second, events)) return true
+  if (isSplit(first, second, events, slowness)) return true
   return spans.some((span) => {
     // The fault may have lost the answer in transit.
     if (/^net-rm$|^rm-/.test(span.kind))
@@ -222,13 +222,20 @@ function isHedge(first: ModelCall, second: ModelCall): boolean {
 
 /**
  * Whether the second call may be part of the first, which the worker split because its answer was late. The answer may
- * arrive while the parts are sent, or later if the harness delayed it.
+ * arrive while the parts are sent, or later if the harness delayed it. On a slow machine the model receives the first
+ * call later, and the answer takes longer.
  */
-function isSplit(first: ModelCall, second: ModelCall, events: readonly HistoryEvent[]): boolean {
-  const isPart = second.ids.length < first.ids.length && second.from - first.from >= SPLIT_MS / 2
+function isSplit(
+  first: ModelCall,
+  second: ModelCall,
+  events: readonly HistoryEvent[],
+  slowness: number,
+): boolean {
+  const isPart =
+    second.ids.length < first.ids.length && second.from - first.from >= SPLIT_MS / 2 / slowness
   const lateMs = second.from - first.until
   if (!isPart || lateMs > 2 * SPLIT_MS) return false
-  return lateMs <= HEDGE_SLACK_MS || isDelayed(first, second, events)
+  return lateMs <= HEDGE_SLACK_MS * slowness || isDelayed(first, second, events)
 }
 
 /** Whether the harness, which forwards answers, was blocked between the two calls. */
