@@ -21,8 +21,8 @@ import { createTestDatabase, type TestDatabase } from '../store/postgres/test-da
  */
 
 const SECONDS = Number(process.env.REWARDOPS_TEST_SECONDS ?? 60)
-/** Root of an older source tree that is ready to run; the upgrade test starts from it. */
-const UPGRADE_FROM = process.env.REWARDOPS_UPGRADE_FROM
+/** Roots of older source trees that are ready to run, oldest first, with commas between them. Each is upgraded to the next. */
+const OLDER = process.env.REWARDOPS_UPGRADE_FROM?.split(',') ?? []
 const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 const RPM = 600
 /** A limit per minute allows a burst of this many requests beyond its rate. */
@@ -44,15 +44,17 @@ const rms = {} as Record<Model, SimulatedServers>
 
 beforeAll(async () => {
   if (!hasNginx) return
-  database = await createTestDatabase()
+  // The oldest version refuses a database of this one.
+  database = await createTestDatabase(OLDER.length > 0 ? { template: null } : {})
   folder = mkdtempSync(join(tmpdir(), 'rewardops-nginx-'))
-  ports = await freePorts(5)
+  ports = await freePorts(2 * OLDER.length + 3)
   for (const name of Object.keys(MODELS) as Model[]) {
     rms[name] = await startSimulatedServers(['--latency', '30', '--model', name])
   }
-  for (const port of ports.slice(0, 2)) services.push(await start(port, UPGRADE_FROM))
-  url = `http://127.0.0.1:${ports[4]}`
-  nginx = startNginx(ports[4] as number, ports.slice(0, 4))
+  for (const port of ports.slice(0, 2)) services.push(await start(port, OLDER[0]))
+  const proxy = ports.at(-1) as number
+  url = `http://127.0.0.1:${proxy}`
+  nginx = startNginx(proxy, ports.slice(0, -1))
   await waitFor('the proxy', async () => (await rawRequest(`${url}/readyz`, {})).status === 200)
   for (const [name, limits] of Object.entries(MODELS)) {
     await api.servers.register.mutate({ name, url: rms[name as Model].url, ...limits })
@@ -167,7 +169,7 @@ async function train(model: Model, until: number): Promise<number> {
 }
 
 describe.runIf(hasNginx)('two servers behind nginx', () => {
-  it.runIf(UPGRADE_FROM)(
+  it.runIf(OLDER.length > 0)(
     'are upgraded one after the other without a failed call',
     async () => {
       const until = performance.now() + SECONDS * 1_000
@@ -175,17 +177,20 @@ describe.runIf(hasNginx)('two servers behind nginx', () => {
       const trained = Promise.all(
         (Object.keys(MODELS) as Model[]).map((name) => train(name, until)),
       )
-      const older = services
-      services = []
-      for (const [i, service] of older.entries()) {
-        await new Promise((resolve) => setTimeout(resolve, SECONDS * 250))
-        services.push(await start(ports[2 + i] as number))
-        await service.stop()
+      const pauseMs = (SECONDS * 500) / OLDER.length / 2
+      for (let step = 1; step <= OLDER.length; step++) {
+        const older = services
+        services = []
+        for (const [i, service] of older.entries()) {
+          await new Promise((resolve) => setTimeout(resolve, pauseMs))
+          services.push(await start(ports[2 * step + i] as number, OLDER[step]))
+          await service.stop()
+          await service.destroy()
+        }
       }
       const got = await trained
-      console.info(`upgraded: ${got.join(' + ')} samples in ${SECONDS} s`)
+      console.info(`${OLDER.length} upgrades: ${got.join(' + ')} samples in ${SECONDS} s`)
       expect(failedCalls).toEqual([])
-      for (const service of older) await service.destroy()
     },
     (SECONDS + 180) * 1_000,
   )

@@ -111,7 +111,7 @@ export class Service {
         REWARDOPS_DATA_DIR: this.dataDir,
         NODE_ENV: 'production',
         REWARDOPS_PAGES: '0',
-        ...(this.#options.env?.DATABASE_URL === undefined ? {} : SHARED_SECRETS_KEY),
+        ...this.#secretsKey(),
         ...this.#options.env,
       }),
     })
@@ -290,6 +290,12 @@ export class Service {
     const child = this.#child as ChildProcess
     if (!hasEnded(child)) await once(child, 'exit')
     return { code: child.exitCode, signal: child.signalCode }
+  }
+
+  /** The secrets key of a shared database. Versions before schema version 4 refuse the setting. */
+  #secretsKey(): Record<string, string> {
+    const { env, tree } = this.#options
+    return env?.DATABASE_URL === undefined || tree !== undefined ? {} : SHARED_SECRETS_KEY
   }
 
   async #forget(): Promise<void> {
