@@ -49,7 +49,8 @@ class Service:
             raise
 
     def start(self):
-        kept = {k: os.environ[k] for k in ("PATH", "HOME", "TMPDIR") if k in os.environ}
+        names = ("PATH", "HOME", "TMPDIR", "NODE_COMPILE_CACHE")
+        kept = {name: os.environ[name] for name in names if name in os.environ}
         self.output = []
         self.process = subprocess.Popen(
             [str(NODE), "server/start.ts"],
@@ -58,6 +59,7 @@ class Service:
                 **kept,
                 "NODE_ENV": "production",
                 "LOG_LEVEL": "warn",
+                "REWARDOPS_PAGES": "0",
                 "PORT": str(self.port),
                 "REWARDOPS_DATA_DIR": self.data,
                 **self.settings,

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from tests.service import ServiceTest, requires_service, rollouts
+from tests.service import ServiceTest, free_port, requires_service, rollouts
 
 TIMES = ("submittedAt", "dispatchedAt", "endedAt", "groupCompletedAt", "batchCompletedAt")
 JSON = ("extraInfo", "rewardExtraInfo", "rewards")
@@ -40,12 +40,18 @@ class StoredTablesTest(ServiceTest):
                 if i % 3 == 0:
                     sample.update(data_source="lighteval/MATH", extra_info={"i": i, "f": 0.1})
             cls.client.submit(samples, step=step, split="val" if step == 3 else "train").wait()
+        # Samples that fail for another reason.
+        url = f"http://127.0.0.1:{free_port()}"
+        server = {"name": "away", "url": url, "engine": "vllm", "model": "away"}
+        cls.client.call("servers.register", {**server, "ifUnreachable": "keep"})
+        away = {"model": "away", "timeoutMs": 1_000}
+        cls.client.submit(rollouts(40, group_size=8), step=4, reward=away).wait()
         cls.samples = cls.client.samples()
         cls.rows = list(cls.samples)
 
     def assert_equal_rows(self, table):
         """Row by row, the values and types of JSON Lines."""
-        self.assertEqual(len(table), 800)
+        self.assertEqual(len(table), 840)
         for row, line in zip(table, self.rows):
             row = {name: value for name, value in row.items() if value is not None}
             for name in JSON:
@@ -84,7 +90,7 @@ class StoredTablesTest(ServiceTest):
         package("pandas")
         package("pyarrow")
         frame = self.samples.to_pandas()
-        self.assertEqual(frame.shape, (800, 32))
+        self.assertEqual(frame.shape, (840, 32))
         scored = frame[frame.status == "scored"]
         lines = [row["score"] for row in self.rows if row["status"] == "scored"]
         self.assertEqual(list(scored.score), lines)
@@ -128,7 +134,7 @@ class StoredTablesTest(ServiceTest):
             batches = call("batches.list", {"run": "tables"})["items"]
             views = [call("batches.view", {"batchId": batch["batchId"]}) for batch in batches]
             views.sort(key=lambda view: view["batchId"])
-            self.assertEqual(len(views), 4)
+            self.assertEqual(len(views), 5)
             of_batch = "from SAMPLES group by all order by batchId"
 
             # How many samples of each batch were scored, and how many failed?
@@ -158,10 +164,23 @@ class StoredTablesTest(ServiceTest):
             self.assertEqual([row[:-1] for row in sources], [row[:-1] for row in expected])
             for row, want in zip(sources, expected):
                 self.assertAlmostEqual(row[-1], want[-1], 12)
+            # Why did samples fail?
+            failures = query(
+                "select batchId, reason, count(*) from SAMPLES where status = 'failed' "
+                "group by all order by 1, 2"
+            )
+            expected = [
+                (view["batchId"], one["reason"], one["count"])
+                for view in views
+                for one in sorted(view["failures"], key=lambda one: one["reason"])
+            ]
+            self.assertGreater(len({reason for _, reason, _ in failures}), 1)
+            self.assertEqual(failures, expected)
             # How many groups carry a signal?
             varied = query(
-                "select batchId, count(*) from (select batchId, uid from SAMPLES group by all "
-                "having min(score) < max(score)) group by all order by batchId"
+                "select batchId, count(*) filter (low < high) from (select batchId, uid, "
+                "min(score) as low, max(score) as high from SAMPLES group by all) "
+                "group by all order by batchId"
             )
             self.assertEqual([n for _, n in varied], [v["groupSignals"]["varied"] for v in views])
             # How often did each verdict occur?
