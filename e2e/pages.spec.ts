@@ -172,6 +172,10 @@ test('the first result of a list is a few keys away, and j and k walk the rows',
       await expect.poll(atRow).toBe(0)
     })
   }
+  await page.goto(`${service.url}/batches?run=none`)
+  await expectLive(page)
+  for (const key of ['Tab', 'Tab', 'Enter']) await page.keyboard.press(key)
+  await expect(page.locator('#page')).toBeFocused()
   await page.goto(`${service.url}/batches`)
   await shows(/All \d+ loaded/)(page)
   await expectLive(page)

@@ -15,15 +15,16 @@ function rowTargets(): { row: HTMLElement; target: HTMLElement }[] {
   })
 }
 
-/** Moves the focus to the next or the previous row; from outside the rows to the first one. */
-export function focusRow(by: 1 | -1): void {
+/** Moves the focus to the next or the previous row, from outside the rows to the first one; false if there is none. */
+export function focusRow(by: 1 | -1): boolean {
   const rows = rowTargets()
   const at = rows.findIndex(({ row }) => row.contains(document.activeElement))
   const next = at < 0 ? rows[0] : rows[at + by]
-  if (next === undefined) return
+  if (next === undefined) return false
   next.target.focus({ preventScroll: true })
   // The sticky header would cover a row at the upper edge.
   next.row.scrollIntoView({ block: by === 1 && at >= 0 ? 'nearest' : 'center' })
+  return true
 }
 
 /**

@@ -27,6 +27,11 @@ export function useShell(): ShellContext {
 const SKIP_LINK =
   'fixed top-2 left-2 z-50 -translate-y-16 rounded-md bg-accent-fill px-3 py-1.5 text-accent-ink focus:translate-y-0'
 
+/** Focuses the first row, or the page content where no table has rows. */
+function skipToResults(): void {
+  if (!focusRow(1)) document.getElementById('page')?.focus()
+}
+
 /** Navigation, palette, shortcuts, and the page content. */
 export function Shell({ children }: { children: ReactNode }) {
   const [open, setOpen] = useState<'palette' | 'keys' | null>(null)
@@ -56,7 +61,7 @@ export function Shell({ children }: { children: ReactNode }) {
       <a href="#page" className={SKIP_LINK}>
         Skip to content
       </a>
-      <button type="button" onClick={() => focusRow(1)} className={SKIP_LINK}>
+      <button type="button" onClick={skipToResults} className={SKIP_LINK}>
         Skip to results
       </button>
       <div className="flex min-h-dvh">

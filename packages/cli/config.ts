@@ -14,7 +14,7 @@ export interface CliConfig {
 export const DEFAULT_URL = 'http://127.0.0.1:3000'
 
 /** Reads the CLI's settings from the environment. No other module of the CLI reads it. */
-export function loadCliConfig(env: NodeJS.ProcessEnv = process.env): CliConfig {
+export function loadCliConfig(env: Record<string, string | undefined>): CliConfig {
   const manifest = fileURLToPath(new URL('../../package.json', import.meta.url))
   const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }
   return {

@@ -138,7 +138,7 @@ describe('alerts', () => {
     await back.stop()
   })
 
-  it('are retried after errors, and a killed server loses none', async () => {
+  itInFullRun('are retried after errors, and a killed server loses none', async () => {
     const hook = await create({
       ...{ name: 'flaky', url: `${receiver.url}/flaky`, monitors: ['failures'], runs: ['flaky'] },
     })

@@ -337,7 +337,7 @@ describe('a function that crashes or blocks its process', () => {
 })
 
 describe('an endless loop without a time limit', () => {
-  it('ends with its worker, and with its batch', async () => {
+  itInFullRun('ends with its worker, and with its batch', async () => {
     const path = file(
       'patient.ts',
       `export default (_, { log }) => {

@@ -111,12 +111,12 @@ it('reward functions can apply the chat template of a model', async () => {
        }
      }`,
   )
-  const scored = (model: string) =>
+  const scored = (model: string, timeoutMs?: number) =>
     service.api.samples.score.mutate({
       run: 'templates',
       step: 2,
       sample: sample({ prompt: '6 × 12?', response: '72' }),
-      reward: { function: { path, kwargs: { model } } },
+      reward: { function: { path, kwargs: { model } }, timeoutMs },
     })
   const begun =
     '<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n6 × 12?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n'
@@ -124,7 +124,7 @@ it('reward functions can apply the chat template of a model', async () => {
     score: 1,
     rewardExtraInfo: { begun, written: `${begun}72<|eot_id|>` },
   })
-  expect(await scored('other')).toMatchObject({ status: 'failed', reason: 'no_server' })
+  expect(await scored('other', 2_000)).toMatchObject({ status: 'failed', reason: 'no_server' })
 })
 
 it('a changed chat template is applied; a conversation that it refuses fails with its message', async () => {

@@ -12,7 +12,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 
 const CLIENT = join(import.meta.dirname, '../../packages/client-python')
 const REWARDS = join(CLIENT, 'tests/rewards.py')
-const SAMPLES = FULL ? 2_000 : 400
+const SAMPLES = FULL ? 2_000 : 100
 
 const python = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'])
 const missing = python.status !== 0

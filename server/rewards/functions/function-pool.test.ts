@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
-import { inFullRun } from '../../../testkit/service/full-run.ts'
+import { inFullRun, itInFullRun } from '../../../testkit/service/full-run.ts'
 import { waitFor } from '../../../testkit/service/wait-for.ts'
 import type { FunctionRef } from '../../contract/resolved-reward.ts'
 import type { RewardOutcome } from '../managers/manager.ts'
@@ -288,18 +288,21 @@ describe('a function that ends its process', () => {
     expect(one.pool.pids).toEqual(before)
   })
 
-  test('suspects that never settle or fail again do not keep other calls from ending', async () => {
-    const one = pool()
-    const ref = one.ref(TEXT)
-    const solutions = ['kill', 'never', 'fine', 'never', 'kill', 'fine']
-    const outcomes = await scoreAll(one, ref, solutions, 1_000)
-    const ends = { kill: 'function_error', never: 'timeout', fine: 4 }
-    expect(outcomes.map((outcome) => (outcome.ok ? outcome.score : outcome.reason))).toEqual(
-      solutions.map((what) => ends[what as keyof typeof ends]),
-    )
-  })
+  itInFullRun(
+    'suspects that never settle or fail again do not keep other calls from ending',
+    async () => {
+      const one = pool()
+      const ref = one.ref(TEXT)
+      const solutions = ['kill', 'never', 'fine', 'never', 'kill', 'fine']
+      const outcomes = await scoreAll(one, ref, solutions, 1_000)
+      const ends = { kill: 'function_error', never: 'timeout', fine: 4 }
+      expect(outcomes.map((outcome) => (outcome.ok ? outcome.score : outcome.reason))).toEqual(
+        solutions.map((what) => ends[what as keyof typeof ends]),
+      )
+    },
+  )
 
-  test('samples of another function are unaffected', async () => {
+  itInFullRun('samples of another function are unaffected', async () => {
     const one = pool()
     const bad = scoreAll(one, one.ref(TEXT), ['loop', 'fine'], 1_000)
     const other = one.ref('export default async () => 9')

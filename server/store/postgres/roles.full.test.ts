@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { itInFullRun } from '../../../testkit/service/full-run.ts'
 import { createLogger } from '../../log.ts'
 import { migrate } from '../migrate.ts'
 import { openDatabase } from './connect.ts'
@@ -69,7 +68,7 @@ test('a data folder of an earlier version works on, with a password and without 
   }
 })
 
-itInFullRun('a lost file of passwords is written again at the next start', async () => {
+test('a lost file of passwords is written again at the next start', async () => {
   const options = { dataDir, log, settings: THROWAWAY_SETTINGS }
   const first = await openDatabase({ databaseUrl: null, ...options })
   await first.close()

@@ -2,7 +2,6 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { itInFullRun } from '../testkit/service/full-run.ts'
 import { missingSql } from './check-migrations.ts'
 
 let dir: string
@@ -29,10 +28,8 @@ const RUN = `model Run {
 const RUN_SQL = `CREATE TABLE "run" ("id" SERIAL NOT NULL, "name" TEXT NOT NULL, CONSTRAINT "run_pkey" PRIMARY KEY ("id"));
 CREATE UNIQUE INDEX "run_name_key" ON "run"("name");`
 
-itInFullRun(
-  'features that only SQL has are ignored: partitions, functions, triggers, checks, fillfactor',
-  async () => {
-    const text = `model SampleText {
+test('features that only SQL has are ignored: partitions, functions, triggers, checks, fillfactor', async () => {
+  const text = `model SampleText {
     bucket DateTime @db.Date
     id     Int
     body   String
@@ -42,7 +39,7 @@ itInFullRun(
     @@index([search], type: Gin, map: "sample_text_search")
     @@map("sample_text")
   }`
-    const sql = `CREATE TABLE "sample_text" (
+  const sql = `CREATE TABLE "sample_text" (
     "bucket" DATE NOT NULL, "id" INTEGER NOT NULL, "body" TEXT NOT NULL,
     "search" tsvector GENERATED ALWAYS AS (to_tsvector('simple', body)) STORED, "span" int4range,
     CONSTRAINT "sample_text_pkey" PRIMARY KEY ("bucket", "id")
@@ -55,16 +52,15 @@ itInFullRun(
   CREATE INDEX run_lower ON run (lower(name));
   CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
   CREATE TRIGGER same BEFORE UPDATE ON run FOR EACH ROW EXECUTE FUNCTION same();`
-    expect(await check(`${RUN}\n${text}`, `${RUN_SQL}\n${sql}`)).toBe('')
-  },
-)
+  expect(await check(`${RUN}\n${text}`, `${RUN_SQL}\n${sql}`)).toBe('')
+})
 
 test('a column missing from the migrations is printed as SQL', async () => {
   const schema = RUN.replace('@unique', '@unique\n  seed Int?')
   expect(await check(schema, RUN_SQL)).toMatch(/ALTER TABLE "run" ADD COLUMN +"seed" INTEGER;/)
 })
 
-itInFullRun('a table missing from the schema is printed as a drop', async () => {
+test('a table missing from the schema is printed as a drop', async () => {
   expect(await check(RUN, `${RUN_SQL} CREATE TABLE forgotten (id int primary key);`)).toMatch(
     /DROP TABLE "forgotten";/,
   )
