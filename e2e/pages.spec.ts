@@ -251,7 +251,9 @@ test('opens the navigation with a button at 390 px', async ({ page }) => {
   await expect(page.getByRole('dialog')).toHaveCount(0)
 })
 
-test('a phone reaches all links of a run, the way back, and the palette', async ({ page }) => {
+test('a phone reaches all links of a run, the way back, and the palette', { tag: '@full' }, async ({
+  page,
+}) => {
   await page.setViewportSize({ width: 390, height: 844 })
   await page.goto(`${service.url}/runs/gsm8k-grpo`)
   await expectLive(page)

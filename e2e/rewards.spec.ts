@@ -132,7 +132,9 @@ const VIEWS: View[] = [
 
 checkEach(VIEWS, { url: () => service.url })
 
-test('registry entries expand to their options and open in the playground', async ({ page }) => {
+test('registry entries expand to their options and open in the playground', {
+  tag: '@full',
+}, async ({ page }) => {
   await page.goto(`${service.url}/rewards`)
   await expectLive(page)
   for (const section of ['Rules', 'Managers', 'Judge templates', 'Reward models', 'Functions']) {

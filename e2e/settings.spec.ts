@@ -167,7 +167,9 @@ test.describe('settings', () => {
     errors.expectNone()
   })
 
-  test('rotates a key, and ends the session of another browser', async ({ browser }) => {
+  test('rotates a key, and ends the session of another browser', { tag: '@full' }, async ({
+    browser,
+  }) => {
     const admin = await signedIn(browser, ADMIN, '/settings')
     const errors = watchErrors(admin)
     const key = await makeKey(admin, 'kiosk', 'viewer')

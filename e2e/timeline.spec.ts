@@ -73,9 +73,9 @@ function groupsOfApi() {
   })
 }
 
-test('keys move between groups and samples, and the table has the same numbers', async ({
-  page,
-}) => {
+test('keys move between groups and samples, and the table has the same numbers', {
+  tag: '@full',
+}, async ({ page }) => {
   const errors = watchErrors(page)
   const plot = await open(page)
   await plot.focus()
