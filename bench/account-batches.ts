@@ -31,6 +31,8 @@ export interface AccountOptions {
   warmUpBatches: number
   /** The folder of another checkout to compare with; undefined: no comparison. */
   against: string | undefined
+  /** Variables of this checkout's services alone, to compare settings. */
+  env: Record<string, string>
   /** Fresh starts of the service; with `against`, each start is a pair of measurements. */
   pairs: number
   /** Bound for "not slower", percent: the upper end of the 95 % interval must be below it. */
@@ -70,7 +72,7 @@ export interface Side {
 
 /** Starts one service per checkout, each with its own database, and stops them after `measure`. */
 export async function withSides(
-  roots: readonly string[],
+  checkouts: readonly { root: string; env: Record<string, string> }[],
   rms: Rms,
   measure: (sides: Side[]) => Promise<void>,
 ): Promise<void> {
@@ -78,9 +80,9 @@ export async function withSides(
   const sides: Side[] = []
   try {
     const started = await Promise.allSettled(
-      roots.map(async (root, at) => {
+      checkouts.map(async ({ root, env }, at) => {
         const dataDir = join(folder, `data-${at}`)
-        const opened = await openService({ dataDir, root, env: { REWARDOPS_PAGES: '0' } })
+        const opened = await openService({ dataDir, root, env: { REWARDOPS_PAGES: '0', ...env } })
         sides[at] = { opened, dataDir }
         await registerRms(opened, rms)
       }),

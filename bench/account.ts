@@ -72,7 +72,7 @@ export async function measureAccount(emit: Emit, options: AccountOptions): Promi
 async function alone(emit: Emit, options: AccountOptions, rms: Rms): Promise<void> {
   const measured: BatchCpu[] = []
   for (let pair = 0; pair < options.pairs; pair++) {
-    await withSides([ROOT], rms, async ([side]) => {
+    await withSides([{ root: ROOT, env: {} }], rms, async ([side]) => {
       for (const workload of options.workloads) {
         await inTurn([side as Side], workload, options, pair, (_, batch) => measured.push(batch))
       }
@@ -116,7 +116,11 @@ async function compare(
   const pairs: { ours: BatchCpu[]; theirs: BatchCpu[] }[] = []
   for (let pair = 0; pair < options.pairs; pair++) {
     const found: (typeof pairs)[number] = { ours: [], theirs: [] }
-    await withSides([ROOT, against], rms, async (sides) => {
+    const checkouts = [
+      { root: ROOT, env: options.env },
+      { root: against, env: {} },
+    ]
+    await withSides(checkouts, rms, async (sides) => {
       for (const workload of options.workloads) {
         await inTurn(sides, workload, options, pair, (side, batch) =>
           (side === 0 ? found.ours : found.theirs).push(batch),

@@ -78,6 +78,7 @@ const { values, positionals: names } = parseArgs({
     batches: text,
     'warm-up-batches': text,
     against: text,
+    env: { ...text, multiple: true },
     pairs: text,
     'bound-percent': text,
   },
@@ -135,7 +136,11 @@ function accountOptions() {
   const workloads = values.workloads?.split(',') ?? [...WORKLOADS]
   const unknown = workloads.filter((name) => !WORKLOADS.includes(name as Workload))
   if (unknown.length > 0) throw new Error(`--workloads: unknown workload ${unknown.join(', ')}`)
-  const { against } = values
+  const env = Object.fromEntries(
+    (values.env ?? []).map((pair) => /^(\w+)=(.*)$/s.exec(pair)?.slice(1) ?? [pair, '']),
+  )
+  // Two equal checkouts, one with other settings.
+  const against = values.against ?? (values.env === undefined ? undefined : '.')
   const { samples, batches, warmUpBatches, pairs, pairsAlone, boundPercent } = ACCOUNT_DEFAULTS
   return {
     workloads: workloads as Workload[],
@@ -143,6 +148,7 @@ function accountOptions() {
     batches: positive('batches', batches),
     warmUpBatches: positive('warm-up-batches', warmUpBatches),
     against,
+    env,
     pairs: positive('pairs', against === undefined ? pairsAlone : pairs),
     boundPercent: positive('bound-percent', boundPercent),
   }
@@ -152,7 +158,7 @@ function accountOptions() {
 function positive(
   name: Exclude<
     keyof typeof values,
-    'data' | 'against' | 'workloads' | 'scenarios' | 'dispatchers'
+    'data' | 'against' | 'env' | 'workloads' | 'scenarios' | 'dispatchers'
   >,
   usual: number,
 ): number {
