@@ -125,7 +125,7 @@ export function BatchTime({ batch }: { batch: BatchProgressDto | BatchSummary })
   )
 }
 
-/** The time from acceptance to the end or to `now`, ms; null before `now` is known (0). */
+/** The time from acceptance to the end of the batch or to `now`, ms. Null while `now` is 0, which means unknown. */
 export function batchDurationMs(
   batch: Pick<BatchSummary, 'submittedAt' | 'completedAt'>,
   now: number,

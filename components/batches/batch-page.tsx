@@ -71,8 +71,7 @@ export function BatchPage({ batchId }: { batchId: string }) {
       { batchId },
       {
         meta: { topics: [`batch:${batchId}`] },
-        // Counters may lag behind by one read, and a stalled batch emits no events, so an active batch is also
-        // polled.
+        // An active batch is also polled: counters may lag behind by one read, and a stalled batch emits no events.
         refetchInterval: ({ state: { data } }) =>
           data !== undefined && isActive(data) && state.frozenAt === null ? SUMS_EVERY_MS : false,
       },
@@ -346,7 +345,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** The no-signal groups; of an ended batch, a link to their samples. */
+/** The number of no-signal groups. For an ended batch, it links to their samples. */
 function noSignalDetail(batch: BatchViewDto): ReactNode {
   const text = noSignalShortText(batch.groupSignals)
   if (isActive(batch) || countsOf(batch.groupSignals).nothing === 0) return text
@@ -361,8 +360,7 @@ function noSignalDetail(batch: BatchViewDto): ReactNode {
   )
 }
 
-// This plot and the next one render after the rest of the page and separately, because together they block it for 50
-// ms.
+// This plot and the next one render after the rest of the page, one at a time. Together they would block it for 50 ms.
 function RewardDistribution({ batch }: { batch: BatchViewDto }) {
   const router = useRouter()
   const [{ log }, setUrl] = useUrl(timelineView)
@@ -428,7 +426,7 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
   const { state } = useLive()
   const seen = state.frozenAt ?? now
   const elapsed = isActive(batch) && seen > 0 ? seen - Date.parse(batch.submittedAt) : null
-  // Recomputes when data arrive or a second has passed, not on every render.
+  // The curve is recomputed when data arrive or a second has passed, not on every render.
   const data = useMemo(
     () => prepareCompletion(batch.completion, batch.groups, elapsed),
     [batch.completion, batch.groups, elapsed],

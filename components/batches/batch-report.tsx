@@ -27,9 +27,9 @@ import { useElapsed, useTimeline } from './timeline/use-timeline.ts'
  * and charts print from the screen version.
  */
 
-/** Groups in the printed table; the page has all of them. */
+/** Number of groups in the printed table. The page lists all groups. */
 const GROUPS_PRINTED = 40
-/** About the width of a sheet, so that 11 px text keeps its size. */
+/** Width of the printed timeline, px. It is about the width of a sheet, so that 11 px text keeps its size. */
 const PAPER_PX = 860
 
 /** The print header: the batch, its address, and when it was printed. */
@@ -55,8 +55,7 @@ export function ReportHead({ batch }: { batch: BatchViewDto }) {
 }
 
 /**
- * The timeline of the part that the page shows, drawn like the saved SVG, in completion order with the default
- * mini-batches.
+ * * The timeline of the part on the page, drawn like the saved SVG: in completion order, with the default mini-batches.
  */
 export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: number }) {
   const query = useTimeline(batch.batchId, part)
@@ -111,7 +110,7 @@ export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: num
 /** The first groups in completion order, and how many more there are. */
 export function ReportGroups({ batch }: { batch: BatchViewDto }) {
   const trpc = useTRPC()
-  // The first page of the table on the screen, which is already loaded.
+  // The query is that of the first page of the on-screen table, so its data are already loaded.
   const { data } = useQuery(
     trpc.batches.groups.queryOptions({
       batchId: batch.batchId,

@@ -216,7 +216,7 @@ function RewardSpec({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** The batches with the same rollouts: the one this batch rescores, and those that rescore it. */
+/** The batches with the same rollouts: the batch that this one rescores, and the rescores of this one. */
 function BatchRelations({
   batch,
 }: {

@@ -193,7 +193,7 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
               </td>
               <td className="num end">{formatCount(batch.step)}</td>
               <td>
-                {/* A full bar repeats the status, so it is omitted. */}
+                {/* An ended batch has no progress bar, because a full bar only repeats the status. */}
                 {batch.status === 'running' ? (
                   <BatchProgress batch={batch} />
                 ) : (

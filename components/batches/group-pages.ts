@@ -1,5 +1,6 @@
 /**
- * Groups per page. Completion numbers have no gaps, so a row's number gives its page, and a full page never changes.
+ * * Groups per page. Completion numbers have no gaps, so the number of a row gives its page, and a full page never
+ * changes.
  */
 export const GROUP_PAGE = 100
 

@@ -6,7 +6,6 @@ import {
 } from '../../server/contract/group-signal.ts'
 import { formatCount, percentText } from '../format/numbers.ts'
 
-/** Short labels of the signal classes. */
 export const SIGNAL_LABEL: Record<GroupSignal, string> = {
   varied: 'varied',
   all_correct: 'all correct',
@@ -17,13 +16,12 @@ export const SIGNAL_LABEL: Record<GroupSignal, string> = {
   empty: 'empty',
 }
 
-/** Short labels of the values of the filter by signal. */
 export const SIGNAL_FILTER_LABEL: Record<GroupSignalFilter, string> = {
   ...SIGNAL_LABEL,
   no_signal: 'no-signal',
 }
 
-/** The color of each class. Swatches of `all_failed` are hatched instead. */
+/** The color of each class. `all_failed` is hatched instead. */
 export const SIGNAL_COLOR: Record<GroupSignal, string> = {
   varied: 'var(--data-1)',
   all_correct: 'var(--data-3)',
@@ -40,7 +38,9 @@ export function countsOf(counts: GroupSignalCounts): { groups: number; nothing: 
   return { groups, nothing: groups - counts.varied }
 }
 
-/** The number and share of no-signal groups: `18 no-signal, 14 %`. Other cases read as in `noSignalText`. */
+/**
+ * The number and share of no-signal groups: `18 no-signal, 14 %`. The other texts are those of {@link noSignalText}.
+ */
 export function noSignalShortText(counts: GroupSignalCounts): string {
   const { groups, nothing } = countsOf(counts)
   if (groups === 0 || nothing === 0 || counts.single_sample === groups) return noSignalText(counts)

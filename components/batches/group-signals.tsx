@@ -12,7 +12,6 @@ import { SegmentBar } from '../ui/segment-bar.tsx'
 import { isActive } from './batch-cells.tsx'
 import { countsOf, noSignalText, SIGNAL_COLOR, SIGNAL_LABEL } from './group-signal-text.ts'
 
-/** The signal classes of the groups of a batch. */
 export function GroupSignals({ batch }: { batch: BatchViewDto }) {
   const counts = batch.groupSignals
   const { groups } = countsOf(counts)

@@ -34,8 +34,8 @@ const COLUMNS = 'grid-cols-[40px_minmax(110px,1fr)_90px_150px_108px_84px_minmax(
 export function GroupTable({ batch }: { batch: BatchViewDto }) {
   const [order, setOrder] = useState<'completion' | 'latest'>('completion')
   const [latestShown, setLatestShown] = useState(0)
-  // With the first completed on top, new groups append at the end. With the last completed on top, they would move
-  // the rows under the cursor, so the page announces them instead.
+  // With the first completed group on top, new groups are appended at the end. With the last completed on top, new
+  // groups would move the rows under the cursor, so the page only announces them.
   const total = order === 'completion' ? batch.groupsCompleted : latestShown
   return (
     <Section
@@ -240,7 +240,7 @@ function GroupRow({
   )
 }
 
-/** The longer stage of the member that ended last: queue or scoring. */
+/** The slowest sample of a group and its longer stage: queue or scoring. */
 function Slowest({ group, batchId }: { group: BatchGroupDto; batchId: string }) {
   if (group.slowestIndex === null) return <span className="text-ink-3">–</span>
   const queue = group.slowestQueueMs ?? 0

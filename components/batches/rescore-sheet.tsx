@@ -52,7 +52,7 @@ function RescoreForm({
   )
   const [text, setText] = useState(before)
   const [error, setError] = useState<string>()
-  // Unchanged repeated submits share this idempotency key, so they create one batch.
+  // Repeated submits of an unchanged form share this idempotency key, so they create one batch.
   const [key, setKey] = useState(() => crypto.randomUUID())
   const rescore = useMutation(
     trpc.batches.rescore.mutationOptions({

@@ -8,8 +8,8 @@ import type { SelectOption } from '../ui/select.tsx'
 import { rewardText } from './reward-text.prepare.ts'
 
 /**
- * The rewards offered in a list: discriminative reward models and rules. The value is the reward JSON that selecting one
- * fills in. Judges, composite rewards and functions are written as JSON.
+ * * The rewards that can be selected from a list: discriminative reward models and rules. Each value is the reward JSON
+ * that the selection fills in. Judges, composite rewards and functions are entered as JSON.
  */
 export function useRewardChoices(): SelectOption<string>[] {
   const trpc = useTRPC()
@@ -32,7 +32,6 @@ export function useRewardChoices(): SelectOption<string>[] {
   }, [data])
 }
 
-/** The reward as editable JSON. */
 export function RewardField({
   value,
   rows,
@@ -50,7 +49,7 @@ export function RewardField({
       note="JSON"
       mono
       rows={rows}
-      hint="As in batches.submit: manager, function, model, judge, combine, kwargs, onFailure …"
+      hint="Fields as in batches.submit: manager, function, model, judge, combine, kwargs, onFailure …"
       value={value}
       error={error}
       onChange={(event) => onChange(event.target.value)}

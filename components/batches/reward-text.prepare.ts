@@ -52,7 +52,7 @@ function requestScorer(scorer: Scorer, whole: Bounds): RewardJson {
   }
 }
 
-/** Refers to the file and name without the hash, so that scoring uses the present version of the file. */
+/** Names a function by file and export, without the hash, so that scoring uses the current version of the file. */
 function requestFunction({ path, name, kwargs }: FunctionRef): RewardJson {
   return {
     path,
@@ -61,7 +61,7 @@ function requestFunction({ path, name, kwargs }: FunctionRef): RewardJson {
   }
 }
 
-/** The kwargs that a manager consumed, under their original names. */
+/** Restores the kwargs that the manager consumed, under their original names. */
 function managerKwargs({ gdpo, processes, limiter }: ResolvedReward): RewardJson {
   const taken: RewardJson = {}
   if (gdpo !== undefined) {
@@ -71,7 +71,7 @@ function managerKwargs({ gdpo, processes, limiter }: ResolvedReward): RewardJson
   if (processes !== undefined) taken.num_workers = processes
   if (limiter !== undefined) {
     const { limits, name } = limiter
-    // A limiter without a given name has the name of its scorer, so such a name is omitted.
+    // A limiter that was not named has the name of its scorer. Such a default name is omitted.
     if (!/^(model|function|rules):/.test(name)) taken.limiter = name
     taken.max_concurrent = limits.maxConcurrent
     if (limits.maxRpm !== null) taken.max_rpm = limits.maxRpm

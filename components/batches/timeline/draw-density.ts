@@ -8,13 +8,12 @@ function pixelOf(color: string): number {
   return ((b ?? 0) << 16) | ((g ?? 0) << 8) | (r ?? 0)
 }
 
-/** An off-screen canvas and its pixels, reused while the size stays the same. */
+/** An off-screen canvas and its pixels. It is reused while the size stays the same. */
 export interface Sheet {
   canvas: OffscreenCanvas
   image: ImageData
 }
 
-/** Returns the off-screen canvas of a size, reusing the current one if it fits. */
 export function sheetFor(density: Density, used: Sheet | null): Sheet {
   const { width, height } = density
   if (used?.image.width === width && used.image.height === height) return used
@@ -22,8 +21,8 @@ export function sheetFor(density: Density, used: Sheet | null): Sheet {
 }
 
 /**
- * Draws aggregated rows. Opacity grows with the share of groups in progress and with the number of ended samples; a
- * pixel with a failed sample is red.
+ * * Draws aggregated rows. The opacity of a pixel grows with its share of groups in progress and its number of ended
+ * samples. A pixel with a failed sample is red.
  */
 export function drawDensity(
   context: CanvasRenderingContext2D,

@@ -12,10 +12,9 @@ import type { Painter } from './painter.ts'
 import { stragglerCauses, WAIT_CAUSES } from './timeline.prepare.ts'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
-/** The texts of an exported image. */
 export interface PictureWords {
   title: string
-  /** n, units and the straggler delay. */
+  /** Lines below the title: n, units and the straggler delay. */
   lines: readonly string[]
 }
 
@@ -24,13 +23,15 @@ const EDGE = 24
 const TITLE_PX = 26
 const LINE_PX = 18
 const LEGEND_PX = 30
-/** The target height of all rows together. A row is 1 to `MAX_ROW_PX` high, so few rows take less, and over 480 more. */
+/**
+ * Target height of all rows together, px. Rows are 1 to `MAX_ROW_PX` high, so few rows take less and many take more.
+ */
 const ROWS_PX = 480
 const MAX_ROW_PX = 18
 
 /**
- * Lays out the exported image: every row of the view, with title and legend. Rows are at least a pixel high, so 2,000
- * groups take 2,000 pixels. With a smaller `width` (pixels), text is larger in print.
+ * * Lays out the exported image: every row of the view, with title and legend. Rows are at least a pixel high, so 2,000
+ * groups take 2,000 pixels. The smaller `width` (pixels) is, the larger the text is in print.
  */
 export function pictureScene(
   scene: Omit<TimelineScene, 'plot' | 'rowPx' | 'scrollPx'>,

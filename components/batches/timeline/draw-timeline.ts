@@ -19,23 +19,22 @@ export interface TimelineScene {
   window: TimeWindow | null
   /** The time at which running groups are drawn to end, ms; null when no group runs. */
   nowMs: number | null
-  /** The box of the rows. */
+  /** The rectangle of the rows. */
   plot: Box
   rowPx: number
-  /** The scroll offset of the rows. */
   scrollPx: number
-  /** Rows are in completion order, so mini-batch boundaries can be drawn. */
+  /** Whether rows are in completion order. Mini-batch boundaries are drawn only then. */
   inOrder: boolean
 }
 
-/** Heights above the rows (mini-batch labels) and below them (axis). */
+/** Heights of the area above the rows, for mini-batch labels, and below them, for the axis. */
 export const HEAD_PX = 18
 export const AXIS_PX = 22
-/** Thinner rows are aggregated. */
+/** Rows thinner than this are aggregated. */
 export const MIN_ROW_PX = 1
 /** Rows of at least this height have labels. */
 export const NAMED_ROW_PX = 13
-/** The maximum number of mini-batch lines; with more, none are drawn. */
+/** Maximum number of mini-batch lines. With more mini-batches, no lines are drawn. */
 export const MAX_MINI_BATCHES = 200
 
 /** Converts times to x positions and back. */
@@ -50,7 +49,7 @@ export function placer(scene: Pick<TimelineScene, 'scale' | 'window' | 'plot'>) 
   }
 }
 
-/** Ticks at round times in the window: at most about one per 84 px, none inside a collapsed range. */
+/** Ticks at round times in the window. They are about 84 px or more apart, and none is inside a collapsed range. */
 function sceneTicks(scene: TimelineScene): { x: number; label: string }[] {
   const { scale, window, plot } = scene
   const { x } = placer(scene)
@@ -144,7 +143,7 @@ export function drawFrame(p: Painter, scene: TimelineScene): void {
     })
 }
 
-/** The number of rows, in completion order, with a completion number up to `seq`. */
+/** The number of rows with a completion number up to `seq`. Rows are in completion order. */
 function rowsUpTo(rows: readonly TimelineRow[], seq: number): number {
   return partitionPoint(
     rows.length,
@@ -183,7 +182,7 @@ function drawBreaks(p: Painter, scene: TimelineScene): void {
   }
 }
 
-/** Sizes of the bars and marks in a row of `rowPx`; `dotPx` is null in rows too thin for dots. */
+/** Sizes of bars and marks in a row of `rowPx`. `dotPx` is null if the row is too thin for dots. */
 export function rowLook(rowPx: number) {
   return {
     barPx: rowPx >= 10 ? Math.min(6, rowPx * 0.34) : Math.max(0.75, rowPx * 0.6),
@@ -192,7 +191,6 @@ export function rowLook(rowPx: number) {
   }
 }
 
-/** Draws the visible rows. */
 export function drawRows(p: Painter, scene: TimelineScene): void {
   const { data, plot, rowPx, scrollPx } = scene
   const { x } = placer(scene)
@@ -291,7 +289,10 @@ export function drawThinStragglers(p: Painter, scene: TimelineScene): void {
   })
 }
 
-/** Draws completion numbers on the left, with group names if `wide`. Thin rows have labels at round counts only. */
+/**
+ * Draws completion numbers on the left, and group names if `wide`. Of thin rows, only those with round numbers are
+ * labeled.
+ */
 export function drawGutter(p: Painter, scene: TimelineScene, wide: boolean): void {
   const { data, plot, rowPx, scrollPx } = scene
   if (rowPx < NAMED_ROW_PX) {

@@ -236,7 +236,7 @@ function Timeline({
   )
 }
 
-/** An input for the groups per mini-batch; 0 draws none. */
+/** An input for the groups per mini-batch. With 0, no mini-batches are drawn. */
 function ChunkField({
   chunk,
   groups,
@@ -272,7 +272,7 @@ function ChunkField({
   )
 }
 
-/** The maximum canvas side in browsers, pixels. */
+/** Maximum width and height of a canvas in browsers, px. */
 const MAX_PIXELS = 16_000
 
 /** Saves the view as a file, in the colors of the current theme. Throws where the browser cannot create the image. */
@@ -304,12 +304,12 @@ async function savePicture(
   saveFile(blob, `${name}.png`)
 }
 
-/** The URL updates after this delay: browsers reject more than about a hundred changes in 30 s. */
+/** Delay before the URL is updated, ms. Browsers reject more than about a hundred URL changes in 30 s. */
 const SETTLE_MS = 250
 
 /**
- * A value that changes locally at once and is stored after `SETTLE_MS` without changes. Once stored, it follows
- * external changes, such as the back button.
+ * * A value that changes locally at once and is stored after `SETTLE_MS` without further changes. A stored value
+ * follows external changes, such as the back button.
  */
 function useSettling<T>(kept: T, keep: (value: T) => void): [T, (value: T) => void] {
   const [moving, setMoving] = useState<{ value: T } | null>(null)

@@ -18,7 +18,6 @@ export type Ink =
 /** CSS colors, resolved for one theme. */
 export type Inks = Readonly<Record<Ink, string>>
 
-/** The CSS token of each ink. */
 export const INK_TOKENS: Readonly<Record<Ink, string>> = {
   queue: '--data-8',
   router: '--data-6',
@@ -37,7 +36,7 @@ export const INK_TOKENS: Readonly<Record<Ink, string>> = {
   bad: '--bad',
 }
 
-/** The look of a text; `align` is relative to its position. */
+/** The look of a text. `align` is the part of the text that is at its position. */
 interface TextLook {
   ink: Ink
   sizePx?: number
@@ -55,14 +54,14 @@ export interface Box {
 }
 
 /**
- * Draws on a canvas or writes an SVG. Lists are flat: x, y, width and height per rectangle, x and y per dot, both
- * ends per line. There is one call per style, so 16,000 marks need only a few paths.
+ * * Draws on a canvas or writes an SVG. Shapes are passed as flat lists: x, y, width and height per rectangle, x and y
+ * per dot, both ends per line. One call draws all shapes of a style, so 16,000 marks need only a few paths.
  */
 export interface Painter {
   boxes(flat: readonly number[], ink: Ink, alpha?: number): void
   dots(flat: readonly number[], radius: number, ink: Ink): void
   rings(flat: readonly number[], radius: number, ink: Ink): void
-  /** Failed samples: hatched squares of `size`, centered on each point. */
+  /** Draws failed samples as hatched squares of `size`, centered on the points. */
   failures(flat: readonly number[], size: number): void
   lines(flat: readonly number[], ink: Ink, look?: { width?: number; dash?: boolean }): void
   /** `y` is the middle of the line. */

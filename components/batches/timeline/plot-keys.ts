@@ -8,7 +8,7 @@ type PlotStep =
   | { do: 'pan'; share: number }
   | { do: 'whole' | 'open' | 'leave' }
 
-/** Rows that Page Up and Page Down move. */
+/** Number of rows that Page Up and Page Down move by. */
 const PAGE = 10
 
 /**

@@ -1,14 +1,13 @@
 import { NAMED_ROW_PX } from './draw-timeline.ts'
 
-/** Heights: of all rows when shown at once, of a readable row, and of the visible part of readable rows. */
+/** Heights of all rows when shown at once, of a readable row, and of the visible part of readable rows. */
 const FIT_PX = 360
 const READ_ROW_PX = 18
 const MAX_READ_PX = 450
-/** The minimum height of the plot. */
 const MIN_PX = 72
-/** Narrower plots have no room for group names. */
+/** Plots narrower than this have no room for group names. */
 const NAMED_WIDTH_PX = 640
-/** The right margin: half a mark, and the last tick label. */
+/** Right margin, for half a mark and the last tick label. */
 export const RIGHT_PX = 14
 /** The left margin, without and with group names. */
 const GUTTER_PX = 46
@@ -19,13 +18,13 @@ interface PlotLayout {
   rowPx: number
   plotPx: number
   gutterPx: number
-  /** Rows are labeled with group names as well as numbers. */
+  /** Whether rows are labeled with group names as well as numbers. */
   named: boolean
-  /** All rows are visible, so nothing scrolls. */
+  /** Whether all rows are visible without scrolling. */
   fits: boolean
 }
 
-/** Lays out the plot. Groups that fit as readable rows are readable in either mode. */
+/** Lays out the plot. If all groups fit as readable rows, rows are readable in both modes. */
 export function layoutPlot(rows: number, readable: boolean, width: number): PlotLayout {
   const read = readable || rows * READ_ROW_PX <= FIT_PX
   const rowPx = read ? READ_ROW_PX : FIT_PX / Math.max(1, rows)

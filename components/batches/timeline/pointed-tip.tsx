@@ -37,7 +37,7 @@ export function PointedTip({
       style={{
         width: Math.min(WIDTH, width - 8),
         left: Math.max(4, x + 16 + WIDTH > width ? x - WIDTH - 12 : x + 16),
-        // Above the pointer in the lower half, so that later rows stay visible.
+        // In the lower half of the plot, the tooltip is above the pointer, so that later rows stay visible.
         ...(y > height / 2 ? { bottom: height - y + 12 } : { top: y + 14 }),
       }}
     >

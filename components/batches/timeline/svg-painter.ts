@@ -7,14 +7,14 @@ const FONTS = {
 const n = (value: number) => String(Math.round(value * 100) / 100)
 const escaped = (text: string) =>
   text
-    // Characters that XML 1.0 cannot hold; uids come from the trainer and may contain any.
+    // Replaces characters that XML 1.0 cannot hold. Trainers choose the uids, which may contain any character.
     .replace(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '\ufffd')
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')
     .replaceAll('"', '&quot;')
 
-/** A painter that writes an SVG; `finish` returns its text. The SVG is self-contained, with the colors of one theme. */
+/** A painter that writes a self-contained SVG in the colors of one theme. `finish` returns its text. */
 export function svgPainter(
   width: number,
   height: number,

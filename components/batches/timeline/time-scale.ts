@@ -6,7 +6,7 @@ interface Stretch {
   toMs: number
 }
 
-/** Shorter idle ranges, or those below a tenth of the whole, are not collapsed. */
+/** An idle range is collapsed if it is at least this long and at least this share of the whole time. */
 const MIN_IDLE_MS = 2_000
 const MIN_IDLE_SHARE = 0.1
 /** The share of the remaining length that a collapsed range takes. */
@@ -15,8 +15,8 @@ const BREAK_SHARE = 0.025
 const BUCKETS = 2_048
 
 /**
- * The ranges in which no group was in progress: no sample between dispatch and end, none claimed by a worker. The
- * range between the last end and now is not included, because it is still open.
+ * * The ranges without a group in progress: no sample was between dispatch and end, and none was claimed by a worker.
+ * The range since the last end is not included, because it is still open.
  */
 export function idleStretches(
   rows: readonly TimelineRow[],
@@ -52,7 +52,7 @@ export function idleStretches(
   return found
 }
 
-/** Maps time to a line of length `length`, with collapsed ranges shortened. */
+/** Maps times to positions on a line, on which collapsed ranges are shortened. */
 export interface TimeScale {
   length: number
   spanMs: number
@@ -109,7 +109,7 @@ export interface TimeWindow {
 /** The smallest window, at maximum zoom. */
 const MIN_WINDOW_MS = 5
 
-/** Clamps a window to the span, at least 5 ms wide; null when it is the whole span. */
+/** Clamps a window to the span, at least 5 ms wide. Returns null if it is the whole span. */
 export function clampWindow(window: TimeWindow | null, scale: TimeScale): TimeWindow | null {
   if (window === null) return null
   const widest = scale.length
@@ -121,7 +121,7 @@ export function clampWindow(window: TimeWindow | null, scale: TimeScale): TimeWi
   return { fromMs: scale.ms(start), toMs: scale.ms(start + size) }
 }
 
-/** Zooms by `factor` (below 1: in) around a fixed time (default: the middle). */
+/** Zooms around a fixed time, by default the middle. A `factor` below 1 zooms in. */
 export function zoomWindow(
   window: TimeWindow | null,
   scale: TimeScale,

@@ -7,7 +7,7 @@ import { Segmented } from '../../ui/field.tsx'
 import { type TimeScale, type TimeWindow, zoomWindow } from './time-scale.ts'
 import { type TimelineView, wholeWindow } from './timeline-url.ts'
 
-/** Up to this many groups fit as readable rows, so the choice is hidden. */
+/** Up to this many groups fit as readable rows, so the choice of row height is hidden. */
 const MAX_READABLE_GROUPS = 20
 
 /** The view controls of the chart: rows, idle time, zoom. */

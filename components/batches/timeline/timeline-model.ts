@@ -4,11 +4,11 @@ import type { TimelineDto } from '../../../server/contract/timeline.ts'
 /** An ended sample. Times are milliseconds since acceptance. */
 export interface SampleMark {
   index: number
-  /** Null: it ended without a dispatch. */
+  /** Null if the sample ended without a dispatch. */
   dispatchedMs: number | null
   endedMs: number
   server: string | null
-  /** Null: scored. */
+  /** Null if the sample was scored. */
   reason: SampleFailureReason | null
   attempts: number
 }
@@ -21,17 +21,17 @@ export interface SampleCall {
   serviceMs: number
 }
 
-/** The known state of a group. Immutable: an update creates a new object. */
+/** The known state of a group. It is immutable: an update creates a new object. */
 export interface GroupTrack {
   no: number
   uid: string
   size: number
-  /** Completion number; 0: not complete. */
+  /** Completion number; 0 until the group is complete. */
   seq: number
   completedMs: number | null
   /** Ended samples, in order of their ends. */
   samples: readonly SampleMark[]
-  /** The samples claimed by workers, and since when. */
+  /** Number of samples claimed by workers, and the time of the first claim. */
   claimed: number
   claimedSinceMs: number | null
   /** The attempts of the sample that ended last, if it had several or failed. */
@@ -141,7 +141,7 @@ function setClaimed(groups: Map<number, GroupTrack>, answer: TimelineDto): void 
   }
 }
 
-/** Drops the last pending groups if completed groups from beyond this part took their places. */
+/** Drops the last pending groups if groups from beyond this part have completed and taken their places. */
 function dropDisplaced(groups: Map<number, GroupTrack>, most: number): void {
   if (groups.size <= most) return
   const waiting = [...groups.values()].filter((track) => track.seq === 0)
@@ -150,7 +150,7 @@ function dropDisplaced(groups: Map<number, GroupTrack>, most: number): void {
 }
 
 /**
- * Whether the model missed an update, so that a full read is needed. This happens if a result is committed later than
+ * * Whether the model missed an update, so that a full read is needed. A result is missed if it is committed later than
  * the overlap of two responses covers.
  */
 export function hasHoles(model: TimelineModel): boolean {

@@ -13,7 +13,6 @@ export function sampleHref(batchId: string, index: number): string {
   return `/samples?batch=${batchId}&sample=${batchId}-${index}`
 }
 
-/** The total straggler delay of the batch, by cause. */
 export function LostNote({ data }: { data: TimelineData }) {
   const text = lostText(data)
   if (text === null) return null
@@ -26,7 +25,7 @@ export function LostNote({ data }: { data: TimelineData }) {
   )
 }
 
-/** The selected group or sample as text with a link; without a selection, the keys. */
+/** The selected group or sample as text with a link. Without a selection, it lists the keys. */
 export function ReachedNote({ pointed, batchId }: { pointed: Pointed | null; batchId: string }) {
   const of = pointed?.mark ?? pointed?.row.last ?? null
   return (
@@ -50,7 +49,7 @@ export function ReachedNote({ pointed, batchId }: { pointed: Pointed | null; bat
   )
 }
 
-/** The range of groups shown, and the samples omitted. */
+/** The range of shown groups, and the number of omitted samples. */
 export function PartsNote({ model, onPart }: { model: TimelineModel; onPart(part: number): void }) {
   const { part, parts, partGroups, groupsInPart, totals, samplesLeftOut } = model
   if (parts <= 1 && samplesLeftOut === 0) return null

@@ -43,9 +43,9 @@ import { useDrawing } from './use-drawing.ts'
 import { useLook } from './use-look.ts'
 import { useWidth } from './use-width.ts'
 
-/** The hit radius of a mark. */
+/** Hit radius of a mark. */
 const NEAR_PX = 9
-/** Shorter pointer movements count as a click. */
+/** Pointer movements shorter than this count as a click. */
 const CLICK_PX = 6
 
 /** Identifies a group or sample across updates, which create new row objects. */
@@ -55,8 +55,8 @@ interface PointedId {
 }
 
 /**
- * Rows of groups over time, on two canvases: one for the data, and one above it for pointer and keys. The scroll
- * container holds an element as high as all rows; the canvas is as high as the visible part.
+ * * Rows of groups over time, on two canvases: one for the data, and one above it for the hovered and selected parts.
+ * The scroll container holds an element as high as all rows; the canvases are as high as the visible part.
  */
 export function TimelinePlot({
   data,
@@ -74,12 +74,12 @@ export function TimelinePlot({
   scale: TimeScale
   window: TimeWindow | null
   nowMs: number | null
-  /** Readable rows that scroll; otherwise all rows at once. */
+  /** Whether rows are readable and scroll. Otherwise all rows are shown at once. */
   readable: boolean
   inOrder: boolean
   label: string
   onZoom(window: TimeWindow | null): void
-  /** The keyboard or click selection; null: none. */
+  /** Called with the group or sample selected by key or click; null if the selection is cleared. */
   onPoint(pointed: Pointed | null): void
   onOpen(pointed: Pointed): void
 }) {
@@ -161,7 +161,7 @@ export function TimelinePlot({
     if (selection !== null) drawSelection(painter, scene, selection)
   })
 
-  // The selection is looked up in the current data, because its group may complete meanwhile.
+  // The selection is looked up in the current data, because its group may have completed since.
   const reported = useRef<Pointed | null>(null)
   useEffect(() => {
     if (focus?.row === reported.current?.row && focus?.mark === reported.current?.mark) return
@@ -329,7 +329,7 @@ function SelectionWords({
   )
 }
 
-/** Draws the hovered row and the marker of the hovered sample; `strong` for the selected one. */
+/** Draws the hovered row and the marker of the hovered sample. `strong` draws them as selected. */
 function drawPointed(
   p: Painter,
   scene: TimelineScene,
@@ -360,7 +360,6 @@ function drawPointed(
   p.text(middle, plot.y + plot.height + 12, text, { ink: 'surface', align: 'middle' })
 }
 
-/** Draws the time range being selected. */
 function drawSelection(
   p: Painter,
   { plot }: TimelineScene,

@@ -11,7 +11,7 @@ import { useLook } from './use-look.ts'
 import { useWidth } from './use-width.ts'
 
 const HEIGHT = 30
-/** The hit distance of a window edge. */
+/** Hit distance of a window edge. */
 const EDGE_PX = 7
 
 /**
@@ -29,7 +29,7 @@ export function TimelineStrip({
   data: TimelineData
   scale: TimeScale
   window: TimeWindow | null
-  /** The rows and the mode of the plot below, so that the left edges align. */
+  /** Number of rows and row mode of the plot below. The strip uses them to align its left edge with the plot. */
   rows: number
   readable: boolean
   onZoom(window: TimeWindow | null): void
@@ -134,7 +134,7 @@ function drawStrip(
   const step = width / Math.max(1, bins.ends.length)
   const bar = (count: number, i: number, ink: string) => {
     if (count === 0) return
-    // The height is a square root, so that a few samples stay visible next to thousands.
+    // The height grows with the square root of the count, so that a few samples stay visible next to thousands.
     const tall = Math.max(1.5, Math.sqrt(count / most) * (HEIGHT - 4))
     context.fillStyle = ink
     context.fillRect(i * step, HEIGHT - tall, Math.max(1, step - 0.75), tall)

@@ -5,18 +5,18 @@ import type { TimelineSort } from './timeline.prepare.ts'
 /** The view state of the timeline and the reward distribution, stored in the URL without defaults. */
 export interface TimelineView {
   sort: TimelineSort
-  /** Null: the whole batch. */
+  /** Null shows the whole batch. */
   zoom: TimeWindow | null
-  /** Groups per mini-batch; 0: none are drawn; null: `defaultChunk`. */
+  /** Groups per mini-batch. With 0, no mini-batches are drawn; null means `defaultChunk`. */
   chunk: number | null
-  /** All groups at once, or readable rows that scroll. */
+  /** `fit` shows all groups at once, `read` shows readable rows that scroll. */
   rows: 'fit' | 'read'
-  /** Idle time is collapsed. */
+  /** Whether idle time is collapsed. */
   collapse: boolean
   /** The part of a batch with more groups than are shown at once, from 0. */
   part: number
   table: boolean
-  /** The counts of the reward distribution have a logarithmic axis. */
+  /** Whether the count axis of the reward distribution is logarithmic. */
   log: boolean
 }
 

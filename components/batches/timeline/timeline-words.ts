@@ -24,7 +24,7 @@ export const CAUSE_WORDS: Readonly<Record<WaitCause, { word: string; about: stri
   retry: { word: 'retry', about: 'A request failed and was retried after a backoff.' },
 }
 
-/** Delay by cause, the longest first: `service 3.20 s, retry 1.05 s`. Empty where there was none. */
+/** Delay by cause, longest first: `service 3.20 s, retry 1.05 s`. Empty without a delay. */
 export function causesText(waits: Readonly<Record<WaitCause, number>>): string {
   return WAIT_CAUSES.filter((cause) => waits[cause] >= 0.05)
     .sort((a, b) => waits[b] - waits[a])
@@ -32,7 +32,7 @@ export function causesText(waits: Readonly<Record<WaitCause, number>>): string {
     .join(', ')
 }
 
-/** The main delay cause of a group's last sample, for a table cell; `–` where the delay is negligible. */
+/** The main cause of the straggler delay, for a table cell; `–` if the delay is negligible. */
 export function waitedOn(row: TimelineRow): string {
   if (row.cause === null || row.lostMs < MIN_LOST_MS) return '–'
   const by = row.cause === 'service' && row.last?.server ? ` at ${row.last.server}` : ''
@@ -75,12 +75,12 @@ export function sampleText(mark: SampleMark): string {
   return parts.join(' · ')
 }
 
-/** n and units, shown next to the title. */
+/** Text beside the title: n and units. */
 export function countsText(data: TimelineData, groups: number): string {
   return `n = ${formatCount(data.complete)} of ${plural(groups, 'group')}, ${plural(data.samples, 'sample')} ended · time since acceptance`
 }
 
-/** The number of stragglers, and the straggler delay summed over all groups; null before a group is complete. */
+/** The number of stragglers, and the straggler delay summed over all groups. Null before a group is complete. */
 export function lostText(data: TimelineData): string | null {
   if (data.complete === 0) return null
   const n = data.stragglers.size

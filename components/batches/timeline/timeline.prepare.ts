@@ -1,9 +1,9 @@
 import type { GroupTrack, SampleCall, SampleMark, TimelineModel } from './timeline-model.ts'
 
 /**
- * The causes of a delay. `queue`: not dispatched; for a sample scored by its first attempt this includes the wait for
- * a free server, which is recorded separately only with several attempts or a failure. `router`: waiting for a free
- * server. `service`: waiting for the response. `retry`: a failed attempt that was retried, and the backoff.
+ * * The causes of a delay. `queue`: the sample was not dispatched. `router`: it waited for a free server. `service`: it
+ * waited for the response. `retry`: an attempt failed and was retried after a backoff. The wait for a free server is
+ * recorded separately only for samples with several attempts or a failure; otherwise it is part of `queue`.
  */
 export type WaitCause = 'queue' | 'router' | 'service' | 'retry'
 export const WAIT_CAUSES: readonly WaitCause[] = ['queue', 'router', 'service', 'retry']
@@ -14,24 +14,27 @@ export const WAIT_CAUSES: readonly WaitCause[] = ['queue', 'router', 'service', 
  */
 export interface TimelineRow {
   track: GroupTrack
-  /** The first dispatch of an ended sample or the claim of a pending one, whichever is earlier; null: neither. */
+  /** The earlier of the first dispatch of an ended sample and the claim of a pending one; null without either. */
   startMs: number | null
-  /** Completion; null while it runs. */
+  /** Time of completion; null while the group runs. */
   endMs: number | null
-  /** From first dispatch to the end of the median sample; null before one ended. */
+  /** From first dispatch to the end of the median sample; null before a sample ended. */
   medianMs: number | null
   /** The sample of a complete group that ended last. */
   last: SampleMark | null
   /**
-   * The straggler delay: from the end of the second-to-last sample to the end of the last; 0 for a single-sample
-   * group and while it runs.
+   * * The straggler delay: from the end of the second-to-last sample to the end of the last; 0 for a single-sample
+   * group and while the group runs.
    */
   lostMs: number
-  /** From the end of the median sample to the end of the last one; null for a single-sample group and while it runs. */
+  /**
+   * From the end of the median sample to the end of the last one; null for a single-sample group and while the group
+   * runs.
+   */
   tailMs: number | null
   /** The straggler delay by cause. */
   waits: Readonly<Record<WaitCause, number>>
-  /** The main cause; null without a delay. */
+  /** The main cause of the straggler delay; null without a delay. */
   cause: WaitCause | null
   failed: number
 }
@@ -48,12 +51,12 @@ export const STRAGGLER_DEVIATIONS = 4
  * trainer noticeably.
  */
 export const MIN_STRAGGLER_SHARE = 0.05
-/** Shorter delays are not significant, because workers write results only every 40 ms. */
+/** Delays shorter than this are not significant, because workers write results only every 40 ms. */
 export const MIN_LOST_MS = 50
 
 const prepared = new WeakMap<GroupTrack, TimelineRow>()
 
-/** The row of a group; the same group returns the same object. */
+/** Returns the row of a group: the same object for the same group. */
 export function prepareRow(track: GroupTrack): TimelineRow {
   const known = prepared.get(track)
   if (known) return known
@@ -69,7 +72,7 @@ function newRow(track: GroupTrack): TimelineRow {
   for (const mark of samples) {
     if (mark.reason !== null) failed++
     if (mark.dispatchedMs === null) continue
-    // A worker's clock may be ahead, so no range begins after its end.
+    // The clock of a worker may be ahead, so the start is clamped to the end.
     const at = Math.max(0, Math.min(mark.dispatchedMs, mark.endedMs))
     if (startMs === null || at < startMs) startMs = at
   }
@@ -125,7 +128,7 @@ export function waitsOf(
       at += call.backoffMs + call.queueMs
     }
     const isLast = i === calls.length - 1
-    // The rest after the last attempt is the write of its result, counted as service.
+    // The time after the last attempt was spent on writing its result, and counts as service.
     add(isLast ? 'service' : 'retry', at, isLast ? sample.endedMs : at + call.serviceMs)
     at += call.serviceMs
   })
@@ -133,7 +136,6 @@ export function waitsOf(
   return waits
 }
 
-/** The sort order of the rows. */
 export type TimelineSort = 'completion' | 'dispatch' | 'lost'
 
 /**
@@ -141,20 +143,20 @@ export type TimelineSort = 'completion' | 'dispatch' | 'lost'
  * milliseconds.
  */
 export interface MiniBatch {
-  /** From 1. */
+  /** Counts from 1. */
   no: number
-  /** Its groups by completion number. */
+  /** Completion numbers of the first and the last group. */
   fromSeq: number
   toSeq: number
   readyMs: number
-  /** Since the previous mini-batch, or since acceptance; null if the previous one is in another part. */
+  /** Time since the previous mini-batch, or since acceptance. Null if the previous one is in another part. */
   afterMs: number | null
 }
 
 /** A part of a batch's timeline, prepared for drawing. */
 export interface TimelineData {
   rows: readonly TimelineRow[]
-  /** The complete groups among the rows. */
+  /** Number of complete groups among the rows. */
   complete: number
   samples: number
   failed: number
@@ -163,7 +165,7 @@ export interface TimelineData {
   lostMs: number
   lostBy: Readonly<Record<WaitCause, number>>
   miniBatches: readonly MiniBatch[]
-  /** The latest known time. */
+  /** The latest known time since acceptance. */
   spanMs: number
 }
 
@@ -250,7 +252,7 @@ function miniBatches(
   for (let no = Math.floor(first / chunk) + 1; ; no++) {
     const toSeq = Math.min(no * chunk, groups)
     const end = endOf.get(toSeq)
-    // More groups may follow while the batch runs.
+    // While the batch runs, more groups may join the last mini-batch.
     if (end === undefined || (toSeq < no * chunk && !model.ended)) return found
     // Completion times are taken slightly before the numbers are assigned, so a later group may have an earlier time.
     const readyMs = Math.max(before ?? 0, end)
@@ -261,7 +263,7 @@ function miniBatches(
   }
 }
 
-/** The rows with activity between two times: zoomed in, the others would be empty. Totals still cover all rows. */
+/** The rows with activity between two times. Other rows would be empty when zoomed in. Totals still cover all rows. */
 export function rowsBetween(
   data: TimelineData,
   between: { fromMs: number; toMs: number } | null,

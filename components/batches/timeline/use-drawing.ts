@@ -3,8 +3,8 @@
 import { useEffect, useRef } from 'react'
 
 /**
- * Draws before the next frame whenever `draw` changes, outside React's render task, which is the longest on a live
- * page.
+ * * Draws before the next frame whenever `draw` changes. It runs outside React's render task, which is already the
+ * longest task of a live page.
  */
 export function useDrawing(draw: () => void): void {
   const frame = useRef(0)

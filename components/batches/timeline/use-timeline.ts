@@ -7,7 +7,7 @@ import { useTRPCClient } from '../../api/trpc.ts'
 import { useLive, useNow } from '../../live/live-provider.tsx'
 import { hasHoles, mergeTimeline, type TimelineModel } from './timeline-model.ts'
 
-/** The polling interval of a running batch, ms, because live events do not report claims. */
+/** Polling interval of a running batch, ms. Live events do not report claims. */
 const CLAIMS_POLL_MS = 2_000
 /** The minimum interval between full reads after a missed update. */
 const MIN_FULL_READ_GAP_MS = 3_000
@@ -34,7 +34,7 @@ export function useTimeline(batchId: string, part: number) {
       const last = answer.ended && !answer.full ? await read(null) : answer
       return mergeTimeline(known, last)
     },
-    // The model shares unchanged parts itself.
+    // `mergeTimeline` already shares unchanged parts.
     structuralSharing: false,
     refetchInterval: ({ state: { data } }) =>
       data?.ended || state.frozenAt !== null ? false : CLAIMS_POLL_MS,
@@ -44,7 +44,7 @@ export function useTimeline(batchId: string, part: number) {
   return query
 }
 
-/** The age of a running batch, in milliseconds since acceptance; null once it has ended. */
+/** The age of a running batch since acceptance, ms; null once it has ended. */
 export function useElapsed(
   model: Pick<TimelineModel, 'ended' | 'atMs'>,
   dataUpdatedAt: number,

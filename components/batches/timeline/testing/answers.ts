@@ -5,7 +5,7 @@ import { mergeTimeline, type TimelineModel } from '../timeline-model.ts'
 /** The samples of a group as [first dispatch, end], milliseconds. */
 export type Times = [dispatchedMs: number | null, endedMs: number][]
 
-/** A response with these groups. The `complete` groups that end first are complete. */
+/** A timeline response with these groups. The first `complete` groups by end time are complete. */
 export function answer(
   groups: Times[],
   over: Partial<TimelineDto> = {},
@@ -52,14 +52,11 @@ export function answer(
   }
 }
 
-/** The model after one response. */
 export const model = (...args: Parameters<typeof answer>): TimelineModel =>
   mergeTimeline(null, answer(...args))
-/** The prepared timeline. */
 export const prepare = (
   of: TimelineModel,
   sort: 'completion' | 'dispatch' | 'lost' = 'completion',
   chunk = 0,
 ) => prepareTimeline(of, { sort, chunk })
-/** The rows of the prepared timeline. */
 export const rowsOf = (...args: Parameters<typeof answer>) => prepare(model(...args)).rows
