@@ -31,7 +31,7 @@ interface Made {
 
 const GROUP = 8
 
-/** A run of steps; each step is a list of samples, eight per group. */
+/** Stores a run; each step is a list of samples, eight per group. */
 async function makeRun(name: string, steps: readonly Made[][], reward: object = {}): Promise<void> {
   const [run] = await db.adhoc<{ id: number }>('insert into run (name) values ($1) returning id', [
     name,
@@ -69,7 +69,7 @@ async function makeRun(name: string, steps: readonly Made[][], reward: object = 
   }
 }
 
-/** Equal in every run. */
+/** Random numbers that depend only on the seed. */
 function numbers(seed: number): () => number {
   let state = seed
   return () => {
@@ -78,7 +78,7 @@ function numbers(seed: number): () => number {
   }
 }
 
-/** A step of 32 prompts with their own difficulty, answered at a rate; some answers lack their mark. */
+/** A step of 32 prompts of different difficulty. `unmarked`: share of responses in which no answer is found. */
 function gsm8kStep(random: () => number, rate: number, unmarked = 0.03): Made[] {
   return Array.from({ length: 32 * GROUP }, (_, i): Made => {
     const difficulty = 0.3 * Math.sin(Math.floor(i / GROUP))
@@ -103,7 +103,7 @@ const changesOf = (name: string, more: object = {}) =>
   new ChangesView(db).get({ name, split: 'train', ...more })
 
 describe('a planted cause is named', () => {
-  it('answers without their mark at two steps', async () => {
+  it('responses without an answer at two steps', async () => {
     const random = numbers(1)
     const steps = Array.from({ length: 20 }, (_, step) =>
       gsm8kStep(random, 0.5, step === 12 || step === 13 ? 0.65 : 0.03),
@@ -158,7 +158,7 @@ describe('a planted cause is named', () => {
     expect(part?.high as number).toBeGreaterThan(0.15)
   })
 
-  it('another mix of data sources, and nothing within each', async () => {
+  it('another mix of data sources, and nothing within each source', async () => {
     const random = numbers(3)
     const step = (hard: number) =>
       Array.from({ length: 64 }, () => (random() < hard ? 'hard' : 'easy')).flatMap((source) =>
@@ -188,7 +188,7 @@ describe('a planted cause is named', () => {
     }
   })
 
-  it('one data source that changes, but not each of two that change alike', async () => {
+  it('one data source that changes, but none of two that change equally', async () => {
     const random = numbers(8)
     const step = (rates: { a: number; b: number }) =>
       Array.from({ length: 64 }, (_, group) => (group < 40 ? 'a' : 'b')).flatMap((source) =>

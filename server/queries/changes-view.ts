@@ -40,7 +40,7 @@ import { inPortions } from './in-portions.ts'
 /** Stale-while-revalidate: how long an answer is fresh, and how long after that it is still returned. */
 const TTL_MS = 2_000
 const STALE_MS = 60_000
-/** Steps on each side of a change that was found. */
+/** Steps compared on each side of a detected change. */
 const FOUND_STEPS = 2
 /** A part stands out if it is this many standard errors from 0 (p ≈ 0.001), because many parts are tested. */
 const STANDS_OUT_Z = 3.3
@@ -61,7 +61,7 @@ const LISTED_PROMPTS = 10
 const LISTED_PARTS = 24
 const NOTHING: ContributionDto = { value: 0, low: null, high: null }
 
-/** A value of each range. */
+/** A value for each of the two ranges of steps. */
 interface Sides<T> {
   before: T
   after: T
@@ -101,7 +101,7 @@ export class ChangesView {
       ? await this.#samplesByGroup({ before, after }, dataSource)
       : await this.#samplesByStep({ before, after })
     const hasBoth = read.before.length > 0 && read.after.length > 0
-    // Postgres reads on while the service computes.
+    // Postgres continues to read while the service computes.
     const [splits, facts] = await Promise.all([
       hasBoth ? splitsOf(read, byGroup) : null,
       this.#facts({ before, after }, read, dataSource, byGroup),
@@ -130,7 +130,7 @@ export class ChangesView {
     }
   }
 
-  /** The facts beside the samples of both ranges, read with one query at a time. */
+  /** Reads the data besides the samples of both ranges, with one query at a time. */
   async #facts(
     sides: Sides<ChangeStepRow[]>,
     read: Read,
@@ -305,7 +305,7 @@ export class ChangesView {
   }
 }
 
-/** Runs a function on both sides at once, so that both cores of a small database work. */
+/** Runs a function on both sides concurrently, so that a database with two cores uses both. */
 function ofBoth<T, U>({ before, after }: Sides<T>, of: (side: T) => Promise<U>): Promise<[U, U]> {
   return Promise.all([of(before), of(after)])
 }
@@ -482,8 +482,8 @@ function meanError(side: ComponentSide, names: readonly string[], at: number): n
 }
 
 /**
- * The part that explains most of the change. Skips verdicts that only repeat the score, prompts of both ranges, and data
- * sources or prompts with a single class.
+ * The part that explains most of the change. Left out are verdicts that only repeat the score, the prompts that both
+ * ranges have in common, and dimensions with a single data source or a single class of prompts.
  */
 function standsOut(breakdowns: readonly BreakdownDto[], change: number): ChangesDto['standsOut'] {
   type Candidate = { found: NonNullable<ChangesDto['standsOut']>; size: number }
@@ -505,7 +505,7 @@ function standsOut(breakdowns: readonly BreakdownDto[], change: number): Changes
     if (dimension === 'dataSource' && parts.length > 1) {
       consider({ dimension, key: parts[0]?.key ?? '', by: 'mix' }, mix)
       for (const { key, within, before, after } of parts) {
-        // A source that only follows the whole run explains as much as its share of the samples.
+        // A source that changes like the whole run explains as much of the change as its share of the samples.
         const share = (before.share + after.share) / 2
         if (within.value / change > Math.min(MAX_OWN_SHARE, share + MIN_EXCESS_SHARE))
           consider({ dimension, key, by: 'within' }, within)

@@ -12,7 +12,7 @@ import { binWidth, pairOf } from './run-view.ts'
 
 /** Time that a comparison of runs is cached. */
 const TTL_MS = 1_000
-/** Largest share of the time that the queries of a comparison take. */
+/** Largest share of elapsed time spent on the queries of a comparison. */
 const MAX_SHARE = 0.1
 /** Number of data sources compared, the largest ones. */
 const MAX_SOURCES = 12
@@ -164,7 +164,7 @@ function narrowed({ steps, first, last }: StepRangeRow, range: StepsOfRun) {
   return { count: steps, first: first ?? range.first, last: last ?? range.last }
 }
 
-/** The bins of runs of which one has more than 1,000 steps; null: single steps. */
+/** The common bins if one of the runs has more than 1,000 steps; null: each step is a point. */
 function gridOf(runs: readonly { count: number; first: number; last: number }[]): Grid | null {
   if (runs.every(({ count }) => count <= MAX_POINTS)) return null
   const first = Math.min(...runs.map((run) => run.first))

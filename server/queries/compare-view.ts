@@ -35,7 +35,7 @@ import { inPortions } from './in-portions.ts'
 const REMEMBERED = 6
 /** Shortest time between two comparisons while a batch is scored. */
 const LIVE_TTL_MS = 2_000
-/** Largest share of the time that comparisons of a pair take while a batch is scored. */
+/** Largest share of elapsed time spent on comparisons of a pair while a batch is scored. */
 const LIVE_SHARE = 0.1
 /** Maximum number of cached comparisons of running batches. */
 const MAX_LIVE = 4
@@ -360,7 +360,7 @@ function rangeOfGroup({ first, matched }: Made, uid: string): { from: number; to
   return { from: matched.starts[at] as number, to: matched.starts[at + 1] as number }
 }
 
-/** Whether a sample is in a cell of the joint distribution; without a distribution, or outside it, none is. */
+/** Whether a sample is in a cell of the joint distribution; always false without a distribution. */
 function ofCell(
   { matched, summary: { joint } }: Made,
   [x, y]: JointCellIndex,

@@ -189,7 +189,7 @@ describe.each([900, 21_600, 604_800])('a range of %i s', (seconds) => {
   })
 })
 
-it('reads an hour in the past, of which no ten-second rows are left, from minutes', async () => {
+it('reads an hour in the past, which has no ten-second rows left, from minutes', async () => {
   await works(1, { scored: 6 })
   await db.adhoc("update worker_minute set at = at - interval '3 days'")
   await db.adhoc('truncate worker_slice')
@@ -211,7 +211,7 @@ it('a range ends with the interval that contains its end', async () => {
   expect(ends).toEqual([1_800_000_000, 1_800_000_010])
 })
 
-it('rows beyond their time are deleted', async () => {
+it('rows are deleted after their retention time', async () => {
   await works(1, { scored: 1 })
   await db.adhoc("update worker_slice set at = at - interval '25 hours'")
   await db.adhoc("update worker_minute set at = at - interval '25 hours'")

@@ -153,7 +153,7 @@ function rangeOf(seconds: number, until: number | undefined, nowS: number): Hist
   return { fromS: endS - intervals * intervalS, intervalS, intervals, rowS }
 }
 
-/** The rows of the range: one that a process adds while the query runs may be later. */
+/** The rows within the range. A process may add a later row while the query runs. */
 function within<Row extends { slot: number }>(rows: readonly Row[], range: HistoryRange): Row[] {
   return rows.filter(({ slot }) => slot < range.intervals)
 }
@@ -206,7 +206,7 @@ function linesOf(all: readonly SeriesDto[]): LinesDto {
   return { series: highest.slice(0, MAX_HISTORY_SERIES).sort(byName), n: all.length }
 }
 
-/** w9 before w10. */
+/** Sorts w9 before w10. */
 function byName(a: { name: string }, b: { name: string }): number {
   return a.name.localeCompare(b.name, 'en', { numeric: true })
 }

@@ -18,7 +18,6 @@ import {
   recordedLatencies,
 } from '../store/sql/planner.ts'
 
-/** The rewards of a plan's steps, with their description. */
 interface Rewards {
   steps: StepRewards[]
   summary: PlannedRewards

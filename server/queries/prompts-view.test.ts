@@ -285,7 +285,7 @@ describe('prompts of a run', () => {
     await expect(history()).rejects.toMatchObject({ reason: 'prompt_not_found' })
   })
 
-  it('are written once when their whole run is deleted, and keep the visits that stay', async () => {
+  it('are not rewritten for each batch of a deleted run, and keep the visits of remaining batches', async () => {
     const runId = await makeRun('deleted')
     const visit = [{ prompt: 'p', scores: [1, 0] }]
     const batches = []

@@ -56,7 +56,7 @@ it('servers of its models that come and go, and rescored steps, are marked once'
   ])
 })
 
-it('a range has its steps alone, with the numbers of those before and after', async () => {
+it('a range has only its own steps, and the numbers of steps before and after it', async () => {
   const { steps, earlier, later } = await read({ from: 2, until: 3 })
   expect(steps.map(({ step, bin }) => [step, bin])).toEqual([
     [2, null],
@@ -94,7 +94,7 @@ describe('a run of 10,000 steps', () => {
        from generate_series(1, ${STEPS}) step, unnest(array['', 'math']) source,
          lateral (select case step when 5000 then 4 else 0 end as bad) b`,
     )
-    // A continuous reward from -1 to 1 whose 128 bins are of one sample each.
+    // A continuous reward from -1 to 1, with one sample in each of 128 bins.
     await db.adhoc(
       `insert into batch_roll_up (batch_id, data_source, samples, scored, failed, substituted, mean, std, min, max, quantiles,
          bin_values, bin_counts, queue_ms, score_ms, mean_error)

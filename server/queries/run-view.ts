@@ -42,7 +42,7 @@ const MAX_MARKS_OF_A_KIND = 40
 const MAX_LISTED = 1_000
 /** Time that a run's page is cached. */
 const TTL_MS = 700
-/** Largest share of the time that the queries of a run take: 10,000 steps take about half a second. */
+/** Largest share of elapsed time spent on the queries of a run; 10,000 steps take about half a second. */
 const MAX_SHARE = 0.1
 
 /** The data of a run's charts. */
@@ -114,7 +114,7 @@ export class RunView {
         autoMark(step, submitted_at, 'rescored', `This step was rescored with “${reward_name}”.`),
       ),
     ]
-    // One of several rescores of a step.
+    // Several rescores of a step give one mark.
     return [...new Map(marks.map((mark) => [`${mark.step} ${mark.label}`, mark])).values()]
   }
 
