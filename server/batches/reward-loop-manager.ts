@@ -36,7 +36,7 @@ import { SingleScores } from './single-scores.ts'
  *   submit ─▶ running ──────────────all samples ended──▶ completed
  *   submit(open) ─▶ open ──close──▶ running ─▶ …         ↘
  *   open, running ──cancel──▶ cancelled (its pending samples end as `cancelled`)
- *   open, running ──a sample failed, onFailure fail_batch──▶ failed (likewise)
+ *   open, running ──a sample failed, onFailure fail_batch──▶ failed (pending samples end too)
  */
 export class RewardLoopManager {
   readonly #db: Database

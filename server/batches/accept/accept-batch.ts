@@ -61,7 +61,7 @@ export interface AcceptContext {
   functions: AcceptedFunctions
   images: () => ImagePolicy
   sandboxes: SandboxAccess
-  /** Of a body in the ingest thread; absent: the trace of the current request applies. */
+  /** Trace of a body in the ingest thread; absent: the trace of the current request applies. */
   trace?: TraceContext | null
 }
 

@@ -53,7 +53,7 @@ export class BatchDraft {
     this.#images = new ImageCollector(images)
   }
 
-  /** The images taken out of the texts, by SHA-256; null: handed over. */
+  /** The images taken out of the texts, by SHA-256; null: already sent. */
   get images(): ReadonlyMap<string, Buffer | null> {
     return this.#images.images
   }
@@ -178,7 +178,7 @@ export class BatchDraft {
     this.#hash.update(parts.join(''))
   }
 
-  /** Hashes the last row with its images in place, so that a repeated call has the same hash however they are stored. */
+  /** Hashes the last row with its images in place, so that the hash does not depend on how images are stored. */
   #hashAsSent(at: number, sent: EncodedTexts): void {
     this.#hashRows(at)
     const { block, start, end } = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), ({ of }) =>
@@ -228,17 +228,17 @@ export class BatchDraft {
     }
   }
 
-  /** Frees memory for other drafts. Only after the samples are stored: the draft cannot be used any more. */
+  /** Frees memory for other drafts. Call it after the samples are stored; the draft is unusable afterwards. */
   release(): void {
     this.#texts.release()
     this.#samples?.release()
   }
 
-  /** Whether a stored sample has every field of sample `i`. */
+  /** Whether a stored sample equals sample `i` in every field. */
   isStored(i: number, { uid, givenScore, values, text }: StoredSample): boolean {
     if (text === undefined || uid !== this.uidOf(i) || givenScore !== this.#score[i]) return false
     const row = this.#rows[i] as RowPosition
-    // Its images may be in its messages, if a server of an earlier version stored it.
+    // A sample that a server of an earlier version stored may have its images in its messages.
     const apart: typeof text = this.#images.takeStored(text as typeof text & EncodedTexts)
     const of = ({ name }: TextColumn) => apart[name] as ColumnValue
     const stored = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), of)

@@ -54,7 +54,7 @@ export class IngestClient {
 
   /**
    * Sends a body chunk by chunk and resolves when its batch is committed. Throws RewardOpsError (`busy` when
-   * two bodies are already in progress, `forbidden_scope` for a run beyond the caller's).
+   * two bodies are already in progress, `forbidden_scope` for a run outside the caller's run prefix).
    */
   async take(
     kind: IngestKind,
@@ -143,7 +143,7 @@ export class IngestClient {
     })
     const lost = (error: Error) => {
       if (this.#thread === thread) this.#thread = null
-      // The next thread may have bodies by the time this one has ended.
+      // The next thread may already have bodies when this one ends.
       for (const body of this.#bodies.values()) if (body.thread === thread) body.settle(error)
     }
     thread.on('message', (message: FromThread) => {

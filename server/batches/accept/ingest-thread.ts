@@ -43,7 +43,7 @@ export type ToThread =
   | { type: 'abort'; id: number }
   | { type: 'sandbox'; id: number; sandbox: LocalSandbox }
 
-/** Messages from the thread: processed bytes (for back-pressure), questions, and the end of a body. */
+/** Messages from the thread: processed bytes (for back-pressure), sandbox requests, and the end of a body. */
 export type FromThread =
   | { type: 'sandbox'; id: number }
   | { type: 'taken'; id: number; bytes: number }

@@ -100,7 +100,7 @@ export class Ingest {
   }
 }
 
-/** The value as a name; a value that is none is refused later. */
+/** The value as a list of one name; a value that is not a string is refused later. */
 function asNames(value: unknown): string[] {
   return typeof value === 'string' ? [value] : []
 }
