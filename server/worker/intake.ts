@@ -79,7 +79,7 @@ export interface IntakeHost {
 
 /**
  * Fetches jobs only while there is capacity for their samples, so that waiting samples stay in the queue for any
- * worker. The runs of a pool take turns. Interactive samples have a capacity of their own.
+ * worker. The runs of a pool take turns. Interactive samples have a separate capacity.
  */
 export class Intake {
   readonly #queue: JobQueue
@@ -195,8 +195,8 @@ export class Intake {
       return
     }
     const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - this.inUse + pool.inUse)
-    // A fetch after every ended sample would cost one query per sample. At least half of the capacity must be free. Of
-    // a large capacity, 48 samples or a quarter are enough, whichever is more.
+    // A fetch after every ended sample would cost one query per sample. Half of the capacity must be free; if the
+    // capacity is large, 48 samples or a quarter of it suffice, whichever is more.
     const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
     if (capacity - pool.inUse < Math.max(1, least)) return
     if (this.#textChars > MAX_TEXT_CHARS && this.inUse > 0) return

@@ -175,7 +175,7 @@ async function main(): Promise<void> {
   stopRequests.serve((why) => void stop(why))
 }
 
-/** The sandbox beside the server that started this worker. The server starts it when it is first asked for. */
+/** The sandbox beside the server that started this worker. The server starts the sandbox at the first request. */
 function sandboxOfServer(): Pick<SandboxProcess, 'ready' | 'stop'> {
   let answer: Promise<LocalSandbox> | null = null
   const ask = () =>
@@ -191,7 +191,7 @@ function sandboxOfServer(): Pick<SandboxProcess, 'ready' | 'stop'> {
   return {
     ready: () => {
       answer ??= ask().then((sandbox) => {
-        // The server may have one later.
+        // The server may have a sandbox later.
         if (!sandbox.ok) answer = null
         return sandbox
       })

@@ -213,7 +213,7 @@ export class RewardLoopWorker {
     await withTimeout(this.#keeper.flush(), Math.max(0, untilMs - performance.now()))
   }
 
-  /** True while a call to a reward model or a function is running. */
+  /** True while a call to a reward model, function, service or sandbox is running. */
   get #isBusy(): boolean {
     if (this.#leases.callsInFlight > 0) return true
     const calls = [FUNCTIONS_POOL, SERVICES_POOL, SANDBOX_POOL]

@@ -81,7 +81,7 @@ let most = 0
 const inFlight = () => workers.reduce((sum, worker) => sum + worker.inFlight, 0)
 const allSent = () => workers.flatMap((worker) => worker.sent).sort((a, b) => a - b)
 
-/** The largest number within any window of that length. */
+/** The largest number of calls within any window of `forMs`. */
 function mostWithin(sorted: readonly number[], forMs: number): number {
   let from = 0
   return sorted.reduce((so, atMs, i) => {

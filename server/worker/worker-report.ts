@@ -25,7 +25,6 @@ const LATENCY_EVERY = 5
 
 const NO_LOAD: WorkerLoad = { inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 }
 
-/** Dependencies of {@link WorkerReport}. */
 export interface ReportSources {
   db: Database
   row: ProcessRow
