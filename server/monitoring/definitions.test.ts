@@ -35,7 +35,7 @@ describe('the values of the monitors', () => {
     expect(read.no_signal).toEqual({ value: 11 / 15, n: 15, detail: null })
     expect(read.failures).toEqual({ value: 0.07, n: 100, detail: null })
     expect(read.duplicates.value).toBe(0.05)
-    // One failed sample, even every one failed: the groups still have one sample each.
+    // Groups have one sample each, however many samples failed.
     for (const all_failed of [0, 1, 40]) {
       const alone = readMonitors(
         watched({

@@ -307,7 +307,7 @@ describe('the monitors', () => {
       [id],
     )
     expect(groups).toEqual([{ signal: 'all_equal' }])
-    // Equal scores by a rule are correct answers. So are those by a model whose scores vary within the batch.
+    // A rule's scores of 1 are correct responses. So are a model's if its scores vary within the batch.
     const ruled = await batchOf('flat-rule', 1, flat, { reward: { kind: 'rule', model: null } })
     expect(await signals(ruled)).toMatchObject({ all_correct: 16 })
     const some = usual((i) => ({ score: i < 32 ? 1 : i % 2 }))
