@@ -27,8 +27,10 @@ import {
   silentProcesses,
 } from '../store/sql/processes.ts'
 
-/** Time after which a fetched job without a claim belonged to a dead worker. Live workers claim 250 ms after the fetch, or
- * later on a busy machine. */
+/**
+ * Time after which a fetched job without a claim belongs to a dead worker. Live workers claim 250 ms after the fetch,
+ * or later on a busy machine.
+ */
 const CLAIMED_BY_MS = 1_500
 /** Time for the workers to end after SIGTERM, of the 8 s that the whole service has. */
 const STOP_MS = 6_500
