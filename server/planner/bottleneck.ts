@@ -33,7 +33,7 @@ const MIN_SCORES = 2
 const MIN_RATIO = 1.5
 /** Minimum share of the batch's time that the cause costs. */
 const MIN_COST = 0.1
-/** Minimum ratio of its cost to that of any other server. Below it, the servers are tied, and none is the cause. */
+/** Minimum ratio of the cause's cost to that of any other server. Below it, no server is the cause. */
 const MIN_LEAD = 2
 
 /**
