@@ -86,7 +86,7 @@ export async function openFront(config: Config, log: Logger): Promise<Front> {
 }
 
 /**
- * Accepts no further connections. Returns a function that waits until all calls under way are answered, at most
+ * Accepts no further connections. Returns a function that waits until all calls in progress are answered, at most
  * `withinMs`.
  */
 export function closePort(server: Server): (withinMs: number) => Promise<void> {

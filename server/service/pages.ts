@@ -17,7 +17,7 @@ import type { ServerModules } from './modules.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** The types of Next's answers: documents, data for navigation within the pages, and the icon. */
+/** Content types of Next's answers that are compressed: documents, data for navigation and the icon. */
 const PACKED = /^(text\/|application\/json|image\/svg)/
 
 /** Prepares Next for the pages. Returns null if pages are disabled or, with a log line, were not built. */
@@ -59,7 +59,7 @@ export async function openPages(
     }
     // Documents do not depend on the caller's cookies.
     if (req.headers.rsc === undefined) req.headers.cookie = bypass
-    // Next expects the prefix of its build, and for the first page no slash behind it.
+    // Next expects the prefix that it was built with, without a trailing slash for the first page.
     req.url = built + (req.url ?? '/').replace(/^\/(?=\?|$)/, built === '' ? '/' : '')
     return handle(req, res)
   }
@@ -85,13 +85,13 @@ export async function openPages(
 }
 
 /**
- * Sets the policy of a page, with a nonce of its own. Next reads the nonce from the same header of the request and adds it
- * to all scripts of the document. Navigation within the pages loads no document, so it needs no nonce, and a nonce must
- * not get into Next's cache.
+ * Sets the content security policy of a page with a new nonce. Next reads the nonce from the same header of the request
+ * and adds it to all scripts of the document. Navigation within the pages loads no document, so it needs no nonce, and
+ * a nonce must not get into Next's cache.
  */
 function setPagePolicy(req: IncomingMessage, res: ServerResponse, dev: boolean): void {
   const policy = pagePolicy(randomBytes(16).toString('base64'), dev)
-  // Next sets its own for pages that it keeps and for those that it does not.
+  // Next sets its own cache-control for every page, cached or not.
   res.removeHeader('cache-control')
   res.setHeader('content-security-policy', policy)
   delete req.headers['content-security-policy']
@@ -100,16 +100,16 @@ function setPagePolicy(req: IncomingMessage, res: ServerResponse, dev: boolean):
 }
 
 /**
- * The cookie of Next's draft mode, with which Next renders a document instead of sending its copy, whose scripts have no
- * nonce. Rendering takes a few milliseconds. Navigation within the pages still uses the copies, which the browser
- * prefetches and keeps.
+ * The cookie of Next's draft mode. With it, Next renders a document instead of sending its prerendered copy, whose
+ * scripts have no nonce. Rendering takes a few milliseconds. Navigation within the pages still uses the copies, which
+ * the browser prefetches and keeps.
  */
 function prerenderBypass(): string {
   const manifest = JSON.parse(readFileSync(join(ROOT, '.next/prerender-manifest.json'), 'utf8'))
   return `__prerender_bypass=${manifest.preview.previewModeId}`
 }
 
-/** The text of the build in place of REWARDOPS_BASE_PATH (next.config.ts). */
+/** The placeholder in the build that REWARDOPS_BASE_PATH replaces (next.config.ts). */
 function builtBasePath(): string {
   return JSON.parse(readFileSync(join(ROOT, '.next/routes-manifest.json'), 'utf8')).basePath
 }

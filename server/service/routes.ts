@@ -67,7 +67,6 @@ export function openRouterAddress(
   return proxy
 }
 
-/** Opens `/metrics`. */
 export function openMetrics(
   version: string,
   { access, routes }: Front,
