@@ -49,7 +49,7 @@ export interface NewBatch {
   groups: number
   implicitKey: string | null
   contentHash: Buffer | null
-  /** The partition of its texts. */
+  /** The partition of the texts. */
   bucket: string
   trace: TraceContext | null
 }

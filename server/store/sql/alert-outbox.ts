@@ -9,7 +9,7 @@ export interface NewEvent {
   incidentId: number | null
   kind: 'opened' | 'escalated' | 'resolved' | 'test'
   payload: Record<string, unknown>
-  /** Webhooks filter by these fields. */
+  /** Webhooks filter by `monitor`, `severity` and `run`. */
   monitor: string
   severity: string
   run: string | null
@@ -68,7 +68,7 @@ export async function queueTest(
 export interface DueDelivery {
   id: number
   event_id: string
-  /** This attempt included. */
+  /** Number of attempts, this one included. */
   attempts: number
   payload: AlertPayload
   webhook: string

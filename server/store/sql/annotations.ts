@@ -6,7 +6,6 @@ import type { SampleKey } from './sample-texts.ts'
 /** Maximum number of suggested labels. */
 const MAX_LABELS = 100
 
-/** A stored annotation. */
 export interface AnnotationRow {
   id: string
   batch_id: number

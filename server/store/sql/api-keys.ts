@@ -1,7 +1,6 @@
 import type { KeyAccess, Role } from '../../contract/roles.ts'
 import type { Client, Database } from '../database.ts'
 
-/** A stored key. */
 export interface ApiKeyRow {
   id: number
   name: string
@@ -68,7 +67,7 @@ export async function insertKey(
   return rows[0]!
 }
 
-/** Replaces a key that is not revoked. The previous one stays valid for `overlapMs`; 0: it ends. */
+/** Replaces a key that is not revoked. The previous key stays valid for `overlapMs`; 0: it ends at once. */
 export async function rotateKey(
   db: Database,
   id: number,

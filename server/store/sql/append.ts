@@ -112,15 +112,15 @@ export interface StoredSample {
   uid: string | undefined
   /** The score it came with; null: the service scores it. */
   givenScore: number | null
-  /** The columns of {@link WRITTEN_SAMPLE_COLUMNS}; of a sample that the service scores, those of its result too. */
+  /** The columns of {@link WRITTEN_SAMPLE_COLUMNS}. Result columns hold the result if the service scored the sample. */
   values: Readonly<Record<string, ColumnValue>>
   /** The columns of {@link WRITTEN_TEXT_COLUMNS}; undefined: the text is missing. */
   text: Readonly<Record<string, ColumnValue>> | undefined
 }
 
 /**
- * Samples `from` (included) to `to` (excluded) of a batch, in order. Three lookups by key are combined here, because
- * in a join without statistics each of 5,000 samples searched all groups of its batch.
+ * Samples `from` (included) to `to` (excluded) of a batch, in order. Combines three lookups by key, because a join
+ * planned without statistics searched all groups of the batch for each of 5,000 samples.
  */
 export async function storedSamples(
   client: Client,
@@ -220,7 +220,8 @@ export async function nextIndex(db: Database, batchId: number): Promise<number> 
 
 /**
  * The statement that appends samples to the end of an open batch (server/store/functions/append-singles.sql).
- * `texts`: the texts of `samples`, in the same order; `stored` has references in place of images. `notice`: the payload of the notification to send.
+ * `sent`, `stored`: the texts of `samples`, in the same order; `stored` has references in place of images. `notice`:
+ * the payload of the notification to send.
  */
 export function appendStatement(
   batchId: number,

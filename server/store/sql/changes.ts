@@ -33,7 +33,7 @@ export interface ChangeStepRow extends ScoredStepRow {
   /** Samples in the statistics. */
   n: number
   groups: number
-  /** Changes with any part of the reward. */
+  /** Hash of the whole reward. */
   reward_hash: string
   /** The weights of a composite reward, by component. */
   weights: Record<string, number> | null
@@ -67,7 +67,7 @@ export interface GroupCells {
   sum: number[]
 }
 
-/** The cells of batches; `dataSource`: only its samples. */
+/** The group cells of batches; with `dataSource`, only of its samples. */
 export async function groupCells(
   db: Database,
   batchIds: readonly number[],

@@ -53,8 +53,8 @@ export async function comparedUids(
 }
 
 /**
- * 53 bits of the hash of each response, in order of index; null if the text was removed. Postgres reads the texts, some
- * 20 ms for 1,024 of 4 kB, and sends only hashes.
+ * 53 bits of the hash of each response, in order of index; null if the text was removed. Postgres reads the texts, in
+ * 20 ms per 1,024 texts of 4 kB, and sends only the hashes.
  */
 export async function responseHashes(
   db: Database,
@@ -167,7 +167,6 @@ export async function runsByName(
   ])
 }
 
-/** The steps of a run. */
 export async function runColumns(
   db: Database,
   { runId, split, first, last }: StepsOfRun,

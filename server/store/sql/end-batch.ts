@@ -87,7 +87,7 @@ export async function endAtDeadline(db: Database, batchId: number): Promise<void
   await db.rows('end-pending', 'select end_pending($1, $2)', [batchId, 'deadline'])
 }
 
-/** Open implicit batches whose samples have all ended and that received none for a while. */
+/** Open implicit batches whose samples have all ended and that received none for `forMs`. */
 export async function silentBatches(db: Database, forMs: number): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-silent',

@@ -29,8 +29,8 @@ const CHECKED = 65_536
 const KEYS_AT_ONCE = 2_048
 
 /**
- * The size of an export from a given sample on: the filter's number of batches and their last id, the number of
- * samples to export, and the number of their batches with removed texts. Batches that arrive later are not exported.
+ * The size of an export from a given sample on: the number and last id of the batches in the filter's run, steps and
+ * split, the number of samples to export, and the number of batches without texts. Later batches are not exported.
  */
 export async function exportSize(
   db: Database,
@@ -192,7 +192,7 @@ const NO_TEXTS: Texts = {
   encoding: null,
 }
 
-/** Bytes for which a text with images counts, so that a page holds few of them. */
+/** Bytes counted for a text with images, so that a page holds few such texts. */
 const BYTES_WITH_IMAGES = 1 << 20
 
 /**
@@ -258,7 +258,7 @@ export async function exportedRows(
 
 async function groupsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, Group>> {
   if (nos.length === 0) return new Map()
-  // Planned each time: a plan made for few groups walks through the whole batch.
+  // Planned at each call, because a plan made for few groups scans the whole batch.
   const rows = await db.adhoc<Group & { no: number }>(
     `select no, uid, seq as group_seq, ${momentOf('completed_at')} as group_completed_at
      from sample_group where batch_id = $1 and no = any($2::int[])`,

@@ -63,7 +63,7 @@ export interface ServerHistoryRow {
   capacity_seconds: number
 }
 
-/** The servers' requests and load by interval; removed servers too. */
+/** The servers' requests and load by interval. Removed servers are included. */
 export async function serverHistory(
   db: Database,
   range: HistoryRange,
@@ -88,7 +88,7 @@ export interface DurationsRow {
   counts: number[]
 }
 
-// Empty buckets, which are most, are left out before the sums: a quarter of the time.
+// Most buckets are empty. Leaving them out before the sums takes a quarter of the time.
 const DURATIONS = 'slot, array_agg(i::int) as buckets, array_agg(n) as counts'
 
 /** Durations of samples by kind and interval. */
@@ -131,7 +131,7 @@ export interface RetryHistoryRow {
   n: number
 }
 
-/** Retries by the server and outcome of the failed attempt, and hedges; of removed servers too. */
+/** Retries by the server and outcome of the failed attempt, and hedges. Removed servers are included. */
 export async function retryHistory(db: Database, range: HistoryRange): Promise<RetryHistoryRow[]> {
   return db.rows(
     'retry-slices',
@@ -144,8 +144,8 @@ export async function retryHistory(db: Database, range: HistoryRange): Promise<R
 }
 
 /**
- * Ejections of servers, their outages and returns, and deaths of workers, the newest first; alike ones of an interval are
- * one, at the time of the first. A worker that ends by itself reports its end.
+ * Ejections, outages and recoveries of servers, and deaths of workers, newest first. Equal events of one interval are
+ * counted in one row with the time of the first. Workers that ended by themselves are excluded.
  */
 export async function fleetEvents(
   db: Database,

@@ -57,9 +57,9 @@ export interface RecentCalls {
   server_id: number
   requests: number
   errors: number
-  /** Refused with a 4xx other than 429, or with a reply that was withheld or empty. */
+  /** Calls refused with a 4xx other than 429, or answered with a withheld or empty reply. */
   client: number
-  /** Refused with 429 or 503. */
+  /** Calls refused with 429 or 503. */
   busy: number
   /** Invalid responses. */
   corrupt: number

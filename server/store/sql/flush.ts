@@ -18,7 +18,7 @@ export function durationAsStored(ms: number): number {
 }
 
 /**
- * The statement that writes a worker's results. Results count if the sample is still pending; `n` is their number.
+ * The statement that writes a worker's results to the samples that are still pending; `n` is the number of them.
  * Sorts the samples, so that all flushes lock them in the same order.
  */
 export function flushStatement(workerId: number, samples: FlushedSample[]): Statement {

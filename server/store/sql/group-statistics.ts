@@ -99,7 +99,6 @@ export async function membersOfGroups(
   return row!.c
 }
 
-/** A group's stored roll-up. */
 export interface GroupRollUp {
   no: number
   scored: number
@@ -168,7 +167,7 @@ export interface AlikeGroups {
 export async function alikeGroups(db: Database, batchId: number): Promise<AlikeGroups[]> {
   return db.rows(
     'alike-groups',
-    // A lookup per group, not a join: without statistics a join walks all samples for each group.
+    // A lookup per group, because a join planned without statistics scans all samples for each group.
     `select count(*)::int as groups, scored, case when min = max then min end as score
      from (select s.group_no, least(count(*) filter (where s.status = 2 and not s.substituted), 2)::int as scored,
                   min(s.score) filter (where s.status = 2 and not s.substituted) as min,

@@ -2,14 +2,14 @@ import { RewardOpsError } from '../../errors.ts'
 import type { Client, Database } from '../database.ts'
 import { IMAGES_SINCE, outdatedProcesses } from '../schema-version.ts'
 
-/** Images of a batch that one piece of a removal releases. */
+/** Maximum number of images that one call of {@link releaseImages} releases. */
 const RELEASED_IMAGES = 256
-/** Rounds of holding and inserting images. One suffices, unless other transactions store or delete the same images. */
+/** Rounds of locking and inserting images. One suffices, unless other transactions store or delete the same images. */
 const MAX_ROUNDS = 5
 
 /**
- * Keeps images of a body that still arrives for {@link storeImages}, in a table of the open transaction. Their final table
- * would make other transactions with these images wait until the body has arrived.
+ * Stores images of a request body that is still arriving in a temporary table, from which {@link storeImages} takes
+ * them. In the final table, they would block other transactions with the same images until the body has arrived.
  */
 export async function stageImages(
   client: Client,
@@ -34,10 +34,10 @@ export async function stageImages(
 }
 
 /**
- * Stores the images of a batch that are not stored yet, and that the batch refers to them. Call it late in a transaction,
- * because it holds the images until the commit. Images are locked in order of their hash, so no two callers block each
- * other; {@link releaseImages} deletes an image only when no caller holds it. Images without bytes were staged. Throws `busy`
- * if a staged image that was stored already has been removed meanwhile.
+ * Stores those images of a batch that are not stored yet, and the batch's references to all of them. Call it late in a
+ * transaction, because it locks the images until the commit. It locks them in order of their hash, so callers never
+ * deadlock. {@link releaseImages} deletes only images that are not locked. Images without bytes were staged. Throws
+ * `busy` if an image that was stored already, and therefore not staged, has been removed meanwhile.
  */
 export async function storeImages(
   client: Client,
@@ -70,7 +70,7 @@ export async function storeImages(
             text: 'insert into image (sha256, bytes) values ($1, $2) on conflict do nothing',
             values: [byteaOf(sha256), bytes],
           }))
-      // Another transaction has stored it meanwhile, and it is not held yet.
+      // Another transaction has stored the image meanwhile. The next round locks it.
       if (rowCount === 0) others.push(sha256)
     }
     left = others
@@ -83,7 +83,7 @@ export async function storeImages(
            select count(*)::int as raised from raised`,
     values: [batchId, hashes.map(byteaOf), IMAGES_SINCE],
   })
-  // From the first image on, programs that cannot read it do not start. One may have started a moment ago.
+  // After the first image, programs that cannot read images no longer start. One may have started just before.
   if (rows[0]!.raised > 0 && (await outdatedProcesses(client, IMAGES_SINCE)) > 0) {
     throw soonAgain('A process of an earlier version, which cannot read images, has just started.')
   }
@@ -123,7 +123,7 @@ export async function releaseImages(client: Client, batchId: number): Promise<nu
     [rows.map(({ sha256 }) => sha256)],
   )
   if (locked.length === 0) return 0
-  // A statement of its own, so that it sees the references of the transactions that held an image until now.
+  // A separate statement, so that it sees the references of the transactions that held an image until now.
   const { rows: gone } = await client.query<{ bytes: number }>(
     `delete from image where sha256 = any($1::bytea[]) and ${unused} returning octet_length(bytes) as bytes`,
     [locked.map(({ sha256 }) => sha256)],

@@ -64,7 +64,7 @@ export async function insertLoginSession(
   )
 }
 
-/** Deletes sessions; undefined: all. `but` is kept. Returns the number of deleted ones. */
+/** Deletes the sessions with these ids (undefined: all) except `but`. Returns the number of deleted sessions. */
 export async function deleteLoginSessions(
   db: Database,
   ids: readonly number[] | undefined,

@@ -1,13 +1,13 @@
 /**
- * Larger numbers get null as mean and deviation, because Postgres raises an overflow for their squares: one batch
- * with such scores would fail the statement that rolls up several batches.
+ * Mean and deviation of larger numbers are null, because their squares overflow, which is an error in Postgres: one
+ * batch with such scores would fail the statement that rolls up several batches.
  */
 const LARGEST = '1e150'
 
 /**
- * Both aggregates square n times a number, so 20,000 scores of 9e149 overflow. Scaled down by 2¹⁴, ten million scores
- * of 1e150 do not, and a power of two rounds nothing. A number closer to 0 than 1e-290 counts as 0, because it might
- * underflow, which is an error too.
+ * `avg` and `stddev_samp` square n times a number, so 20,000 scores of 9e149 overflow. Scaled down by 2¹⁴, ten million
+ * scores of 1e150 do not overflow, and scaling by a power of two does not round. A number closer to 0 than 1e-290
+ * counts as 0, because its square might underflow, which is an error too.
  */
 const DOWN = 2 ** -14
 

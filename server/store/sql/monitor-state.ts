@@ -142,7 +142,6 @@ export interface OpenFleetIncident {
   subject: string
 }
 
-/** Open incidents of the fleet. */
 export async function openFleetIncidents(client: Client): Promise<OpenFleetIncident[]> {
   const { rows } = await client.query<OpenFleetIncident>(
     'select id, monitor, subject from monitor_incident where closed_at is null and run_id is null',
@@ -160,7 +159,6 @@ export interface FleetServerRow {
   for_ms: number
 }
 
-/** The registered servers. */
 export async function fleetServers(client: Client): Promise<FleetServerRow[]> {
   const { rows } = await client.query<FleetServerRow>(
     `select name, model, state, state_cause,

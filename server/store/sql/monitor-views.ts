@@ -124,7 +124,7 @@ export interface EvaluationRow {
   values: Record<string, StoredValue>
 }
 
-/** The newest evaluations of a run and split within steps, in order of their batches, and the number of earlier ones. */
+/** The newest evaluations of a range of steps, in order of their batches, and the number of earlier ones. */
 export async function evaluationsOf(
   db: Database,
   { runId, split, from, until }: { runId: number; split: string; from: number; until: number },

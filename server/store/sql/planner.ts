@@ -51,7 +51,8 @@ export interface RecordedLatencies {
 }
 
 /**
- * Latencies of a batch. Two texts instead of rows: 65,536 samples take 60 ms of the caller's event loop instead of 250.
+ * Latencies of a batch. They are read as two texts, because 65,536 rows take 250 ms of the caller's event loop instead
+ * of 60 ms.
  */
 export async function recordedLatencies(
   db: Database,

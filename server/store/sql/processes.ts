@@ -34,9 +34,9 @@ export async function insertProcess(
 }
 
 /**
- * Stores a process's report and notifies the servers; returns the database's time and the lowest version of the running processes. With `mayRevive` false, a process
- * that was declared dead stays dead, and `deadForMs` is the time since the declaration. Otherwise `deadForMs` is
- * null.
+ * Stores a process's report and notifies the servers; returns the database's time and the lowest version of the running
+ * processes. With `mayRevive` false, a process that was declared dead stays dead, and `deadForMs` is the time since the
+ * declaration. Otherwise `deadForMs` is null.
  */
 export async function reportProcess(
   db: Database,
@@ -67,7 +67,7 @@ export async function noteStopping(db: Database, id: number): Promise<void> {
 /** Records that a process has ended. */
 export async function noteEnded(db: Database, id: number): Promise<void> {
   await db.adhoc(
-    // The same time twice: a worker that died has an end after its last report.
+    // Equal times mark a normal end: the end of a worker that died is later than its last report.
     "update process set state = 'dead', ended_at = now(), last_seen_at = now() where id = $1",
     [id],
   )
@@ -101,7 +101,7 @@ export async function processesToCheck(
   return db.adhoc(`${TO_CHECK} and host = $1 and pid = $2`, [host, pid])
 }
 
-/** Reads the processes that have not reported for `forMs`, so that they are checked. */
+/** Processes that have not reported for `forMs`, to be checked. */
 export async function silentProcesses(db: Database, forMs: number): Promise<ProcessToCheck[]> {
   return db.rows(
     'silent-processes',

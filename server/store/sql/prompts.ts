@@ -139,7 +139,7 @@ async function storeLeftVisits(
   )
 }
 
-/** The visits of prompts by key. Until the transaction ends, no other one changes prompts of the run. */
+/** The visits of prompts by key. Until this transaction ends, no other transaction changes prompts of the run. */
 async function lockedVisits(
   client: Client,
   { runId, split }: PromptScope,
@@ -272,7 +272,6 @@ function byteaArray(values: readonly string[]): string {
   return values.length === 0 ? '{}' : `{"\\\\x${values.join('","\\\\x')}"}`
 }
 
-/** A prompt with its figures. */
 export interface PromptRow {
   key: string
   prompt_id: string | null
@@ -307,10 +306,10 @@ const ORDER_BY: Record<PromptOrder, string> = {
   varied: 'varied::float8 / nullif(visits, 0)',
 }
 
-/** The column of the run in the index that has the prompts in their physical order. */
+/** The run in the index on (run_id::bigint, split), which lists prompts in their physical order. */
 const RUN_IN_PLACE = 'run_id::bigint'
 
-/** Conditions of a filter on `prompt`. `run`: the column of the run, which decides the index. */
+/** Conditions of a filter on `prompt`. `run`: the expression of the run, which determines the index. */
 function conditions(
   scope: PromptScope,
   filter: Omit<PromptFilter, 'run' | 'split'>,
@@ -356,7 +355,7 @@ export async function promptPage(
       where.push(`(sort ${beyond} ${sort} or (sort = ${sort} and key > ${key}) or sort is null)`)
     }
   }
-  // The wide lists are read only for the rows of the page.
+  // Wide columns are read only for the rows of the page.
   return db.adhoc(
     `select ${ROW}, sort
      from (select run_id as r, split as s, key as k, sort
@@ -413,7 +412,7 @@ export async function firstPrompts(
   )
 }
 
-/** Bytes of a key that identify a prompt in {@link PassClass}. Keys are hashes, so no two of a run agree in them. */
+/** Bytes of a key that identify a prompt in {@link PassClass}. Keys are hashes, so equal beginnings are unlikely. */
 export const KEY_PREFIX_BYTES = 8
 
 /** Prompts with equal recent passes, in any order. */
@@ -425,8 +424,8 @@ export interface PassClass {
 }
 
 /**
- * Reads the recent passes of the prompts whose rewards show whether a sample passes. Of 200,000 prompts, the keys as JSON
- * took four times as long as the scan.
+ * Reads the recent passes of the prompts whose rewards show whether a sample passes. Keys are read as bytes, because
+ * for 200,000 prompts keys in JSON took four times as long as the scan.
  */
 export async function recentPasses(
   db: Database,
@@ -469,7 +468,7 @@ export async function promptsOf(
   )
 }
 
-/** The uids of those groups that still exist. */
+/** The uids of the groups with these batches and numbers that still exist. */
 export async function visitedGroups(
   db: Database,
   batches: readonly number[],
@@ -503,7 +502,7 @@ export async function groupPassesOf(
   )
 }
 
-/** Groups without a prompt, over the batches of a run and split. */
+/** Number of groups without a prompt in the batches of a run and split. */
 export async function groupsWithoutPrompt(
   db: Database,
   { runId, split }: PromptScope,

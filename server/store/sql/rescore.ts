@@ -68,7 +68,6 @@ export async function beginCopy(
   return null
 }
 
-/** Releases a copy. */
 export async function releaseCopy(client: Client, toId: number): Promise<void> {
   await client.query('select pg_advisory_unlock($1, $2)', [COPY_LOCK, toId])
 }
@@ -155,7 +154,7 @@ export async function insertRescored(
     rewardName: string
     idempotencyKey: string | null
     contentHash: Buffer | null
-    /** For a part of the original; null: all of it. */
+    /** Size of the copied part; null: the whole original is copied. */
     part: { samples: number; groups: number; wholeGroups: boolean } | null
   },
 ): Promise<{ submitted_at: Date }> {

@@ -21,7 +21,7 @@ export interface ResultRow {
   attempts: number
   server_name: string | null
   worker_id: number | null
-  /** It has not ended, and a worker has claimed it. */
+  /** True if the sample has not ended and a worker has claimed it. */
   held: boolean
 }
 
@@ -213,7 +213,7 @@ export async function sampleColumns(
   }
 }
 
-/** Samples of a batch by index, in one round trip, because a caller waits for each. */
+/** Samples of a batch by index, in one round trip, because a caller waits for each sample. */
 export async function samplesByIndex(
   db: Database,
   batchId: number,

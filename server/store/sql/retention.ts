@@ -94,7 +94,6 @@ export async function hasPendingRemoval(db: Database): Promise<boolean> {
   return row!.any
 }
 
-/** The running removal. */
 export async function runningJob(client: Client): Promise<RetentionJobRow | undefined> {
   const { rows } = await client.query<RetentionJobRow>(
     `select ${JOB} from retention_job where state = 'running'`,
@@ -102,7 +101,7 @@ export async function runningJob(client: Client): Promise<RetentionJobRow | unde
   return rows[0]
 }
 
-/** Stores the error of the last piece; null: it had none. */
+/** Stores the error of the last piece; null: the piece succeeded. */
 export async function noteProblem(db: Database, id: number, problem: string | null): Promise<void> {
   await db.adhoc('update retention_job set problem = $2 where id = $1', [id, problem])
 }
@@ -258,12 +257,12 @@ export async function deletePiece(client: Client): Promise<boolean> {
   return true
 }
 
-/** Approximate size of a sample's or group's row with its index entry; texts are measured. */
+/** Approximate bytes of a sample's and a group's row with its index entry. Texts are measured. */
 const SAMPLE_BYTES = 180
 const GROUP_BYTES = 140
 
 /**
- * Whether all batches of the batch's run are being removed, and its prompts with it. Their visits are then not removed
+ * Whether all batches of the batch's run are being removed, and its prompts with them. Visits are then not removed
  * batch by batch, which would write each prompt once per visit. If the run stays, because the removal is cancelled or a
  * batch was submitted meanwhile, {@link removeGoneVisits} removes them.
  */
@@ -389,7 +388,7 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
         'delete from run where id = $1 and not exists (select 1 from batch where run_id = $1)',
         [run.id],
       )
-      // These tables have only a few rows per run, so no pieces are needed.
+      // Deleted without pieces: only `prompt` has more than a few rows per run.
       if (gone.rowCount === 1) {
         for (const table of [
           'run_mark',
@@ -439,7 +438,7 @@ export interface DayRow {
   day: string
   batches: number
   samples: number
-  /** Samples with texts. */
+  /** Number of samples of the day whose texts exist. */
   there: number
   whole: boolean
   bytes: number
@@ -511,7 +510,7 @@ export async function previewDays(db: Database, of: RemovalOf, limit: number): P
   )
 }
 
-/** The size of the images to which only batches refer whose texts are to be removed, bytes. */
+/** Bytes of the images that are used only by batches whose texts are to be removed. */
 export async function previewImages(db: Database, of: RemovalOf): Promise<number> {
   const { texts, values } = goes(of)
   const [row] = await db.adhoc<{ bytes: number }>(

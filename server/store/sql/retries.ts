@@ -3,7 +3,7 @@ import type { Database, Statement } from '../database.ts'
 import type { FlushedSample } from './flush.ts'
 import { SLICE_SECONDS } from './server-reports.ts'
 
-/** Attempts that failed: neither answered, nor abandoned, nor repeated free of charge. */
+/** SQL condition of a failed attempt. Superseded and recalled calls, and connections closed on reuse, did not fail. */
 const IS_FAILED = `server_id is not null and outcome not in ('ok', 'superseded', 'conn_race', 'recalled')`
 
 /**
@@ -50,7 +50,7 @@ export const HEDGE = 'hedge'
 /**
  * The statement that counts the retries and hedges among the attempts that this transaction has stored, at the times at
  * which the attempts failed and the hedges were sent. It is the transaction's last one, because all workers add to the
- * same rows, which so stay locked for the commit only.
+ * same rows, which are then locked only during the commit.
  */
 export function retriesStatement(
   samples: readonly Pick<FlushedSample, 'batchId' | 'index' | 'attemptLog'>[],

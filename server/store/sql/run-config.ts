@@ -10,7 +10,7 @@ export interface RunConfigRow {
   tags: string[] | null
 }
 
-/** Undefined: there is no such run. */
+/** The configuration of a run; undefined: the run does not exist. */
 export async function runConfig(db: Database, name: string): Promise<RunConfigRow | undefined> {
   const [row] = await db.rows<RunConfigRow>(
     'run-config',

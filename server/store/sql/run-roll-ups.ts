@@ -53,7 +53,7 @@ export async function storeRunRollUp(
       values: [runId],
     })
     if (held.rowCount === 0) return
-    // Marked before they are read: a batch that is rolled up in between is included again later.
+    // Batches are marked before they are read, so a batch rolled up in between is included again later.
     await client.query({
       name: 'run-roll-up-mark',
       text: `update batch set in_run_roll_up = true

@@ -176,7 +176,7 @@ export interface ServerChangeRow {
   step: number
 }
 
-/** Changes of the servers of the models of a batch while the steps were submitted, oldest first. */
+/** Servers of the models of a batch that were registered or removed between two times, oldest first. */
 export async function serverChanges(
   db: Database,
   batchId: number,

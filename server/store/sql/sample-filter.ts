@@ -196,7 +196,7 @@ export class SampleConditions {
     for (const extra of filter.extra ?? []) this.and(this.#extra(extra))
   }
 
-  /** To append to `where …`: begins with `and`, or is empty. */
+  /** The conditions to append to `where …`: empty, or beginning with `and`. */
   get sql(): string {
     return this.#sql
   }

@@ -332,7 +332,7 @@ class TextSearch {
         last = one
       }
       from += part.length
-      // Sized by the mean of the texts so far, so that fewer long texts are read at a time.
+      // Portions are sized by the mean of the texts so far, so that fewer long texts are read at a time.
       const each = Math.max(1, this.bytes / Math.max(1, this.samples))
       portion = Math.max(16, Math.min(portion * 2, MAX_PORTION, Math.floor(READ_BYTES / each)))
     }

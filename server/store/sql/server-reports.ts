@@ -124,7 +124,7 @@ export async function addLatencies(
   )
 }
 
-/** Deletes rows beyond their time: ten seconds after a day, minutes after thirty days, hours after a year. */
+/** Deletes old rows: those of ten seconds after a day, of minutes after thirty days, of hours after a year. */
 export async function pruneFleetHistory(db: Database): Promise<void> {
   const old = `(seconds = 10 and at < now() - interval '1 day' or seconds = 60 and at < now() - interval '30 days'
     or seconds = 3600 and at < now() - interval '1 year')`
@@ -134,7 +134,7 @@ export async function pruneFleetHistory(db: Database): Promise<void> {
     ['worker_minute', "at < now() - interval '30 days'"],
     ['worker_hour', "at < now() - interval '1 year'"],
     ['server_hour', "at < now() - interval '1 year'"],
-    // All columns of the key, because its index is the only one.
+    // All kinds are named, because the only index begins with the kind.
     [
       'latency_slice',
       `kind in (${LATENCY_KINDS.map((kind) => `'${kind}'`).join(', ')}) and ${old}`,

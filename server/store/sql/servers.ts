@@ -209,7 +209,7 @@ export async function leasedSlots(db: Database, id: number): Promise<number> {
 export interface SleepRequest {
   id: number
   model: string
-  /** It requests that its model's servers are put to sleep after it. */
+  /** The batch requests that its model's servers are put to sleep after it. */
   sleep_after: boolean
   /** The batch has not ended. */
   open: boolean

@@ -128,11 +128,11 @@ export interface ServedCallColumns {
   start_ms: number[]
   end_ms: number[]
   is_score: boolean[]
-  /** These servers. */
+  /** The servers of the calls. */
   servers: { id: number; name: string; model: string }[]
 }
 
-/** The recorded calls of an ended batch. Samples scored on the first attempt have theirs in their own table row. */
+/** The recorded calls of an ended batch. Samples scored on the first attempt have their call in their own row. */
 export async function servedCalls(db: Database, batchId: number): Promise<ServedCallColumns> {
   const [row] = await db.rows<{ c: ServedCallColumns }>(
     'served-calls',

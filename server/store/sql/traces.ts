@@ -21,7 +21,6 @@ export interface TracedBatch {
   trace: TraceContext
 }
 
-/** A group of a traced batch. */
 export interface TracedGroup {
   no: number
   uid: string
@@ -33,7 +32,7 @@ export interface TracedGroup {
   completedAtMs: number | null
 }
 
-/** An attempt of the ledger, with its sample and server. */
+/** An attempt with its sample and server. */
 export interface TracedAttempt {
   idx: number
   groupNo: number
