@@ -31,7 +31,7 @@ export interface AccountOptions {
   warmUpBatches: number
   /** The folder of another checkout to compare with; undefined: no comparison. */
   against: string | undefined
-  /** Variables of this checkout's services alone, to compare settings. */
+  /** Environment variables that only this checkout's services get, to compare settings. */
   env: Record<string, string>
   /** Fresh starts of the service; with `against`, each start is a pair of measurements. */
   pairs: number

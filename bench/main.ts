@@ -139,7 +139,7 @@ function accountOptions() {
   const env = Object.fromEntries(
     (values.env ?? []).map((pair) => /^(\w+)=(.*)$/s.exec(pair)?.slice(1) ?? [pair, '']),
   )
-  // Two equal checkouts, one with other settings.
+  // With `env` alone, this checkout is compared with itself under other settings.
   const against = values.against ?? (values.env === undefined ? undefined : '.')
   const { samples, batches, warmUpBatches, pairs, pairsAlone, boundPercent } = ACCOUNT_DEFAULTS
   return {

@@ -154,7 +154,7 @@ const NOT_OF_PAGES = new Set([
   'session.get',
   // These need a server or a saved view, which a generated database lacks.
   ...['servers.get', 'servers.log', 'views.get'],
-  // A button starts this query, which scans all partitions.
+  // This query scans all partitions and runs only when a button is pressed.
   'retention.preview',
 ])
 
