@@ -175,7 +175,7 @@ it('a backup of a running service restores its pages and cursors, and its batch 
       await moved.stop()
       await moved.destroy()
     }
-    // And back to an embedded database, which has the same rows.
+    // Restored into an embedded database again, the rows are the same.
     const back = { ...env, REWARDOPS_DATA_DIR: join(folder, 'back') }
     await run('backup', [join(folder, 'own.tar')], ownEnv)
     await run('restore', [join(folder, 'own.tar')], back)

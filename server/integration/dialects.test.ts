@@ -214,7 +214,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     const needs = { status: 401, reason: 'unauthorized', message: 'key', hint: /\/k\// } as const
     expectRefusal(await sent(path('keyed')), needs)
     expectRefusal(await sent(at(`${KEY}x`)), needs)
-    // With the key, only the query of the address is refused.
+    // The key is accepted, so only the query of the address is refused.
     expectRefusal(await sent(at(KEY)), { status: 400, reason: 'invalid_input', message: 'modell' })
     expectRefusal(await sent(path('keyed'), { authorization: `Bearer ${KEY}` }), {
       status: 400,

@@ -188,7 +188,7 @@ describe('each procedure admits the roles of docs/access-matrix.md', () => {
 
   it.each(['application/json', 'application/jsonl'])('in batched calls, as %s', async (accept) => {
     for (const type of ['query', 'mutation']) {
-      // They include the procedures of the session, which need no key, beside all others of the type.
+      // Each call also includes the procedures of the session, which need no key.
       const called = PROCEDURES.filter(([, { _def }]) => _def.type === type)
       const path = `/api/trpc/${called.map(([name]) => name).join(',')}?batch=1`
       const inputs = called.map((_, i) => `"${i}":${REFUSED_INPUT}`)

@@ -87,14 +87,14 @@ itInFullRun('stay in their messages while a process of an earlier version runs',
     )
     return row!.at.getTime()
   }
-  /** Waits until the server has reported, and so looked at the other processes, once from begin to end. */
+  /** Waits for two reports of the server, so that it has checked the other processes at least once since the call. */
   const reported = async () => {
     for (let n = 0; n < 2; n++) {
       const before = await reports()
       await waitFor('a report', async () => (await reports()) > before)
     }
   }
-  // A schema of the time when such a process could still start.
+  // The schema version with which a process of the earlier version may run.
   await service.sql('update schema_version set compatible_from = $1', [IMAGES_SINCE - 1])
   const [{ id } = { id: 0 }] = await service.sql<{ id: number }>(
     `insert into process (host, pid, local, state, role, version, last_seen_at)
@@ -108,7 +108,7 @@ itInFullRun('stay in their messages while a process of an earlier version runs',
   expect(await stored()).toEqual({ images: 0, refs: 0, compatible: IMAGES_SINCE - 1 })
   await service.sql('delete from process where id = $1', [id])
   await reported()
-  // The repeated calls have the same content, although the images would now be stored apart.
+  // The repeated calls have the same content, although new images would now be stored separately.
   expect(await submit(samples, key)).toBe(batchId)
   await service.api.batches.append.mutate({ batchId, startIndex: 0, samples: samples as never })
   expect(await stored()).toMatchObject({ images: 0 })

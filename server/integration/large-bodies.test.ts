@@ -371,7 +371,7 @@ describe('above its limits, the service', () => {
   it('refuses a third concurrent large body as busy, and accepts it later', async () => {
     const gate = Promise.withResolvers<void>()
     const held = [1, 2].map(() => holdHalfWay(endpoint('batches.submit'), most, rest, gate.promise))
-    // Both bodies are then read further than the buffers of the network reach.
+    // More of both bodies is then read than network buffers hold.
     await Promise.all(held.map((h) => h.sent))
     await underWay(1)
     const busy = await service.post('batches.submit', large)

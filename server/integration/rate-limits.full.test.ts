@@ -78,7 +78,7 @@ async function arrivals(samples: readonly Sample[]): Promise<number[]> {
   return texts.filter(({ id }) => ids.has(id)).map(({ atMs }) => atMs)
 }
 
-/** Maximum number of times within any window of `forMs`. */
+/** Maximum number of calls within any window of `forMs`. */
 function mostWithin(sorted: readonly number[], forMs: number): number {
   let most = 0
   let from = 0

@@ -160,7 +160,7 @@ describe('a server with unusable scores', () => {
     expect(monitors).toMatchObject([{ kind: 'drift', serverName: 'b' }])
   })
 
-  it('is quarantined if it returns none', async () => {
+  it('is quarantined if it returns no scores', async () => {
     const rm = await simulated({ faults: { error500: 1 } })
     expect(await register('rm', rm.url)).toMatchObject({
       state: 'quarantined',

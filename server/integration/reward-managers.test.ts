@@ -48,7 +48,7 @@ async function arrivals(samples: readonly Sample[]): Promise<number[]> {
     .sort((a, b) => a - b)
 }
 
-/** Maximum number of times within any window of `forMs`. */
+/** Maximum number of calls within any window of `forMs`. */
 function mostWithin(sorted: readonly number[], forMs: number): number {
   let from = 0
   return sorted.reduce((most, atMs, i) => {

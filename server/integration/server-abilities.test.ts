@@ -66,7 +66,7 @@ const register = (name: string, { url }: { url: string }, fields = {}) =>
   manager.register(RegisterServerInput.parse({ name, url, ...fields }))
 
 describe('a server that scores everything the same', () => {
-  it('is quarantined despite an override if it serves a model’s head', async () => {
+  it('is quarantined despite an override if it serves a reward model', async () => {
     const rm = await simulated({ dialect: 'llamacpp', activation: 'softmax' })
     const kept = await register('rm', rm, { selfTestOverride: true })
     expect(kept).toMatchObject({

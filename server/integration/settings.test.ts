@@ -457,7 +457,7 @@ describe('keys', () => {
       (await service.apiWith(headers).session.get.query()).name
     expect(await nameOf(phone!)).toBe('local')
 
-    // A cookie that was copied before the sign-out is of no use after it.
+    // A cookie copied before the sign-out is invalid after it.
     const out = await service.post('session.signOut', '', kiosk!)
     expect(String(out.headers['set-cookie'])).toMatch(/^rewardops_session=; Max-Age=0/)
     expect(await nameOf(kiosk!)).toBe('local')
@@ -468,7 +468,7 @@ describe('keys', () => {
 
     await service.sql("update login_session set last_used_at = now() - interval '25 hours'")
     await service.sql("select pg_notify('rewardops', 'a')")
-    // This process has just recorded a use of its own, which counts.
+    // The session stays valid, because this process has just recorded its use.
     expect(await nameOf(laptop!)).toBe('ops')
     await service.sql("update login_session set created_at = now() - interval '8 days'")
     await service.sql("select pg_notify('rewardops', 'a')")
