@@ -17,7 +17,6 @@ import { networksOf } from './networks.ts'
 const integer = (fallback: number, min: number, max: number) =>
   z.coerce.number().int().min(min).max(max).default(fallback)
 
-/** A list of networks. */
 const networks = () =>
   z
     .string()
@@ -129,7 +128,6 @@ export interface Config {
   /** How long active requests may take to finish when the service stops. */
   drainMs: number
   apiKeys: string[]
-  /** Addresses and networks of trusted proxies. */
   trustedProxies: string[]
   /** Host names that requests may name besides loopback names, in lower case and without ports. */
   allowedHosts: string[]
@@ -137,11 +135,10 @@ export interface Config {
   egressAllow: string[]
   /** Absolute paths of the certificate and its key; null: no TLS. */
   tls: { certFile: string; keyFile: string } | null
-  /** When login sessions end. */
   sessions: { maxAgeMs: number; idleMs: number }
   /** Size of the largest image in a message. */
   maxImageBytes: number
-  /** The keys that encrypt secrets in the database. */
+  /** Keys that encrypt secrets in the database. */
   secrets: { value: string | null; file: string }
   functionsDir: string
   functions: FunctionConfig
@@ -246,7 +243,6 @@ export interface SandboxConfig {
   named: Record<string, string>
   /** Path of the interpreter; null: /usr/bin/python3 or /usr/local/bin/python3. */
   python: string | null
-  /** Maximum concurrent programs. */
   slots: number
   /** Address on which `npm run sandbox` listens. */
   host: string
@@ -417,7 +413,6 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   }
 }
 
-/** Settings whose values are files and folders. */
 const PATHS = /_(DIR|FILE|PYTHON|TLS_CERT|TLS_KEY)$/
 
 function inForce(name: string, value: unknown, isDefault: boolean): SettingInForce {
@@ -443,7 +438,7 @@ function namedAddresses(text: string | undefined): Record<string, string> {
     const url = sandboxAddress(address)
     if (url === null || name === LOCAL_SANDBOX || name in named) {
       throw new Error(
-        `REWARDOPS_SANDBOXES: ${JSON.stringify(entry)} is not name=http://host:port with a name of its own other than "${LOCAL_SANDBOX}"`,
+        `REWARDOPS_SANDBOXES: ${JSON.stringify(entry)} is not name=http://host:port with a unique name other than "${LOCAL_SANDBOX}"`,
       )
     }
     named[name] = url

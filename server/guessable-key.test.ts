@@ -20,7 +20,7 @@ it.each([
   expect(why).not.toContain(key)
 })
 
-it('random keys of the usual forms cannot', () => {
+it('random keys of the usual forms cannot be guessed', () => {
   for (let i = 0; i < 500; i++) {
     for (const key of [
       randomBytes(16).toString('hex'),

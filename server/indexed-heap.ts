@@ -29,7 +29,6 @@ export class IndexedHeap<T> {
     this.#up(this.#items.length - 1, item)
   }
 
-  /** Removes the item at an index. */
   remove(index: number): void {
     const items = this.#items
     const gone = items[index] as T

@@ -6,14 +6,13 @@ const MAX_BACKOFF_MS = 5_000
 /** A child that lived this long is started again at once, ms. */
 const STABLE_MS = 10_000
 
-/** A child process that is kept running. */
 export interface KeptChildOptions {
-  /** In messages of the log: `worker`. */
+  /** Name in log messages, such as `worker`. */
   name: string
   spawn: () => ChildProcess
   /** Called for each started child, before its first event. */
   onStarted?: (child: ChildProcess, pid: number) => void
-  /** Called when a child has ended without a stop. Returns false if no other is to be started. */
+  /** Called when a child has ended without a stop. Returns false to start no other child. */
   onDied?: (pid: number) => boolean | undefined
   log: Logger
 }

@@ -5,7 +5,7 @@ export type { Logger }
 
 /**
  * A logger that writes JSON lines to stderr; stdout stays free for output meant for people. Lines written within a trace
- * have its `trace_id`, and `span_id`.
+ * have its `trace_id` and `span_id`.
  */
 export function createLogger(level: string, name: string): Logger {
   return pino(

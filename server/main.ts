@@ -23,7 +23,7 @@ import { withTimeout } from './with-timeout.ts'
 
 /** Maximum duration of a stop, unless `drainMs` plus the last steps take longer. */
 const STOP_MS = 8_000
-/** Most time at a stop for calls under way. None waits for anything else by then. */
+/** Maximum time at a stop for sending the last answers. At that point, no call waits for other work. */
 const ANSWER_MS = 3_000
 /** Time reserved at a stop for recording that the process ended. */
 const ROW_MS = 500

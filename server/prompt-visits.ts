@@ -50,7 +50,7 @@ export function mergeVisits(stored: readonly Visit[], added: readonly Visit[]): 
     .slice(-MAX_VISITS)
 }
 
-/** The figures of at least one visit, in order. */
+/** The figures of a prompt. `visits`: at least one, oldest first. */
 export function figuresOf(visits: readonly Visit[]): PromptFigures {
   const all = sumOf(visits)
   const recent = sumOf(visits.slice(-RECENT))
@@ -112,8 +112,8 @@ function rateOf({ n, passed, sum }: Sums): number {
 }
 
 /**
- * The last clear change of the rate that holds until the last visit, as the difference; null: there is none. It compares
- * the visits from some visit on with those before it, back to 2, 4, 8 … visits or all of them.
+ * The last clear change of the rate that holds until the last visit, as the difference; null: there is none. At each
+ * visit, the visits from it on are compared with the 2, 4, 8 … visits before it, and with all before it.
  */
 function lastChange(visits: readonly Visit[]): number | null {
   const upTo: Sums[] = [NONE]

@@ -77,7 +77,7 @@ process.on('SIGINT', () => {
 if (isLocalWorker) {
   const orphaned = () => {
     setTimeout(() => process.exit(0), ORPHAN_MS).unref()
-    stopRequests.request('the server went away')
+    stopRequests.request('the server has ended')
   }
   process.once('disconnect', orphaned)
   // The parent may have ended before the listener was registered.

@@ -51,7 +51,7 @@ describe('the calls of a sample', () => {
     expect(parentOf(new SampleTrace(trace, 7, 3), 2)).toBe(calls[1])
   })
 
-  it('pass on a context that is not sampled as it came', () => {
+  it('pass on unchanged a context that is not sampled', () => {
     const sample = new SampleTrace({ ...trace, isSampled: false, state: 'a=1' }, 7, 3)
     expect(sample.headersOf(1)).toEqual({
       traceparent: `00-${TRACE}-${PARENT}-00`,

@@ -14,7 +14,7 @@ export interface TraceContext {
   state: string | null
 }
 
-/** The trace of the current request or scoring. Nothing enters it while tracing is off. */
+/** The trace of the current request or scoring. Empty while tracing is off. */
 export const activeTrace = new AsyncLocalStorage<{ trace: TraceContext; spanId: string | null }>()
 
 /** The fields of log lines that are written within a trace. */
@@ -90,12 +90,12 @@ export class SampleTrace {
     return ++this.#calls
   }
 
-  /** The span of the sample's scoring, for log lines: the batch's. */
+  /** The span id for log lines of the sample's scoring: that of the batch. */
   get spanId(): string {
     return spanIdOf(this.trace, spanPaths.batch(this.#batchId))
   }
 
-  /** The headers of a call. A context that is not sampled is passed on as it came. */
+  /** The headers of a call. A context that is not sampled is passed on unchanged. */
   headersOf(call: number): Record<string, string> {
     const { trace } = this
     if (!trace.isSampled) return traceHeaders(trace, trace.parentId ?? this.spanId)
