@@ -18,7 +18,7 @@ export interface FunctionVersion {
   /** Path relative to the functions folder, with `/`. */
   path: string
   form: FunctionForm
-  /** The level at which it runs. */
+  /** Isolation level at which the function runs. */
   isolation: Isolation
   /** Methods of a class or object, e.g. `post_process_scores`. */
   methods: string[]

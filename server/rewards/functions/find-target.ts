@@ -52,7 +52,6 @@ export function findTarget(
   }
 }
 
-/** The names of a module's callable exports. */
 function callableExports(module: Record<string, unknown>, methods: readonly string[]): string[] {
   const names = Object.keys(module).filter((key) => formOf(module[key], methods) !== null)
   const inner = module.default

@@ -14,11 +14,11 @@ export interface FunctionCall {
   options: FunctionCallOptions
   /** The scorer that a manager class wraps, called in the worker; null for other calls. */
   wrapped: ((sample: RewardSample) => Promise<RewardOutcome>) | null
-  /** Time of its arrival, by `performance.now()`. */
+  /** Time when the call arrived, by `performance.now()`. */
   arrivedAtMs: number
   /** Time when it began in a process, by `performance.now()`; null before. */
   startedAtMs: number | null
-  /** Number of processes that ended while they ran this call, with an uncertain culprit. */
+  /** Number of processes that ended while they ran this call, and whose culprit is uncertain. */
   incidents: number
   /** Number of processes that exited before any call in them had begun. */
   unstarted: number

@@ -31,9 +31,9 @@ export interface FunctionCallOptions {
 
 /** The scorer that a manager class wraps. */
 export interface WrappedScorer {
-  /** Set for a custom function, which is called in the manager's process. */
+  /** The wrapped custom function, called in the manager's process; absent for other scorers. */
   function?: FunctionRef
-  /** Scores by any other scorer, in the worker. */
+  /** Scores in the worker by a scorer that is not a custom function. */
   score(sample: RewardSample): Promise<RewardOutcome>
 }
 

@@ -17,9 +17,9 @@ export interface FunctionInput {
   /** Extra info of this sample; a copy that the function may change. */
   extraInfo: Record<string, unknown>
   extra_info: Record<string, unknown>
-  /** Text, or chat messages. */
+  /** The prompt as text or as chat messages. */
   prompt: string | ChatTurn[]
-  /** The response's messages as sent, with `""` for a missing or null `content`; null: plain text was sent. */
+  /** The response's messages as sent, with `""` for a missing or null `content`; null if plain text was sent. */
   messages: ChatTurn[] | null
   /** Length of the response in tokens; null if the trainer did not send it. */
   responseLength: number | null
@@ -33,7 +33,7 @@ export type ScoredText = string | ScoreInput
 
 /** A model's chat template. Both methods throw an Error with the template's message if it rejects the conversation. */
 export interface FunctionChatTemplate {
-  /** `''` if the model has none or it is unknown. */
+  /** The model's beginning-of-sequence token; `''` if it has none or it is unknown. */
   readonly bosToken: string
   /**
    * Renders a conversation as the model reads it. `addGenerationPrompt` appends the start of the assistant's turn;
@@ -71,7 +71,7 @@ export interface FunctionLog {
   error(message: string, fields?: object): void
 }
 
-/** Context of a call. */
+/** Second argument of a reward function. */
 export interface FunctionContext {
   router: FunctionRouter
   /**

@@ -54,10 +54,10 @@ const UNKNOWN_HOLDER_MS = 1_000
 const MAX_ABANDONED = 256
 /** A process counts as dead if a call is this long overdue and its watchdog reports no block. */
 const SILENT_MS = 30_000
-/** Time to read output that was written just before the end. */
+/** Maximum wait for a process's last output after its exit. */
 const LAST_WORDS_MS = 500
 const MAX_LINE_CHARS = 4_000
-/** The watchdog and the load average write at most about 45 times a second. */
+/** Limit of reports. The watchdog and the load average send at most about 45 a second. */
 const MAX_REPORTS_PER_SECOND = 500
 /** Limits of the functions' output, which is written to the service's log. */
 const PRINTED = { maxChars: MAX_LINE_CHARS, perSecond: 50 }
@@ -74,7 +74,7 @@ export class FunctionHost {
   busy = 0
   idleSinceMs = performance.now()
   ready = false
-  /** Takes no more calls. */
+  /** Whether the process takes no more calls. */
   retiring = false
   readonly #host: StartedHost
   readonly #channel: HostChannel | null
@@ -454,7 +454,7 @@ export class FunctionHost {
     }
   }
 
-  /** Ends a process that is over a limit. The culprit is uncertain, because another call may use most of it. */
+  /** Ends a process that is over a limit. The culprit is uncertain, because another call may have used most of it. */
   #wentOver(detail: string, id = this.#onStack ?? 0): void {
     if (this.#verdict !== null || this.#gone) return
     this.#endFor(this.calls.get(id) ?? null, false, 'function_error', detail)

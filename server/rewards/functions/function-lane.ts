@@ -106,7 +106,7 @@ export class FunctionLane {
     return Math.max(1, this.#hosts.size) * this.#window(this.#busiest())
   }
 
-  /** Whether it has been idle for so long that it can be removed. */
+  /** Whether the lane has been idle long enough to be removed. */
   get isOver(): boolean {
     return (
       this.inUse === 0 &&
@@ -345,7 +345,9 @@ export class FunctionLane {
     this.dispatch()
   }
 
-  /** Counts an exit before any call had begun. No call is at fault, but without a limit, restarts would not end. */
+  /**
+   * Counts an exit before any call had begun. No call is at fault, but without a limit the restarts would never end.
+   */
   #countUnstarted(waiting: readonly FunctionCall[], detail: string): void {
     for (const call of waiting) {
       if (++call.unstarted < MAX_UNSTARTED) continue

@@ -73,7 +73,7 @@ export class FunctionPool implements FunctionCaller {
     return capacity === 0 ? IDLE_CAPACITY : SPARE_CAPACITY + capacity
   }
 
-  /** Why this worker can run no function of the service's level of isolation; null: it can. */
+  /** Why this worker cannot run functions at the service's isolation level; null if it can. */
   get problem(): string | null {
     const { plan } = this.#options.settings
     return plan.level === 'sandbox' ? sandboxProblem(plan) : null
@@ -214,7 +214,7 @@ export class FunctionPool implements FunctionCaller {
     })
   }
 
-  /** An end whose details, which callers read, name no folder of this machine. */
+  /** Makes the paths in the details of an end relative, because callers read them. */
   #shown(end: CallEnd['end']): CallEnd['end'] {
     const shown = <T extends { detail: string }>(failed: T): T => ({
       ...failed,
@@ -282,7 +282,7 @@ export class FunctionPool implements FunctionCaller {
         }
   }
 
-  /** Answers a function's question to the router, within the time of its sample. */
+  /** Answers a function's question to the router, within the time limits of its sample. */
   async #answer(raw: RouterQuestion, call: FunctionCall): Promise<RouterAnswer> {
     const { options } = call
     const read = readQuestion(raw)

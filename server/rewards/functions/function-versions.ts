@@ -28,7 +28,7 @@ export class FunctionVersions {
 
   /**
    * The folder of a version.
-   * @throws Error if neither the disk nor the source has it
+   * @throws Error if the version is neither on disk nor stored
    */
   unpacked(hash: string): Promise<string> {
     let dir = this.#unpacking.get(hash)
@@ -50,12 +50,12 @@ export class FunctionVersions {
   }
 }
 
-/** The name of a version's folder, also while it is written. */
+/** Pattern of a version folder's name, also while the folder is being written. */
 const VERSION = String.raw`\.?[0-9a-f]{64}(?:-[0-9a-f-]{36})?`
 
 /**
- * A text from user code, such as an error, with paths relative to the functions folder: callers without access to the
- * machine read it.
+ * Makes the paths in a text from user code, such as an error, relative to the functions folder, because callers without
+ * access to the machine read it.
  */
 export function withRelativePaths(
   text: string,
@@ -68,7 +68,7 @@ export function withRelativePaths(
   )
 }
 
-/** The real paths of folders that exist, because every failed sample of a batch may ask for them. */
+/** Cached real paths of folders, because every failed sample of a batch may need them. */
 const realPaths = new Map<string, string>()
 
 function realPathOf(folder: string): string {
@@ -97,7 +97,7 @@ export async function unpack(
   if (existsSync(dir)) return dir
   const before = join(versionsDir, `.${source.hash}-${randomUUID()}`)
   try {
-    // Without a package.json of its own, one in a parent folder would set the module type.
+    // Without this package.json, one in a parent folder would set the module type.
     const files: FunctionSource['files'] = { 'package.json': '{}\n', ...source.files }
     for (const [path, content] of Object.entries(files)) {
       const file = join(before, path)

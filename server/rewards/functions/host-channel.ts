@@ -3,10 +3,7 @@ import { encodeFrame, FrameReader, MAX_MESSAGE_BYTES } from './host-frames.ts'
 import { readHostMessage } from './host-messages.ts'
 import type { FromHost, ToHost } from './protocol.ts'
 
-/**
- * Maximum bytes per second that a worker reads from one process, for messages and printed lines each; the process
- * waits beyond it.
- */
+/** Maximum bytes per second that a worker reads from each stream of a process; beyond it, the process waits. */
 const READ_BYTES_PER_SECOND = 32 << 20
 /** Reading pauses while a process leaves this many bytes unread or has open questions of this size. */
 const MAX_PENDING_BYTES = 32 << 20

@@ -161,7 +161,7 @@ function onMessage(message: ToHost): void {
   }
 }
 
-/** User code ended the process; the call whose code is running is the culprit. */
+/** If user code ends the process, the call whose code is running is the culprit. */
 process.on('exit', (code) => mark(`X ${code} ${current.getStore() ?? 0}`))
 const abort = process.abort.bind(process)
 process.abort = () => {

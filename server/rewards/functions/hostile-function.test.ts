@@ -16,8 +16,8 @@ import { TEST_PLAN } from './testing/test-plan.ts'
 import { FUNCTION_ENV, lives, sampleOf, type TestPool, testPool } from './testing/test-pool.ts'
 
 /**
- * A hostile function tries to reach what is not its own. Every attempt runs beside another function, whose samples must
- * all be scored. A table of the blocked attempts is printed.
+ * A hostile function tries to reach files, processes and ports that do not belong to it. Another function runs during
+ * every attempt, and its samples must all be scored. A table of the blocked attempts is printed.
  */
 
 const SANDBOX_PLAN = await planIsolation({ level: 'sandbox', network: 'none', paths: HOST_PATHS })
@@ -47,11 +47,11 @@ interface Attempt {
    * if it succeeded.
    */
   code: string
-  /** Whether level `process` blocks it, where functions have users of their own. */
+  /** Whether level `process` blocks the attempt if each function process has its own user. */
   process: boolean
   /** Whether the target is unharmed, checked from outside. */
   unharmed?: (aims: Aims) => boolean
-  /** Also in quick runs. */
+  /** Whether quick runs include the attempt. */
   quick?: boolean
 }
 
@@ -379,7 +379,7 @@ const options = (sampleId: string, timeoutMs = 15_000) => ({
   sampleId,
 })
 
-/** The plans that are tried, by their columns in the table. */
+/** The isolation plans under test, with their columns in the printed table. */
 const PLANS: [column: string, plan: IsolationPlan][] = [
   ['process', TEST_PLAN],
   ...inFullRun<[string, IsolationPlan]>([

@@ -9,7 +9,7 @@ export interface PlannedFunctions extends Omit<FunctionConfig, 'settings' | 'iso
   settings: HostSettings
 }
 
-/** Finds out how this machine can isolate function processes. */
+/** Determines how this machine can isolate function processes. */
 export async function planFunctions({
   settings,
   isolation,

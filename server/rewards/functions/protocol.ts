@@ -32,7 +32,7 @@ export interface FunctionTarget {
 /** A sample with the kwargs of its call. */
 export interface CallOfSample {
   sample: RewardSample
-  /** Added to the kwargs of the target, which win. */
+  /** Further fields of the function's input, including the target's kwargs. */
   kwargs: Record<string, unknown>
 }
 
@@ -54,7 +54,6 @@ export type ToHost =
   | { type: 'inspect'; target: FunctionTarget }
   /** `target` is null for built-in rules. */
   | { type: 'call'; id: number; target: string | null; work: CallWork; about: CallAbout }
-  /** Cancels a call. */
   | { type: 'abort'; id: number; why: string }
   | { type: 'answer'; request: number; answer: RouterAnswer }
 
@@ -74,7 +73,7 @@ export type RouterQuestion =
   /** Scores a sample by the scorer that a manager class wraps, if it is not a custom function. */
   | { op: 'wrapped'; sample: RewardSample }
 
-/** Options of one question to the router. */
+/** Options of one call to the router. */
 export interface RouterCallOptions {
   /** Time limit of the call, ms. Default: the sample's time limit. */
   timeoutMs?: number

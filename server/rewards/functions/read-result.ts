@@ -131,7 +131,7 @@ export interface Finding {
   rewards?: PartRewards
 }
 
-/** A finding as the key of a result, for managers that wrap the scorer. */
+/** Puts a finding under the key {@link FINDING_KEY}, for managers that wrap the scorer. */
 export function findingKey({ verdict, rewards }: Finding): Record<string, object> {
   if (verdict === undefined && rewards === undefined) return {}
   return { [FINDING_KEY]: { ...verdict, ...(rewards && { rewards }) } }

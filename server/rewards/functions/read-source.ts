@@ -124,7 +124,7 @@ class Reading {
 
   async #follow(from: string, specifier: string, kind: ImportKind): Promise<void> {
     if (!/^\.{1,2}(\/|$)/.test(specifier)) return
-    // A query names another module of the same file.
+    // A specifier with a query names another module of the same file.
     const name = normalize(join(dirname(from), specifier.replace(/[?#].*$/, '')))
       .split(sep)
       .join('/')

@@ -32,7 +32,7 @@ export interface HostSettings {
 }
 
 export interface HostPurpose {
-  /** Null: built-in rules. */
+  /** Null for built-in rules. */
   target: FunctionTarget | null
   /** `host:port` of the router address; null if unknown. */
   rewardRouterAddress: string | null

@@ -7,7 +7,7 @@ import type { FunctionCall } from './function-call.ts'
 const ONE_BY_ONE = 64
 const GROUPS = 16
 
-/** Calls of which one ended its process, in groups that run without other calls. */
+/** Calls that may have ended their process, in groups that run without other calls. */
 export class Suspects {
   readonly #groups: FunctionCall[][] = []
 

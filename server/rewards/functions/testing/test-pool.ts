@@ -92,7 +92,6 @@ export function sampleOf(solutionStr: string, fields: Partial<RewardSample> = {}
   }
 }
 
-/** Whether a process is alive. */
 export function lives(pid: number): boolean {
   try {
     process.kill(pid, 0)
