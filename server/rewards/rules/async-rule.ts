@@ -13,7 +13,10 @@ export interface RuleService {
   /** Its address without a path. */
   url: string
   fetch: typeof fetch
-  /** Requests that it handles at a time, if it runs beside this process. It answers each one, however long that takes. */
+  /**
+   * Concurrent requests that it handles, if it is the local sandbox, which answers every request, however long that
+   * takes.
+   */
   slots?: number
 }
 

@@ -12,19 +12,19 @@ interface StdioCases {
   inputs: unknown[]
   outputs: unknown[]
   functionName: string | null
-  /** Appended to the program, one for each input. */
+  /** Asserts to append to the program, one for each input. */
   asserts: string[] | null
 }
 
 /** Unit tests, as Python code. */
 export interface UnitTests {
   kind: 'tests'
-  /** Definitions before the program, which the tests have too. */
+  /** Definitions that precede the program and are also available to the tests. */
   helpers: string
   /** Definitions of the tests. */
   setup: string
   cases: string[]
-  /** The function that the tests call; null: those that they call without defining them. */
+  /** The function that the tests call; null: all functions that they call and do not define. */
   entryPoint: string | null
 }
 

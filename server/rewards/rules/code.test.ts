@@ -1,4 +1,4 @@
-/** Tests the code rule against an HTTP sandbox of the test. */
+/** Tests the code rule against a fake HTTP sandbox. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -189,7 +189,7 @@ describe('unit tests', () => {
     ...{ status: 'Success', isolation, isolation_reason, cases, execution_time: 0.01 },
   })
 
-  test('of HumanEval are one case, judged in a process of their own', async () => {
+  test('of HumanEval are one case, judged in a separate process', async () => {
     answer = () => tested('strong', [passed])
     const { score: given, extra } = await score('```python\n    return a + b```', humanEval, {
       timeout: 3,
@@ -204,7 +204,7 @@ describe('unit tests', () => {
     })
   })
 
-  test('of MBPP are a case each; a failed one says why, and a limit which', async () => {
+  test('of MBPP are one case each; a failed case has a reason, or the exceeded limit', async () => {
     const cut = { status: 'timeout', detail: null, limit: 'cpu_time' }
     const wrong = { status: 'wrong_answer', detail: 'AssertionError', limit: null }
     answer = () => tested('weak', [wrong, cut], 'the tests use Node of the program')
@@ -229,7 +229,7 @@ describe('unit tests', () => {
     )
   })
 
-  test('run in the process of the program where the sandbox is SandboxFusion', async () => {
+  test('run in the program’s process if the sandbox is SandboxFusion', async () => {
     answer = (job, response) => {
       if (!('cases' in job)) return finished(`printed\n${/"\\n(.+)"/.exec(job.code)?.[1]}\n`)
       response.statusCode = 404
@@ -251,7 +251,7 @@ describe('unit tests', () => {
     )
   })
 
-  test('a sandbox beside the process is not asked for more than twice its slots at a time', async () => {
+  test('the local sandbox gets at most twice as many concurrent calls as it has slots', async () => {
     service = { ...service, slots: 1 }
     answer = () => tested('strong', [passed, passed])
     await Promise.all([1, 2, 3, 4, 5].map(() => score(program, mbpp)))

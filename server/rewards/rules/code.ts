@@ -90,7 +90,7 @@ const kwargs = z.strictObject({
     .string()
     .nullable()
     .default(null)
-    .describe('Name of a sandbox that an admin has set up; null: the one of the service'),
+    .describe('Name of a sandbox that an admin has set up; null: the sandbox of the service'),
   sandbox_fusion_url: z
     .url({ protocol: /^https?$/ })
     .nullable()
@@ -100,7 +100,7 @@ const kwargs = z.strictObject({
     .enum(['auto', 'strong', 'weak'])
     .default('auto')
     .describe(
-      "strong: unit tests run in a process of their own; auto: in the program's process where they need its objects; weak: always in the program's process",
+      "strong: unit tests run in a separate process; auto: in the program's process where they need its objects; weak: always in the program's process",
     ),
   max_concurrent: z
     .int()
@@ -174,7 +174,7 @@ export const codeRule = defineAsyncRule({
         withoutLastLines(stdout) === withoutLastLines(pythonText(wanted))
       )
     })
-    // The outputs never reach the program. Asserts do.
+    // The expected outputs never reach the program, but asserts do.
     return resultOf(program, { isolation: asserts === null ? 'strong' : 'weak', cases })
   },
 })
@@ -209,7 +209,7 @@ function resultOf(program: string, { isolation, isolationReason, cases }: Tested
   }
 }
 
-/** Runs unit tests. A sandbox of another project gets each of them appended to the program, which is weak. */
+/** Runs unit tests. For a sandbox of another project, each test is appended to the program, which is weak isolation. */
 async function unitTests(
   program: string,
   { helpers, setup, cases, entryPoint }: UnitTests,
@@ -244,7 +244,7 @@ async function unitTests(
       'Use the sandbox of the service, or set kwargs.isolation to "auto".',
     )
   }
-  // A program that ends the process early does not print it.
+  // A program that ends the process early does not print the token.
   const token = randomUUID()
   const run = (at: number, signal: AbortSignal) => {
     const parts = [helpers, program, setup, counted[at], `print("\\n${token}")`]
@@ -269,20 +269,20 @@ function runOne(
   return limited(options, context, () => runInSandbox(job, context))
 }
 
-/** Makes a call when the sandbox may get one more from this process. */
+/** Makes a call as soon as the limit of concurrent calls to the sandbox allows it. */
 function limited<T>(
   { max_concurrent: most }: Options,
   { service, signal }: AsyncRuleContext,
   call: () => Promise<T>,
 ): Promise<T> {
-  // The slots of a sandbox beside this process twice, so that it never waits for the next program.
+  // The local sandbox gets twice as many calls as it has slots, so that it never waits for the next program.
   const atMost = Math.min(most, 2 * (service.slots ?? most))
   return limitOf(service.url).run(call, atMost, signal)
 }
 
 /**
- * Starts all test cases; the sandbox's limit bounds the concurrent ones. The first one without a verdict ends the
- * others. So does a compile error, which fails all of them.
+ * Starts all test cases; the call limit of the sandbox bounds the concurrent ones. The first case without a verdict
+ * cancels the others. So does a compile error, which fails all cases.
  */
 async function eachCase(
   count: number,

@@ -1,10 +1,10 @@
 /** Inputs of the penalty of DAPO's reward manager; all lengths are in tokens. */
 export interface OverlongPenaltyInput {
-  /** Tokens of the response. */
+  /** Length of the response. */
   validResponseLength: number
   /** The longest response allowed (`max_resp_len`). */
   maxResponseLength: number
-  /** The last tokens of that length, over which the penalty grows (`overlong_buffer_cfg.len`); above 0. */
+  /** Last part of `maxResponseLength`, over which the penalty grows (`overlong_buffer_cfg.len`); above 0. */
   bufferLength: number
   /** Penalty at the end of the buffer (`overlong_buffer_cfg.penalty_factor`). */
   penaltyFactor: number

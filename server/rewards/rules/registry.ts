@@ -55,17 +55,16 @@ export function asyncRuleByName(name: string): AsyncRule | undefined {
   return asyncRules.find((rule) => rule.name === name)
 }
 
-/** The rules that call a service. */
 export function listAsyncRules(): readonly AsyncRule[] {
   return asyncRules
 }
 
-/** All built-in rules, in order of lookup. */
+/** All built-in rules except those that call a service, in order of lookup. */
 export function listRules(): readonly Rule[] {
   return rules
 }
 
-/** Every data source with a rule, for error messages; prefixes are written as `aime*`. */
+/** The data sources of these rules, for error messages; prefixes are written as `aime*`. */
 export function listRuleDataSources(): readonly string[] {
   return rules.flatMap((rule) => rule.dataSources)
 }

@@ -15,7 +15,6 @@ export interface RuleInput {
   kwargs: Record<string, unknown>
 }
 
-/** Result of a rule. */
 export interface RuleResult {
   score: number
   /**

@@ -24,15 +24,15 @@ export type SandboxOutcome =
   | { status: 'finished'; stdout: string }
   | {
       status: 'compile_error' | 'compile_timeout' | 'runtime_error' | 'timeout'
-      /** The limit that ended it, if the sandbox says so. */
+      /** The limit that ended the program, if the sandbox reports it. */
       limit: SandboxLimit | null
       detail: string
     }
 
-/** Time for queue, start and network, in addition to compilation and run. As in upstream. */
+/** Time for queue, start and network in addition to compilation and run, s; as in upstream. */
 const graceS = 10
 const tries = 3
-/** Attempts of a request to the sandbox beside this process. */
+/** Maximum attempts of a request to the local sandbox. */
 const localTries = 10
 /** Delay before the first retry of a 504; the second retry waits twice as long. As in upstream. */
 const retryDelayMs = 1_000
@@ -63,7 +63,7 @@ export async function runInSandbox(
 }
 
 /**
- * Runs test cases in a sandbox of this project. Returns null if the sandbox is another one, which has no `/run_tests`.
+ * Runs test cases in a sandbox of this project. Returns null for any other sandbox, which has no `/run_tests`.
  * @throws RuleServiceError if the sandbox returned no verdict; the signal's reason when it aborts
  */
 export async function testInSandbox(
@@ -82,8 +82,8 @@ export async function testInSandbox(
 }
 
 /**
- * Posts a request. A 504, with which a busy sandbox answers, is retried up to twice. The sandbox beside this process is
- * started again when it ends, so a lost connection to it is retried too.
+ * Posts a request. A 504, which a busy sandbox returns, is retried up to twice. The local sandbox restarts when it
+ * ends, so it gets up to nine retries, also after a lost connection.
  */
 async function ask(
   path: string,
@@ -95,7 +95,7 @@ async function ask(
   const { service, signal } = context
   const sleep =
     context.sleep ?? ((ms, until) => wait(ms, undefined, until ? { signal: until } : {}))
-  // The sandbox beside this process answers in any case, and callers wait for their turn.
+  // The local sandbox answers every request, so a request waits for its turn without a time limit.
   const limitMs = service.slots === undefined ? (runS + graceS) * 1_000 : null
   const text = JSON.stringify(body)
   const most = service.slots === undefined ? tries : localTries
@@ -191,7 +191,7 @@ function serviceError(
   if (limit?.aborted || name === 'TimeoutError') {
     return new RuleServiceError('timeout', 'the sandbox did not answer in time')
   }
-  // Without the address, which an admin has named.
+  // The message omits the address, which an admin has configured.
   const code = (cause as NodeJS.ErrnoException | undefined)?.code
   const why = code === undefined ? '' : `: ${code}`
   return new RuleServiceError('transport', `the sandbox could not be reached${why}`)
