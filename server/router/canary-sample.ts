@@ -17,11 +17,13 @@ const CHAT: ChatRequest = {
   maxTokens: 16,
 }
 
-/** A test request to one server: its score, or a judge's reply, shows that the server works. It belongs to no batch. */
+/**
+ * A test request to one server. A score, or a judge's reply, shows that the server works. A canary belongs to no batch.
+ */
 export class CanarySample extends RoutedSample {
-  /** The failure of its call; null if the call succeeded, was cancelled or timed out. */
+  /** The failure of the canary's call; null if the call succeeded, was cancelled or timed out. */
   failure: EngineFailure | null = null
-  /** Whether it was cancelled, because the router closed or the pool has no unfinished samples. */
+  /** Whether the canary was cancelled, because the router closed or the pool has no unfinished samples. */
   wasCancelled = false
   readonly #input: ScoreInput | null
   readonly #onEnd: (canary: CanarySample, problem: string | null) => void

@@ -12,8 +12,8 @@ import type { HttpCall } from './transport.ts'
 const REPLY_TOKENS = 256
 
 /**
- * Minimum reply tokens of a retry after a `maxTokens` that does not fit. With fewer, the error is more useful than a
- * reply.
+ * Minimum reply tokens of a retry after a `maxTokens` that does not fit the context. Below it, the error is more
+ * useful.
  */
 const MIN_REPLY_TOKENS = 16
 
@@ -22,7 +22,7 @@ export class ChatSample extends RoutedSample {
   declare readonly request: RouterChatRequest
   readonly #resolve: (result: RouterChatResult) => void
   #reply: ChatReply | null = null
-  /** The tokens that the context leaves for the reply, if a server reported fewer than requested. */
+  /** Tokens that the context leaves for the reply, as reported by a server; null: no request was too long. */
   #maxTokens: number | null = null
 
   constructor(

@@ -32,7 +32,7 @@ describe.each(SERVERS)('a server %s', (_, server) => {
     },
   )
 
-  test('does so with samples of equal size, and of sizes that differ a hundredfold', () => {
+  test('reaches that share with samples of equal size, and of sizes that differ a hundredfold', () => {
     const best = Math.max(...FIXED.map((n) => goodputAt(server, n)))
     for (const spread of [0, 1.2]) {
       const { limits } = serve(server, new AdaptiveLimit(BOUNDS), {

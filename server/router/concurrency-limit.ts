@@ -18,8 +18,8 @@ const EPOCH_SAMPLES = 16
 /** Share of an epoch's dispatches that must have filled the limit; other epochs are not evaluated. */
 const FILLED_SHARE = 0.7
 /**
- * In startup, the limit grows by this factor as long as the relative gain of goodput is at least this share of the
- * growth: 8 % for 50 % more samples.
+ * In startup, the limit is multiplied by {@link STARTUP_STEP} as long as goodput rises by at least {@link STARTUP_GAIN}
+ * of that growth: by 8 % for 50 % more samples.
  */
 const STARTUP_STEP = 1.5
 const STARTUP_GAIN = 0.16

@@ -12,12 +12,12 @@ const MAX_RESTING_RUNS = 256
 
 /** The properties of an item that a {@link FairQueue} uses; none may change while the item is queued. */
 export interface FairItem {
-  /** Its estimated cost. */
+  /** Estimated cost. */
   readonly tokens: number
   /** The run it belongs to. Runs share capacity equally, or by `runWeight`. */
   readonly run: string
   readonly priorityClass: PriorityClass
-  /** Its deadline on the clock of `performance.now()`; infinite: none. */
+  /** Deadline, on the clock of `performance.now()`; infinite: none. */
   readonly deadlineAtMs: number
   /** The group it belongs to; undefined: none. */
   readonly group: string | undefined
@@ -62,7 +62,6 @@ export class Group<T extends FairItem> {
   readonly name: string | undefined
   readonly flow: Flow<T>
   readonly entries = new IndexedHeap<Entry<T>>(entryBefore, placeEntry)
-  /** Tokens of its waiting items. */
   tokens = 0
   /** Sequence number assigned when its first item was taken; 0: no item was taken yet. */
   begun = 0
@@ -70,11 +69,11 @@ export class Group<T extends FairItem> {
   readonly order: number
   /** Number of the block of 2,048 items of its run in which it arrived. */
   readonly era: number
-  /** Index in its flow's heap of fresh or begun groups. */
+  /** Index in the flow's heap of fresh or begun groups. */
   index = -1
   /** Index in the queue's heap of begun groups. */
   workIndex = -1
-  /** The next group of the same name, of another flow. */
+  /** The next group with the same name, in another flow; null: none. */
   namesake: Group<T> | null = null
 
   constructor(item: T, flow: Flow<T>, number: number) {

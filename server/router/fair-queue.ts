@@ -10,12 +10,11 @@ import {
 
 export type { FairItem, PriorityClass } from './fair-queue-parts.ts'
 
-/** Weights of the classes. Ties go to the first. */
+/** Weights of the priority classes, in the order that breaks ties between them. */
 const CLASS_WEIGHTS: Record<PriorityClass, number> = { interactive: 4, step: 3, backfill: 1 }
 /** Maximum number of items, groups and runs that one filtered search checks: about 20 µs. */
 const MAX_CHECKS = 512
 
-/** Bounds of a queue. */
 export interface FairQueueOptions {
   /** Maximum number of items. Default: unlimited. */
   maxSamples?: number
@@ -64,22 +63,18 @@ export class FairQueue<T extends FairItem> {
     this.#maxBytes = options.maxBytes ?? Number.POSITIVE_INFINITY
   }
 
-  /** Number of waiting items. */
   get size(): number {
     return this.#entries.size
   }
 
-  /** Tokens of all waiting items. */
   get tokens(): number {
     return this.#tokens
   }
 
-  /** Bytes of all waiting items. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Number of waiting items of a class. */
   sizeOf(priorityClass: PriorityClass): number {
     return this.#lanes[priorityClass].size
   }
@@ -91,7 +86,6 @@ export class FairQueue<T extends FairItem> {
     return { runs, groups: this.#groups.size }
   }
 
-  /** Whether the item waits here. */
   has(item: T): boolean {
     return this.#entries.has(item)
   }

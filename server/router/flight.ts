@@ -17,17 +17,17 @@ export class Flight {
   readonly startedEpochMs = monotonicEpochMs()
   readonly queueMs: number
   readonly backoffMs: number
-  /** Its estimated cost for the server, in tokens. */
+  /** Estimated cost for the server, in tokens. */
   tokens = 0
   /** Whether the server had already received the prompt of the sample's group. */
   hasKnownGroup = false
-  /** Its number among the calls of a traced sample; null: not traced. */
+  /** Number among the calls of a traced sample; null: not traced. */
   readonly callNo: number | null
-  /** The server's health period in which it began, from `ServerHealth.begin`. */
+  /** The server's health period when the flight began, from `ServerHealth.begin`. */
   period = 0
   /** The HTTP call; null if the slot's owner sends it (router address). */
   call: FlightCall | null = null
-  /** The score, while the offsets of its tokens are requested; null: the score is requested. */
+  /** The received score, while the offsets of its tokens are requested; null: no score was received yet. */
   scored: EngineScore | null = null
   /** Whether no further hedge is sent: the sample was hedged during this call, or it is too late for a hedge. */
   isHedged = false

@@ -23,7 +23,7 @@ export class HedgeBudget {
   #promised = 0
   #hedges = 0
 
-  /** `share` of the begun samples that may be hedged; `least`: hedges that are always allowed. */
+  /** `share`: share of the begun samples that may be hedged. `least`: number of hedges that is always allowed. */
   constructor(options: { share?: number; least?: number } = {}) {
     this.#share = options.share ?? SHARE
     this.#least = options.least ?? MIN_HEDGES

@@ -45,7 +45,7 @@ export class LatencyHistogram {
     this.counts[index] = (this.counts[index] as number) + 1
   }
 
-  /** Removes counts that were taken from it. */
+  /** Subtracts counts that were copied from this histogram. */
   subtract(counts: readonly number[]): void {
     for (let i = 0; i < BUCKET_COUNT; i++) {
       this.counts[i] = (this.counts[i] as number) - (counts[i] as number)

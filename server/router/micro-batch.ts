@@ -24,7 +24,7 @@ export class MicroBatch {
   readonly target: EngineTarget
   /** When the request was sent; NaN before. */
   sentAtMs = Number.NaN
-  /** Checks of the request since it was sent, 100 ms apart. */
+  /** Number of checks since the request was sent, 100 ms apart. */
   checks = 0
   /** One per text, in the order sent; null: the flight has left since. */
   readonly flights: (Flight | null)[] = []

@@ -55,13 +55,13 @@ export interface MicroBatcherOwner {
     nowMs: number,
   ): void
   /**
-   * An attempt of the sample failed. `blamed`: true for the first sample of its request, because the failure counts
-   * once towards the server's ejection. The server's errors count samples.
+   * Handles a failed attempt of the sample. `blamed`: true for the first sample of a request, because the failure
+   * counts once towards the server's ejection. The server's error count includes every sample.
    */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
-  /** The request was not sent, because this process's share of the limit has ended. */
+  /** Handles a request that was not sent, because this process's share of the limit has ended. */
   recalled(flight: Flight, nowMs: number): void
-  /** The sample must be sent again alone, free of charge. `blamed`: as in `failed`. */
+  /** Sends the sample again alone, free of charge. `blamed`: as in `failed`. */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
 }
 

@@ -28,7 +28,6 @@ const MAX_QUEUED = 10_000
 /** Completed calls before a server's times are used. */
 const SEEN_FOR_TIMES = 20
 
-/** Handles the events of a pool. */
 export interface ModelPoolListener {
   /** Sends a sample to an available server. */
   start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void
@@ -269,7 +268,7 @@ export class ModelPool {
     this.#fresh.remove(sample)
   }
 
-  /** Why its servers take no samples, for a failure's detail. */
+  /** Why the pool's servers take no samples, for a failure's detail. */
   describe(nowMs: number): string {
     if (this.servers.length === 0) return 'none is registered'
     const described = this.servers.slice(0, MAX_DESCRIBED).map((server) => server.describe(nowMs))
@@ -342,7 +341,7 @@ export class ModelPool {
     return policyNamed(name, seed === undefined ? {} : { seed })
   }
 
-  /** The policy that the sample's request names, else that of the pool. */
+  /** The policy that the sample's request names, or else the pool's policy. */
   #policyOf({ policy: name }: RoutedSample): BalancingPolicy {
     if (name === undefined || name === this.#policy.name) return this.#policy
     let named = this.#named.get(name)
@@ -440,7 +439,10 @@ export class ModelPool {
     return true
   }
 
-  /** Binds a sample by the `deterministic` policy, regardless of load. The sample waits for a slot of that server. */
+  /**
+   * Binds a sample to the server that the `deterministic` policy picks, regardless of load. The sample waits for a slot
+   * of that server.
+   */
   #pin(sample: RoutedSample, nowMs: number): void {
     const eligible = this.#eligible
     eligible.length = 0

@@ -24,7 +24,7 @@ import { type OnHealthChange, ServerHealth } from './server-health.ts'
 import { ServerRating } from './server-rating.ts'
 import { type HttpCall, Transport } from './transport.ts'
 
-/** Older load reports are ignored. */
+/** Load reports older than this are ignored. */
 const LOAD_STALE_MS = 10_000
 /** A server is ejected if this share of its calls of the last 30 s failed, and there were at least this many calls. */
 const FAULT_SHARE = 0.5
@@ -35,7 +35,6 @@ const SLOW_MS = 250
 /** How long samples are sent one by one, ms: after a refused micro-batch, and after a slow or failed call. */
 const APART_MS = { refused: 60_000, slow: 5_000 }
 
-/** Handles the events of a server. */
 export interface PoolServerListener {
   /** The server may take calls again. */
   onRoom(server: PoolServer): void
@@ -61,9 +60,9 @@ export class PoolServer implements PolicyServer {
     corrupt: 0,
     conn_race: 0,
   }
-  /** Groups that it began and that may have waiting samples, oldest first. */
+  /** Groups that the server began and that may have waiting samples, oldest first. */
   readonly groups: string[] = []
-  /** Samples bound to it regardless of load, by the `deterministic` policy. */
+  /** Samples bound to the server regardless of load, by the `deterministic` policy. */
   readonly pinned = new SampleQueue()
   name = ''
   model = ''
@@ -72,9 +71,9 @@ export class PoolServer implements PolicyServer {
   state: ServerState | 'removed' = 'registering'
   engine: Engine = engineOf('vllm')
   target: EngineTarget = { model: null, version: null }
-  /** The protocol for micro-batches; null: its engine or target supports none. */
+  /** The protocol for micro-batches; null: the engine or the target supports none. */
   microBatch: MicroBatchProtocol | null = null
-  /** Its stored chat template; null: none. */
+  /** Stored chat template; null: none. */
   templateText: string | null = null
   headers: string[] = []
   transport: Transport
@@ -90,14 +89,14 @@ export class PoolServer implements PolicyServer {
   peakMsPerKtok: number | null = null
   /** Requests of other clients at the server, from its own load report. */
   externalQueue = 0
-  /** Until then, it receives samples one by one. On the clock of `performance.now()`. */
+  /** Until this time, on the clock of `performance.now()`, the server receives samples one by one. */
   apartUntilMs = 0
-  /** Size of the longest sample that it has scored, in estimated tokens. */
+  /** Size of the longest sample that the server has scored, in estimated tokens. */
   longestTokens = 0
   /** The oldest call in flight; the others are linked from it in order of start. */
   oldest: Flight | null = null
   #newest: Flight | null = null
-  /** When it last answered a call, or received work after being idle. */
+  /** When the server last answered a call, or received work after being idle. */
   progressAtMs = 0
 
   #inFlight = 0
@@ -170,7 +169,7 @@ export class PoolServer implements PolicyServer {
     this.canary.processes = this.#processes
   }
 
-  /** Its address including the base path. */
+  /** Address including the base path. */
   get url(): string {
     return this.#url
   }
@@ -217,17 +216,17 @@ export class PoolServer implements PolicyServer {
     if (load.waiting > 0) this.limit.search.noGrowth(nowMs)
   }
 
-  /** Whether its limit is higher than its slots. */
+  /** Whether the server's limit is higher than this process's slots. */
   get wantsSlots(): boolean {
     return this.state === 'ready' && this.#slots < this.limit.most
   }
 
-  /** Whether it lacks permits of a rate limit. */
+  /** Whether this process lacks permits of the server's rate limit. */
   wantsPermits(nowMs: number): boolean {
     return this.state === 'ready' && !this.permits.allow(nowMs)
   }
 
-  /** Whether it is a custom HTTP scorer, which may accept only texts of its task. */
+  /** Whether the server is a custom HTTP scorer, which may accept only texts of its task. */
   get isCustomScorer(): boolean {
     return this.engine.name === 'http'
   }
@@ -246,12 +245,12 @@ export class PoolServer implements PolicyServer {
     return this.transport.hasLane
   }
 
-  /** Whether it is healthy and this process has slots for it, free or not. */
+  /** Whether the server is healthy and this process has slots for it, free or not. */
   isUsable(nowMs: number): boolean {
     return this.#slots > 0 && this.isHealthy(nowMs)
   }
 
-  /** Whether it is registered as ready and neither ejected, silent nor being probed. */
+  /** Whether the server is registered as ready and neither ejected, silent nor being probed. */
   isHealthy(nowMs: number): boolean {
     if (this.state !== 'ready') return false
     const state = this.health.state(nowMs)
@@ -306,7 +305,7 @@ export class PoolServer implements PolicyServer {
     flight.newer = null
   }
 
-  /** Sends its samples one by one for a while, because together they would delay or fail each other. */
+  /** Sends the server samples one by one for a while, because together they would delay or fail each other. */
   apart(why: keyof typeof APART_MS, nowMs: number): void {
     this.apartUntilMs = Math.max(this.apartUntilMs, nowMs + APART_MS[why])
   }
@@ -400,7 +399,7 @@ export class PoolServer implements PolicyServer {
     return this.transport.close()
   }
 
-  /** Why it takes no sample now, for a failure's detail. */
+  /** Why the server takes no sample now, for a failure's detail. */
   describe(nowMs: number): string {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`

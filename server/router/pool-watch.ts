@@ -73,7 +73,7 @@ export class PoolWatch {
     const mayHedge = hedges && !this.#pool.isSentOnce && servers.length > 1
     for (const server of servers) {
       if (server.inFlight === 0) {
-        // All its calls were abandoned or superseded before it answered any.
+        // All calls to the server were abandoned or superseded before it answered any.
         if (server.health.state(nowMs) === 'suspect') {
           server.health.eject(nowMs, 'did not respond to any request', false, {})
         }

@@ -19,7 +19,7 @@ export class RetryBudget {
   readonly #least: number
   #inFlight = 0
 
-  /** `share` of the calls in flight that may be retries; `least`: retries that are always allowed. */
+  /** `share`: share of the calls in flight that may be retries. `least`: number of retries that is always allowed. */
   constructor(options: { share?: number; least?: number } = {}) {
     this.#share = options.share ?? SHARE
     this.#least = options.least ?? MIN_RETRIES

@@ -87,7 +87,7 @@ describe('the offsets of token scores', () => {
   const input = { prompt: 'Q', response: '42' }
   const rows = answer(200, { data: [{ index: 0, data: [[1], [2], [3], [4]] }] })
   const tokens = answer(200, { token_strs: ['Q', 'Ċ', '4', '2'] })
-  /** Serves scores, and the given answers about tokens in turn. */
+  /** Serves scores, and the given answers to requests for tokens, one after the other. */
   const serve = async (...answers: FakeHandler[]) => {
     const fake = await harness.fake((call, response) =>
       (call.path === '/tokenize' ? (answers.shift() as FakeHandler) : rows)(call, response),
@@ -288,7 +288,7 @@ describe('demand', () => {
 
 describe('the policy of a request', () => {
   test.each([false, true])(
-    'applies instead of that of the pool (slots free: %s)',
+    'takes precedence over the pool’s policy (slots free: %s)',
     async (isFree) => {
       await harness.serve([hangs, hangs, hangs, hangs])
       if (!isFree) for (const id of [1, 2, 3, 4]) harness.router.setSlots(id, 0)

@@ -35,38 +35,38 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   done = false
 
   dueAtMs: number
-  /** Its deadline, which applies in every state, on the clock of `performance.now()`; infinite: none. */
+  /** Deadline, which applies in every state, on the clock of `performance.now()`; infinite: none. */
   readonly deadlineAtMs: number
   wheelNext: WheelEntry | null = null
   wheelPrev: WheelEntry | null = null
   wheelSlot = -1
 
-  /** Its estimated size, which is its cost for queues, policies and expected times. */
+  /** Estimated size, which is the sample's cost for queues, policies and expected times. */
   readonly tokens: number
   /** The prompt's part of `tokens`. */
   readonly promptTokens: number
-  /** Characters of its {@link input}. */
+  /** Characters of the {@link input}. */
   chars = 0
   readonly run: string
   readonly group: string | undefined
   readonly order: number
   readonly priorityClass: PriorityClass
 
-  /** The queue of retries or hedges that contains it. */
+  /** The queue of retries or hedges that contains the sample; null: none. */
   queue: SampleQueue | null = null
   queueNext: RoutedSample | null = null
   queuePrev: RoutedSample | null = null
-  /** Whether it is in the pool's fair queue. */
+  /** Whether the sample is in the pool's fair queue. */
   isQueuedFresh = false
   /** The kind of hedge that waits to be sent; null: none. */
   hedgeWanted: HedgeKind | null = null
-  /** The server to which the `deterministic` policy bound it, while it waits. */
+  /** The server to which the `deterministic` policy bound the sample, while the sample waits. */
   pinned: PoolServer | null = null
-  /** When its current wait began, on the clock of `performance.now()`. */
+  /** When the current wait began, on the clock of `performance.now()`. */
   waitingSinceMs: number
-  /** End of its back-off, after which it waits for a slot. */
+  /** End of the back-off, after which the sample waits for a slot. */
   backoffUntilMs: number
-  /** The timer that ends its back-off, or its patience for an untried server. */
+  /** The timer that ends the back-off, or the patience for an untried server. */
   timer: NodeJS.Timeout | null = null
 
   readonly attempts: AttemptRecord[] = []
@@ -75,19 +75,19 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   /** The calls among them that do not count against `maxAttempts`: unconfirmed refusals and busy answers. */
   uncharged = 0
   /**
-   * Servers that failed it, in order of the calls. Null before the first failure, so that most samples allocate no
-   * list.
+   * Servers on which the sample failed, in order of the calls. Null before the first failure, so that most samples
+   * allocate no list.
    */
   tried: PoolServer[] | null = null
-  /** Its unconfirmed refusals; null before the first. */
+  /** Unconfirmed refusals; null before the first. */
   refusals: Refusal[] | null = null
-  /** The canary whose result it waits for. */
+  /** The canary whose result the sample waits for; null: none. */
   heldBy: ServerCanary | null = null
-  /** Whether it was already repeated free of charge after a connection race. */
+  /** Whether the sample was already repeated free of charge after a connection race. */
   hasRaced = false
-  /** Whether its calls count against the retry budget. */
+  /** Whether the sample's calls count against the retry budget. */
   isRetry = false
-  /** Its indexes in the lists of all unfinished samples and of the samples of its signal; −1: not in the list. */
+  /** Indexes in the lists of all unfinished samples and of the samples of the same signal; −1: not in the list. */
   lifeIndex = -1
   abortIndex = -1
 
@@ -119,13 +119,13 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
     this.backoffUntilMs = nowMs
   }
 
-  /** The policy that its request names; undefined: that of the pool applies. */
+  /** The policy that the request names; undefined: the pool's policy applies. */
   get policy(): PolicyName | undefined {
     return undefined
   }
   /** The value that the `deterministic` policy hashes. */
   abstract get key(): string | undefined
-  /** Whether it may be hedged, and may share the call of an identical sample. */
+  /** Whether the sample may be hedged, and may share the call of an identical sample. */
   abstract get isHedgeable(): boolean
   /**
    * Builds the request for a server; null: the owner of the slot sends the call. @throws Error for a prompt of an
@@ -138,33 +138,33 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   abstract succeed(server: PoolServer): void
   /** Reports to the caller that there is no result. */
   abstract refuse(reason: SampleFailureReason, detail: string): void
-  /** Its input if it may be part of a micro-batch; null: it is sent alone. */
+  /** The input of a sample that may be part of a micro-batch; null: the sample is sent alone. */
   get input(): ScoreInput | null {
     return null
   }
-  /** Keeps its score from a micro-batch for {@link succeed}. Called only if it has an {@link input}. */
+  /** Keeps a score from a micro-batch for {@link succeed}. Called only if the sample has an {@link input}. */
   accept(_score: EngineScore): void {}
   /** Limits the reply of the next calls to this many tokens. Returns false if the reply cannot be limited to that. */
   fit(_maxTokens: number): boolean {
     return false
   }
-  /** Requests that one call to the server sends, for its rate limit. */
+  /** Number of requests that one call to the server sends, for the server's rate limit. */
   requestsTo(_server: PoolServer): number {
     return 1
   }
-  /** Called when its slot is granted; only for samples whose slot's owner sends the call. */
+  /** Called when a slot is granted to the sample; only for samples whose slot's owner sends the call. */
   granted(_flight: Flight): void {}
-  /** Called when other processes may use that slot. */
+  /** Called when other processes may use the granted slot. */
   recalled(): void {}
 
-  /** Whether it has used all calls that `maxAttempts` allows. */
+  /** Whether the sample has used all calls that `maxAttempts` allows. */
   get isSpent(): boolean {
     return this.attemptsUsed - this.uncharged >= this.request.maxAttempts
   }
 
   /**
-   * The time at which its time limit ends if it starts now, or its deadline if that is earlier. A time limit of NaN
-   * counts as 0.
+   * The time at which the sample's time limit ends if it starts now, or the deadline if that is earlier. A time limit
+   * of NaN counts as 0.
    */
   dueFrom(nowMs: number): number {
     const { timeoutMs } = this.request
@@ -174,14 +174,13 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
     )
   }
 
-  /** Clears its timer, if one runs. */
   stopTimer(): void {
     if (this.timer === null) return
     clearTimeout(this.timer)
     this.timer = null
   }
 
-  /** Whether the server failed it before, or has its first call in flight. */
+  /** Whether the sample failed on the server before, or has its first call in flight there. */
   hasTried(server: PoolServer): boolean {
     return this.flight?.server === server || this.tried?.includes(server) === true
   }

@@ -85,7 +85,7 @@ export interface RouteRequest {
   order?: number
   /** The value that the `deterministic` policy hashes; default: the text. */
   key?: string
-  /** Absent: not traced. */
+  /** The sample's trace; absent: the sample is not traced. */
   trace?: SampleTrace
 }
 
@@ -183,7 +183,7 @@ export interface AttemptRecord {
   outcome: 'ok' | 'superseded' | 'recalled' | FailureClass
   /** The server whose call this one hedges; absent: the call is not a hedge. */
   hedgeOf?: number
-  /** Its number among the calls of a traced sample; absent: not traced, or the call of an identical sample. */
+  /** Number among the calls of a traced sample; absent: not traced, or the call of an identical sample. */
   callNo?: number
   reason: SampleFailureReason | null
   /** HTTP status; null if no answer arrived. */
@@ -252,17 +252,13 @@ export interface RouterServerStats {
   requests: number
   /** Failed calls. Cancelled calls, and connection races that were repeated, do not count. */
   errors: number
-  /** Calls sent as retries. */
   retries: number
-  /** Calls sent as hedges. */
   hedges: number
   /** Calls sent to check whether the server works; included in `requests`. */
   canaries: number
   /** Tokens of scored samples. */
   tokens: number
-  /** Number of ejections. */
   ejections: number
-  /** Failed calls by class. */
   failures: Record<FailureClass, number>
   /** Durations of calls that returned a score, as written by `LatencyHistogram.toJSON`. */
   latency: number[]
@@ -274,7 +270,7 @@ export interface RouterEvent {
   serverName: string
   from: HealthState
   to: HealthState
-  /** The reason, in words for users. */
+  /** The reason, as shown to users. */
   cause: string
   /** The measurements that led to it. */
   evidence?: Record<string, number | string | null>
@@ -305,7 +301,6 @@ export interface RouterOptions {
   queueSamples?: number
   /** Whether calls are hedged. Default true. */
   hedges?: boolean
-  /** Settings of micro-batching. */
   microBatching?: Partial<MicroBatchOptions>
   /**
    * Number of processes that share the servers, this one included. Adaptive limits start from this process's part.

@@ -262,7 +262,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
 
   /**
    * Abandons the calls to a server, because this process's share of the limit has ended and other processes may use the
-   * slots. The samples wait again, and no attempt is charged. Calls that the owner of a slot sends are left to it.
+   * slots. The samples wait again, and no attempt is charged. Calls that the owner of a slot sends are left to the
+   * owner.
    */
   recall(server: PoolServer): void {
     const nowMs = performance.now()
@@ -279,7 +280,10 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     }
   }
 
-  /** Ends a call of an ended share, which was abandoned or not sent. Its sample waits again, and no attempt is charged. */
+  /**
+   * Ends a call that was abandoned or not sent, because this process's share of the limit has ended. The sample waits
+   * again, and no attempt is charged.
+   */
   recalled(flight: Flight, nowMs: number): void {
     const { sample, server } = flight
     const detail = 'abandoned: this process could not renew its share of the limit'
@@ -297,7 +301,10 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.pool.readmit(sample)
   }
 
-  /** Releases the slot and records the attempt. If the sample has another call in flight, it becomes its first one. */
+  /**
+   * Releases the slot and records the attempt. If the sample has another call in flight, that call becomes its first
+   * one.
+   */
   #endFlight(
     flight: Flight,
     outcome: 'ok' | 'superseded' | 'recalled' | FailureClass,

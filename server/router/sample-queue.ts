@@ -6,7 +6,6 @@ export class SampleQueue {
   #tail: RoutedSample | null = null
   #size = 0
 
-  /** Number of waiting samples. */
   get size(): number {
     return this.#size
   }

@@ -18,9 +18,9 @@ export class ScoreSample extends RoutedSample {
   declare readonly request: ScoreRequest
   readonly #resolve: (result: RouterResult) => void
   #score: EngineScore | null = null
-  /** Identical samples that wait for the score of this one. */
+  /** Identical samples that wait for the score of this one; null: none. */
   followers: ScoreSample[] | null = null
-  /** The sample whose score it waits for. */
+  /** The identical sample whose score this one waits for; null: none. */
   leader: ScoreSample | null = null
 
   constructor(

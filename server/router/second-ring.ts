@@ -23,7 +23,6 @@ export class SecondRing {
     return this.#total
   }
 
-  /** Resets all counts. */
   clear(): void {
     this.#buckets.fill(0)
     this.#total = 0

@@ -16,22 +16,17 @@ export { type ProbedServer, type ProbeRequest, probeServer } from '../engines/pr
 export type { SelfTestResult } from '../engines/self-test.ts'
 export { checkServerUrl, type ServerUrl } from '../engines/server-url.ts'
 
-/** The address of a server. */
 export interface ServerAddress {
   url: string
   engine: EngineName
   apiKey: string | null
 }
 
-/** The abilities of an engine. */
 export interface EngineAbilities {
-  /** It returns scores. */
   scores: boolean
-  /** It supports chat completions. */
   chats: boolean
-  /** The self-test checks whether its scores are raw. */
+  /** Whether the self-test checks that scores are raw. */
   selfTested: boolean
-  /** It supports sleep and wake. */
   sleeps: boolean
   /** The routes that a registration may select. */
   routes: readonly ScoreRoute[]
@@ -39,7 +34,6 @@ export interface EngineAbilities {
   labels: 'index' | 'name' | 'two' | null
 }
 
-/** The abilities of an engine. */
 export function abilitiesOf(engine: EngineName): EngineAbilities {
   const { scores, chats, selfTested, lifecycle, routes, labels } = engineOf(engine)
   return { scores, chats, selfTested, sleeps: lifecycle !== null, routes, labels }
@@ -129,7 +123,7 @@ export function tellToWake(server: ServerAddress, timeoutMs: number): Promise<vo
   })
 }
 
-/** Whether an error of these operations means that the server did not answer. */
+/** Whether an error of the operations above means that the server did not answer. */
 export function isUnanswered(error: unknown): boolean {
   return error instanceof ProbeStop && error.failure.reason === 'server_unreachable'
 }

@@ -7,16 +7,20 @@ const INTERVAL_MS = 1_000
  * A server that has refused this many different samples in a row must score a canary before it receives more samples.
  */
 const REFUSALS_TO_PROBE = 8
-/** Maximum of that number, which doubles with every canary scored while refusals continue. */
+/**
+ * Maximum of this number, which starts at {@link REFUSALS_TO_PROBE} and doubles with every canary scored while refusals
+ * continue.
+ */
 const MAX_REFUSALS_TO_PROBE = 1_024
 
 /** The first canary: a text that any reward model scores. */
 const FIXED: ScoreInput = { prompt: 'What is 1 + 1?', response: '1 + 1 is 2.' }
 
 /**
- * Decides whether a server's refusals are justified. A refused sample that no other server can decide is held. When the
- * server then scores a canary, the refusal is the sample's fault. A server that refuses several samples in a row, or
- * gives an answer that no sample can cause, receives no samples until it has scored a canary.
+ * Decides whether a server's refusals are justified. A refused sample is held if no other server can confirm or
+ * overrule the refusal. When the server then scores a canary, the refusal is the sample's fault. A server that refuses
+ * several samples in a row, or gives an answer that no sample can cause, receives no samples until it has scored a
+ * canary.
  */
 export class ServerCanary {
   /** Refused samples that wait for the result of a canary. */
@@ -93,8 +97,8 @@ export class ServerCanary {
   }
 
   /**
-   * The text of the next canary; null: there is no text that the server should be able to score. `isCustom`: whether it
-   * is a custom scorer, which may reject made-up texts.
+   * The text of the next canary; null: there is no text that the server should be able to score. `isCustom`: whether
+   * the server is a custom scorer, which may reject made-up texts.
    */
   text(isCustom: boolean): ScoreInput | null {
     return isCustom || this.#fixedRefused ? this.#known : FIXED

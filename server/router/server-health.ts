@@ -99,7 +99,7 @@ export class ServerHealth {
     return this.#state === 'ejected' && this.#soft
   }
 
-  /** The share of its slots that it may use: 1 except during a slow start. */
+  /** The share of its slots that the server may use: 1 except during a slow start. */
   share(nowMs: number): number {
     if (this.#state !== 'slow_start') return 1
     return Math.min(

@@ -171,7 +171,7 @@ export class ServerRating {
     return ofSample * (usual + (this.#peak - usual) * Math.exp(-sinceMs / PEAK_DECAY_MS))
   }
 
-  /** Exponential mean size of its samples, in tokens; 0: none. */
+  /** Exponential mean size of the server's samples, in tokens; 0: none. */
   get meanTokens(): number {
     return this.#meanTokens
   }
@@ -267,8 +267,8 @@ export class ServerRating {
     if (Number.isNaN(this.#windowFromMs)) this.#windowFromMs = nowMs
     const windowMs = nowMs - this.#windowFromMs
     if (windowMs < (this.#windowSamples >= RATE_SAMPLES ? MIN_RATE_MS : MAX_RATE_MS)) return
-    // This follows Little's law. With so few samples, tokens per wall time would mostly reflect samples that were half
-    // done before the window.
+    // The rate follows from Little's law. With so few samples, tokens per wall time would mostly reflect samples that
+    // were half done before the window.
     const rate = ((this.#inFlightSum / this.#begun) * this.#tokens * 1_000) / this.#sampleMs
     const filled = this.#filled >= FILLED_SHARE * this.#begun
     this.#windowSamples = 0

@@ -10,7 +10,6 @@ import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-typ
 /** How long a request without a deadline waits if no server is healthy. The patience of the client is unknown. */
 const WITHOUT_SERVER_MS = 10_000
 
-/** The result of a slot request. */
 export type SlotResult = { ok: true; slot: RouterSlot } | SlotRefusal
 
 /** A request for a slot. Its owner sends the call. */

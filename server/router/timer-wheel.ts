@@ -37,7 +37,6 @@ export class TimerWheel<T extends WheelEntry> {
     this.#onDue = onDue
   }
 
-  /** Number of entries. */
   get size(): number {
     return this.#size
   }

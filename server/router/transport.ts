@@ -182,8 +182,9 @@ export class Transport {
   }
 
   /**
-   * Sends a POST request. The call's listener is called at its end, possibly before this method returns. `mayBegin`: asked
-   * when the connection is open. Only then is the request written, and after a pause of this process that is much later.
+   * Sends a POST request. The call's listener is called at its end, possibly before this method returns. `mayBegin`:
+   * called when the connection is open. The request is written only then, which is much later after a pause of this
+   * process, and only if the result is true.
    */
   post<C>(
     call: HttpCall<C>,
@@ -251,7 +252,7 @@ export class Transport {
 }
 
 interface LaneOwner {
-  /** +1 when it starts to connect, −1 when that ends. */
+  /** `change`: +1 when the lane starts to connect, −1 when that ends. */
   onConnecting(change: 1 | -1): void
   /** Offers the lane for further calls. Returns false if it is not needed. */
   onIdle(): boolean

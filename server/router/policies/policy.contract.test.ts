@@ -208,7 +208,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
   })
 
   test.each([0, -1, Number.NaN, 1e9, Number.POSITIVE_INFINITY])(
-    'an invalid or huge external queue of %d attracts no herd and repels no samples',
+    'an external queue of %d, invalid or huge, leaves the shares of equal servers even',
     (externalQueue) => {
       for (const count of [2, 8]) {
         for (const everywhere of [true, false]) {

@@ -3,7 +3,6 @@ import { BALANCING_POLICIES, type BalancingPolicyName } from '../../contract/poo
 /** The names of all policies, as in settings, pages and the API. */
 export const POLICY_NAMES = BALANCING_POLICIES
 
-/** One of {@link POLICY_NAMES}. */
 export type PolicyName = BalancingPolicyName
 
 /** A server as seen by a policy. Policies accept any number, because servers may report invalid ones. */
@@ -29,7 +28,7 @@ export interface PolicyServer {
 
 /** A sample as seen by a policy. */
 export interface PolicySample {
-  /** Its estimated cost. */
+  /** Estimated cost. */
   readonly tokens: number
   /** The group it belongs to. Samples of a group share a prefix. */
   readonly group: string | undefined

@@ -10,7 +10,6 @@ import { weightedRandom } from './weighted-random.ts'
 
 export { POLICY_NAMES, type PolicyName } from './policy.ts'
 
-/** The default policy of a pool. */
 export const DEFAULT_POLICY: PolicyName = 'least_work'
 
 /** Default seed of the policies that hash, equal in all processes, so that they send a group to the same server. */
@@ -39,7 +38,6 @@ export function policyNamed(name: string, options: { seed?: number } = {}): Bala
   return MAKERS[name](options.seed)
 }
 
-/** Whether a name is one of {@link POLICY_NAMES}. */
 export function isPolicyName(name: string): name is PolicyName {
   return (POLICY_NAMES as readonly string[]).includes(name)
 }

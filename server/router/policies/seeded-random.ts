@@ -20,7 +20,6 @@ export class SeededRandom {
   }
 }
 
-/** See {@link SeededRandom}. */
 export function seededRandom(seed: number): () => number {
   const numbers = new SeededRandom(seed)
   return () => numbers.next()

@@ -3,7 +3,6 @@ export class SeenMedian {
   #sorted = new Float64Array(64)
   #count = 0
 
-  /** Removes all values. */
   clear(): void {
     this.#count = 0
   }

@@ -25,7 +25,7 @@ test.each([
   ['0', { running: 0, waiting: 0 }],
   ['1e9', { running: 1e9, waiting: 1e9 }],
   ['none', null],
-])('11 · one server reports a load of %s, which attracts no herd', async (_, load) => {
+])('11 · one server reports a load of %s, and shares stay even', async (_, load) => {
   pool = await SimulatedPool.start([steady, steady, steady, steady])
   pool.router.setLoad(1, load)
   expect(failuresOf(await pool.scoreAll(800))).toEqual([])

@@ -24,7 +24,6 @@ const ENGINES: Record<string, EngineName> = {
 
 /** Options of a pool in addition to its servers. */
 export interface PoolOptions {
-  /** Slots per server. */
   slots?: number
   router?: RouterOptions
   server?: Partial<RouterServer>
