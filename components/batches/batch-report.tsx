@@ -55,7 +55,7 @@ export function ReportHead({ batch }: { batch: BatchViewDto }) {
 }
 
 /**
- * * The timeline of the part on the page, drawn like the saved SVG: in completion order, with the default mini-batches.
+ * The timeline of the part on the page, drawn like the saved SVG: in completion order, with the default mini-batches.
  */
 export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: number }) {
   const query = useTimeline(batch.batchId, part)

@@ -8,7 +8,7 @@ import type { SelectOption } from '../ui/select.tsx'
 import { rewardText } from './reward-text.prepare.ts'
 
 /**
- * * The rewards that can be selected from a list: discriminative reward models and rules. Each value is the reward JSON
+ * The rewards that can be selected from a list: discriminative reward models and rules. Each value is the reward JSON
  * that the selection fills in. Judges, composite rewards and functions are entered as JSON.
  */
 export function useRewardChoices(): SelectOption<string>[] {

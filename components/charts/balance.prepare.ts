@@ -3,7 +3,7 @@ import { percentText } from '../format/numbers.ts'
 import { stateLook } from '../ui/status.tsx'
 import { shareTicks, type Tick } from './ticks.ts'
 
-/** A server's shares of its pool, prepared for drawing on one scale. */
+/** A server's share of the requests and of the capacity of its pool, prepared for drawing on one scale. */
 export interface BalanceRow {
   id: string
   name: string
@@ -21,15 +21,15 @@ export interface BalanceRow {
 /** The shares of a pool, prepared for drawing. */
 export interface BalanceData {
   rows: BalanceRow[]
-  /** The shared scale, in percent. */
+  /** Ticks of the shared scale, in percent. */
   ticks: Tick[]
-  /** The meaning of the imbalance, in words. */
+  /** The imbalance, explained in one sentence. */
   meaning: string
 }
 
 /**
- * Prepares the paired bars. The scale ends at the largest share, so that ten equal servers remain visible; rows are
- * sorted by name.
+ * Prepares the paired bars, sorted by server name. The scale ends just above the largest share, so that the bars of ten
+ * equal servers remain visible.
  */
 export function prepareBalance(
   pool: readonly PoolShareDto[],

@@ -19,9 +19,9 @@ export function DistributionPlot({
   data: DistributionChartData
   /** The accessible description. */
   title: string
-  /** The name of a value, before its number in the tooltip. */
+  /** The name of a value. It precedes the number in the tooltip. */
   label: string
-  /** The color of all bars, or of each. */
+  /** The color of all bars, or a function that returns the color of each bar. */
   fill?: string | ((row: DistributionRow) => string)
   /** The width of the count axis, px. */
   axisWidth?: number

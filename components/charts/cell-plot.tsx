@@ -17,7 +17,7 @@ export interface Place {
   y: number
 }
 
-/** The position of an event. A tap has no pointer position before its click. */
+/** The position of an event in the chart. It is read on click too, because a tap moves no pointer before its click. */
 export function placeOf(event: MouseEvent<Element>): Place {
   const box = event.currentTarget.getBoundingClientRect()
   return {
@@ -26,7 +26,7 @@ export function placeOf(event: MouseEvent<Element>): Place {
   }
 }
 
-/** The pointer position over the chart, null outside, with its event handlers. */
+/** The pointer position over the chart, or null outside of it, and the event handlers that track it. */
 export function usePlace(): {
   place: Place | null
   handlers: {
@@ -59,7 +59,7 @@ export function useDrawing<T>(
     redraw()
     const size = new ResizeObserver(redraw)
     size.observe(element)
-    // The colors are read when drawing, so a theme change needs a redraw.
+    // Colors are read while drawing, so a theme change needs a redraw.
     const theme = new MutationObserver(redraw)
     theme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
     const system = matchMedia('(prefers-color-scheme: dark)')
@@ -75,7 +75,7 @@ export function useDrawing<T>(
 
 type Ticks = readonly Tick[]
 
-/** Row labels on the left; the parent sets position and width. */
+/** Row labels on the left of a chart. The parent sets their position and width. */
 export function SideTicks({ ticks }: { ticks: Ticks }) {
   return ticks.map((tick) => (
     <span
@@ -88,7 +88,7 @@ export function SideTicks({ ticks }: { ticks: Ticks }) {
   ))
 }
 
-/** Column labels below; the parent sets position and width. */
+/** Column labels below a chart. The parent sets their position and width. */
 export function FootTicks({ ticks }: { ticks: Ticks }) {
   return ticks.map((tick) => (
     <span

@@ -14,9 +14,9 @@ import { useMarks } from './marks.ts'
 export interface LegendEntry {
   label: string
   color: string
-  /** Its total, next to the label. */
+  /** The total of the series, shown next to the label. */
   value?: string
-  /** Failures are hatched as well as red. */
+  /** Whether the swatch is hatched. Failures are hatched as well as red. */
   isHatched?: boolean
   stroke?: 'solid' | 'dashed'
 }
@@ -40,18 +40,18 @@ export function ChartFrame({
   height = 212,
 }: {
   title: string
-  /** n and unit. */
+  /** Text beside the title: n and unit. */
   note: ReactNode
   actions?: ReactNode
-  /** Buttons that stay on the first line. */
+  /** Buttons that stay on the line of the title. */
   corner?: ReactNode
-  /** Above the chart, so that the titles of adjacent charts align. */
+  /** The legend is above the chart, so that the titles of adjacent charts align. */
   legend?: readonly LegendEntry[]
-  /** A text in place of a chart without data. */
+  /** Text shown in place of a chart without data. */
   empty?: string | null | false
   chart: ReactNode
   className?: string
-  /** The minimum height of the chart or table, px; the chart grows with its neighbor. */
+  /** Minimum height of the chart or table, px. A chart grows to the height of its neighbor. */
   height?: number
   table: Table
 }) {

@@ -13,7 +13,7 @@ const SECOND = 'var(--data-2)'
 
 const SHARE_TICKS = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, label: `${at * 100} %` }))
 
-/** Both cumulative distribution functions. */
+/** The cumulative distribution functions of the scores of two rewards. */
 export function CdfPlot({ data, n }: { data: CdfData; n: number }) {
   const line = {
     type: 'stepAfter',
@@ -62,10 +62,9 @@ export function OverlayPlot({
   data: OverlayData
   series: readonly OverlaySeries[]
   title: string
-  /** Formats a value. */
   write(value: number): string
   hasBand?: boolean
-  /** A logarithmic value axis. */
+  /** Whether the value axis is logarithmic. */
   log?: boolean
 }) {
   const tip = (step: OverlayStep) => {

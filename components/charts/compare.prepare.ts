@@ -20,7 +20,7 @@ export interface CdfData {
 export function prepareCdf({ values, first, second }: ComparePairDto['cdf']): CdfData {
   const least = Math.min(...values)
   const most = Math.max(...values)
-  // Padding, so that the first and the last step are visible.
+  // Padding makes the first and the last rise of the curves visible.
   const room = (most - least || Math.abs(most) || 1) * 0.05
   const ticks = niceTicks(least - room, most + room)
   const points = values.map((value, at) => ({
@@ -30,7 +30,7 @@ export function prepareCdf({ values, first, second }: ComparePairDto['cdf']): Cd
   }))
   const low = ticks[0]?.at ?? 0
   const high = ticks.at(-1)?.at ?? 1
-  // 0 at the left edge, 1 at the right edge; steps are at the positions of the scores.
+  // The curves are 0 at the left edge and 1 at the right edge, and rise at the scores.
   return {
     points: [{ value: low, first: 0, second: 0 }, ...points, { value: high, first: 1, second: 1 }]
       .filter(({ value }, at) => at !== 0 || value < (values[0] ?? 0))
@@ -44,7 +44,7 @@ export function prepareCdf({ values, first, second }: ComparePairDto['cdf']): Cd
 /** The quantity of a run that is drawn over its steps. */
 export type OverlayQuantity = 'mean' | 'failedShare' | 'noSignalShare' | 'waitMs'
 
-/** A step with a value per run: `v0` is the value of the first run and `b0` its band; null: none, drawn as a gap. */
+/** A step with a value per run: `v0` is the value of the first run and `b0` its band. A null is drawn as a gap. */
 export interface OverlayStep extends StepRow {
   [value: `v${number}`]: number | null
   [band: `b${number}`]: [number, number] | null
@@ -55,7 +55,7 @@ export interface OverlayData {
   steps: OverlayStep[]
   ticks: Tick[]
   stepTicks: number[]
-  /** Whether durations span a factor of ten or more, so that the chart offers a logarithmic axis. */
+  /** Whether durations span a factor of ten or more. The chart then offers a logarithmic axis. */
   isWide: boolean
   /** Number of values of 0, which a logarithmic axis cannot show. */
   zeros: number
@@ -70,7 +70,7 @@ export function prepareOverlay(
   options: {
     hidden?: ReadonlySet<string>
     band?: Band
-    /** Steps of each point. */
+    /** Number of steps per point. */
     width?: number
     /** Whether the axis of durations is logarithmic. */
     log?: boolean
@@ -98,7 +98,7 @@ export function prepareOverlay(
       row[`v${r}`] = value
       if (shown[r] && value !== null) values.push(value)
       if (quantity !== 'mean' || (band === 'none' && width === 1)) continue
-      // The range of step means in a bin, so that a single outlying step stays visible.
+      // The band of a bin is the range of its step means, so that a single outlying step stays visible.
       const [low, high] =
         at === undefined
           ? []
@@ -125,7 +125,7 @@ const leastOf = (values: readonly number[]) =>
 const mostOf = (values: readonly number[]) =>
   values.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY)
 
-/** The last step of a bin; bins start at multiples of their width, except the first. */
+/** The last step of a bin. Bins start at multiples of their width, except the first one. */
 export function lastStep(step: number, width: number): number {
   return (Math.floor(step / width) + 1) * width - 1
 }
@@ -137,14 +137,14 @@ function ticksOf(quantity: OverlayQuantity, values: readonly number[]): Tick[] {
   return niceTicks(leastOf(values), mostOf(values))
 }
 
-/** The differences of one run from the first, with intervals. */
+/** The differences of one run from the first run, with intervals. */
 export interface DeltaData {
   steps: (StepRow & { delta: number | null; interval: [number, number] | null; n: string })[]
   ticks: Tick[]
   stepTicks: number[]
 }
 
-/** Prepares differences by step, in points of `width` steps; `ticks` sets a shared scale for comparison. */
+/** Prepares differences by step, in points of `width` steps. `ticks` sets a scale shared with other charts. */
 export function prepareDeltas(
   deltas: readonly StepDelta[],
   { ticks, width = 1 }: { ticks?: Tick[]; width?: number } = {},

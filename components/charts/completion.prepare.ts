@@ -10,10 +10,10 @@ interface CompletionPoint {
 /** Completed groups over time, prepared for drawing. */
 export interface CompletionChartData {
   points: CompletionPoint[]
-  /** From the last completion to now, drawn paler, while the batch runs. */
+  /** While the batch runs, the part of the curve from the last completion to now, which is drawn paler. */
   waiting: CompletionPoint[]
   ticks: Tick[]
-  /** Time to p50 of groups and time to all groups, in milliseconds; null until reached. */
+  /** Time to p50 of groups and time to all groups, ms. Null until reached. */
   halfMs: number | null
   allMs: number | null
   /** The end of the time axis. */
@@ -22,7 +22,7 @@ export interface CompletionChartData {
   countTicks: Tick[]
 }
 
-/** Prepares the curve. `elapsedMs` is the age of a running batch, null for one that has ended. */
+/** Prepares the curve. `elapsedMs` is the age of a running batch; null if the batch has ended. */
 export function prepareCompletion(
   completion: readonly CompletionPoint[],
   totalGroups: number,

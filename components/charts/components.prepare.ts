@@ -1,23 +1,26 @@
 import type { ComponentDto } from '../../server/contract/rewards.ts'
 import { niceTicks, pickTicks, type Tick, withGaps } from './ticks.ts'
 
-/** A component at one step. Values are null at steps without the component, which are drawn as gaps. */
+/** A component at one step. Values are null at a step without the component, which is drawn as a gap. */
 interface ComponentStep {
   step: number
   mean: number | null
   std: number | null
-  /** Mean minus and plus one standard deviation; null without one, or if all scores of the component are 0 or 1. */
+  /**
+   * Mean minus and plus one standard deviation. Null without a standard deviation, or if all scores of the component
+   * are 0 or 1.
+   */
   band: [low: number, high: number] | null
   n: number
 }
 
 /** A component over steps, prepared for drawing. */
 export interface ComponentData {
-  /** Empty: the reward itself. */
+  /** Empty for the reward itself. */
   name: string
   weight: number | null
   steps: ComponentStep[]
-  /** At the newest step with a value. */
+  /** The newest step with a value. */
   last: ComponentStep | null
   valueTicks: Tick[]
   stepTicks: number[]
@@ -69,7 +72,7 @@ export interface ContributionData {
   stepTicks: number[]
 }
 
-/** Prepares `weight × mean` of each component; null with fewer than two weighted components. */
+/** Prepares `weight × mean` of each component. Returns null with fewer than two weighted components. */
 export function prepareContributions(components: readonly ComponentDto[]): ContributionData | null {
   const parts = components.filter(({ name, weight }) => name !== '' && weight !== null)
   if (parts.length < 2) return null
@@ -110,10 +113,9 @@ export function prepareContributions(components: readonly ComponentDto[]): Contr
 
 type Point = ComponentDto['points'][number]
 
-/** Merges several batches of a step: mean and standard deviation of all their samples. */
 /**
- * Whether all scores of a point can only be 0 or 1: of scores from 0 to 1, only these have the variance p (1 − p). Their
- * standard deviation follows from the mean, and a band of it would leave the range.
+ * Whether all scores of a point can only be 0 or 1: of scores from 0 to 1, only these have the variance p (1 − p). A
+ * band of their standard deviation would leave the range of the scores.
  */
 function isOfZerosAndOnes({ mean, std, n }: Point): boolean {
   if (std === null) return mean === 0 || mean === 1

@@ -35,7 +35,7 @@ describe('components over steps', () => {
   })
 
   test('merge two batches of one step', () => {
-    // 0, 0, 1, 1 and 1, 1: mean 2/3, standard deviation of the six.
+    // The scores are 0, 0, 1, 1 and 1, 1: mean 2/3, and the standard deviation of all six.
     const [data] = prepareComponents([
       {
         name: 'x',

@@ -3,7 +3,7 @@ import { formatScore, justBelow, percentText } from '../format/numbers.ts'
 import { linearTicks, type Tick } from './ticks.ts'
 
 export interface DistributionRow {
-  /** The value for bars; `0.1 to 0.2` for bins. */
+  /** The value of a bar, or the range of a bin: `0.1 to 0.2`. */
   label: string
   /** The label on the axis: the value, or the lower edge of the bin. */
   tick: string
@@ -25,7 +25,9 @@ export interface DistributionChartData {
   ticks: Tick[]
 }
 
-/** On a logarithmic axis a count of 1 is one decade above the baseline, to distinguish it from 0. */
+/**
+ * The height of a count on a logarithmic axis. A count of 1 is one decade above the baseline, to distinguish it from 0.
+ */
 export function logHeight(count: number): number {
   return count === 0 ? 0 : 1 + Math.log10(count)
 }
@@ -37,7 +39,7 @@ export function prepareDistribution(
 ): DistributionChartData {
   const { kind, n, bins } = distribution
   const width = bins[0] === undefined ? 1 : bins[0].to - bins[0].from
-  // Decimal places that distinguish the edges of a bin.
+  // Bin edges have enough decimal places to be distinguishable.
   const digits = width > 0 ? Math.min(6, Math.max(0, Math.ceil(-Math.log10(width)))) : 3
   const rows = bins.map(({ from, to, count }, i) => ({
     label: kind === 'bars' ? formatScore(from) : `${formatScore(from)} to ${formatScore(to)}`,

@@ -4,9 +4,9 @@ export interface ScoreScale {
   max: number
 }
 
-/** A position on the scale with its number of scores. */
+/** A position on the scale, and the number of scores at it. */
 interface Dot {
-  /** 0 to 1 along the scale. */
+  /** Position along the scale, 0 to 1. */
   x: number
   count: number
 }

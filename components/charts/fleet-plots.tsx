@@ -16,7 +16,7 @@ import type { CallMinute, ServerMinutesData } from './server-minutes.prepare.ts'
 import type { Tick } from './ticks.ts'
 import { MarkTip, Tip, type TipProps } from './tip.tsx'
 
-/** Shows every second, third, … time where all would overlap, as on phones. */
+/** On narrow screens, where all time labels would overlap, only every second, third, … one is shown. */
 const TIME_TICKS = 'equidistantPreserveStart'
 
 /** Events and selection of a chart over time. */
@@ -42,8 +42,8 @@ function TimeTip({
 }
 
 /**
- * Dashed lines at the intervals with events. Not a component, because Recharts looks for its own elements among the
- * children.
+ * Dashed lines at the intervals with events. This is a function and not a component, because Recharts looks for its own
+ * elements among the children of a chart.
  */
 function eventLines(events: readonly EventMark[] = []) {
   return events.map(({ at, isBad }) => (
@@ -63,18 +63,18 @@ function EventLabel({ color, viewBox }: { color: string; viewBox?: { x?: number;
   return <path d={`M${x} ${y}l4 4l-4 4l-4 -4Z`} fill={color} stroke="var(--surface)" data-event />
 }
 
-/** A series of a stack: a key of the rows, with its legend. */
+/** A series of a stack: a key of the rows, and its legend entry. */
 interface StackSeries extends LegendEntry {
   key: string
 }
 
-/** Counts of one interval; `isRunning`: its counts still grow. */
+/** Counts of one interval. `isRunning`: the interval has not ended, so its counts still grow. */
 interface StackRow {
   at: number
   isRunning?: boolean
 }
 
-/** Counts per interval as stacked bars, with further counts as lines. The running interval is paler. */
+/** Counts per interval as stacked bars, with further counts as lines. An interval that has not ended is paler. */
 export function StackPlot<Row extends StackRow>({
   rows,
   series,
@@ -98,7 +98,7 @@ export function StackPlot<Row extends StackRow>({
   sync?: string
   timeText(row: Row): string
   valueText?(value: number): string
-  /** The tooltip omits series that are zero. */
+  /** Whether the tooltip omits series that are zero. */
   isSparse?: boolean
 }) {
   const hatch = useId()
@@ -171,7 +171,7 @@ export function StackPlot<Row extends StackRow>({
   )
 }
 
-/** Values over time as lines; an interval without a value is a gap. */
+/** Values over time as lines. An interval without a value is a gap. */
 export function LinesPlot({
   data,
   series,
@@ -224,7 +224,7 @@ export function LinesPlot({
   )
 }
 
-/** p50 and p99 latency per minute of requests that returned a score; a minute without one is a gap. */
+/** p50 and p99 latency per minute of requests that returned a score. A minute without a score is a gap. */
 export function LatencyPlot({
   data,
   color,
@@ -292,7 +292,7 @@ function LonePoint<Row, Key extends keyof Row>({
   return <circle cx={cx} cy={cy} r={2.25} fill={color} />
 }
 
-/** Longer server names are shortened next to the bars. */
+/** Server names longer than this are shortened next to the bars. */
 const MAX_NAME_CHARS = 20
 
 /** The share of requests and the share of capacity of each server of a pool. */

@@ -101,7 +101,7 @@ function draw(canvas: HTMLCanvasElement, data: HeatData): void {
   context.fillStyle = getComputedStyle(canvas).color
   for (const cell of data.cells) {
     context.globalAlpha = cell.fill
-    // Edges are snapped to pixels, so that no seams show between cells.
+    // Cell edges are rounded to pixels, so that no seams show between cells.
     const left = Math.round(cell.x * canvas.width)
     const top = Math.round(cell.y * canvas.height)
     const right = Math.round((cell.x + cell.width) * canvas.width)

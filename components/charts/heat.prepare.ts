@@ -15,15 +15,15 @@ interface HeatCell {
 /** The score distribution of each step, prepared for drawing. */
 export interface HeatData {
   cells: HeatCell[]
-  /** The scores of the rows, or the bounds of their bins; ascending. */
+  /** The scores of the rows, or the bounds of their bins, in ascending order. */
   edges: readonly number[]
-  /** Row labels from the top (the highest scores). */
+  /** Row labels from top to bottom, so from the highest scores to the lowest. */
   rows: string[]
   steps: RunHeatDto['steps']
   /** The position of a label as a share of the height, from the top. */
   valueTicks: Tick[]
   stepTicks: Tick[]
-  /** The largest share of any cell. */
+  /** The largest share of samples in any cell. */
   most: number
   /** The steps or bins from left to right. */
   columns: HeatColumn[]
@@ -49,9 +49,9 @@ export function prepareHeat(
     lastOf = (step) => step,
     timeOf = null,
   }: {
-    /** The last step of a bin. */
+    /** Returns the last step of a bin. */
     lastOf?: (step: number) => number
-    /** On a time axis, the times of steps. */
+    /** On a time axis, returns the time of a step. */
     timeOf?: ((step: number) => number | null) | null
   } = {},
 ): HeatData {
@@ -104,7 +104,7 @@ export function prepareHeat(
         ? []
         : [
             {
-              // A score is centered in its row; the edge of a bin is at the edge of its row.
+              // The label of a score is centered in its row. The label of a bin edge is at the edge of the row.
               at: 1 - (kind === 'values' ? at + 0.5 : at) / count,
               label: formatScore(edge),
             },
@@ -117,7 +117,7 @@ export function prepareHeat(
           }))
         : localTimeTicks(first, placed.at(-1)?.x ?? first, 3)
             .map(({ at, label }) => ({ at: placeOf(at), label }))
-            // A label is centered and would be cut off at the right edge.
+            // Labels are centered on their positions, so one at the right edge would be cut off.
             .filter(({ at }) => at < 0.95),
     ...{ most, columns, placeOf },
   }
@@ -130,7 +130,7 @@ function endOf({ last, x }: Placed<StepRow>, next: number | undefined, isTime: b
   return isTime ? (next ?? Number.POSITIVE_INFINITY) : (last ?? x) + 1
 }
 
-/** A cell under the pointer, with the scores of its row, both bounds included. */
+/** A cell under the pointer, with the range of scores of its row, both bounds included. */
 export interface HeatCellAt {
   step: number
   /** The last step of a bin; the step itself if it is single. */
@@ -141,7 +141,7 @@ export interface HeatCellAt {
   high: number
 }
 
-/** The cell at a position (shares of width and height, from the top left); null: no step. */
+/** The cell at a position, given as shares of width and height from the top left. Null if no step is there. */
 export function heatAt(data: HeatData, x: number, y: number): HeatCellAt | null {
   const at = data.columns.find(({ left, right }) => x >= left && x < right)
   const fromTop = Math.floor(y * data.rows.length)

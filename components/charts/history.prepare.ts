@@ -12,10 +12,10 @@ import { durationTicks, linearTicks, niceTicks, type Tick, timeLabel } from './t
 const LABELS = 6
 const HOUR_MS = 3_600_000
 
-/** An interval; `at` is its start in epoch ms. Values are by series. */
+/** An interval with one value per series. `at` is its start, epoch ms. */
 export interface HistoryRow {
   at: number
-  /** The newest interval, whose values still grow. */
+  /** Whether the interval has not ended, so that its values still grow. */
   isRunning?: boolean
   [series: `of:${string}`]: number | null
 }
@@ -24,7 +24,7 @@ export interface HistoryRow {
 export interface EventMark {
   /** The start of the interval, epoch ms. */
   at: number
-  /** Whether any is an ejection, an outage or a death. */
+  /** Whether any of the events is an ejection, an outage or a death. */
   isBad: boolean
   events: { label: string; note: string }[]
 }
@@ -34,7 +34,7 @@ export interface HistoryData {
   rows: HistoryRow[]
   /** Names of the series, in stacking order. */
   names: string[]
-  /** The name of the sum of further series; null where all are shown. */
+  /** The name of the sum of all further series; null if every series is shown. */
   others: string | null
   /** Names of the series that are lines over the stack. */
   lines: string[]
@@ -52,7 +52,6 @@ type Times = Pick<
 /** The kinds of events that a chart shows. */
 export type EventKinds = readonly FleetEventDto['kind'][]
 
-/** Labels of the causes of failed requests. */
 const CAUSE_WORDS: Record<CallFailure, string> = {
   fault: 'fault',
   stall: 'timeout',
@@ -61,14 +60,14 @@ const CAUSE_WORDS: Record<CallFailure, string> = {
   client: 'refused',
 }
 
-/** Sums over series, by interval. */
+/** Sums the series of each interval. */
 export function sumsOf(intervals: number, some: readonly (readonly number[])[]): number[] {
   const sums = new Array<number>(intervals).fill(0)
   for (const values of some) for (const [at, n] of values.entries()) sums[at] = (sums[at] ?? 0) + n
   return sums
 }
 
-/** The counts of all servers or workers, by interval. */
+/** Sums the counts of all servers or workers of each interval. */
 export function allOf(intervals: number, { series, others }: CountsDto): number[] {
   return sumsOf(intervals, [
     ...series.map(({ values }) => values),
@@ -76,7 +75,7 @@ export function allOf(intervals: number, { series, others }: CountsDto): number[
   ])
 }
 
-/** Counts as a stack, in units of `per`: the interval's seconds for rates. */
+/** Prepares counts as a stack. Each count is divided by `per`: the seconds of an interval give rates per second. */
 export function prepareCounts(
   history: Times,
   { series, others }: CountsDto,
@@ -89,7 +88,7 @@ export function prepareCounts(
   return { ...prepared(history, scaled, 'stacked', kinds, lines), others: rest }
 }
 
-/** Failed requests or retries by cause, as a stack; causes that do not occur are left out. */
+/** Prepares failed requests or retries as a stack of causes. Causes that do not occur are left out. */
 export function prepareCauses(
   history: Times,
   byCause: Partial<Record<CallFailure, number[]>>,
@@ -102,7 +101,7 @@ export function prepareCauses(
   return prepared(history, series, 'stacked', kinds, lines)
 }
 
-/** Durations in ms as lines. */
+/** Prepares durations, in ms, as lines. */
 export function prepareDurations(
   history: Times,
   series: readonly SeriesDto[],
@@ -111,7 +110,7 @@ export function prepareDurations(
   return prepared(history, series, 'durations', kinds)
 }
 
-/** Values as lines, from 0. */
+/** Prepares values as lines on a scale from 0. */
 export function prepareLines(
   history: Times,
   series: readonly SeriesDto[],
@@ -120,7 +119,7 @@ export function prepareLines(
   return prepared(history, series, 'lines', kinds)
 }
 
-/** The number of lines that are left out, in words; empty if all are shown. */
+/** States how many of the lines are shown; empty if all are. */
 export function omittedText({ series, n }: LinesDto, what: string): string {
   return n > series.length ? `; the ${series.length} highest of ${n} ${what}` : ''
 }

@@ -1,8 +1,8 @@
 import { correctnessOf } from '../../server/contract/verdicts.ts'
 
 /**
- * Every page draws a run, data source, server or reason in the same hue, one of eight. The hue is a hash of the name. If
- * another name of the same kind already has that hue, the next free hue is assigned and stored.
+ * The kinds of names that have a hue. Every page draws a name in the same one of eight hues, which is a hash of the
+ * name. If another name of the same kind already has that hue, the next free hue is assigned and stored.
  */
 export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker' | 'component' | 'verdict'
 
@@ -29,7 +29,7 @@ export function nameHash(name: string): number {
   return hash
 }
 
-/** Picks a hue for a name, 1 to 8: its hashed hue, or the next free one if that is taken. */
+/** Picks a hue from 1 to 8 for a name: its hashed hue, or the next free one if the hashed hue is taken. */
 export function pickHue(name: string, taken: readonly number[]): number {
   const own = nameHash(name) % HUES
   if (taken.length < HUES) {
@@ -59,11 +59,11 @@ export function hueOf(kind: HueKind, name: string): string {
   )
   hues[key] = hue
   try {
-    // The list is reset after 400 names.
+    // The stored hues are reset after 400 names.
     if (Object.keys(hues).length > 400) known = { [key]: hue }
     localStorage.setItem(KEY, JSON.stringify(known))
   } catch {
-    // Without storage the hue lasts as long as the page.
+    // Without browser storage, the hue lasts as long as the page.
   }
   return `var(--data-${hue})`
 }

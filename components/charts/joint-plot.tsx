@@ -17,7 +17,6 @@ export function JointPlot({
   onCell,
 }: {
   data: JointData
-  /** Names of the rewards. */
   first: string
   second: string
   onCell(cell: JointCellIndex): void

@@ -8,10 +8,10 @@ interface JointCell {
   y: number
   width: number
   height: number
-  /** 0 to 1. */
+  /** Strength of the fill, 0 to 1. */
   fill: number
   samples: number
-  /** Its indices on both axes. */
+  /** The indices of the cell on both axes. */
   index: JointCellIndex
   first: string
   second: string
@@ -25,9 +25,9 @@ export interface JointData {
   n: number
   firstTicks: Tick[]
   secondTicks: Tick[]
-  /** Few distinct scores on both sides: a table of counts, with the numbers in the cells. */
+  /** Whether both rewards have few distinct scores. The chart is then a table with the counts in its cells. */
   isTable: boolean
-  /** The ends of the line of equal scores; null unless both axes are bins of overlapping ranges. */
+  /** The ends of the line of equal scores. Null unless both axes have bins and their ranges overlap. */
   equal: { x1: number; y1: number; x2: number; y2: number } | null
 }
 
@@ -72,7 +72,7 @@ export function placeText(axis: JointAxis, at: number): string {
     : `${formatScore(axis.edges[at])} to ${formatScore(axis.edges[at + 1])}`
 }
 
-/** Ticks of an axis: in the middle of a score's cells, and at the edges of bins. */
+/** Ticks of an axis: in the middle of the cells of a score, or at the edges of bins. */
 function ticksOf(axis: JointAxis): Tick[] {
   const marks = axis.kind === 'values' ? axis.values : axis.edges
   const every = axis.kind === 'values' ? 1 : Math.ceil(marks.length / MAX_LABELS)
@@ -96,7 +96,7 @@ function equalLine({ first, second }: JointDistribution): JointData['equal'] {
   return { x1: x(from), y1: y(from), x2: x(to), y2: y(to) }
 }
 
-/** The cell at a position (shares from the top left); null: no sample has these scores. */
+/** The cell at a position, given as shares from the top left. Null if no sample has these scores. */
 export function jointAt(data: JointData, x: number, y: number): JointCell | null {
   return (
     data.cells.find(

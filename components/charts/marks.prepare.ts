@@ -4,22 +4,22 @@ import { type Placed, type StepRow, stepOfText } from './step-axis.prepare.ts'
 /** The marks of one step, drawn as one line. */
 export interface MarkLine {
   step: number
-  /** Its position on the axis. */
+  /** The position of the line on the axis. */
   x: number
   marks: RunMarkDto[]
-  /** The label next to the line; null: without labels, or no room for one. */
+  /** The label next to the line. Null if labels are off or there is no room for one. */
   text: string | null
   /** The side with more room for the label. */
   side: 'left' | 'right'
 }
 
-/** The share of the width that a label takes; with a closer neighbor only the icon is drawn. */
+/** The share of the width that a label takes. If the next mark is closer, only the icon is drawn. */
 const LABEL_WIDTH = 0.16
 const LABEL_CHARS = 26
 
 /**
- * Lays out the marks of a chart over these steps; marks outside its range are not drawn.
- * @param xOf the position of a step; null: unknown
+ * Lays out the marks of a chart over these steps. Marks outside of its range are not drawn.
+ * @param xOf returns the position of a step, or null if it is unknown
  */
 export function prepareMarks(
   marks: readonly RunMarkDto[],
@@ -39,7 +39,7 @@ export function prepareMarks(
     .filter(([step]) => step >= firstStep && step <= lastStep)
     .flatMap(([step, here]) => {
       const x = xOf(step)
-      // A mark in the last bin is after the position of the bin.
+      // A mark in the last bin has a step after the position of the bin, so it is clamped.
       return x === null ? [] : [{ step, here, x: Math.min(last, Math.max(first, x)) }]
     })
     .sort((a, b) => a.x - b.x)

@@ -5,7 +5,7 @@ import {
 } from '../../server/contract/monitors.ts'
 import { niceTicks, pickTicks, type Tick, withGaps } from './ticks.ts'
 
-/** A monitor at one step; null where it has no value, drawn as a gap. */
+/** A monitor at one step. A null value is drawn as a gap. */
 interface MonitorStep {
   step: number
   value: number | null
@@ -19,13 +19,13 @@ export interface MonitorData {
   /** The threshold lines: value and severity. */
   thresholds: { at: number; severity: 'warning' | 'alerting' }[]
   last: MonitorStep | null
-  /** Steps with a value. */
+  /** Number of steps with a value. */
   n: number
   stepTicks: number[]
   valueTicks: Tick[]
 }
 
-/** Prepares a monitor; for a step with several batches the last one counts. */
+/** Prepares a monitor. Of a step with several batches, the last batch counts. */
 export function prepareMonitor(
   points: readonly MonitorPointDto[],
   setting: MonitorSettingDto,
@@ -62,7 +62,7 @@ function shareTicks(most: number, least: number): Tick[] {
   }))
 }
 
-/** The values of a threshold: with both signs where values in both directions are bad. */
+/** The values of a threshold. If values in both directions are bad, it has both signs. */
 export function thresholdsOf(
   setting: MonitorSettingDto,
   severity: 'warning' | 'alerting',

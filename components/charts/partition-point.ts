@@ -1,6 +1,6 @@
 /**
- * The first of `count` indices for which `isBefore` is false; `count` if there is none. It is true for the indices up to
- * some point and false from there on.
+ * Returns the first of `count` indices for which `isBefore` is false, or `count` if there is none. `isBefore` must be
+ * true up to some index and false from there on.
  */
 export function partitionPoint(count: number, isBefore: (index: number) => boolean): number {
   let [low, high] = [0, count]

@@ -21,7 +21,7 @@ const TICK = { fill: 'var(--ink-3)', fontSize: 11 }
 const AXIS = { stroke: 'var(--line-strong)' }
 const MARGIN = { top: 8, right: 4, bottom: 0, left: 0 }
 
-/** The content of the tooltip at a row; null: no tooltip. */
+/** The content of the tooltip at a row; null shows no tooltip. */
 // biome-ignore lint/suspicious/noExplicitAny: the rows of a plot are known to its caller only
 const TipContent = createContext<(row: any) => ReactNode>(() => null)
 
@@ -45,17 +45,17 @@ export function Plot<Row extends object>({
   onRange,
   children,
 }: {
-  /** Omitted where every series has its own. */
+  /** Omitted if every series has its own data. */
   data?: readonly Row[]
   /** The accessible description. */
   title: string
   x: Ticked<XAxisProps>
   y: Ticked<YAxisProps>
-  /** `vertical`: horizontal bars. */
+  /** `vertical` draws horizontal bars. */
   layout?: 'horizontal' | 'vertical'
-  /** The right margin in pixels: room for half of the last label of a numeric axis. */
+  /** Right margin, px. It leaves room for half of the last label of a numeric axis. */
   right?: number
-  /** The gap between two categories of a bar chart; omitted: lines only. */
+  /** The gap between two categories of a bar chart. Omitted if the plot has only lines. */
   barGap?: string | number
   /** The maximum width of a bar, px. */
   barSize?: number
@@ -63,7 +63,7 @@ export function Plot<Row extends object>({
   sync?: string
   tip(row: Row): ReactNode
   onPick?(row: Row): void
-  /** Called with both ends after a drag along a numeric x axis. */
+  /** Called after a drag along a numeric x axis, with both ends of the range. */
   onRange?(from: number, to: number): void
   children: ReactNode
 }) {
@@ -101,7 +101,7 @@ export function Plot<Row extends object>({
   )
   const Chart = barGap === undefined ? ComposedChart : BarChart
   const [drag, setDrag] = useState<{ from: number; to: number } | null>(null)
-  // The click after a drag picks nothing.
+  // The click that follows a drag is ignored.
   const hasDragged = useRef(false)
   const labelOf = ({ activeLabel }: { activeLabel?: string | number | undefined }) =>
     activeLabel === undefined ? null : Number(activeLabel)
@@ -159,8 +159,8 @@ export function Plot<Row extends object>({
 }
 
 /**
- * Shows the tooltip only while its chart has the pointer or focus, because synchronized charts share their cursor. It has
- * its own state, so that a change does not render the chart.
+ * Shows the tooltip only while the chart has the pointer or focus, because synchronized charts share their cursor.
+ * Pointer and focus are the state of this component, so that a change does not render the chart.
  */
 function TipArea<Row>({ tip, children }: { tip(row: Row): ReactNode; children: ReactNode }) {
   const [isPointed, setPointed] = useState(false)
@@ -182,7 +182,7 @@ function TipArea<Row>({ tip, children }: { tip(row: Row): ReactNode; children: R
 
 const noTip = () => null
 
-/** Returns the previous object while its contents are equal: live data are new objects on every read. */
+/** Returns the previous object while its contents are equal, because live data are new objects on every read. */
 function useKept<T extends { tick?: unknown }>(value: T): T {
   const [kept, setKept] = useState(value)
   if (kept === value) return value

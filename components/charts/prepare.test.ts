@@ -86,7 +86,7 @@ describe('completion', () => {
       { ms: 5_000, groups: 10 },
     ])
     expect([data.halfMs, data.allMs]).toEqual([900, null])
-    // The axis ends at its next tick until that time is reached.
+    // The axis of a running batch ends at the next tick.
     expect(data.endMs).toBe(5_000)
     for (const ms of [31_000, 34_999]) {
       const { endMs, ticks } = prepareCompletion(completion, 20, ms)
@@ -125,7 +125,7 @@ describe('sparkline', () => {
     expect(prepareSparkline([0, 0], 10, 10).lines).toEqual(['M0 8.5L10 8.5'])
     expect(prepareSparkline([3, null], 10, 10).last).toBeNull()
     expect(prepareSparkline([null, null], 10, 10).lines).toEqual([])
-    // A fitted scale spans the readings; equal readings are in the middle.
+    // A fitted scale spans the readings.
     expect(prepareSparkline([0.7, 0.8], 10, 10, [], { fit: true }).lines).toEqual(['M0 8.5L10 1.5'])
     expect(prepareSparkline([0.7, 0.7], 10, 10, [], { fit: true }).lines).toEqual(['M0 5L10 5'])
     expect(prepareSparkline([null], 10, 10, [], { fit: true }).lines).toEqual([])

@@ -12,7 +12,7 @@ const MIN_VISIT_PX = 3
 /** The opacity of the rate between two visits. */
 const CARRIED = 0.35
 
-/** Prompts over steps, one per row, on a canvas: thousands of visits. */
+/** Prompts over steps, one per row. They are drawn on a canvas, because they have thousands of visits. */
 export function PromptHeatPlot({
   data,
   passRates,
@@ -88,12 +88,12 @@ function draw(canvas: HTMLCanvasElement, { rows, cells }: PromptHeatData): void 
   if (context === null) return
   const { color: high, borderBottomColor: low } = getComputedStyle(canvas)
   const rowHeight = canvas.height / rows.length
-  // A gap of 1 px between rows that have room for it.
+  // Rows that have room for it are 1 px apart.
   const gap = rowHeight > 4 * ratio ? ratio : 0
   const fill = (x: number, right: number, row: number, level: number, opacity: number) => {
     const top = Math.round(row * rowHeight)
     const bottom = Math.round((row + 1) * rowHeight) - gap
-    // The high color over the low one: a rate of 0 is visible too.
+    // The high color is drawn over the low one, so that a rate of 0 is visible too.
     for (const [color, alpha] of [
       [low, opacity],
       [high, opacity * level],

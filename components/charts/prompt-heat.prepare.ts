@@ -1,12 +1,12 @@
 import type { PromptHeatDto } from '../../server/contract/prompts.ts'
 import { pickTicks, type Tick } from './ticks.ts'
 
-/** A visit as a cell, in shares of the chart; `level` is its position on the color scale, 0 to 1. */
+/** A visit as a cell, in shares of the chart. `level` is the position of its rate on the color scale, 0 to 1. */
 export interface PromptHeatCell {
   row: number
-  /** The left end of its step. */
+  /** The left end of the step of the visit. */
   x: number
-  /** The end of its step. */
+  /** The right end of the step of the visit. */
   right: number
   /** The start of the next visit. Until then, the rate of this visit is the last known one. */
   until: number
@@ -18,7 +18,7 @@ export interface PromptHeatData {
   rows: PromptHeatDto['rows']
   cells: PromptHeatCell[]
   firstStep: number
-  /** Steps from first to last, both included. */
+  /** Number of steps from first to last, both included. */
   span: number
   stepTicks: Tick[]
   /** The ends of the scale: 0 and 1 for pass rates, otherwise the 5th and 95th percentile of all means. */
@@ -55,7 +55,7 @@ export function preparePromptHeat({
   }
 }
 
-/** The 5th and 95th percentile of the values, because a few extreme scores would take up most of the scale. */
+/** The ends of the scale: the 5th and 95th percentile, because a few extreme scores would take up most of it. */
 function scaleOf(values: readonly number[]): [low: number, high: number] {
   const sorted = values.toSorted((a, b) => a - b)
   const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 0

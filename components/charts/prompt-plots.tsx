@@ -55,7 +55,7 @@ export function PassSharesPlot({
   )
 }
 
-/** pass@k or best of k: a line for each k. */
+/** pass@k or best of k, with a line for each k. */
 export function ByKPlot({
   data,
   title,
@@ -104,14 +104,16 @@ export function ByKPlot({
   )
 }
 
-/** The rate of a prompt at its visits, with the 95 % interval; lines mark the shown visits. */
+/**
+ * The rate of a prompt at its visits, with the 95 % interval. Vertical lines mark the visits whose responses are shown.
+ */
 export function VisitsPlot({
   data,
   shown,
   onVisit,
 }: {
   data: VisitData
-  /** The steps of the shown visits. */
+  /** The steps of the visits whose responses are shown. */
   shown: readonly number[]
   onVisit(visit: VisitStep): void
 }) {

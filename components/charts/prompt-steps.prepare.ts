@@ -7,7 +7,7 @@ import { niceTicks, pickTicks, shareTicks, type Tick, withGaps } from './ticks.t
 export const PASS_LEVELS = ['none', 'some', 'most', 'all'] as const
 export type PassLevel = (typeof PASS_LEVELS)[number]
 
-/** Shares of the groups of a step, 0 to 1; null: there is no such step. */
+/** Shares of the groups of a step, 0 to 1. Null if there is no such step. */
 export type PassStep = { step: number; batchId: string | null; groups: number } & Record<
   PassLevel,
   number | null
@@ -19,7 +19,7 @@ export interface PassData {
   stepTicks: number[]
 }
 
-/** Prepares the shares; null if no step has pass rates. */
+/** Prepares the shares. Returns null if no step has pass rates. */
 export function preparePassShares(steps: readonly PromptStepDto[]): PassData | null {
   if (steps.every(({ groups }) => groups === null)) return null
   const byStep = new Map(steps.map((step) => [step.step, step]))
@@ -39,7 +39,7 @@ export function preparePassShares(steps: readonly PromptStepDto[]): PassData | n
   }
 }
 
-/** The value for each k at a step; null: no group has k scored samples. */
+/** The value for each k at a step. Null if no group has k scored samples. */
 export type KStep = { step: number; batchId: string | null; groups: number } & {
   [k: `k:${number}`]: number | null
 }
@@ -52,7 +52,7 @@ export interface KData {
   stepTicks: number[]
 }
 
-/** Prepares pass@k or best of k; null without a value. */
+/** Prepares pass@k or best of k. Returns null without a value. */
 export function prepareByK(
   steps: readonly PromptStepDto[],
   kind: 'passAt' | 'bestOf',
@@ -83,7 +83,7 @@ export function prepareByK(
   }
 }
 
-/** Whether best of k equals pass@k everywhere: all scores are 0 or 1. */
+/** Whether best of k equals pass@k everywhere, because all scores are 0 or 1. */
 export function isBestOfPassAt(steps: readonly PromptStepDto[]): boolean {
   return steps.every(({ passAt, bestOf }) =>
     bestOf.every(({ k, value }) => {
@@ -96,10 +96,10 @@ export function isBestOfPassAt(steps: readonly PromptStepDto[]): boolean {
 /** A visit of a prompt, or a gap. */
 export interface VisitStep {
   step: number
-  /** The position among all visits; null: a gap. */
+  /** The position among all visits; null for a gap. */
   at: number | null
   rate: number | null
-  /** The 95 % interval of the rate; null: one sample. */
+  /** The 95 % interval of the rate; null for a single sample. */
   interval: [number, number] | null
   n: number
 }
@@ -107,7 +107,7 @@ export interface VisitStep {
 /** The visits of a prompt, prepared for drawing. */
 export interface VisitData {
   steps: VisitStep[]
-  /** All rates are pass rates; otherwise means. */
+  /** Whether all rates are pass rates. Otherwise they are mean scores. */
   passRates: boolean
   valueTicks: Tick[]
   stepTicks: number[]

@@ -1,6 +1,6 @@
 import type { PassLevel } from './prompt-steps.prepare.ts'
 
-/** Groups by the share of their samples that passed. */
+/** Labels of groups by the share of their samples that passed. */
 export const PASS_LABEL: Record<PassLevel, string> = {
   none: 'none passed',
   some: 'below half',
@@ -16,7 +16,9 @@ export const PASS_COLOR: Record<PassLevel, string> = {
   all: 'var(--data-3)',
 }
 
-/** The color of a line by k: one hue, darker with k. The lines never cross. */
+/**
+ * The color of the line of k: one hue that is darker for a larger k. One hue suffices, because the lines never cross.
+ */
 export function kColor(ks: readonly number[], k: number): string {
   const share = ks.length < 2 ? 1 : ks.indexOf(k) / (ks.length - 1)
   return `color-mix(in oklab, var(--data-1) ${Math.round(30 + 70 * share)}%, var(--line-strong))`

@@ -19,7 +19,9 @@ import { StepArea, StepBand, StepLine, StepPlot } from './step-plot.tsx'
 import { shareTicks } from './ticks.ts'
 import type { TipRow } from './tip.tsx'
 
-/** Rewards over steps: 5 to 95 % and 25 to 75 % as bands, median and mean as lines; a running batch as a hollow dot. */
+/**
+ * Rewards over steps: 5 to 95 % and 25 to 75 % as bands, median and mean as lines, and a running batch as a hollow dot.
+ */
 export function FanPlot({
   data,
   name,
@@ -28,7 +30,7 @@ export function FanPlot({
 }: {
   data: FanData
   name: string
-  /** Also draws the range from the minimum to the maximum score. */
+  /** Whether the range from the minimum to the maximum score is drawn too. */
   range: boolean
   onStep(step: FanStep): void
 }) {
@@ -215,7 +217,7 @@ export function FailuresPlot({
               { label: 'failed', value: percentText(step.failed), color: 'var(--bad)' },
               ...(step.failures === null
                 ? []
-                : [{ label: 'of a step', value: step.failures.map(percentText).join(' to ') }]),
+                : [{ label: 'by step', value: step.failures.map(percentText).join(' to ') }]),
             ]
           : null
       }
@@ -256,7 +258,7 @@ export function WaitsPlot({ data, log }: { data: WaitData; log: boolean }) {
               },
               ...(step.waits === null
                 ? []
-                : [{ label: 'of a step', value: step.waits.map(durationText).join(' to ') }]),
+                : [{ label: 'by step', value: step.waits.map(durationText).join(' to ') }]),
               { label: 'step time', value: durationText(step.stepMs) },
             ]
           : null
@@ -286,7 +288,9 @@ export function WaitsPlot({ data, log }: { data: WaitData; log: boolean }) {
   )
 }
 
-/** The mean reward of one data source on a shared scale, with its interquartile band unless the reward has few values. */
+/**
+ * The mean reward of one data source on a shared scale. It has an interquartile band unless the reward has few values.
+ */
 export function SourcePlot({
   data,
   of,
@@ -327,7 +331,7 @@ export function SourcePlot({
   )
 }
 
-/** The mean of a component over steps, in a band of one standard deviation. */
+/** The mean of a component over steps, with a band of one standard deviation. */
 export function ComponentPlot({ data, color }: { data: ComponentData; color: string }) {
   const [low, high] = [data.valueTicks[0]?.at ?? 0, data.valueTicks.at(-1)?.at ?? 1]
   return (
@@ -394,7 +398,6 @@ export function MonitorPlot({
   label: string
   /** The unit of n. */
   countedUnit: string
-  /** Formats a value. */
   text(value: number | null): string
 }) {
   return (

@@ -16,7 +16,7 @@ import {
   withGaps,
 } from './ticks.ts'
 
-/** A step of the fan chart; null where the run has no such step, drawn as a gap. */
+/** A step of the fan chart. Values are null, drawn as a gap, if the run has no such step. */
 export interface FanStep extends StepRow {
   batchId: string | null
   mean: number | null
@@ -26,19 +26,19 @@ export interface FanStep extends StepRow {
   most: [number, number] | null
   all: [number, number] | null
   n: number | null
-  /** The 95 % interval of the mean over groups, for rewards of few values. */
+  /** The 95 % interval of the mean over groups, for a reward of few values. */
   interval: [number, number] | null
   /** The lowest and the highest step mean in a bin. */
   means: [number, number] | null
   /** The smoothed mean; null without smoothing. */
   smooth: number | null
-  /** The mean so far of a running batch. */
+  /** The mean of the samples that a running batch has scored so far. */
   running: number | null
   /** The means of other runs at this step, by run name. */
   [overlay: `run:${string}`]: number | null
 }
 
-/** With at most this many distinct scores, the mean has its interval instead of quantile bands. */
+/** A reward with at most this many distinct scores is drawn with the interval of its mean instead of quantile bands. */
 const FEW_VALUES = 12
 
 /** The rewards of a run over steps, prepared for drawing. */
@@ -46,22 +46,21 @@ export interface FanData {
   /** Whether the reward has few distinct values, such as 0 and 1, so that quantiles are not informative. */
   isFewValued: boolean
   steps: FanStep[]
-  /** Steps of the run with a mean. */
+  /** Number of steps of the run with a mean. */
   points: number
-  /** The largest number of steps in one point. */
+  /** The largest number of steps per point. */
   perPoint: number
   overlays: string[]
   valueTicks: Tick[]
   stepTicks: number[]
 }
 
-/** How the fan chart is drawn. */
 export interface FanOptions {
-  /** The scale includes the minimum and maximum score. */
+  /** Whether the scale includes the minimum and maximum score. */
   range?: boolean
-  /** The weight of the past in the smoothed mean; 0: not smoothed. */
+  /** The weight of the past in the smoothed mean; 0 does not smooth. */
   smoothing?: number
-  /** On a time axis, the times of steps; other runs are shifted to start with this run. */
+  /** On a time axis, returns the time of a step. Other runs are then shifted to start with this run. */
   timeOf?: ((step: number) => number | null) | null
 }
 
@@ -121,7 +120,7 @@ export function prepareFan(
   }
 }
 
-/** The lowest and the highest score of a reward of few values; null for other rewards. */
+/** The lowest and the highest score of a reward of few values. Null for other rewards. */
 function fewValues(heat: RunDto['heat']): { min: number; max: number } | null {
   return heat?.kind === 'values' && heat.edges.length <= FEW_VALUES
     ? { min: heat.edges[0] ?? 0, max: heat.edges.at(-1) ?? 0 }
@@ -130,7 +129,10 @@ function fewValues(heat: RunDto['heat']): { min: number; max: number } | null {
 
 const stepNo = ({ step }: { step: number }) => step
 
-/** The smallest and the largest value. Spreading a long array into `Math.min` would overflow the stack. */
+/**
+ * The smallest and the largest value. `Math.min` is not used, because spreading a long array into it overflows the
+ * stack.
+ */
 function rangeOf(values: readonly number[]): [number, number] {
   return [
     values.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
@@ -138,7 +140,7 @@ function rangeOf(values: readonly number[]): [number, number] {
   ]
 }
 
-/** The first steps of all points, with gaps where points are missing. */
+/** The first step of each point, with gaps where points are missing. */
 function gapped(steps: readonly RunStepDto[]): number[] {
   const ends = new Map(steps.map(({ step, bin }) => [step, bin?.last ?? step]))
   return withGaps([...ends.keys()], (step) => ends.get(step) as number)
@@ -158,8 +160,7 @@ const LINES = ['mean', 'median', 'smooth'] as const
 const BANDS = ['middle', 'most', 'all', 'interval', 'means'] as const
 
 /**
- * Interpolates this run's values in rows that only other runs have, because its line would break at a row without a
- * value.
+ * Interpolates the values of this run in rows that only other runs have. Otherwise its line would break at these rows.
  */
 function bridge(rows: readonly { x: number; row: FanStep }[]): void {
   let before = -1
@@ -184,7 +185,7 @@ function bridge(rows: readonly { x: number; row: FanStep }[]): void {
   }
 }
 
-/** The means of ended steps, smoothed if `weight` is above 0. A bin has the weight of its steps. */
+/** The means of ended steps, smoothed if `weight` is above 0. A bin counts as often as it has steps. */
 function smoothedMeans(steps: readonly RunStepDto[], weight: number): Map<number, number | null> {
   const means = steps.map(({ n, mean }) => (n === null ? null : mean))
   const weights = steps.map(({ bin }) => weight ** (bin?.steps ?? 1))
@@ -193,8 +194,8 @@ function smoothedMeans(steps: readonly RunStepDto[], weight: number): Map<number
 }
 
 /**
- * The exponential moving average with these weights of the past, without a bias towards 0 at the start, as W&B computes it.
- * Gaps stay gaps.
+ * The exponential moving average as W&B computes it, without a bias towards 0 at the start. `weights` are the weights
+ * of the past at each value. Gaps stay gaps.
  */
 export function smoothed(
   values: readonly (number | null)[],
@@ -313,10 +314,10 @@ export interface OutcomeData {
   stepTicks: number[]
 }
 
-/** Maximum number of verdicts with an area of their own, because there are only eight hues. */
+/** Maximum number of verdicts with their own area, because there are only eight hues. */
 const MAX_VERDICTS = 6
 
-/** Prepares the outcomes; null if no step has a verdict. */
+/** Prepares the outcomes. Returns null if no step has a verdict. */
 export function prepareOutcomes(steps: readonly RunStepDto[]): OutcomeData | null {
   const totals = new Map<string, number>()
   for (const { verdicts } of steps) {
@@ -388,7 +389,7 @@ export interface WaitData {
   steps: WaitStep[]
   ticks: Tick[]
   stepTicks: number[]
-  /** Whether the values span a factor of ten or more, so that the chart offers a logarithmic axis. */
+  /** Whether the values span a factor of ten or more. The chart then offers a logarithmic axis. */
   isWide: boolean
   /** Number of steps with a value of 0, which a logarithmic axis cannot show. */
   zeros: number
@@ -438,7 +439,7 @@ function valuesOf({ waitMs, stepMs, waits }: WaitStep): number[] {
   return [waitMs, stepMs, ...(waits ?? [])].filter((ms) => ms !== null)
 }
 
-/** Above this multiple of the median step time, the job is assumed to have been paused. */
+/** A step longer than this multiple of the median step time is assumed to include a pause of the job. */
 const PAUSE_FACTOR = 10
 
 /** The lower median; null without values. */
@@ -467,7 +468,7 @@ export interface SourcesData {
   stepTicks: number[]
 }
 
-/** Prepares the data sources of a run. Its steps contain the last step of each bin. */
+/** Prepares the data sources of a run. `steps` contains the last step of each bin. */
 export function prepareSources({
   sources,
   steps,

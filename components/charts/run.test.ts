@@ -74,7 +74,7 @@ describe('fan chart', () => {
     }
     const own = [step(1), step(3, { mean: 0.7 })]
     const fan = prepareFan({ steps: own, heat: null, startedAt: null }, [other])
-    // The line of the run passes step 2 of the other run, and ends at its own last step.
+    // The line of this run passes step 2, which only the other run has, and ends at its own last step.
     expect(
       fan.steps.map((s) => [s.step, s['run:other'] ?? null, s.mean, s.other !== undefined]),
     ).toEqual([
@@ -159,7 +159,8 @@ describe('the fan chart of a reward of few values', () => {
   })
 
   test('the interval covers the true rate in 94 to 96 % of 4,000 batches', () => {
-    // In groups of eight, a sample takes the draw of its group with probability 0.2, as siblings of one prompt do.
+    // In groups of eight, a sample takes the score of its group with probability 0.2, because siblings of one prompt
+    // are correlated.
     let state = 12_345
     const random = () => {
       state = (state + 0x6d2b79f5) | 0

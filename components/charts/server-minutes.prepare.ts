@@ -5,7 +5,7 @@ import { durationTicks, linearTicks, minutesOfHour, minuteTicks, type Tick } fro
 export const REQUEST_OUTCOMES = ['answered', 'failed', 'busy', 'refused', 'corrupt'] as const
 export type RequestOutcome = (typeof REQUEST_OUTCOMES)[number]
 
-/** One minute of a server's requests; latencies are null in a minute without a score, drawn as a gap. */
+/** One minute of the requests of a server. In a minute without a score, latencies are null and drawn as a gap. */
 export interface CallMinute extends Record<RequestOutcome, number> {
   at: number
   requests: number
@@ -14,30 +14,30 @@ export interface CallMinute extends Record<RequestOutcome, number> {
   hedges: number
   p50Ms: number | null
   p99Ms: number | null
-  /** The current minute, drawn paler because its bar still grows. */
+  /** Whether this is the current minute. It is drawn paler, because its bar still grows. */
   isRunning: boolean
 }
 
 /** The last hour of a server, prepared for drawing. */
 export interface ServerMinutesData {
-  /** 61: an hour and the current minute, oldest first. */
+  /** 61 minutes, oldest first: an hour and the current minute. */
   minutes: CallMinute[]
-  /** Over those minutes. */
+  /** Sums over these minutes. */
   totals: Record<RequestOutcome | 'requests' | 'errors' | 'retries' | 'hedges', number>
-  /** Minutes with a latency. */
+  /** Number of minutes with a latency. */
   timed: number
-  /** Full ten-minute ticks, shared by both charts. */
+  /** Ticks at full ten minutes, shared by both charts. */
   timeTicks: Tick[]
   countTicks: Tick[]
   latencyTicks: Tick[]
-  /** Before the hour: the last minute with a request; null without one. */
+  /** The last minute with a request before this hour; null without one. */
   lastCallMs: number | null
 }
 
 /**
- * Prepares the last hour up to `nowMs`. The service lists only minutes with requests; in the others counts are zero
- * and latencies are gaps. `errors` holds failures of all kinds; those neither busy, refused nor invalid count as
- * `failed`. A request may end in a later minute than it began, so the answered count is clamped at zero.
+ * Prepares the last hour up to `nowMs`. The service lists only minutes with requests. In other minutes, counts are zero
+ * and latencies are gaps. `errors` counts all failures; those that are not busy, refused or invalid count as `failed`.
+ * A request may end in a later minute than it began, so the answered count is clamped at zero.
  */
 export function prepareServerMinutes(
   rows: readonly ServerMinuteDto[],

@@ -1,7 +1,7 @@
 interface SparklineShape {
-  /** One path per stretch without gaps. */
+  /** One SVG path for each stretch without gaps. */
   lines: string[]
-  /** The same paths, closed to zero. */
+  /** The same paths, closed at the zero line. */
   areas: string[]
   /** The y positions of zero and of the thresholds. */
   zero: number
@@ -13,8 +13,8 @@ interface SparklineShape {
 const PAD = 1.5
 
 /**
- * Prepares equally spaced readings, oldest first; null is a gap. The scale includes zero, the thresholds and `top`, or
- * only the readings (`fit`); y grows downwards.
+ * Prepares equally spaced readings, oldest first. Null is a gap. The scale includes zero, the thresholds and `top`;
+ * with `fit`, only the readings. y grows downwards.
  */
 export function prepareSparkline(
   readings: readonly (number | null)[],

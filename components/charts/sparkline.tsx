@@ -2,12 +2,12 @@ import { memo } from 'react'
 import { prepareSparkline } from './sparkline.prepare.ts'
 
 const WIDTH = 120
-/** Readings of a full line, one per second. */
+/** Number of readings that fill the width by default, one per second. */
 const SECONDS = 60
 
 /**
- * The newest readings of a figure, without axes, as plain SVG, because the overview loads no chart library. `label`
- * is its accessible description.
+ * The newest readings of a figure, without axes. It is plain SVG, because the overview loads no chart library. `label`
+ * is the accessible description.
  */
 export const Sparkline = memo(function Sparkline({
   readings,
@@ -25,11 +25,11 @@ export const Sparkline = memo(function Sparkline({
   height?: number
   /** Number of readings that fill the width; with fewer, the line starts further right. */
   slots?: number
-  /** Drawn as dashed lines. */
+  /** Values at which dashed lines are drawn. */
   thresholds?: readonly number[]
-  /** Fits the scale to the readings instead of including zero, and fills no area. */
+  /** Whether the scale fits the readings instead of including zero. The area below the line is then not filled. */
   fit?: boolean
-  /** A value that the scale includes, such as 1 for rates, so that lines can be compared. */
+  /** A value that the scale includes, such as 1 for rates, so that several lines can be compared. */
   top?: number
 }) {
   const missing = Array<null>(Math.max(0, slots - readings.length)).fill(null)
@@ -43,7 +43,7 @@ export const Sparkline = memo(function Sparkline({
       preserveAspectRatio="none"
       className="block h-full w-full overflow-visible"
     >
-      {/* The baseline also marks the place of a chart without readings. */}
+      {/* The baseline is also drawn without readings, to mark the place of the chart. */}
       <path {...line} d={`M0 ${fit ? height : shape.zero + 1}H${WIDTH}`} stroke="var(--line)" />
       {shape.thresholds.map((y) => (
         <path {...line} key={y} d={`M0 ${y}H${WIDTH}`} stroke="var(--warn)" strokeDasharray="3 3" />

@@ -1,6 +1,6 @@
 import type { ServerEventDto } from '../../server/contract/server-detail.ts'
 
-/** A time range in one state; `from` and `to` are 0 to 1 along the band. */
+/** A time range in one state. `from` and `to` are positions along the band, 0 to 1. */
 interface BandSegment {
   state: string
   from: number
@@ -9,7 +9,7 @@ interface BandSegment {
   untilMs: number
 }
 
-/** A change of health or process, 0 to 1 along the band. */
+/** A change of health or process, at a position along the band, 0 to 1. */
 interface BandMark {
   id: number
   kind: 'health' | 'process'
@@ -60,7 +60,7 @@ export function prepareStateBand(
   const starts = changes.map(({ to, ms }) => ({ state: to, ms }))
   const first = changes[0]
   const oldestMs = Math.min(...events.map((event) => Date.parse(event.at)), now.sinceMs)
-  // Older changes may have been deleted; the oldest one names the state before it.
+  // Older changes may have been deleted. The oldest stored change names the state before it.
   if (first?.from && oldestMs < first.ms) starts.unshift({ state: first.from, ms: oldestMs })
   if (starts.length === 0) starts.push({ state: now.state, ms: now.sinceMs })
   const segments = starts.flatMap(({ state, ms }, i): BandSegment[] => {

@@ -8,9 +8,9 @@ export interface StepRow {
   step: number
   /** The last step of a bin. */
   last?: number
-  /** Set if only other runs have this point; `x` is its position on a time axis. */
+  /** Set if only other runs have this point. `x` is its position on a time axis. */
   other?: { x: number }
-  /** A gap of a time axis, without values. */
+  /** Whether the row has no values and is drawn as a gap of a time axis. */
   isPause?: boolean
 }
 
@@ -22,13 +22,13 @@ export function stepText({ step, last = step }: StepRow): string {
   return last === step ? formatCount(step) : `${formatCount(step)}–${formatCount(last)}`
 }
 
-/** Reads what {@link stepText} wrote. */
+/** Parses a text of {@link stepText}. */
 export function stepOfText(text: string): StepRow {
   const [step = 0, last = step] = text.replaceAll(',', '').split('–').map(Number)
   return { step, last }
 }
 
-/** The title of a tooltip: the step or range, on a time axis with its time. */
+/** The title of a tooltip: the step or range, and on a time axis its time. */
 export function stepTitle(row: StepRow, timeMs: number | null): string {
   if (row.other && timeMs !== null) return dateTime(timeMs)
   const text = `${row.last === undefined || row.last === row.step ? 'step' : 'steps'} ${stepText(row)}`
@@ -72,10 +72,10 @@ export function placeSteps<T extends StepRow>(
     .sort((a, b) => a.x - b.x)
 }
 
-/** Beyond this multiple of the median distance, no step was submitted: the run paused. */
+/** A distance between steps of more than this multiple of the median counts as a pause of the run. */
 const PAUSE_FACTOR = 10
 
-/** Rows on a time axis with a row without values in each pause, so that lines have a gap there. */
+/** Adds a row without values to each pause of a time axis, so that lines have a gap there. */
 export function withPauses<T extends StepRow>(rows: readonly Placed<T>[]): Placed<T>[] {
   const distances = rows.slice(1).map(({ x }, at) => x - (rows[at] as Placed<T>).x)
   const usual = distances.toSorted((a, b) => a - b)[(distances.length - 1) >> 1] ?? 0

@@ -9,9 +9,9 @@ export type XAxisBy = (typeof X_AXES)[number]
 /** The horizontal axis that the step charts of a page share. */
 export interface StepAxis {
   by: XAxisBy
-  /** When the batch of a step was accepted, epoch ms; null if it is unknown. */
+  /** The time at which the batch of a step was accepted, epoch ms; null if it is unknown. */
   timeOf(step: number): number | null
-  /** Zooms all charts to these steps; null: the page has no zoom. */
+  /** Zooms all charts to these steps. Null if the page has no zoom. */
   onRange: ((from: number, to: number) => void) | null
 }
 

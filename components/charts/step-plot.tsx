@@ -22,8 +22,8 @@ import { MarkTip, Tip, type TipRow } from './tip.tsx'
 const SYNC = 'run-steps'
 
 /**
- * A plot over the steps of a run, or over the time at which they were accepted, with its marks. A click on a bin of steps
- * shows its steps.
+ * A plot with marks over the steps of a run, or over the time at which they were accepted. A click on a bin zooms to
+ * its steps.
  */
 export function StepPlot<T extends StepRow>({
   data,
@@ -39,23 +39,23 @@ export function StepPlot<T extends StepRow>({
   children,
   ...given
 }: {
-  /** Rows with an `x` are placed already. */
+  /** Rows that have an `x` are already placed on the axis. */
   data: readonly T[]
   /** The accessible description. */
   title: string
   stepTicks: readonly number[]
   valueTicks: readonly Tick[]
   axisWidth?: number
-  /** The value axis is logarithmic. */
+  /** Whether the value axis is logarithmic. */
   isLog?: boolean
-  /** Marks have labels where there is room. */
+  /** Whether marks have labels where there is room. */
   labels?: boolean
   /** Plots with the same key share their cursor. */
   sync?: string
-  /** The values in the tooltip of a step; null or none: no tooltip. */
+  /** The values in the tooltip of a step. Null or an empty list shows no tooltip. */
   tip(step: T): TipRow[] | null
   onStep?(step: NoInfer<T>): void
-  /** Called with the first and last step of a drag. Default: `onRange` of the page's axis. */
+  /** Called after a drag, with the first and last step. By default the `onRange` of the axis of the page. */
   onRange?(from: number, to: number): void
   children: ReactNode
 }) {
@@ -162,7 +162,7 @@ function MarkLabel({ line, viewBox }: { line: MarkLine; viewBox?: { x?: number; 
  */
 const MAX_DOTTED_POINTS = 40
 
-/** A band between two values over steps: `dataKey` names pairs of numbers, null for a gap. */
+/** A band between two values over steps. `dataKey` names pairs of numbers, which are null for a gap. */
 export function StepBand({
   dataKey,
   color,
@@ -187,7 +187,7 @@ export function StepBand({
   )
 }
 
-/** A layer of the stack of a plot. */
+/** A layer of a stacked plot. */
 export function StepArea({ dataKey, color }: { dataKey: string; color: string }) {
   return (
     <Area
@@ -203,7 +203,7 @@ export function StepArea({ dataKey, color }: { dataKey: string; color: string })
   )
 }
 
-/** A point of a line; none where the line only passes a point of another run. */
+/** A dot at a point of a line. A point that only another run has gets no dot. */
 function PointDot({
   cx,
   cy,
@@ -214,7 +214,7 @@ function PointDot({
   return <circle cx={cx} cy={cy} r={2} fill={color} />
 }
 
-/** A line over steps, with points where they are few. */
+/** A line over steps, with dots if it has few points. */
 export function StepLine({
   dataKey,
   color,
@@ -226,12 +226,15 @@ export function StepLine({
 }: {
   dataKey: string
   color: string
-  /** The number of points; omitted: none are drawn. */
+  /** Number of points of the line. If omitted, no dots are drawn. */
   points?: number
   /** The line width, px. */
   width?: number
   hide?: boolean
-  /** Connects gaps, for lines on which a missing step means nothing, such as another run's. */
+  /**
+   * Whether the line connects gaps. This suits lines on which a missing step has no meaning, such as those of other
+   * runs.
+   */
   joined?: boolean
   opacity?: number
 }) {

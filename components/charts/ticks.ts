@@ -1,7 +1,6 @@
 import { durationText, significant } from '../format/numbers.ts'
 import { clockTime, dateTime, minuteTime } from '../format/time.ts'
 
-/** The scales of a value axis, for a segmented control. */
 export const LOG_OPTIONS = [
   { value: 'linear', label: 'Linear' },
   { value: 'log', label: 'Log' },
@@ -14,9 +13,9 @@ export interface Tick {
 }
 
 /**
- * The steps, with an extra one between two that are further apart than the median distance, so that lines have a gap
+ * Adds an extra step between two steps that are further apart than the median distance, so that lines have a gap
  * there.
- * @param lastOf the last step of a bin; the distance to the next point starts there
+ * @param lastOf returns the last step of a bin, from which the distance to the next point is measured
  */
 export function withGaps(
   steps: readonly number[],
@@ -102,7 +101,7 @@ export function logDurationTicks(leastMs: number, mostMs: number): Tick[] {
   const end = rounds.findIndex((at) => at >= mostMs)
   const shown = rounds.slice(first, end < 0 ? undefined : Math.max(end, first + 1) + 1)
   const every = Math.ceil(shown.length / 8)
-  // The last one is above all values, so it stays.
+  // The last tick is above all values, so it is kept.
   return shown
     .filter((_, at) => (shown.length - 1 - at) % every === 0 || at === 0)
     .map((at) => ({ at, label: durationText(at).replace(/\.0+(?=\D)/, '') }))
@@ -125,7 +124,7 @@ export function localTimeTicks(firstMs: number, lastMs: number, labels = 6): Tic
   return ticks
 }
 
-/** Steps between round times, milliseconds. */
+/** Possible distances between ticks at round times, ms. */
 export const TIME_STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
   .concat([1, 2, 5, 10, 15, 30].map((s) => s * 1000))
   .concat([1, 2, 5, 10, 15, 30].map((m) => m * 60_000))
@@ -133,7 +132,7 @@ export const TIME_STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
 
 const DAY_MS = 86_400_000
 
-/** A time of day, with the date in ranges of more than a day. */
+/** A time of day. In ranges of more than a day, it includes the date. */
 export function timeLabel(at: number, spanMs: number): string {
   if (spanMs > DAY_MS) return dateTime(at).slice(5, 16)
   return spanMs <= DAY_MS / 24 ? clockTime(at) : minuteTime(at)
@@ -151,7 +150,7 @@ export function shareTicks(most: number): Tick[] {
 }
 
 const MINUTE_MS = 60_000
-/** An hour and the current minute. */
+/** Number of minutes: an hour and the current minute. */
 const MINUTES = 61
 
 /**

@@ -10,7 +10,7 @@ const TURN_MS = 60
 const waiting: (() => void)[] = []
 let timer: ReturnType<typeof setTimeout> | undefined
 
-/** Runs `draw` after the queued ones, each in a task of its own. Returns a cancel function. */
+/** Queues `draw`. Each queued function runs in its own task. Returns a function that cancels it. */
 function inTurn(draw: () => void): () => void {
   waiting.push(draw)
   if (timer === undefined) timer = setTimeout(next, 0)
@@ -26,9 +26,9 @@ function next(): void {
 }
 
 /**
- * The data that a plot renders while they keep changing: the newest, at most once a second, and never in the task of
- * another plot. Recharts takes 15 ms to 40 ms per plot, and two of them with the page block input. A new `input`
- * of the user renders at once.
+ * Limits how often a plot renders changing data: the newest data at most once a second, and never in the task of
+ * another plot. Recharts takes 15 to 40 ms per plot, and two plots in the task of the page would block input. A new
+ * `input` of the user renders at once.
  */
 export function useInTurn<T>(newest: T, input: string | null = null): T {
   const [drawn, setDrawn] = useState({ data: newest, input })

@@ -1,6 +1,5 @@
 import type { AttemptDto } from '../../server/contract/pages.ts'
 
-/** The stages of a sample. */
 export type SegmentKind = 'queue' | 'backoff' | 'slot' | 'service' | 'failed'
 
 /** A stage, as shares of the total time. */
@@ -11,7 +10,6 @@ interface StageSegment {
   ms: number
 }
 
-/** One line of the waterfall. */
 interface WaterfallRow {
   key: string
   title: string
@@ -45,9 +43,9 @@ export function prepareWaterfall(sample: {
   if (sample.queueMs !== null) {
     rows.push({ key: 'queue', title: 'queue', parts: [['queue', 0, queueMs]], attempt: null })
   }
-  // The queue ends with the start of the first attempt; a sample may have several attempts at once. Attempt times come
-  // from a worker's clock, which may differ by seconds from the accepting server's. Attempts that begin in the queue or
-  // end after the sample are shifted together, so that the first one follows the queue.
+  // The queue ends with the start of the first attempt. A sample may have several attempts at once. Attempt times come
+  // from the clock of a worker, which may differ by seconds from that of the accepting server. Attempts that begin in
+  // the queue or end after the sample are shifted together, so that the first one follows the queue.
   const claimed = sample.attemptLog.map(({ startedAt }) => Date.parse(startedAt) - startMs)
   const latestMs = sample.scoreMs === null ? Number.POSITIVE_INFINITY : endMs + 50
   const fits = sample.attemptLog.every(({ serviceMs }, i) => {

@@ -308,8 +308,8 @@ async function savePicture(
 const SETTLE_MS = 250
 
 /**
- * * A value that changes locally at once and is stored after `SETTLE_MS` without further changes. A stored value
- * follows external changes, such as the back button.
+ * A value that changes locally at once and is stored after `SETTLE_MS` without further changes. A stored value follows
+ * external changes, such as the back button.
  */
 function useSettling<T>(kept: T, keep: (value: T) => void): [T, (value: T) => void] {
   const [moving, setMoving] = useState<{ value: T } | null>(null)

@@ -54,7 +54,7 @@ export interface Box {
 }
 
 /**
- * * Draws on a canvas or writes an SVG. Shapes are passed as flat lists: x, y, width and height per rectangle, x and y
+ * Draws on a canvas or writes an SVG. Shapes are passed as flat lists: x, y, width and height per rectangle, x and y
  * per dot, both ends per line. One call draws all shapes of a style, so 16,000 marks need only a few paths.
  */
 export interface Painter {

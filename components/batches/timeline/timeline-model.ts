@@ -150,7 +150,7 @@ function dropDisplaced(groups: Map<number, GroupTrack>, most: number): void {
 }
 
 /**
- * * Whether the model missed an update, so that a full read is needed. A result is missed if it is committed later than
+ * Whether the model missed an update, so that a full read is needed. A result is missed if it is committed later than
  * the overlap of two responses covers.
  */
 export function hasHoles(model: TimelineModel): boolean {

@@ -55,8 +55,8 @@ interface PointedId {
 }
 
 /**
- * * Rows of groups over time, on two canvases: one for the data, and one above it for the hovered and selected parts.
- * The scroll container holds an element as high as all rows; the canvases are as high as the visible part.
+ * Rows of groups over time, on two canvases: one for the data, and one above it for the hovered and selected parts. The
+ * scroll container holds an element as high as all rows; the canvases are as high as the visible part.
  */
 export function TimelinePlot({
   data,

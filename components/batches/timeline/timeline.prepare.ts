@@ -1,7 +1,7 @@
 import type { GroupTrack, SampleCall, SampleMark, TimelineModel } from './timeline-model.ts'
 
 /**
- * * The causes of a delay. `queue`: the sample was not dispatched. `router`: it waited for a free server. `service`: it
+ * The causes of a delay. `queue`: the sample was not dispatched. `router`: it waited for a free server. `service`: it
  * waited for the response. `retry`: an attempt failed and was retried after a backoff. The wait for a free server is
  * recorded separately only for samples with several attempts or a failure; otherwise it is part of `queue`.
  */
@@ -23,8 +23,8 @@ export interface TimelineRow {
   /** The sample of a complete group that ended last. */
   last: SampleMark | null
   /**
-   * * The straggler delay: from the end of the second-to-last sample to the end of the last; 0 for a single-sample
-   * group and while the group runs.
+   * The straggler delay: from the end of the second-to-last sample to the end of the last; 0 for a single-sample group
+   * and while the group runs.
    */
   lostMs: number
   /**
