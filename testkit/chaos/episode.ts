@@ -36,7 +36,6 @@ const MAX_SLOWNESS = 6
  */
 const PROBE = `set synchronous_commit = off; insert into chaos_probe select string_agg(md5(random()::text), '') from generate_series(1, 500)`
 
-/** The result of an episode. */
 export interface EpisodeResult {
   schedule: Schedule
   violations: Violation[]

@@ -182,7 +182,7 @@ function disturb(link: TcpProxy, fault: Fault, note: Note): () => Promise<void> 
   link.set(fault.mode ?? 'refuse', fault.delayMs)
   return async () => {
     link.set('pass')
-    // Half-open connections would last for the kernel's timeouts of minutes, so they are reset.
+    // Half-open connections would last for minutes, until the kernel's timeouts, so they are reset.
     if (fault.mode !== 'delay') link.cut()
   }
 }

@@ -8,7 +8,6 @@ export const MARK = 'CHAOS_EPISODE'
 /** Environment variable that marks one start of a server and its descendants. */
 export const GENERATION = 'CHAOS_GENERATION'
 
-/** The command of a process. */
 export interface Launch {
   command: string
   args: string[]
@@ -24,7 +23,7 @@ export interface Launch {
 export class Running {
   readonly child: ChildProcess
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  /** Its standard output so far. */
+  /** Standard output so far. */
   said = ''
 
   constructor(child: ChildProcess) {
@@ -102,7 +101,6 @@ export function findProcesses(variable: string, value: string, folder: string | 
   return found
 }
 
-/** Process ids of a process's children. */
 export function childrenOf(parent: number): number[] {
   return readdirSync('/proc')
     .map(Number)
@@ -134,7 +132,6 @@ export function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-/** A free TCP port. */
 export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -56,7 +56,6 @@ function conversation(prompt: string) {
   ]
 }
 
-/** The sample as chat messages. */
 export function messagesOf({ prompt, response }: Sample): { role: string; content: string }[] {
   const turns =
     typeof prompt === 'string' ? [{ role: 'user', content: prompt }] : (prompt as never[])

@@ -15,7 +15,6 @@ export interface Outcome {
   detail: string
 }
 
-/** Inputs of a check. */
 export interface CheckContext {
   release: Release
   engine: EngineProcess

@@ -195,7 +195,6 @@ interface ProcessEntry {
   residentPages: number
 }
 
-/** All processes in /proc. */
 function processes(): ProcessEntry[] {
   const entries: ProcessEntry[] = []
   for (const name of readdirSync('/proc')) {

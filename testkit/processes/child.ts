@@ -7,7 +7,6 @@ export interface ChildEnd {
   signal: NodeJS.Signals | null
 }
 
-/** A started child process. */
 export interface Child {
   pid: number
   process: ChildProcess

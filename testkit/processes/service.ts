@@ -13,7 +13,6 @@ export interface Health {
   eventLoopMaxMs?: number
 }
 
-/** A running service. */
 export interface ServiceProcess extends Child {
   url: string
   logPath: string

@@ -40,7 +40,6 @@ export interface Pids {
 /** Processes that a test can kill. */
 export type Part = 'server' | 'postgres' | 'worker' | 'all'
 
-/** Options for starting a service. */
 export interface ServiceOptions {
   /**
    * Environment variables in addition to PORT and REWARDOPS_DATA_DIR; REWARDOPS variables of this process are not
@@ -181,7 +180,6 @@ export class Service {
     )
   }
 
-  /** Reads the current process ids. */
   async pids(): Promise<Pids> {
     const { json } = await this.raw('/healthz')
     this.#pids = (json as { pids: Pids }).pids

@@ -9,7 +9,6 @@ export interface Answer {
   headers?: Record<string, string>
 }
 
-/** Creates a JSON answer. */
 export function json(status: number, value: unknown, headers?: Record<string, string>): Answer {
   const body = JSON.stringify(value)
   return headers === undefined ? { status, body } : { status, body, headers }

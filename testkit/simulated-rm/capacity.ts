@@ -213,7 +213,6 @@ export class Capacity {
     })
   }
 
-  /** Changes settings from now on. */
   set(change: Partial<CapacitySettings>): void {
     this.#change(() => {
       this.#settings = { ...this.#settings, ...change }
@@ -221,8 +220,8 @@ export class Capacity {
   }
 
   /**
-   * Freezes or resumes. While frozen, jobs are accepted and none advances. A call from `begin` also freezes the job
-   * that begins.
+   * Freezes or resumes all jobs. While frozen, jobs are accepted and none advances. A call from `begin` also freezes
+   * the job that begins.
    */
   freeze(frozen: boolean): void {
     const set = () => {
@@ -237,7 +236,7 @@ export class Capacity {
     this.#change(() => {})
   }
 
-  /** As {@link Ticket.progress}. */
+  /** See {@link Ticket.progress}. */
   progressOf(job: Job): number {
     this.catchUp()
     if (job.phase === 'over') return 1

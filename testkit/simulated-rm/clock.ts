@@ -1,4 +1,4 @@
-/** The time source of the capacity model: the system's, or a test's. */
+/** Time source of the capacity model: the system clock, or a clock that tests advance. */
 export interface Clock {
   /** Monotonic time in ms. */
   now(): number

@@ -5,9 +5,9 @@ import { ControlChange } from './options.ts'
 import type { SimulatedServer } from './server.ts'
 
 /**
- * Listens on a loopback address for `/__control?server=0` and `GET /__stats?server=0`, which answer with a list.
- * Without `server` they apply to all servers. Unlike a server's own address, this address also reaches servers that
- * are down.
+ * Listens on a loopback address for `/__control?server=0` and `GET /__stats?server=0`. Without `server` they apply to
+ * all servers. The answer is a list with one entry per server. Unlike a server's own address, this address also
+ * reaches servers that are down.
  */
 export async function startControl(
   servers: readonly SimulatedServer[],

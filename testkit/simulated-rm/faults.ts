@@ -55,7 +55,6 @@ const FAULTS = {
   }),
   /** The score is NaN, written literally (`literal`) or as the engine itself answers (`engine`). */
   nan: z.strictObject({ share, as: z.enum(['literal', 'engine']).default('literal') }),
-  /** The score is null. */
   null: z.strictObject({ share }),
   /** The answer has one extra entry, or a judge's answer no choice. */
   wrongLength: z.strictObject({ share }),

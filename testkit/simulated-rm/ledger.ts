@@ -155,7 +155,6 @@ export class Ledger {
     }
   }
 
-  /** The counters and the records. */
   stats(now: Pick<ServerCounters, 'connections' | 'state'>): ServerStats {
     return {
       ...this.counters(now),

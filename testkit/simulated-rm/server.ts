@@ -133,7 +133,6 @@ export class SimulatedServer {
     if (revive) this.start().catch(() => {})
   }
 
-  /** The counters and records. */
   stats(): ServerStats {
     return this.#simulation.ledger.stats(this.#now())
   }

@@ -93,7 +93,6 @@ export class Simulation {
     this.#loadingUntilMs = clock.now() + settings.loadingMs
   }
 
-  /** Changes settings at run time. */
   change(change: Partial<ServerSettings>): void {
     this.settings = { ...this.settings, ...change }
     this.cache.groups = this.settings.prefixGroups

@@ -72,7 +72,6 @@ export function labelLogits(logit: number, labels: number): number[] {
   return Array.from({ length: labels }, (_, i) => (i === labels - 1 ? logit : -logit / (i + 1)))
 }
 
-/** The softmax of the labels' logits. */
 export function softmax(logits: readonly number[]): number[] {
   const most = Math.max(...logits)
   const powers = logits.map((logit) => Math.exp(logit - most))

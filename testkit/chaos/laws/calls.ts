@@ -14,7 +14,7 @@ export interface ModelCall {
 
 /** Maximum delay between the caller freeing a slot and the model detecting the disconnect. */
 const ABORT_SLACK_MS = 400
-/** Calls of a stopped or disconnected process may exceed the limit during and after the fault, for this long each. */
+/** Calls of a stopped or disconnected process may exceed the limit for this long during the fault and after it. */
 const HOLDER_MS = 30_000
 /** Maximum time until a finished sample is written: 40 ms, and much longer on a busy machine. */
 const UNFLUSHED_MS = 1_500
@@ -138,7 +138,10 @@ function isHolderFault({ kind }: FaultSpan): boolean {
   return /^(server|worker|all)-(kill|stop|term)$|^net-rm$|^rm-stop$/.test(kind)
 }
 
-/** Checks that a text is sent again only after a failed call, as a hedge or a part, or if its result may be lost. */
+/**
+ * Checks that a text is sent again only after a failed call, as a hedge, in a part of a split call, or if its result
+ * may be lost.
+ */
 function checkRepeats(calls: ModelCall[], spans: FaultSpan[], evidence: Evidence): Violation[] {
   const byText = new Map<string, ModelCall[]>()
   for (const call of calls) {

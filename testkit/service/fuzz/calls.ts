@@ -124,7 +124,7 @@ function procedureCalls({ known }: Target): fc.Arbitrary<Call> {
   return fc.oneof(...all)
 }
 
-/** Inputs of a procedure as texts of JSON. */
+/** Inputs of a procedure as JSON texts. */
 function textsOf({ _def }: AnyProcedure, known: Known): fc.Arbitrary<string> {
   const schema = z.toJSONSchema(_def.inputs[0] as z.ZodType, {
     io: 'input',
@@ -571,7 +571,7 @@ function rawCalls({ authorizations }: Target): fc.Arbitrary<Call> {
 
 const encode = (text: string) => encodeURIComponent(text.toWellFormed())
 
-/** Without the characters that no address and no header can have. */
+/** Removes the mark of a raw text. Only JSON bodies replace marked texts, not addresses and headers. */
 function headerless(text: string): string {
   return text.startsWith('@raw:') ? text.slice(5) : text
 }

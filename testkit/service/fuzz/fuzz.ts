@@ -24,7 +24,6 @@ export interface Tally {
   slowest: { ms: number; kind: string }
 }
 
-/** Options of {@link fuzz}. */
 export interface FuzzOptions {
   origin: string
   target: Target
@@ -74,7 +73,6 @@ export async function fuzz(options: FuzzOptions): Promise<Tally> {
   return tally
 }
 
-/** The call of a number. */
 function callOf(arbitrary: fc.Arbitrary<Call>, seed: number, number: number): Call {
   return fc.sample(arbitrary, { seed: (seed * 1_000_003 + number) | 0, numRuns: 1 })[0] as Call
 }

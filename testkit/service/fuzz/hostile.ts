@@ -1,7 +1,7 @@
 import { brotliCompressSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import fc from 'fast-check'
 
-/** Marks a text that {@link jsonText} replaces by JSON, or by what is nearly JSON, that no value could be written as. */
+/** Marks a text that {@link jsonText} replaces by invalid JSON, or by JSON that `JSON.stringify` never writes. */
 const RAW = '@raw:'
 
 /** Texts of JSON by the name after {@link RAW}. */
@@ -127,7 +127,7 @@ export function jsonText(value: unknown): string {
   return text.replaceAll(/"@raw:(\w+)"/g, (whole, name: string) => RAW_TEXTS[name] ?? whole)
 }
 
-/** A body with the headers that describe it, truly or not. */
+/** A body with its headers, which may describe it wrongly. */
 export interface Body {
   bytes: Buffer
   headers: Record<string, string>
@@ -135,7 +135,7 @@ export interface Body {
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-/** 20 MiB of zeros in 20 kB, more than any procedure but submit and append takes. */
+/** 20 MiB of zeros, compressed to 20 kB. Only submit and append accept this size. */
 const BOMB = gzipSync(Buffer.alloc(20 << 20))
 
 /** Ways to write a text as a body. Most are plain, so that most calls reach the procedure. */
@@ -188,7 +188,6 @@ function invalidUtf8(text: string): Buffer {
   return Buffer.concat([bytes.subarray(0, middle), Buffer.of(0xc3, 0x28), bytes.subarray(middle)])
 }
 
-/** Bodies of a text. */
 export function bodiesOf(texts: fc.Arbitrary<string>): fc.Arbitrary<Body> {
   const writers = fc.oneof(
     ...WRITERS.map(({ weight, write }) => ({ weight, arbitrary: fc.constant(write) })),

@@ -11,7 +11,7 @@ export interface Verdict {
   fault: string | null
 }
 
-/** Reasons that every call may have; docs/api.md says so. */
+/** Reasons that any call may return, as docs/api.md states. */
 const GENERAL: ReadonlySet<string> = new Set([
   ...['invalid_input', 'malformed_json', 'unauthorized', 'forbidden_role'],
   ...['integer_out_of_range', 'malformed_request', 'too_many_wrong_keys', 'forbidden_scope'],
@@ -23,7 +23,7 @@ const GENERAL: ReadonlySet<string> = new Set([
 /** Reasons of refusals by procedure, as the OpenAPI document lists them. */
 const DOCUMENTED = documentedReasons()
 
-/** Answers that name folders of the service: its settings, and the folder of reward functions. */
+/** Surfaces whose answers may name folders of the service, such as the folder of reward functions. */
 const FOLDERS: ReadonlySet<string> = new Set(['about.get', 'rewards.list', 'batched calls'])
 
 /** Stacks and source files, which no answer may show. */

@@ -113,7 +113,7 @@ function streamReply(
     if (given === null || outcome.struck.fault === 'wrongLength') {
       call.event(completion.chunk(given === null ? { content: null } : undefined))
     } else {
-      // Tokens that were streamed stay, even if an aborted reply has fewer.
+      // An aborted reply may have fewer tokens than were already streamed; no further tokens are sent then.
       sendUntil(given.tokens.length)
     }
     if (outcome.struck.fault === 'dieMidBody') {

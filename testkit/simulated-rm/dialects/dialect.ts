@@ -25,7 +25,6 @@ export interface Dialect {
   readonly abortsRunning: boolean
   /** Handlers by method and path: `POST /classify`. */
   routes(simulation: Simulation): Record<string, Handler>
-  /** Whether a route requires the key. */
   requiresKey(path: string): boolean
   refusal(refusal: Refusal, simulation: Simulation): Answer
   /** Answer of a scoring route whose engine has died; absent: the engine's usual error. */

@@ -8,7 +8,6 @@ import { vllm } from './vllm.ts'
 
 const dialects: Record<DialectName, Dialect> = { vllm, sglang, tei, llamacpp, chat }
 
-/** The dialect with this name. */
 export function dialectOf(name: DialectName): Dialect {
   return dialects[name]
 }

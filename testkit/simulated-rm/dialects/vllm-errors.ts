@@ -63,7 +63,6 @@ export function wrongMediaType(version: string): Answer {
   return vllmError(version, 400, 'Bad Request', `1 validation error:\n  ${said}${more}`)
 }
 
-/** The answer to an unknown model. */
 export function unknownModel(version: string, model: string): Answer {
   const param =
     !before(version, SECOND_WORDS_SINCE) && before(version, THIRD_WORDS_SINCE) ? 'model' : null
