@@ -5,7 +5,7 @@ import { testDatabaseForFile } from './postgres/test-database.ts'
 
 const database = testDatabaseForFile()
 
-it('Postgres reads the original values', async () => {
+it('Postgres reads array literals as the original values', async () => {
   const client = new pg.Client({ connectionString: database.url })
   await client.connect()
   const numbers = [0, -1.5, 1e300, 5e-324, null, 2 ** 53 - 1, 0.1]

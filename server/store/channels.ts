@@ -34,7 +34,6 @@ export const NOTIFICATIONS = {
   runsChanged: 'r',
 } as const
 
-/** The name of a notification. */
 export type NotificationName = keyof typeof NOTIFICATIONS
 
 /** The handlers of a process. `id` is empty for notifications without one. */

@@ -9,7 +9,7 @@ const DRIFT_MS = 20
 /**
  * The database's clock as this process knows it. It runs on the process's monotonic clock, so a clock change on this
  * machine moves no deadline and puts no stored time out of order. Every report brings a reading of the database's clock.
- * It corrects the offset if it is at least as precise as the last one used, or shows that a clock was set.
+ * The reading corrects the offset if it is at least as precise as the last one used, or shows that a clock was set.
  */
 export class DatabaseClock {
   #offsetMs = 0
@@ -48,7 +48,7 @@ export class DatabaseClock {
       Math.abs(offsetMs - this.#offsetMs) > uncertaintyMs + this.#uncertaintyMs + DRIFT_MS
     if (!isSet && uncertaintyMs > this.#uncertaintyMs) return
     this.#uncertaintyMs = uncertaintyMs
-    // A difference within the round trip may be no difference at all.
+    // A difference smaller than the round trip cannot be measured, so it counts as none.
     this.#offsetMs = Math.abs(offsetMs) <= 2 * uncertaintyMs + 1 ? 0 : offsetMs
   }
 }

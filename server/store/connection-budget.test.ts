@@ -7,7 +7,7 @@ import {
   WORKER_POOL,
 } from './connection-budget.ts'
 
-it('a server and a worker stay within their connections', () => {
+it('a server and a worker stay within their connection limits', () => {
   const server = Object.values(SERVER_POOLS).reduce((sum, pool) => sum + pool.max, LISTENERS)
   expect(server).toBeLessThanOrEqual(MAX_SERVER_CONNECTIONS)
   expect(WORKER_POOL.max + LISTENERS).toBeLessThanOrEqual(MAX_WORKER_CONNECTIONS)

@@ -72,7 +72,7 @@ export interface ServerDatabases {
   background: Database
   /** Uses these keys for the secrets in the rows. */
   setSecrets(secrets: SecretBox): void
-  /** Ends the start: from now on, requests wait at most 5 s for a connection slot instead of a minute. */
+  /** Marks the start as finished: from now on, requests wait for a connection slot at most 5 s, not a minute. */
   started(): void
   close(): Promise<void>
 }

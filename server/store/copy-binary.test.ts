@@ -43,7 +43,7 @@ describe('blocks of COPY rows', () => {
     expect(blocks.filter(({ buffer }) => released.has(buffer)).length).toBeGreaterThanOrEqual(2)
     expect(texts(kept.blocks())).toEqual(['kept'])
 
-    // A second release frees nothing that others hold by now.
+    // A second release does not free blocks that other rows use by now.
     first.release()
     const third = rows(['g']).blocks()
     expect(third.some((block) => isRowOf(blocks, block))).toBe(false)

@@ -78,7 +78,7 @@ export class CopyBinary {
     return block
   }
 
-  /** Frees the blocks for other rows. Only after Postgres has stored every row: nothing may read them any more. */
+  /** Frees the blocks for other rows. Call it only after Postgres has stored every row. */
   release(): void {
     freeBlocks.push(...this.#reusable.splice(0, MAX_FREE_BLOCKS - freeBlocks.length))
     this.#reusable = []
@@ -145,7 +145,7 @@ export class CopyBinary {
     return taken
   }
 
-  /** Begins a new stream with the next rows. Postgres takes the previous one without a trailer. */
+  /** Begins a new stream with the next rows. Postgres accepts the previous stream without a trailer. */
   restart(): void {
     this.#headerTaken = false
   }

@@ -120,7 +120,6 @@ const KEYED: SessionSettings = {
   plan_cache_mode: 'force_generic_plan',
 }
 
-/** Options of a pool of connections. */
 export interface DatabaseOptions {
   /** Maximum connections. */
   max: number

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { encodeTexts, firstLines, type GivenTexts } from './stored-texts.ts'
 
-/** The first lines of texts as the query reads them: from the user's message on, and cut. */
+/** The first lines of texts that are cut as the query does: from the user's message to `maxChars`. */
 function linesOf(given: GivenTexts, maxChars = 1_500) {
   const { prompt, response, encoding } = encodeTexts(given)
   const at = typeof given.prompt === 'string' ? 0 : Math.max(0, prompt.indexOf('"role":"user"'))
@@ -12,7 +12,7 @@ function linesOf(given: GivenTexts, maxChars = 1_500) {
   })
 }
 
-test('the first line with text, without the tag of the reasoning', () => {
+test('the first line with text is read, without the reasoning tag', () => {
   expect(linesOf({ prompt: '\n  One \nTwo', response: '<think>\nHm.\n</think>' })).toEqual({
     prompt: 'One',
     response: 'Hm.',
@@ -25,7 +25,7 @@ test('the first line with text, without the tag of the reasoning', () => {
   )
 })
 
-test('the question of chat messages', () => {
+test('the first line of chat messages is that of the user’s question', () => {
   const system = { role: 'system', content: 'Be "brief".' }
   const prompt = [system, { role: 'user', content: 'What is\t"6 * 7"?\nSay it.' }]
   expect(linesOf({ prompt, response: 'x' }).prompt).toBe('What is\t"6 * 7"?')
@@ -33,7 +33,7 @@ test('the question of chat messages', () => {
   expect(linesOf({ prompt: [], response: 'x' }).prompt).toBe('')
 })
 
-test('texts stored as JSON, also where they are cut within an escape', () => {
+test('texts stored as JSON are decoded, even if they are cut within an escape', () => {
   expect(linesOf({ prompt: 'a \u0000 b\nc', response: 'd \ud800 e' })).toEqual({
     prompt: 'a \u0000 b',
     response: 'd \ud800 e',

@@ -60,7 +60,7 @@ it('functions are dropped when no process has used them for a while', async () =
   expect(await schemas()).toEqual([FUNCTIONS_SCHEMA])
 })
 
-it('functions send only notifications of the table', () => {
+it('SQL functions send only the notifications in NOTIFICATIONS', () => {
   const folder = join(import.meta.dirname, 'functions')
   const sent = readdirSync(folder).flatMap((file) => [
     ...readFileSync(join(folder, file), 'utf8').matchAll(/pg_notify\('(\w+)', '(\w*)'/g),

@@ -47,8 +47,8 @@ export const FUNCTIONS_POOL = 'functions'
 export const SERVICES_POOL = 'services'
 
 /**
- * Rules that run programs in the sandbox beside the worker. It is no row of the table `pool`, because workers serve all
- * pools in it, also those without a sandbox.
+ * Rules that run programs in the sandbox beside the worker. The table `pool` does not contain this pool, because all
+ * workers, even those without a sandbox, serve the pools in that table.
  */
 export const SANDBOX_POOL = 'sandbox'
 
@@ -232,7 +232,7 @@ export class JobQueue {
     if (jobs.length > 0) await this.#boss.touch(pool, jobs)
   }
 
-  /** Completes jobs, within the caller's transaction if one is given. Returns the number still held under this delivery. */
+  /** Completes jobs, in the caller's transaction if one is given. Returns the number that this delivery still held. */
   async complete(
     pool: string,
     jobs: { id: string; retryCount: number }[],

@@ -131,7 +131,7 @@ describe('runs', () => {
     ])
   })
 
-  it('are not active because nothing has happened since the last reading', async () => {
+  it('without new results stay inactive at the next reading', async () => {
     await run(1, 'idle')
     await batch(1, {}, '2 hours')
     const reader = new MetricsReader(db)
@@ -151,7 +151,7 @@ describe('runs', () => {
     expect(first.counts.size).toBe(MAX_METRIC_RUNS + 1)
     expect(first.counts.has('r1') || first.counts.has('idle')).toBe(false)
     expect(first.counts.get('other')).toMatchObject({ scored: 0, pending: 0 })
-    // r1 becomes the newest and displaces r2; a run named like the others is one of them.
+    // r1 becomes the newest and displaces r2; a run named `other` is counted with the others.
     await batch(1, { scored: 4 }, '1 s')
     await batch(2, { scored: 5 }, '999 s')
     await batch(91, { scored: 6 }, '1 s')
@@ -163,7 +163,7 @@ describe('runs', () => {
   })
 })
 
-it('is read once for concurrent callers', async () => {
+it('concurrent callers share one reading', async () => {
   const reader = new MetricsReader(db)
   const [a, b] = [reader.read(), reader.read()]
   expect(await a).toBe(await b)

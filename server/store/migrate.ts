@@ -19,9 +19,7 @@ import { connectSession, START_SLOT_WAIT_MS } from './session.ts'
 /** Prisma's own advisory lock for migrations, so that the two exclude each other. */
 export const PRISMA_LOCK = 72_707_369
 
-/**
- * After this wait for another process's lock, longer than any migration of an empty database, a message is logged once.
- */
+/** Wait for another process's lock before a message is logged; longer than the migration of an empty database. */
 const PATIENCE_MS = 5_000
 
 /** Advisory lock: shared for a backup, exclusive for migrations. */
@@ -60,7 +58,6 @@ export function readMigrations(dir: string = MIGRATIONS_DIR): Migration[] {
     })
 }
 
-/** Options of {@link migrate}. */
 export interface MigrateOptions {
   /** Folder of the migrations, for tests. By default, the schema version and the functions are installed too. */
   dir?: string
@@ -106,7 +103,7 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
     const pending = pendingOf(migrations, ledger)
     if (pending.length > 0 && stored !== null) {
       await waitForOutdated(client, options.waitMs ?? OTHERS_MS)
-      // A migration that waited for a table would block its writers too.
+      // A migration that waits for a table of the backup would block the writers of that table.
       await lock(client, BACKUP_LOCK, 'a backup is running; waiting for its end', options.log)
     }
     for (const migration of pending) {

@@ -1,7 +1,6 @@
 import type { Logger } from '../log.ts'
 import { isOutage } from './database.ts'
 
-/** Options of a periodic task. */
 export interface PeriodicWork {
   everyMs: number
   /** Runs the first turn at the start instead of `everyMs` after it. */

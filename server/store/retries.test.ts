@@ -21,8 +21,8 @@ type Call = [
 const ABANDONED = ['superseded', 'recalled', 'conn_race']
 
 /**
- * Stores the attempts of a sample. Times are in ms after the time one minute ago; attempts wait neither for slots nor
- * for back-off.
+ * Stores the attempts of a sample. Times are in ms after the start of the previous minute; attempts wait neither for
+ * slots nor for back-off.
  */
 async function sample(index: number, calls: Call[]): Promise<void> {
   const beganMs = Math.floor(Date.now() / 60_000) * 60_000 - 60_000
@@ -129,7 +129,7 @@ it('retries are counted at the time of their failure, once for each stored attem
   expect(await rows()).toHaveLength(2)
 })
 
-it('a failure without a retry is none', async () => {
+it('a failure without a retry does not count as a retry', async () => {
   await sample(0, [
     [1, 0, 10, 1, 'fault'],
     [2, 10, 20, 2, 'fault'],

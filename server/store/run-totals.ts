@@ -2,7 +2,7 @@ import type { Database } from './database.ts'
 
 /** Maximum number of runs with series of their own; the others are counted together. */
 export const MAX_METRIC_RUNS = 50
-/** Time for which a run without new results counts as active. */
+/** Time after its last activity for which a run without pending samples counts as active. */
 const ACTIVE_MS = 3_600_000
 /** Newest batches of a run among which the last one of each split is searched. */
 const MAX_RECENT_BATCHES = 256
@@ -23,9 +23,9 @@ export interface LastBatch {
   split: string
   step: number
   mean: number | null
-  /** Share of groups without a learning signal; null without groups. */
+  /** Share of no-signal groups; null without groups. */
   noSignal: number | null
-  /** From the acceptance to the end of the last sample. */
+  /** Time from the acceptance to the end of the last sample. */
   seconds: number
 }
 
@@ -38,22 +38,22 @@ export interface RunFigures {
   lastBatches: readonly LastBatch[]
 }
 
-/** A group of batches of one run, as the metrics count them. */
+/** Counts of some batches of one run. */
 export interface RunBatchesRow extends RunCounts {
   run_id: number
   settled: boolean
-  /** Time since the last acceptance or end of a sample. */
+  /** Time since a sample was last accepted or a batch last ended. */
   age_ms: number
 }
 
 interface Totals extends RunCounts {
-  /** Time of the last acceptance or end of a sample, by `performance.now`. */
+  /** Time when a sample was last accepted or a batch last ended, by `performance.now`. */
   atMs: number
 }
 
 /**
- * Counts batches by run. Only runs with samples accepted or ended within the last hour are reported, the newest
- * {@link MAX_METRIC_RUNS} of them by name, so that the number of series stays bounded.
+ * Counts batches by run. Only runs with pending samples, or with samples accepted or batches ended within the last
+ * hour, are reported: the newest {@link MAX_METRIC_RUNS} of them by name, so that the number of series stays bounded.
  */
 export class RunTotals {
   readonly #db: Database
@@ -105,7 +105,7 @@ export class RunTotals {
     other.pending += now.pending
   }
 
-  /** Names by id. A run that is called like the others together is one of them. */
+  /** Names by id. A run named {@link OTHER_RUNS} is left out and so counted with the others. */
   async #names(ids: number[]): Promise<Map<number, string>> {
     if (ids.length === 0) return new Map()
     const rows = await this.#db.rows<{ id: number; name: string }>(

@@ -11,8 +11,8 @@ export const SCHEMA_VERSION = 4
 const COMPATIBLE_FROM = Math.max(1, SCHEMA_VERSION - 1)
 
 /**
- * The first version that reads images apart from their messages. They are stored so once no process of an earlier version
- * runs; from then on, none starts.
+ * The first version that reads images stored apart from their messages. Images are stored apart once no process of an
+ * earlier version runs; from then on, no such process starts.
  */
 export const IMAGES_SINCE = 3
 

@@ -8,7 +8,7 @@ export interface SecretKey {
   bytes: Buffer
 }
 
-/** The column of a secret. It is authenticated with the secret, so that one is never read in place of another. */
+/** The column of a secret. It is authenticated with the secret, so that no secret is read in place of another. */
 export type SecretUse = 'server.api_key' | 'webhook.url' | 'webhook.secret'
 
 /** A database whose schema version a transaction can raise. */
@@ -93,7 +93,7 @@ export class SecretBox {
     }
   }
 
-  /** Like {@link open}, with the reason as `problem` if the secret cannot be read: it concerns one row of many. */
+  /** Like {@link open}, but returns the error as `problem`, so that one unreadable secret affects only its own row. */
   tryOpen(
     use: SecretUse,
     stored: string | null,

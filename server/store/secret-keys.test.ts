@@ -65,7 +65,7 @@ const webhook = {
 }
 
 describe('the key of secrets', () => {
-  it('is made at the first start, for this user only, and read at the next', async () => {
+  it('is created at the first start, readable only by this user, and read at the next', async () => {
     const first = await open(null)
     const file = join(folder, 'data', 'secrets.key')
     expect(statSync(file).mode & 0o777).toBe(0o600)
@@ -76,7 +76,7 @@ describe('the key of secrets', () => {
     expect(readFileSync(file, 'utf8')).toBe(text)
   })
 
-  it('must be the same in every process of a database, and a missing one is not made', async () => {
+  it('must be the same in every process of a database, and a missing key is not created', async () => {
     const { firstId } = await open(OLD)
     await expect(open(NEW)).rejects.toThrow(`encrypted with the key ${firstId}`)
     await expect(open(null)).rejects.toThrow(
@@ -87,7 +87,7 @@ describe('the key of secrets', () => {
     expect((await open(OLD, false)).firstId).toBe(firstId)
   })
 
-  it('is refused if it is malformed, without a word of it', async () => {
+  it('is refused if it is malformed, and the error does not contain it', async () => {
     for (const value of ['short', `${OLD},${OLD}ff`]) {
       const failed = await open(value).catch((error: Error) => error.message)
       expect(failed).toMatch(/secrets key \d is not 32 bytes/)
@@ -123,7 +123,7 @@ describe('secrets', () => {
     expect((await webhookRows(db)).map(({ signed }) => signed)).toEqual([true, false])
   })
 
-  it('are not read in place of another field, nor changed', async () => {
+  it('are refused in another field and after a change', async () => {
     const box = await open(OLD)
     const sealed = (await box.seal(db, 'webhook.secret', 'text')) as string
     expect(() => box.open('server.api_key', sealed)).toThrow('damaged')
@@ -178,7 +178,7 @@ describe('secrets', () => {
     expect(await keysOf()).toEqual(['sk-fine', null, null])
   })
 
-  it('of an earlier version are encrypted once no process of it runs', async () => {
+  it('of an earlier version are encrypted once no process of that version runs', async () => {
     await insertServer('rm', 'sk-plain')
     await insertServer('open', null)
     await addWebhook(db, webhook, 'ops')

@@ -16,10 +16,10 @@ import type { Database } from './database.ts'
 import { SecretBox, type SecretKey, type SecretUse, secretKey } from './secret-box.ts'
 import { readSetting } from './sql/settings.ts'
 
-/** Where the keys of secrets come from: the value of REWARDOPS_SECRETS_KEY, else a file. */
+/** Source of the keys of secrets: the value of REWARDOPS_SECRETS_KEY, else a file. */
 export interface SecretKeySource {
   value: string | null
-  /** Absolute. */
+  /** Absolute path. */
   file: string
 }
 
@@ -56,7 +56,7 @@ export async function openSecrets(
   if (isMissing) keys = [createKeyFile(source.file)]
   const used = stored ?? (await rememberKey(db, keys[0] as SecretKey))
   if (!keys.some(({ id }) => id === used)) {
-    // Another server of this new database was faster, so this file is of no use.
+    // Another server has stored its key in this new database first, so this file is useless.
     if (isMissing) rmSync(source.file)
     throw new Error(
       `${place} has ${keys.length === 1 ? 'the key' : 'the keys'} ${keys.map(({ id }) => id).join(', ')}, ` +

@@ -135,7 +135,7 @@ export class ServerRegistry {
     await this.changed()
   }
 
-  /** The fields with the API key as it is stored. */
+  /** Encrypts the API key. */
   async #sealed<T extends Partial<RegistrationFields>>(fields: T): Promise<T> {
     if (typeof fields.apiKey !== 'string') return fields
     const apiKey = await this.#db.secrets.seal(this.#db, 'server.api_key', fields.apiKey)

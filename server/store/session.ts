@@ -229,7 +229,6 @@ function setUpOf(settings: SessionSettings, ...statements: string[]): string {
   ].join('; ')
 }
 
-/** Options of a connection. */
 export interface SessionOptions {
   /** Shown in `pg_stat_activity`. */
   name?: string
@@ -293,7 +292,6 @@ export async function withSession<T>(
   }
 }
 
-/** Options of a pool. */
 export interface SessionPoolOptions {
   max: number
   name: string

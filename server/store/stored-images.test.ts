@@ -30,7 +30,7 @@ const withImages = (...urls: string[]): GivenTexts => ({
   ],
   response: 'r',
 })
-/** Encodes a sample, and takes its images out. */
+/** Encodes a sample and takes its images out. */
 const taken = (images: ImageCollector, sample: GivenTexts, where = 'sample') =>
   images.take(encodeTexts(sample), sample, where)
 const collector = (policy = {}) => new ImageCollector({ maxBytes: 1e6, isApart: true, ...policy })
@@ -71,9 +71,9 @@ it.each([
   ['base64 with line ends', dataUrl(PNG).replace(/(.{76})/g, '$1\n')],
   ['an image of a few bytes', dataUrl(PNG.subarray(0, 60))],
   ['an address', `https://images.invalid/${'a'.repeat(1_000)}.png`],
-  ['what a reader without the image would see', `data:image/png;base64,/${'a'.repeat(64)}`],
-  ['what is stored in place of an image', `data:image/png;base64,\\/${'a'.repeat(64)}`],
-  ['a text that quotes it', `"data:image/png;base64,\\/${'a'.repeat(64)}"`],
+  ['a reference after JSON is parsed', `data:image/png;base64,/${'a'.repeat(64)}`],
+  ['a reference as it is stored', `data:image/png;base64,\\/${'a'.repeat(64)}`],
+  ['a text that quotes a reference', `"data:image/png;base64,\\/${'a'.repeat(64)}"`],
 ])('%s stays in its message, beside an image that does not', async (_, url) => {
   const images = collector()
   const sample = withImages(url, dataUrl(PNG), url)
@@ -120,7 +120,7 @@ it.each([true, false])('an image beyond the limit is refused by name (apart: %s)
   )
 })
 
-it('an image goes with the last batch that refers to it', async () => {
+it('an image is deleted with the last batch that refers to it', async () => {
   const images = collector()
   taken(images, withImages(dataUrl(PNG), dataUrl(OTHER)))
   const [first] = images.images

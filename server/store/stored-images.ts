@@ -47,7 +47,7 @@ interface StoredTexts {
 
 /** Takes the images out of the texts of a batch and collects them, each once. */
 export class ImageCollector {
-  /** By SHA-256, in hexadecimal; null: handed over. */
+  /** Bytes by SHA-256 in hexadecimal; null: handed over to the caller. */
   readonly images = new Map<string, Buffer | null>()
   #byteLength = 0
   readonly #policy: ImagePolicy
@@ -76,7 +76,7 @@ export class ImageCollector {
     return { ...texts, prompt, response, encoding }
   }
 
-  /** Like {@link take}, for texts that are stored, whose images may be apart already. */
+  /** Like {@link take}, for stored texts, whose images may be apart already. */
   takeStored<T extends Texts>(texts: T): T {
     if (hasImages(texts)) return texts
     const given = (text: string, isMessages: number) =>
@@ -164,8 +164,8 @@ export class ImageCollector {
 }
 
 /**
- * Puts the images back into the texts of these rows, which are changed, by one query for all rows; without images, by
- * none. Throws if an image is missing, unless `mayBeGone`, for readers that retention may overtake.
+ * Puts the images back into the texts of these rows, in place, with at most one query. Throws if an image is missing,
+ * unless `mayBeGone`, which is for readers of batches that retention may be removing.
  */
 export async function loadImages(
   db: Database,

@@ -5,7 +5,7 @@ import type { ChatTurn, SentTurn } from '../contract/turn-text.ts'
 
 /**
  * Encodes a sample's texts for `sample_text` and decodes them. The SQL in `sql/sample-texts.ts` and
- * `sql/monitor-figures.ts` reads the same bits of `encoding`. `stored-images.ts` has the bits of images.
+ * `sql/monitor-figures.ts` reads the same bits of `encoding`. The bits of images are in `stored-images.ts`.
  */
 
 const PROMPT_ESCAPED = 1
@@ -151,7 +151,7 @@ function decodeStart(json: string): string {
   }
 }
 
-/** The first line with text, after a tag that begins the reasoning and a fence that begins code. */
+/** The first line with text, after an opening reasoning tag or code fence. */
 function firstLine(text: string): string {
   const line = text
     .replace(/^\s*<(?:think|thinking|reasoning)>/, '')

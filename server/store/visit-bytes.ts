@@ -2,7 +2,7 @@ import type { Visit } from '../prompt-visits.ts'
 
 /**
  * The visits of a prompt as stored in `prompt.history`: step, batch, group, scored and passed (−1: none) as 32-bit
- * integers, mean and standard deviation as 64-bit floats, little-endian. Lists of numbers in columns of their own took
+ * integers, mean and standard deviation as 64-bit floats, little-endian. Separate array columns took
  * Postgres and Node twice the time.
  */
 
