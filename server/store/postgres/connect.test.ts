@@ -289,8 +289,8 @@ function answer({ version, version_num }: { version: string; version_num: number
   ])
 }
 
-test('a zombie does not run', async () => {
-  // Its parent becomes a program that does not wait for it.
+test('a zombie counts as not running', async () => {
+  // The zombie's parent becomes a program that does not wait for it.
   const parent = spawn('sh', ['-c', 'sleep 0.2 & echo $!; exec sleep 600'])
   cleanups.push(() => parent.kill())
   const [pid] = await once(parent.stdout, 'data')

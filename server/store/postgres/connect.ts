@@ -14,7 +14,7 @@ import { DatabaseStartError } from './start-error.ts'
 export interface OpenDatabase {
   /** Connection string for pg and Prisma. */
   url: string
-  /** Null if DATABASE_URL names another database. */
+  /** Null if DATABASE_URL is set. */
   embedded: EmbeddedPostgres | null
   /** Names of the migrations applied by this start. */
   applied: string[]
@@ -27,7 +27,7 @@ export interface OpenDatabaseOptions
     EmbeddedPostgresOptions,
     'onState' | 'onUnexpectedExit' | 'settings' | 'signal' | 'waitForOwnerMs'
   > {
-  /** Null: the embedded Postgres. */
+  /** Null: the embedded Postgres is used. */
   databaseUrl: string | null
   dataDir: string
   log: Logger

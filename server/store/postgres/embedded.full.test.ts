@@ -133,7 +133,7 @@ async function kill(victims: Service, ...pids: number[]): Promise<void> {
     try {
       process.kill(pid, 'SIGKILL')
     } catch (error) {
-      // A process may have ended with the previous one: a keeper ends with its Postgres.
+      // The process may have ended already, because a keeper ends with its Postgres.
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
     }
   }
@@ -223,7 +223,7 @@ describe.runIf(onLinux)('kill -9', () => {
     expect(exits).toBe(2)
   })
 
-  test('of Postgres, without free file descriptors: it is restarted once there are some', async () => {
+  test('of Postgres, without free file descriptors: it is restarted once some are free', async () => {
     const script = `
       import { once } from 'node:events'
       import { closeSync, openSync } from 'node:fs'

@@ -24,12 +24,12 @@ test.each([
   ['ERROR:  duplicate key value violates unique constraint', 'debug'],
   ['LOG:  server process (PID 7) was terminated by signal 9: Killed', 'warn'],
   ['LOG:  database system is ready to accept connections', 'debug'],
-])('%s', (line, level) => {
+])('%s has level %s', (line, level) => {
   expect(classifyLine(`${at} ${line}`)).toEqual({ level, message: line.replace(/^\w+: {2}/, '') })
 })
 
 test.each(['DETAIL:  Key (id)=(1) already exists.', 'HINT:  try', 'STATEMENT:  insert'])(
-  '%s',
+  '%s is a continuation line',
   (line) => {
     expect(classifyLine(`${at} ${line}`)).toBeNull()
     expect(classifyLine('\tcontinued')).toBeNull()

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { markOf } from './processes.ts'
 
 it.skipIf(process.platform !== 'linux')(
-  'a process without free file descriptors takes no other for dead',
+  'a process without free file descriptors does not mistake a running process for a dead one',
   () => {
     const own = JSON.stringify(markOf(process.pid))
     const script = `

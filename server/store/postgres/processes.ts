@@ -30,7 +30,7 @@ export function markOf(pid: number): ProcessMark | null {
 
 /**
  * True while a process exists, also when it is stopped by SIGSTOP. While the process table cannot be read, any process
- * with the pid counts, because one that is taken for dead loses what it holds.
+ * with the pid counts, because a process that is wrongly considered dead loses its jobs and locks.
  */
 export function isRunning({ pid, startedAt }: ProcessMark): boolean {
   try {
@@ -76,7 +76,7 @@ function fromPs(pid: number): ProcessFacts | null {
       env: { PATH: '/bin:/usr/bin', LC_ALL: 'C' } as unknown as NodeJS.ProcessEnv,
     }).trim()
   } catch (error) {
-    // Without a status, `ps` was not run.
+    // An error without a status means that `ps` was not run.
     if (typeof (error as { status?: unknown }).status !== 'number') throw error
     return null
   }

@@ -35,7 +35,7 @@ const OWNED = `select c.relname as name from pg_class c join pg_namespace n on n
   union all select proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where proowner = '${SUPERUSER}'::regrole and nspname !~ '^pg_' and nspname <> 'information_schema'`
 
-test('a data folder of an earlier version works on, with a password and without superuser rights', async () => {
+test('a data folder of an earlier version still works, with a password and without superuser rights', async () => {
   const options = { dataDir, log, settings: THROWAWAY_SETTINGS }
   const earlier = await startEmbeddedPostgres(options)
   await query(earlier.adminUrl('postgres'), 'create database rewardops')

@@ -14,11 +14,11 @@ export interface Passwords {
   service: string
 }
 
-/** Every connection needs a password. */
+/** The pg_hba.conf with which every connection needs a password. */
 const CLOSED = `# Written by rewardops at each start.
 local all all scram-sha-256
 `
-/** While passwords are set. The socket's folder admits the account that runs Postgres and root only. */
+/** The pg_hba.conf while passwords are set. Only root and the account of Postgres can enter the socket's folder. */
 const OPEN = `local all ${SUPERUSER} trust
 `
 
@@ -38,9 +38,9 @@ export function readPasswords(dataDir: string): Passwords | null {
 }
 
 /**
- * Makes sure that a data folder has passwords, before Postgres starts. `areSet`: Postgres knows them. Otherwise it lets
- * the superuser in without one until {@link setPasswords}: the cluster is new, was written by an earlier version, or
- * has lost its file of passwords.
+ * Makes sure that a data folder has passwords, before Postgres starts. `areSet` is false if the cluster is new, was
+ * written by an earlier version, or has lost its file of passwords. Postgres then accepts the superuser without a
+ * password until {@link setPasswords}.
  */
 export function claimPasswords(
   dataDir: string,
@@ -76,7 +76,7 @@ export async function setPasswords(
   })
 }
 
-/** A connection string for the socket. `password`: of the superuser or of the service. */
+/** A connection string for the socket, with the role and password of the superuser or the service. */
 export function socketUrl(
   socketDir: string,
   database: string,

@@ -17,7 +17,7 @@ export interface Runtime {
   account: Account | null
   /** The argument of `-D`. The working directory is the cluster's folder in any case. */
   dataArgument(folder: string): string
-  /** The socket folder with mode 0700. Permission to enter it takes the place of a password. */
+  /** The socket's folder, with mode 0700. */
   socketDir: string
   /** Removes the socket's folder and copied binaries. */
   remove(): void

@@ -1,4 +1,4 @@
-/** Why the database could not be opened; the error's message says what to do. */
+/** The reason why the database could not be opened. The error's message names the remedy. */
 export type DatabaseStartCode =
   | 'data_folder_in_use'
   | 'data_folder_unusable'
