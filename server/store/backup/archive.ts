@@ -11,7 +11,7 @@ export class BackupError extends Error {
 /** A file in an archive. */
 export interface Entry {
   name: string
-  /** Of its first byte in the archive. */
+  /** Position of its first byte in the archive. */
   offset: number
   bytes: number
 }
@@ -109,7 +109,7 @@ export class ArchiveReader {
 
   /**
    * Lists the files without reading their contents.
-   * @throws BackupError if the archive has no end, or is none
+   * @throws BackupError if the archive is incomplete, damaged or not a backup
    */
   async entries(): Promise<Entry[]> {
     const size = (await this.#file.stat()).size

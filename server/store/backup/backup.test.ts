@@ -317,7 +317,7 @@ function firstBytes(share: number, more = 0): string {
   return path
 }
 
-/** As a killed backup leaves it, with an end. */
+/** A copy of the backup without its manifest, as a killed backup leaves it, but with the end of an archive. */
 async function withoutManifest(): Promise<string> {
   const archive = await ArchiveReader.open(file)
   const manifest = (await archive.entries()).at(-1)!

@@ -18,9 +18,9 @@ const BackedUpTable = z.object({
   rows: z.number().int().min(0),
   /** Length of the rows in Postgres's binary COPY format, before compression. */
   bytes: z.number().int().min(0),
-  /** SHA-256 of the same. */
+  /** SHA-256 of these bytes. */
   sha256: digest,
-  /** Files with the rows: `tables/<name>/000001.copy.zst` and following. */
+  /** Number of files with the rows: `tables/<name>/000001.copy.zst` and following. */
   chunks: z.number().int().min(1),
 })
 

@@ -23,7 +23,7 @@ import { UNHURRIED } from './write-backup.ts'
 
 const decompress = promisify(zstdDecompress)
 
-/** A chunk is at most 8 MiB and one message of Postgres, which holds a row of at most 1 GB. */
+/** Largest accepted chunk. A chunk exceeds 8 MiB by at most one COPY message, which holds a row of at most 1 GB. */
 const MAX_CHUNK_BYTES = 1 << 30
 /**
  * New batches and processes get ids this far above those of the backup. A batch that was accepted after the backup is
@@ -37,7 +37,7 @@ export interface RestoreOptions {
   backup: CheckedBackup
   /** Whether the data of a stopped service is replaced. Otherwise the database must be empty. */
   replace: boolean
-  /** Called once the database is found fit, before the transaction. */
+  /** Called after the checks of the database, before the transaction. */
   prepare(): Promise<void>
   /** Queues the samples of unfinished batches, in the transaction of the restore. Returns their number. */
   requeue(client: pg.ClientBase): Promise<number>
@@ -97,8 +97,8 @@ export async function restoreBackup(options: RestoreOptions): Promise<number> {
 }
 
 /**
- * This program's migrations: those of the backup, and the later ones.
- * @throws BackupError if the backup has others
+ * This program's migrations, split into those of the backup and the later ones.
+ * @throws BackupError if this program lacks a migration of the backup
  */
 function migrationsOf(
   path: string,
@@ -187,7 +187,7 @@ async function loadTable(
       cause,
     )
   const list = columns.map((column) => `"${column}"`).join(', ')
-  // The table is of this transaction, so its rows need no later vacuum, and with wal_level minimal no log.
+  // This transaction created the table, so its rows need no later vacuum and, with wal_level minimal, no WAL.
   const copy = new CopyIn(client, `"${name}" (${list})`, true)
   const sha256 = createHash('sha256')
   let bytes = 0

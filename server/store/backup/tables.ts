@@ -8,8 +8,8 @@ export const TEXTS = 'sample_text'
 const PARTITION = /^sample_text_(\d{4})(\d{2})(\d{2})$/
 
 /**
- * Tables that belong to running processes and browsers. A restored database has none of these, and a login that was ended
- * after the backup must not return.
+ * Tables that belong to running processes and browsers. They are not restored: the processes no
+ * longer run, and a login that was ended after the backup must not return.
  */
 const OF_PROCESSES = new Set(['background_turn', 'claim', 'lease', 'login_session'])
 
@@ -35,7 +35,7 @@ export async function tablesToBackUp(client: Queries): Promise<string[]> {
   return rows.map(({ name }) => name).sort()
 }
 
-/** The day of a partition of texts; null: the table is none. */
+/** The day of a partition of texts; null for other tables. */
 export function dayOf(table: string): string | null {
   const found = PARTITION.exec(table)
   return found === null ? null : `${found[1]}-${found[2]}-${found[3]}`

@@ -25,7 +25,7 @@ const compress = promisify(zstdCompress)
 
 /** Rows are compressed in pieces of at least this length, of which two are in memory. */
 const CHUNK_BYTES = 8 << 20
-/** A partition of texts may be dropped before it is locked; then the snapshot is taken again. */
+/** Maximum snapshots: if a partition of texts is dropped before it is locked, the snapshot is taken again. */
 const MAX_SNAPSHOTS = 5
 const UNDEFINED_TABLE = '42P01'
 
@@ -87,7 +87,7 @@ async function write(file: FileHandle, options: WriteBackupOptions): Promise<Man
   try {
     const names = await takeSnapshot(client)
     const facts = await factsOf(client)
-    // Numbers that are given after the snapshot do no harm; those before it must not be given again.
+    // Numbers drawn after the snapshot do no harm, but numbers drawn before it must not be drawn again.
     const sequences = await sequencesOf(client, names)
     const tables: BackedUpTable[] = []
     let bytes = 0
@@ -209,7 +209,7 @@ async function writeTable(
     await writing
     const entry = chunkName(name, ++chunks)
     writing = compress(chunk).then((packed) => archive.add(entry, packed))
-    // The next piece, or the end, throws it.
+    // The error is thrown at the next piece or at the end.
     writing.catch(() => {})
     onProgress?.(bytes)
   }
