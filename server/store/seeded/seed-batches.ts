@@ -21,12 +21,12 @@ const MAX_DAYS = 30
 const UNMARKED_SHARE = 0.02
 const FORMAT_LOST_SHARE = 0.5
 const FORMAT_LOST_STEPS = 2
-/** The drift of a component, and the share of the run after which it begins. */
+/** The drift of a component's score, and the share of the run after which it begins. */
 const DRIFT = 0.8
 const DRIFT_FROM = 0.75
 /** Steps of an epoch: each prompt has a group in every fourth step. */
 const EPOCH_STEPS = 4
-/** Number of the first validation prompt; the validation prompts are the same each time. */
+/** Number of the first validation prompt. All validation batches have the same prompts. */
 const FIRST_VALIDATION_PROMPT = 1_000_000
 /** A run with `forgets` forgets every twentieth prompt after this share of its steps. */
 const FORGOTTEN_FROM = 0.7
@@ -60,7 +60,6 @@ export interface Seeded {
   samples: number
 }
 
-/** Options of {@link seedBatches}. */
 export interface SeedOptions {
   /** Approximate total over all runs. */
   samples: number
@@ -78,8 +77,8 @@ export interface SeedOptions {
 
 /**
  * Fills the database with invented runs, marked as seeded: about `samples` samples in the {@link SEEDED_RUNS}, all
- * ended. Postgres draws the numbers from hashes of the seed, some 60,000 samples per second, so equal seeds give equal
- * data. The service makes the roll-ups.
+ * ended. Postgres derives the numbers from hashes of the seed, 60,000 samples per second, so equal seeds give equal
+ * data. The service stores the roll-ups.
  * @throws Error if seeded runs exist
  */
 export async function seedBatches(db: Database, options: SeedOptions): Promise<Seeded> {

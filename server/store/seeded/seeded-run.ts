@@ -31,9 +31,9 @@ export interface SeededRun {
   scoreMs: { median: number; spread: number }
   /** Mean response length in tokens, at the first and the last step. */
   tokens: { from: number; to: number }
-  /** Whether its policy forgets some prompts late in the run. */
+  /** Whether the policy forgets some prompts late in the run. */
   forgets?: true
-  /** Whether reward-model servers score it. */
+  /** Whether reward-model servers score the samples. */
   byServers: boolean
 }
 
