@@ -50,8 +50,8 @@ const ENGINE_DEAD = /EngineCore encountered|EngineDeadError|background loop has 
 const NO_ROUTE = /does not support [\w ]{1,40} API\b/i
 
 /**
- * Statuses that concern the server, its address or its key, with any text: missing route or model, refused key,
- * exhausted quota, wrong protocol. 413 and 422 concern one request.
+ * Statuses that concern the server, its address or its key, regardless of the message: missing route or model, refused
+ * key, exhausted quota, wrong protocol. 413 and 422 concern one request.
  */
 const OF_THE_SERVER = new Set([401, 402, 403, 404, 405, 406, 407, 410, 411, 415, 421, 426, 501])
 
@@ -64,7 +64,10 @@ export function classifyStatus(
   return classify(status, headers, bodyText, `answered ${status}`)
 }
 
-/** Classifies a failed response. `prefix` starts the detail. `status` may come from the body of a 200. */
+/**
+ * Classifies a failed response. `prefix` starts the detail. `status` may come from the body of a response with status
+ * 200.
+ */
 function classify(
   status: number,
   headers: ResponseHeaders,
@@ -196,7 +199,6 @@ function errorCode(bodyText: string): string {
   }
 }
 
-/** Whether a text starts like an HTML page. */
 export function looksLikeHtml(text: string): boolean {
   return /^\s*<(?:!doctype html|html|head|body)\b/i.test(text)
 }
@@ -283,8 +285,8 @@ function hasBareNonFinite(bodyText: string): boolean {
 }
 
 /**
- * Checks that a value is a finite number; `where` names it in failures. `null` counts as non-finite and not as missing,
- * because encoders without NaN, such as orjson, write it.
+ * Checks that a value is a finite number; `where` names the value in failures. `null` counts as non-finite and not as
+ * missing, because encoders without NaN, such as orjson, write it for NaN.
  */
 export function finiteScore(value: unknown, where: string): number | EngineFailure {
   if (typeof value === 'number') {

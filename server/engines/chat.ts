@@ -33,7 +33,7 @@ export function buildChatRequest(
       seed: chat.seed,
       logprobs: topLogprobs === undefined ? undefined : true,
       top_logprobs: topLogprobs,
-      // Not guided_json: vLLM dropped it in November 2025 and has ignored it silently since.
+      // `guided_json` is not used: vLLM dropped it in November 2025 and has ignored it silently since.
       response_format:
         jsonSchema === undefined
           ? undefined

@@ -4,8 +4,8 @@ import { buildConnector } from 'undici'
 import { addNetwork, isWithin } from '../networks.ts'
 
 /**
- * Addresses that are always refused: link-local networks, cloud metadata services, which give credentials to every
- * process on the machine, and addresses of no single host.
+ * Addresses that are always refused: link-local, multicast, broadcast and reserved networks, and cloud metadata
+ * services, which give credentials to every process on the machine.
  */
 const forbidden = blockList([
   '169.254.0.0/16', // link-local; AWS, Google, Azure, ECS metadata
@@ -94,9 +94,9 @@ export class EgressPolicy {
   }
 
   /**
-   * Why an address may not be called; null: it may. `host` is the name that resolved to it. A listed name may have a
-   * private or public address. It may have a loopback address only if `loopback` is listed too, because the owner of a
-   * name chooses its addresses.
+   * Returns why an address may not be called; null: it may be called. `host` is the name that resolved to it. A listed
+   * name may have a private or public address. It may have a loopback address only if `loopback` is listed too, because
+   * the owner of a name chooses its addresses.
    */
   refusal(address: string, host?: string): string | null {
     if (isWithin(forbidden, address)) return 'a link-local or metadata address'
@@ -128,7 +128,9 @@ export function setEgressPolicy(entries: readonly string[]): void {
   }
 }
 
-/** Why a host of an address may not be called, as far as that is known without resolving its name; null: it may. */
+/**
+ * Returns why a host may not be called, as far as that is known without resolving its name; null: no reason is known.
+ */
 export function hostRefusal(hostname: string): string | null {
   const host = bare(hostname)
   if (isIP(host) !== 0) return policy.refusal(host)
@@ -140,7 +142,7 @@ function bare(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, '$1')
 }
 
-/** The `code` of the error of a connection that the policy refuses. */
+/** The error code of a connection that the policy refuses. */
 export const FORBIDDEN_ADDRESS_CODE = 'ERR_FORBIDDEN_ADDRESS'
 
 function forbiddenAddress(message: string): NodeJS.ErrnoException {

@@ -9,7 +9,6 @@ import { checkServerUrl, type ServerUrl } from './server-url.ts'
  * (60 KB each) and SGLang's /server_info (170 KB).
  */
 const MAX_ANSWER_BYTES = 4 << 20
-/** Maximum time to open a connection, in ms. */
 const CONNECT_TIMEOUT_MS = 2_000
 
 /**

@@ -2,7 +2,6 @@ import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import type { ENGINES } from '../contract/servers.ts'
 import type { ChatTurn, TurnContent } from '../contract/turn-text.ts'
 
-/** A supported engine. */
 export type EngineName = (typeof ENGINES)[number]
 
 /**
@@ -18,7 +17,7 @@ export interface ScoreInput {
   /** A turn without content (a tool call) counts as empty. */
   prompt: string | { role: string; content?: TurnContent | null | undefined }[]
   response: string
-  /** As submitted, like the two fields below it. Only custom scorers (`http`) receive them. */
+  /** As submitted, like `groundTruth` and `extraInfo`. Only custom scorers (`http`) receive these three fields. */
   dataSource?: string
   groundTruth?: unknown
   extraInfo?: Record<string, unknown>
@@ -41,7 +40,7 @@ export interface EngineTarget {
   version: string | null
   /** Path of the server's address, without a trailing slash (`''` for the root). */
   basePath?: string
-  /** Null or absent: the engine's default route. */
+  /** The scoring route; null or absent: the engine's default. */
   route?: ScoreRoute | null
   /** The label that is the score, by index or name; null or absent: the last. */
   label?: string | null
@@ -104,7 +103,10 @@ export interface TokenOffsets {
   first: number
   /** Where each token from `first` on starts in the response, in Unicode code points. */
   starts: number[]
-  /** Where it ends, exclusive. A token of part of a character ends where it starts, unless it completes it. */
+  /**
+   * Where each of these tokens ends, exclusive. If a character spans several tokens, it belongs to the last of them,
+   * and the others have no part of it.
+   */
   ends: number[]
 }
 
@@ -122,7 +124,6 @@ export interface EngineScore {
   extra?: Record<string, unknown>
 }
 
-/** Scores of a micro-batch. */
 export interface MicroBatchScores {
   ok: true
   /** One per sample, in request order. A failure of one sample does not affect the others. */
@@ -288,7 +289,7 @@ export interface ProbeFacts {
   version: string | null
   /** The max context in tokens, of the requested model or the first one. */
   maxModelLen: number | null
-  /** Null: not reported. */
+  /** The kind of model; null: not reported. */
   kind: 'discriminative' | 'generative' | null
   /** The scoring route; null or absent: the engine's default. */
   route?: ScoreRoute | null
@@ -298,15 +299,15 @@ export interface ProbeFacts {
   label?: string | null
   /** Maximum concurrent inputs, if reported (llama.cpp slots, TEI permits). */
   maxConcurrent?: number | null
-  /** Whether the server supports sleep. */
   canSleep?: boolean
-  /** Whether the server sleeps now. */
   sleeping?: boolean
-  /** Warnings for the admin, for example that SGLang silently truncates long texts; absent: not checked again. */
+  /**
+   * Warnings for the admin, for example that SGLang silently truncates long texts; absent: not checked again, so stored
+   * warnings are kept.
+   */
   warnings?: string[]
 }
 
-/** Outcome of a probe. */
 export type ProbeResult = ProbeFacts | ProbeFailure
 
 /** Input of a probe. */
@@ -335,7 +336,7 @@ export interface ProbeContext {
 /** The protocol of one backend: builds requests, reads scores and classifies failures. It keeps no state. */
 export interface Engine {
   readonly name: EngineName
-  /** Whether its servers return scores. False: they are for judges only (`openai`). */
+  /** Whether the engine's servers return scores. False: they are for judges only (`openai`). */
   readonly scores: boolean
   /** Whether its servers support /v1/chat/completions and can be judges. */
   readonly chats: boolean
@@ -365,7 +366,7 @@ export interface Engine {
   ): EngineScore | EngineFailure
   /** The protocol for micro-batches; null: requests have one sample. */
   readonly microBatch: MicroBatchProtocol | null
-  /** Absent: its servers return no token scores, or do not list the tokens. */
+  /** The protocol for token offsets; absent: the engine's servers return no token scores, or do not list the tokens. */
   readonly tokens?: TokenProtocol
   /** Reads the load that the server reports; null: none, or an invalid one. */
   readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null>

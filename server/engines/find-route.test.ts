@@ -99,7 +99,7 @@ describe('a server that cannot score', () => {
   test.each([
     ['an engine that died', recorded.dead14],
     ['silence', routes({ 'GET /v1/models': models('vllm', 'rm'), 'POST /classify': hangs })],
-  ])('is left to the self-test where that is %s', async (_what, handler) => {
+  ])('is left to the self-test if the reason is %s', async (_what, handler) => {
     const { found } = await probe(handler, { timeoutMs: 1_000 })
     expect(found).toMatchObject({ ok: true, kind: 'discriminative', route: 'classify' })
   })

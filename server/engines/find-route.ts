@@ -75,8 +75,8 @@ export async function findRoute(
     const answer = await ask(route)
     if (answer.is === 'score') return scoring(fetch, question, route, ask)
     if (answer.is === 'no_template') {
-      // Checked only if no route returned a score, because for classifiers, /pooling of vLLM 0.11 returns hidden
-      // states, which look like an embedding.
+      // This is tested only after no earlier route returned a score: for classifiers, /pooling of vLLM 0.11 returns
+      // hidden states, which look like an embedding.
       if (named == null && (await isEmbedding(fetch, question))) {
         return { refused: embeddingModel() }
       }
@@ -194,7 +194,7 @@ async function post(fetch: EngineFetch, path: string, body: string): Promise<Eng
   }
 }
 
-/** Part of the message of transformers, which every version of vLLM passes on. */
+/** Part of transformers' message about a missing chat template, which every version of vLLM passes on. */
 const NO_TEMPLATE = /chat template/i
 /** vLLM 0.11 answers 400 when its engine process has died. */
 const ENGINE_DEAD = /EngineCore encountered|EngineDeadError/

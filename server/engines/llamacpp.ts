@@ -32,7 +32,7 @@ import { rootOf } from './server-url.ts'
 
 function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
   return {
-    // Not /v1/embeddings, which normalizes: the reward of a head with one logit would be +1 or −1.
+    // The route is not /v1/embeddings, which normalizes: the reward of a head with one logit would be +1 or −1.
     path: `${rootOf(target.basePath)}/rerank`,
     body: JSON.stringify({
       model: target.model ?? undefined,
@@ -141,8 +141,8 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
 }
 
 /**
- * Tries /rerank, which always exists: without --reranking it answers 501, with it 400 to an empty query. Null: the
- * server reranks.
+ * Tries /rerank, which always exists. Without --reranking, the server answers 501; with it, the server answers 400 to
+ * an empty query. Returns null if the server reranks.
  */
 async function refuseWithoutReranking(
   fetch: EngineFetch,
@@ -159,8 +159,8 @@ async function refuseWithoutReranking(
 }
 
 /**
- * llama.cpp's llama-server: POST /rerank returns label 0 of the rank head, raw or (Qwen3) after a softmax. Chat for
- * judges.
+ * llama.cpp's llama-server: POST /rerank returns label 0 of the rank head, raw or (Qwen3) after a softmax. Judges use
+ * chat completions.
  */
 export const llamacpp: Engine = {
   name: 'llamacpp',

@@ -154,14 +154,14 @@ export function positiveInt(value: unknown): number | null {
   return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : null
 }
 
-/** Whether a POST route exists. FastAPI answers 405 to a GET of it, and 404 if it is missing. */
+/** Whether a POST route exists. FastAPI answers a GET of a POST route with 405, and of a missing route with 404. */
 export async function routeExists(fetch: EngineFetch, path: string): Promise<boolean> {
   return (await fetchOptional(fetch, path))?.status === 405
 }
 
 /**
- * Whether a POST route exists, for servers that answer 404 to a GET of it. An existing route refuses an empty object
- * (400, 422); a missing one answers 404, 405 or 501. Rejects for a refused key.
+ * Whether a POST route exists, for servers that answer 404 to a GET of a POST route. An existing route refuses an empty
+ * object (400, 422); a missing one answers 404, 405 or 501. Rejects for a refused key.
  */
 export async function routeTakesPosts(fetch: EngineFetch, path: string): Promise<boolean> {
   const { status } = await fetch(path, { method: 'POST', body: '{}' })

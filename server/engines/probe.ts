@@ -124,7 +124,7 @@ async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeR
   )
 }
 
-/** Probes for a custom HTTP scorer; null: it is not one. Rejects if the server does not answer. */
+/** Probes for a custom HTTP scorer; null: the server is not one. Rejects if the server does not answer. */
 async function ownScorer(fetch: EngineFetch, context: ProbeContext): Promise<ProbeFacts | null> {
   try {
     const scorer = await engineOf('http').probe(fetch, context)

@@ -17,10 +17,8 @@ const engines: Readonly<Record<EngineName, Engine>> = {
   http,
 }
 
-/** Names of all engines. */
 export const ENGINE_NAMES = Object.keys(engines) as EngineName[]
 
-/** Returns the engine with the given name. */
 export function engineOf(name: EngineName): Engine {
   return engines[name]
 }

@@ -9,15 +9,15 @@ export interface ChatMessage {
 
 /**
  * Replaces lone surrogates with U+FFFD. Servers answer 500 to them, because Python cannot encode them, and one such
- * response would count as a fault of the server. Stored texts keep them.
+ * response would count as a fault of the server. Stored texts keep the surrogates.
  */
 export function wellFormed(text: string): string {
   return text.isWellFormed() ? text : text.toWellFormed()
 }
 
 /**
- * Throws an Error if a message has an image or another part that is not text: without it, the score would be that of
- * another sample.
+ * Throws an Error if a message has an image or another part that is not text: without that part, the score would be
+ * that of another sample.
  */
 function refuseMedia({ prompt, messages = [] }: ScoreInput): void {
   if (typeof prompt === 'string' && messages.length === 0) return

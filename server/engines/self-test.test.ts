@@ -104,7 +104,7 @@ describe('vLLM’s dialects of activation', () => {
       on ? sigmoid(logit(text)) : logit(text),
     )
     expect(await selfTest('vllm', old, { version: '0.11.0' })).toMatchObject({ verdict: 'raw' })
-    // A current server ignores it.
+    // A current server ignores the older parameter.
     expect(await selfTest('vllm', honoured, { version: '0.11.0' })).toMatchObject({
       verdict: 'squashed',
     })

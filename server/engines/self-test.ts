@@ -27,7 +27,7 @@ export interface SelfTestTarget extends EngineTarget {
   maxModelLen?: number | null
 }
 
-/** Verdicts that are not tested further with long texts. */
+/** Verdicts after which the long texts are not sent. */
 const SERIOUS: ReadonlySet<SelfTestVerdict> = new Set([
   'constant',
   'label_unknown',
@@ -49,8 +49,8 @@ const MAX_LONG_CHARS = 24_000
 /** Length of a long text for a server with an unknown max context, in characters: about 1,500 tokens. */
 const LONG_DEFAULT_CHARS = 6_000
 /**
- * English has at least this many characters per token. The share of the max context leaves the rest to the chat
- * template.
+ * English has at least {@link MIN_CHARS_PER_TOKEN} characters per token. A long text fills {@link LONG_SHARE} of the
+ * max context, which leaves the rest to the chat template.
  */
 const MIN_CHARS_PER_TOKEN = 4
 const LONG_SHARE = 0.9
@@ -181,7 +181,7 @@ export async function chatSelfTest(
     const { path, body } = buildChatRequest(engine, chat, target)
     const reply = await fetch(path, { method: 'POST', body: String(body) })
     const answer = parseChatResponse(reply.status, reply.headers, reply.bodyText)
-    // A model that refuses or only reasons can chat.
+    // A model that refuses the request or only reasons can chat.
     if (answer.ok || hasChoice(reply.bodyText)) return untested('A chat completion succeeded.')
     const detail = `The chat completion failed: ${answer.detail}`
     return { ...failed(detail, null), ...(isMissing(reply) ? { routeMissing: true } : {}) }
@@ -226,7 +226,7 @@ export interface SelfTestResult {
   calibrations: Calibration[]
   /** The finding in one sentence, for users. */
   detail: string
-  /** The server has no such route, so it is of another engine or kind. */
+  /** The server has no route for the test, so it is of another engine or kind. */
   routeMissing?: true
 }
 
@@ -268,7 +268,7 @@ export function judgeConstant(engine: Engine, score: number): Judgment {
 }
 
 /**
- * Judges raw and activated scores. `bounded`: whether all raw scores lie within 0 to 1. `activated`: null: the server
+ * Judges raw and activated scores. `bounded`: whether all raw scores lie within 0 to 1. `activated`: null if the server
  * returned none.
  */
 export function judge(

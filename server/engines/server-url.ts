@@ -13,13 +13,12 @@ export interface ServerUrl {
   basePath: string
 }
 
-/** The longest accepted address, in characters. */
 const MAX_URL_CHARS = 2048
 
 /**
  * Checks a server's address without network access. It must be http or https, without credentials, query or fragment,
- * and no address that REWARDOPS_EGRESS_ALLOW refuses, in any notation (`new URL` turns decimal, octal and hex into dotted
- * form). The addresses of a name are checked when it is connected to.
+ * and no address that REWARDOPS_EGRESS_ALLOW refuses, in any notation (`new URL` turns decimal, octal and hex into
+ * dotted form). The addresses of a host name are checked when a connection is opened.
  */
 export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
   if (text.length > MAX_URL_CHARS) return refused('malformed', 'the address is too long')

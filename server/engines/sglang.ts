@@ -34,7 +34,7 @@ function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineReque
 
 function embeddings(input: string | string[], target: EngineTarget): EngineRequest {
   return {
-    // Not /v1/classify, whose softmax over one label makes every reward 1.0.
+    // The route is not /v1/classify, whose softmax over one label makes every reward 1.0.
     path: `${rootOf(target.basePath)}/v1/embeddings`,
     body: JSON.stringify({ model: target.model ?? 'default', input }),
   }
@@ -71,7 +71,7 @@ const microBatch: MicroBatchProtocol = {
 const NO_MEMORY_SAVER = 'start SGLang with --enable-memory-saver'
 
 const lifecycle: EngineLifecycle = {
-  // Under load, an assertion in the scheduler would end the server. The body must be an object.
+  // Under load, the call fails an assertion in the scheduler, which ends the server. The body must be an object.
   sleep: (fetch, basePath) =>
     lifecyclePost(
       fetch,
@@ -156,7 +156,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
 
 /**
  * SGLang, started with --is-embedding: POST /v1/embeddings returns a list whose last number, or that of the named
- * label, is the raw score. Chat for judges.
+ * label, is the raw score. Judges use chat completions.
  */
 export const sglang: Engine = {
   name: 'sglang',

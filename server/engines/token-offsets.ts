@@ -33,8 +33,8 @@ function responseAt(pieces: readonly Buffer[], response: Buffer, isLast: boolean
     )
     return found === undefined ? null : found - response.length
   }
-  // A template may follow the response, but no message does. Its last occurrence is therefore the response, unless it
-  // begins within a token of the template, as "end" does in "<|im_end|>".
+  // A template may follow the response, but no message does. The last occurrence of the response is therefore the right
+  // one, unless that occurrence begins within a token of the template, as "end" does in "<|im_end|>".
   if (isBlank(response)) return null
   const starts = new Set<number>()
   let length = 0

@@ -121,8 +121,8 @@ function wholeTextRequest(what: Record<string, unknown>, target: EngineTarget): 
 }
 
 /**
- * By default, the server adds special tokens to `input`. A text with a template's BOS would get a second BOS. Plain text
- * needs the special tokens.
+ * The value of `add_special_tokens`. By default, the server adds special tokens to `input`, so a text with a template's
+ * BOS would get a second BOS. Plain text needs the special tokens.
  */
 function specialTokens(target: EngineTarget): false | undefined {
   return target.plainText === true && target.chatTemplate == null ? undefined : false
@@ -299,7 +299,9 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   return 'refused' in found ? found.refused : { ...facts, kind: null, ...found }
 }
 
-/** vLLM: POST /classify, /pooling or /score, depending on the model, returns the raw score. Chat for judges. */
+/**
+ * vLLM: POST /classify, /pooling or /score, depending on the model, returns the raw score. Judges use chat completions.
+ */
 export const vllm: Engine = {
   name: 'vllm',
   scores: true,
