@@ -72,7 +72,9 @@ const TEXTS = [
   'score of the second calibration text (digits, code, non-ASCII)',
 ]
 
-/** A hint at tokenizer versions if only the second text differs, because different versions usually differ there. */
+/**
+ * A hint at tokenizer versions if only the second text differs, because that text shows differences between versions.
+ */
 function tokenizerHint(at: number): string {
   return at === 0 ? '' : ' The plain English text agrees, so the tokenizer versions differ.'
 }

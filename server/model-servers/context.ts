@@ -12,7 +12,7 @@ export interface ModelsContext {
   registry: ServerRegistry
   locks: ServerLocks
   timings: ModelTimings
-  /** Resolves to true if this process currently does a kind of background work; undefined: it is the only process. */
+  /** Resolves to true while this process is assigned a kind of background work; undefined: no other process exists. */
   isTurn: ((kind: string) => Promise<boolean>) | undefined
   log: Logger
 }

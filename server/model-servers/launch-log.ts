@@ -50,7 +50,7 @@ export class LaunchLog {
       rest = lines.pop() as string
       this.#write(lines)
       if (rest.length > MAX_LINE_CHARS) {
-        // The end may be the first part of a secret, so it waits for what follows.
+        // The end may be the first part of a secret, so it is kept until more text arrives.
         const masked = maskSecrets(rest, this.#secrets)
         const end = Math.max(0, masked.length - longest + 1)
         this.#write([masked.slice(0, end)])

@@ -112,7 +112,7 @@ test('a launched process stops together with its child processes', async () => {
 
 test.each([
   { argv: ['/nowhere/vllm'], code: 'ENOENT' },
-  // Linux takes at most 128 KiB per argument. Node throws this error and emits the other.
+  // Linux accepts at most 128 KiB per argument. Node throws E2BIG, whereas it emits ENOENT as an event.
   { argv: ['true', 'x'.repeat(200_000)], code: 'E2BIG' },
 ])('a launched process that cannot be started reports $code', async ({ argv, code }) => {
   const { error } = await LaunchedProcess.start(folder, { ...COMMAND, argv }, 1_000).ended
@@ -127,7 +127,7 @@ test('a launched process that has no file descriptors reports the reason', () =>
     try {
       for (;;) last = openSync('/dev/null')
     } catch {}
-    // Enough for the files of the launch, but not for the pipe of a process.
+    // One free file descriptor suffices for the files of the launch, but not for the pipe of a process.
     closeSync(last)
     const folder = ${JSON.stringify(folder)}
     const { ended } = LaunchedProcess.start(folder, ${JSON.stringify(COMMAND)}, 1_000)
@@ -188,7 +188,7 @@ itInFullRun('a launched process of a paused (SIGSTOP) service stays with it', as
     writeRecord(join(folder, 'rm.owner'), mark)
     process.kill(halted.pid as number, 'SIGSTOP')
     const begun = performance.now()
-    // More than three times the time after which the keeper ends a server without an owner.
+    // The loop lasts more than three times the time after which the keeper ends a server without an owner.
     while (performance.now() - begun < 3_500) {
       expect(isRunning(found)).toBe(true)
       await new Promise((resolve) => setTimeout(resolve, 100))

@@ -27,14 +27,13 @@ export function launchFolder(dataDir: string): string {
   return join(dataDir, 'servers')
 }
 
-/** The path of a launched server's log. */
 export function launchLogFile(folder: string, name: string): string {
   return launchFile(folder, name, 'log')
 }
 
 /**
- * Claims the launched servers of dead services. It runs first in a start, so that their keepers do not end them while the
- * database recovers. Servers of a running service are left alone.
+ * Claims the launched servers of dead services. It runs first at a start, so that the keepers do not end the servers
+ * while the database recovers. Servers of a running service are left alone.
  */
 export function claimLaunched(dataDir: string): void {
   const folder = launchFolder(dataDir)

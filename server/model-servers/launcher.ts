@@ -28,7 +28,6 @@ const READ_WITHIN_MS = 120_000
 /** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
 
-/** Configuration of launches. */
 export interface LaunchOptions {
   /** Absolute path; logs and pid files are in its folder `servers`. */
   dataDir: string
@@ -76,12 +75,13 @@ export class ServerLauncher {
   /** Takes over or ends processes of an earlier run, then starts the configured and previously launched servers. */
   async start(): Promise<void> {
     const { log, timings, registry } = this.#o
-    // A busy disk can delay the first query. There is no later attempt, so this one is retried.
+    // A busy disk can delay the first query. No later attempt follows, so this query is retried.
     const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
     const launched = rows.filter((row) => row.launch !== null)
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       const wanted = this.#wantedAgain(name, launched)
-      // Without its secrets, a launch's fingerprint is unknown. The process is kept, as the last one of this name.
+      // Without its secrets, a launch's fingerprint is unknown. The process is kept, because it is the last one started
+      // under this name.
       return wanted !== null && (!wanted.complete || fingerprintOf(wanted.input) === fingerprint)
     })
     if (left.length > 0)
@@ -232,7 +232,7 @@ export class ServerLauncher {
       complete:
         Object.keys(input.env).length === 0 && argv.every((word, i) => word === input.command[i]),
     }
-    // Until the server reports its model, its name is used instead, which no batch requests.
+    // Until the server reports its model, the server's name is stored as the model, which no batch requests.
     const model = input.model ?? known?.model ?? input.name
     const pool = input.model == null ? null : poolOfModel(model)
     if (pool !== null) await queue.ensure(pool)
@@ -280,7 +280,8 @@ export class ServerLauncher {
   ): Promise<number> {
     const { registry, log } = this.#o
     this.#watchEnd(this.#supervise(row.id, input, complete), process)
-    // These settings stay: the probed ones are those of the process, and a user may have set the override later.
+    // The excluded settings stay as stored: the probed ones are those of the process, and a user may have set the
+    // override later.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
       toStored(input)
     await registry.update(row.id, settings)
@@ -411,7 +412,6 @@ function fingerprintOf(input: LaunchServerInput): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
 }
 
-/** The address of a launched server. */
 function urlOf(input: LaunchServerInput): string {
   const url = input.url ?? `http://127.0.0.1:${input.port}`
   const checked = checkServerUrl(url)

@@ -44,9 +44,8 @@ import { MODEL_TIMINGS, type ModelTimings } from './timings.ts'
 /** Minimum time awake of a server woken by a request, ms. */
 const AWAKE_FOR_CALLERS_MS = 300_000
 
-/** Dependencies of {@link RewardModelManager}. */
 export interface RewardModelManagerOptions {
-  /** Resolves to true if this process currently does a kind of background work; unset: it is the only process. */
+  /** Resolves to true while this process is assigned a kind of background work; unset: no other process exists. */
   isTurn?: (kind: string) => Promise<boolean>
   db: Database
   /** A pool of one permanent connection, which owns the locks of servers. */
@@ -112,7 +111,8 @@ export class RewardModelManager {
 
   /**
    * Registers a server after a probe and a self-test, as `ready` or as `quarantined` with the verdict. A sleeping
-   * server is not tested. A server that cannot be used is refused, or `unreachable` if it is to be kept.
+   * server is not tested. A server that cannot be used is refused, or registered as `unreachable` if `ifUnreachable` is
+   * "keep".
    * @throws RewardOpsError when the server is refused; nothing changes then
    */
   async register(input: RegisterServerInput): Promise<ServerRow> {

@@ -196,7 +196,10 @@ export class ServerWatch {
     await this.#test(row, why, probe)
   }
 
-  /** Checks whether a sleeping server was woken outside the service. Without its report, it counts as asleep. */
+  /**
+   * Checks whether a sleeping server was woken outside the service. A server that does not report its state counts as
+   * asleep.
+   */
   async #checkSleeper(row: ServerRow): Promise<void> {
     const asleep = await isAsleep(row, this.#o.timings.probeTimeoutMs)
     if (asleep === null) return

@@ -48,8 +48,9 @@ interface SleepRun {
  *                 └── not idle within a minute, or cancelled ──▶ ready
  *     sleeping ─▶ waking ──(wake call) responds awake──▶ probing ──self-test──▶ ready | quarantined
  *
- * The sleep call is sent only when nothing is in flight, because it aborts or crashes running requests. A server has one
- * change at a time over all processes ({@link ModelsContext.locks}); concurrent wakes share one call.
+ * The sleep call is sent only when nothing is in flight, because the call may abort running requests or crash the
+ * server. A server has one change at a time over all processes ({@link ModelsContext.locks}); concurrent wakes share
+ * one call.
  */
 export class SleepCycle {
   readonly #o: ModelsContext

@@ -33,7 +33,9 @@ export interface ModelTimings {
   awakeLookMs: number
   /** Interval of the sweep for batches that need servers awake. */
   sweepEveryMs: number
-  /** Step by which a batch extends a server's time awake; short, so that it ends soon after the batch or a crash. */
+  /**
+   * Step by which a batch extends a server's time awake; short, so that the server sleeps soon after the batch ends.
+   */
   keepAwakeMs: number
   /** Time before a failed sleep, or a failed wake for a batch, is retried. */
   trySleepAgainMs: number
