@@ -74,26 +74,27 @@ interface Lease {
   expiryTimer: NodeJS.Timeout | undefined
   /** Cancels the calls of an expired share at the end of its grace period. */
   cancelRecall: () => void
-  /** The recent peak of its demand. */
+  /** The recent peak of demand. */
   recentPeak: RecentPeak
   /**
    * Maximum slots kept for a recent peak beyond the current demand: an equal part while other processes lack slots,
    * else infinite.
    */
   maxKept: number
-  /** Time when the last request was sent. */
   requestedAtMs: number
   isRequesting: boolean
   requestAgain: boolean
-  /** It had slots and no demand at the last check. */
+  /** Whether the holder had slots and no demand at the last check. */
   wasUnused: boolean
   /** Time until the next request while there is demand. */
   retryMs: number
-  /** The last answer granted less than requested. A holder that has some slots then requests more only by timer. */
+  /**
+   * Whether the last answer granted less than requested. A holder that has some slots then requests more only by timer.
+   */
   isShort: boolean
   /** Calls in flight at the last request. */
   reportedInFlight: number
-  /** It uses fewer slots than it was granted, because other processes lack their equal part. */
+  /** Whether the holder uses fewer slots than it was granted, because other processes lack their equal part. */
   isYielding: boolean
 }
 
@@ -195,7 +196,7 @@ export class LeaseHolder {
   want(name: string, atLeast = 0): void {
     const lease = this.#leases.get(name)
     if (!lease || this.#closed || (lease.isShort && lease.slots > 0)) return
-    // Noted now, because the request is delayed and demand may be lower by then.
+    // The demand is noted now, because the request is delayed and demand may be lower by then.
     lease.recentPeak.note(lease.resource.demand(), performance.now())
     this.#request(lease, atLeast)
   }

@@ -15,7 +15,7 @@ const MAX_REQUESTS = 1e6
 /** The state of one watched server. */
 interface Watched {
   nextAtMs: number
-  /** Time of its last report, which the router uses until it is stale. */
+  /** Time of the server's last report, which the router uses until it is stale. */
   reportedAtMs: number
   hasReport: boolean
   /** Consecutive reads without a report. */

@@ -27,7 +27,7 @@ export class ProcessRow {
    * again. `atMs`: time of the declaration, on the clock of `performance.now()`.
    */
   onDeclaredDead: (atMs: number) => void = () => {}
-  /** The lowest version of the processes that run beside this one, by the last report. */
+  /** The lowest schema version of the other running processes, according to the last report. */
   #oldestVersion: number
 
   private constructor(
@@ -96,7 +96,7 @@ export class ProcessRow {
     await noteEnded(this.#db, this.id).catch(() => {})
   }
 
-  /** Its name in events and on pages: `w3`, `server-4`. */
+  /** The process's name in events and on pages: `w3`, `server-4`. */
   get name(): string {
     return this.#role === 'worker' ? `w${this.id}` : `server-${this.id}`
   }

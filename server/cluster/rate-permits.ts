@@ -5,7 +5,7 @@ import { type RateAnswer, type RatePart, takeRate } from '../store/sql/rate.ts'
 
 /** A permit's lifetime. */
 const PERMIT_MS = 500
-/** Maximum of one request, as a time's worth of the rate. */
+/** Maximum permits per request: the rate times this duration. */
 const QUANTUM_MS = 250
 /** Minimum time between two requests for one server. */
 const MIN_INTERVAL_MS = 50
@@ -50,7 +50,7 @@ interface LimitedServer {
 
 /**
  * Permits of servers with a rate limit: small parts of one bucket in Postgres, requested while samples wait. Each
- * request returns unused permits, so a process has at most 250 ms' worth, none of it longer than 500 ms.
+ * request returns unused permits, so a process has at most 250 ms' worth of the rate, and no permit longer than 500 ms.
  *
  *   idle ──demand──▶ requesting ──granted──▶ 50 ms ──▶ requesting …
  *                       │ short: wait until the bucket has refilled
@@ -136,7 +136,7 @@ export class RatePermits {
     }
     server.pending = null
     if (waitMs === null || this.#closed || this.#limited.get(server.id) !== server) return
-    // Random, so that processes that found the bucket empty together do not request again together.
+    // The delay is random, so that processes that found the bucket empty together do not request again together.
     server.timer = setTimeout(
       () => {
         server.timer = undefined
@@ -203,7 +203,7 @@ export class RatePermits {
 }
 
 /**
- * The permits to request from one limit, of requests or of tokens per minute, for `samples` samples: at most one quantum, but
+ * The permits to request from one limit (requests or tokens per minute) for `samples` samples: at most one quantum, but
  * enough for one sample.
  */
 function partOf(perMinute: number, charge: number, samples: number, perSample: number): RatePart {

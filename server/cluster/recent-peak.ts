@@ -22,7 +22,6 @@ export class RecentPeak {
     return Math.max(this.#now, this.#before)
   }
 
-  /** Removes all values. */
   forget(): void {
     this.#now = 0
     this.#before = 0

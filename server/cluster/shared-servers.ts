@@ -11,9 +11,9 @@ import { RouterReport } from './router-report.ts'
 
 /** The identity and connections of a process that shares the servers. */
 export interface SharedServersOptions {
-  /** The owner of its leases: the id of its row in `process`. */
+  /** The id of the process's row in `process`, which owns the leases. */
   holderId: number
-  /** Its name in events: `w3`, `server-4`. */
+  /** The process's name in events: `w3`, `server-4`. */
   process: string
   db: Database
   log: Logger
