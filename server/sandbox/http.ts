@@ -8,12 +8,12 @@ import { runCode } from './run-code.ts'
 import { runTests } from './run-tests.ts'
 
 const MAX_BODY_BYTES = 8 * 2 ** 20
-/** Runs that may wait for each slot. Callers of more get a 504. */
+/** Maximum waiting runs per slot. Further requests get a 504. */
 const MAX_QUEUED_PER_SLOT = 256
 /** The only status that SandboxFusion's clients retry. */
 const BUSY_STATUS = 504
 
-/** An answer other than 200. */
+/** Thrown to answer with a status other than 200. */
 class Refusal extends Error {
   readonly status: number
 
@@ -98,7 +98,7 @@ async function jsonOf(request: IncomingMessage): Promise<unknown> {
   try {
     return JSON.parse(Buffer.concat(pieces).toString())
   } catch {
-    throw new Refusal(400, 'the body is no JSON')
+    throw new Refusal(400, 'the body is not JSON')
   }
 }
 

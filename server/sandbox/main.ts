@@ -10,7 +10,10 @@ import { findPython } from './python-home.ts'
 import { PythonRuns } from './python-runs.ts'
 import type { SandboxReport } from './sandbox-process.ts'
 
-/** Runs a sandbox until it is stopped. Beside a server or a worker it listens on their Unix socket, else on a port. */
+/**
+ * Runs a sandbox until it is stopped. The local sandbox of a server or a worker listens on a Unix socket, any other on
+ * a port.
+ */
 async function main(): Promise<void> {
   const { sandbox, logLevel } = loadConfig()
   const { socketPath } = loadSandboxHandover()
@@ -22,7 +25,7 @@ async function main(): Promise<void> {
   stopRequests.whileStarting(async () => removeFolder())
   const refuse = (reason: string, remedy: string) => {
     removeFolder()
-    // A parent reports the problem itself: in a refusal, or in the log of a worker.
+    // A parent process reports the problem itself, in a refused request or in a worker's log.
     if (!process.send) log.error({ reason, remedy }, 'programs cannot be run here')
     report({ ok: false, reason, remedy }, () => process.exit(1))
   }
@@ -65,7 +68,7 @@ async function main(): Promise<void> {
   })
 }
 
-/** Tells the parent, if there is one. */
+/** Sends the report to the parent process, if there is one. */
 function report(message: SandboxReport, then = () => {}): void {
   if (process.send) process.send(message, then)
   else then()

@@ -7,22 +7,25 @@ import type { SandboxBind } from '../isolation/sandbox.ts'
 import { checkSandbox } from '../isolation/sandbox-check.ts'
 import { sandboxUser } from './python-runs.ts'
 
-/** Where systems and images have their interpreter. */
+/** Usual paths of the interpreter on operating systems and in container images. */
 const USUAL_PATHS = ['/usr/bin/python3', '/usr/local/bin/python3']
-/** Modules of programs use features of this version. */
+/** The package in `python/` uses features of this version. */
 const MIN_PYTHON = '3.10'
 
-/** The interpreter of programs, or why programs cannot be run here. */
+/** The Python interpreter that runs programs, or why programs cannot be run here. */
 export type PythonHome =
   | { ok: true; python: string; binds: SandboxBind[] }
   | { ok: false; reason: string; remedy: string }
 
-/** Finds the interpreter and checks that it can be run in a sandbox. `configured`: its path; null: the usual ones. */
+/**
+ * Finds the interpreter and checks that it can be run in a sandbox. `configured`: its path; null to try {@link
+ * USUAL_PATHS}.
+ */
 export async function findPython(configured: string | null): Promise<PythonHome> {
   const refused = (reason: string, remedy: string) => ({ ok: false as const, reason, remedy })
   const python = configured ?? USUAL_PATHS.find((path) => existsSync(path))
   const isLinux = process.platform === 'linux'
-  // Otherwise the limit of processes would count those of all runs.
+  // On older kernels, the process limit of a run would count the processes of all runs.
   if (isLinux && !kernelCountsInNamespaces()) {
     const wanted = COUNTS_IN_NAMESPACES.join('.')
     return refused(`Linux ${release()} is too old.`, `Run the service on Linux ${wanted} or newer.`)

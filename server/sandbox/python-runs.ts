@@ -12,14 +12,14 @@ import type { Logger } from '../log.ts'
 import type { RunJob, RunReport } from './run-job.ts'
 
 const PYTHON_FOLDER = fileURLToPath(new URL('./python', import.meta.url))
-/** Where the folder with the package and the socket is in the sandbox. Runs do not see it. */
+/** Path inside the sandbox of the folder with the Python package and the socket. Runs do not see it. */
 const FOLDER_INSIDE = '/opt/rewardops'
 /** Time for the interpreter to start, ms. */
 const START_MS = 20_000
 const MAX_BACKOFF_MS = 5_000
 /** Maximum bytes of a run's report: its output, escaped as JSON. */
 const MAX_REPORT_BYTES = 64 * 1024 * 1024
-/** The user that programs run as where the service is root. */
+/** The user that programs run as if the service runs as root. */
 const NOBODY = { uid: 65_534, gid: 65_534 }
 
 /** Programs run without sockets: all runs share the network namespace of their sandbox, which holds only a loopback. */
@@ -27,13 +27,16 @@ const NO_SOCKETS: number[] = []
 
 /** Options of {@link PythonRuns}. */
 export interface PythonRunsOptions {
-  /** Absolute path of a folder of its own, which is emptied. The users of programs must be able to pass through to it. */
+  /**
+   * Absolute path of a folder for this object alone, emptied at start. The user of programs needs access to its
+   * parents.
+   */
   folder: string
   /** Absolute path of the interpreter. */
   python: string
   /** Folders outside /usr that hold the interpreter and its modules. */
   binds: readonly SandboxBind[]
-  /** Processes that wait for a job in advance. */
+  /** Number of forks that are started in advance and wait for a job. */
   idle: number
   log: Logger
 }
@@ -44,9 +47,9 @@ export class RunLostError extends Error {
 }
 
 /**
- * Runs Python programs in warm forks: one interpreter per service is started in a sandbox (bubblewrap) and loads the
- * usual modules. Each run is a fork of it in namespaces of its own, which connects to a Unix socket here and gets one
- * job. The interpreter itself never sees a job, so no fork holds anything of another run.
+ * Runs Python programs in warm forks: one interpreter per service starts in a sandbox (bubblewrap) and loads the usual
+ * modules. Each run is a fork of it in new namespaces, which connects to a Unix socket of this process and gets one
+ * job. The interpreter never sees a job, so no fork holds data of another run.
  *
  *   interpreter ──fork──▶ idle ──job──▶ running ──report──▶ ended
  */
@@ -144,7 +147,7 @@ export class PythonRuns {
           PATH: '/usr/local/bin:/usr/bin:/bin',
           HOME: '/tmp',
           LANG: 'C.UTF-8',
-          // The order of sets of texts, and so a verdict, does not depend on the start.
+          // A fixed seed keeps the order of string sets, and so the verdicts, equal after each start.
           PYTHONHASHSEED: '0',
         },
         tmpBytes: 1 << 20,
@@ -245,7 +248,7 @@ export class PythonRuns {
 
 const isSource = (path: string): boolean => !path.includes('__pycache__')
 
-/** The user that programs run as; undefined: this process's. */
+/** The user that programs run as; undefined for the user of this process. */
 export function sandboxUser(): { uid: number; gid: number } | undefined {
   return process.getuid?.() === 0 ? NOBODY : undefined
 }

@@ -7,15 +7,14 @@ export interface RunJob {
   mode: 'run' | 'strong' | 'weak'
   /** Trusted definitions before the program; the grader has them too. */
   helpers: string
-  /** The program. */
   code: string
   /** Definitions of the tests, after the program. */
   setup: string
   /** Each is Python code that passes unless it raises. */
   cases: readonly string[]
-  /** Number of the first case to run. */
+  /** Index of the first case to run. */
   first: number
-  /** The program's function that the tests call; null: those that the tests call without defining them. */
+  /** The program's function that the tests call; null: all functions that they call and do not define. */
   entryPoint: string | null
   /** Standard input; null: empty. */
   stdin: string | null
@@ -26,7 +25,7 @@ export interface RunJob {
     wallS: number
     memoryBytes: number
     outputBytes: number
-    /** Processes and threads. */
+    /** Maximum processes and threads. */
     processes: number
   }
 }
@@ -40,20 +39,18 @@ export type CaseReport = z.infer<typeof CaseReport>
 
 /** A line of the tests' process. In weak isolation the program can write any line. */
 export const ReportLine = z.union([
-  /** The program was loaded. */
   z.strictObject({ loaded: z.literal(true) }),
   z.strictObject({ notLoaded: CaseReport }),
   z.strictObject({ case: CaseReport }),
-  /** The tests need objects of the program; the reason. */
+  /** Why the tests need objects of the program. */
   z.strictObject({ needs: z.string() }),
-  /** The tests themselves fail before the first case; the reason. */
+  /** Why the tests themselves fail before the first case. */
   z.strictObject({ broken: z.string() }),
 ])
 export type ReportLine = z.infer<typeof ReportLine>
 
-/** The outcome of a run. */
 export interface RunReport {
-  /** The limit that ended the run. */
+  /** The limit that ended the run; null if none did. */
   limit: SandboxLimit | null
   wallS: number
   cpuS: number
@@ -67,7 +64,7 @@ export interface RunReport {
   report?: unknown[]
 }
 
-/** Maximum bytes that a program may write to its standard streams, and its tests may report. */
+/** Maximum total bytes of a program's standard streams and of its tests' report. */
 const MAX_OUTPUT_BYTES = 4 * 2 ** 20
 /** Maximum processes and threads of a program. */
 const MAX_PROCESSES = 64

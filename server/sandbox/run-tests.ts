@@ -8,12 +8,12 @@ import type {
 import type { PythonRuns } from './python-runs.ts'
 import { type CaseReport, ReportLine, type RunJob, type RunReport, runLimits } from './run-job.ts'
 
-/** The tests cannot be judged; the message says why. */
+/** Thrown if the tests cannot be run; the message says why. */
 class TestsError extends Error {
   override readonly name = 'TestsError'
 }
 
-/** The tests need objects of the program, so they run in its process. */
+/** Thrown if the tests need objects of the program and so must run in its process. */
 class NeedsWeakIsolation extends TestsError {}
 
 /**
@@ -82,7 +82,7 @@ async function casesOf(
   return results.slice(0, cases.length)
 }
 
-/** The cases that a run ended, at least one; with `isForAll` the last verdict is that of all cases that follow. */
+/** The cases that a run ended, at least one; with `isForAll`, its last verdict counts for all following cases. */
 function resultsOf(mode: Isolation, run: RunReport): { ended: CaseResult[]; isForAll: boolean } {
   const ended: CaseResult[] = []
   let isLoaded = false

@@ -9,7 +9,7 @@ import { KeptChild } from '../kept-child.ts'
 import type { Logger } from '../log.ts'
 
 const STOP_MS = 3_000
-/** Starts that may end without a report. */
+/** Maximum starts that end without a report. */
 const MAX_STARTS = 3
 /** Time after which a sandbox that could not run programs is tried again, ms. An admin may have installed something. */
 export const TRY_AGAIN_MS = 30_000
@@ -20,15 +20,15 @@ const STOPPING = {
   remedy: 'Try again later.',
 } as const
 
-/** A sandbox process's one message to its parent: it is ready, or the reason why it cannot run programs. */
+/** The only message of a sandbox process to its parent: it is ready, or why it cannot run programs. */
 export type SandboxReport =
   | { ok: true; slots: number }
   | { ok: false; reason: string; remedy: string }
 
 /**
- * The sandbox beside a server or a worker: a process that runs programs for the callers of a Unix socket in a private
- * folder. It starts when it is first needed, because most services score no programs, and is started again when it
- * dies. One that cannot run programs is tried again when it is needed later.
+ * The local sandbox of a server or a worker: a process that runs programs for the callers of a Unix socket in a private
+ * folder. It starts when it is first needed, because most services score no programs, and restarts when it dies. If it
+ * cannot run programs, its start is retried when it is needed later.
  */
 export class SandboxProcess {
   readonly #env: NodeJS.ProcessEnv
@@ -37,7 +37,7 @@ export class SandboxProcess {
   #failedAt = Number.POSITIVE_INFINITY
   #folder: string | null = null
   #child: KeptChild | null = null
-  /** Answers callers that wait for the start. */
+  /** Ends the wait of callers for the start. */
   #giveUp: () => void = () => {}
   #isStopping = false
 

@@ -1,4 +1,4 @@
-/** All problems of HumanEval and all cheats, and the rate of programs. */
+/** Tests all problems of HumanEval and all cheats, and measures the rate of programs. */
 import { availableParallelism, loadavg } from 'node:os'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RunTestsReply } from '../contract/sandbox.ts'
@@ -26,7 +26,7 @@ beforeAll(async () => {
 })
 afterAll(() => runs?.close())
 
-/** Calls `act` for each item, as many at a time as there are slots. */
+/** Calls `act` for each item, with as many concurrent calls as there are slots. */
 async function each<T, R>(items: readonly T[], act: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = []
   let at = 0
@@ -79,7 +79,7 @@ test.skipIf(!python.ok)(
     const weak = await passing('weak')
     console.info(`${weak.length} of ${Object.keys(CHEATS).length} cheats pass in weak isolation:`)
     console.info(weak.map((name) => `- ${name}`).join('\n'))
-    // Otherwise the corpus would not be one of cheats.
+    // The corpus is useful only if many of its cheats pass in weak isolation.
     expect(weak.length).toBeGreaterThan(10)
   },
   600_000,

@@ -87,7 +87,7 @@ describe.skipIf(!python.ok)('/run_code', () => {
     ['output', 'while True: print("x" * 1000)', {}],
     ['files', 'open("big", "wb").write(bytes(100 << 20))', {}],
     ['processes', 'import os\nwhile os.fork() >= 0: pass', {}],
-  ])('says that a program ran into its limit of %s', async ([limit, code, more]) => {
+  ])('reports that a program exceeded its limit of %s', async ([limit, code, more]) => {
     const { status, run_result: ran } = await run(code, more)
     expect(status).toBe('Failed')
     expect(ran.limit).toBe(limit)
@@ -201,7 +201,7 @@ def counted(text): return Counter(text)
     expect(cases).toMatchObject([{ status: 'wrong_answer' }])
   })
 
-  test('a program that does not load fails every case; tests that do not are an error', async () => {
+  test('a program that does not load fails every case; tests that do not load are an error', async () => {
     const cases = ['assert f() == 1', 'assert f() == 1']
     const broken = await check('def f(: pass', cases)
     expect(broken.cases).toMatchObject([{ status: 'compile_error' }, { status: 'compile_error' }])
@@ -213,7 +213,7 @@ def counted(text): return Counter(text)
     })
   })
 
-  test('no cheat of those that end at once passes', async () => {
+  test('no cheat that ends quickly passes', async () => {
     const resources = /without end|bomb|sleep|stays|files|memory|grader replaced/
     const quick = Object.entries(CHEATS).filter(([name]) => !resources.test(name))
     expect(quick.length).toBeGreaterThan(30)
@@ -230,7 +230,7 @@ def counted(text): return Counter(text)
   })
 
   const problems = humanEval()
-  test.skipIf(problems === null)('tells solutions of HumanEval from broken ones', async () => {
+  test.skipIf(problems === null)('passes solutions of HumanEval, not broken ones', async () => {
     for (const problem of (problems ?? []).filter((_, at) => at % 20 === 0)) {
       const tests = testsOf(problem)
       const right = await judged(runs, { ...tests, code: problem.canonical_solution })
@@ -266,14 +266,14 @@ describe.skipIf(!python.ok)('the service', () => {
     narrow.close()
   })
 
-  test('starts its interpreter again when it has ended', async () => {
+  test('restarts its interpreter when it has ended', async () => {
     const before = runs.pid
     process.kill(before as number, 'SIGKILL')
     await expect.poll(async () => (await run('print(1)')).run_result?.stdout).toBe('1\n')
     expect(runs.pid).not.toBe(before)
   })
 
-  test('beside a process says why it cannot run programs, once, and leaves nothing', async () => {
+  test('reports once why a local sandbox cannot run programs, and leaves no files', async () => {
     const warn = vi.fn()
     const env = { ...process.env, REWARDOPS_SANDBOX_PYTHON: '/no/python' }
     const sandbox = new SandboxProcess(env, { warn, error: warn } as never)

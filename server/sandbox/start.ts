@@ -1,4 +1,4 @@
-// Entry point of the sandbox process: `npm run sandbox`, and the sandbox beside a server or a worker.
+// Entry point of the sandbox process: `npm run sandbox`, and the local sandbox of a server or a worker.
 import '../stop-request.ts'
 
 await import('./main.ts')

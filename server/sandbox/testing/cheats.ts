@@ -1,7 +1,7 @@
 /**
  * Programs that try to pass unit tests without solving the task: `solve(n)` has to return values that only the tests
- * know. The corpus has the ways that reinforcement learning from code rewards is known to find, and attacks on this
- * sandbox by an author who knows its source.
+ * know. The corpus contains the cheats that reinforcement learning from code rewards is known to find, and attacks on
+ * this sandbox by an author who knows its source.
  */
 
 /** Tests whose values cannot be guessed. */
@@ -39,7 +39,7 @@ _report = json.dumps({"limit": None, "wallS": 0, "cpuS": 0, "peakBytes": 0, "ret
 _verdicts = [_lines, struct.pack("<I", len(_report)) + _report, b"passed\n", b"1\n", pickle.dumps({"passed": True})]
 `
 
-/** The programs by a name of a few words. */
+/** The programs, by a short description. */
 export const CHEATS: Record<string, string> = {
   'exit with 0 while loading': 'import sys\nsys.exit(0)',
   'exit with 0 in the call': `import sys\n${solveBy('sys.exit(0)')}`,

@@ -6,11 +6,11 @@ import { findPython } from '../python-home.ts'
 import { PythonRuns } from '../python-runs.ts'
 import { runTests } from '../run-tests.ts'
 
-/** The interpreter's place, or why there is none; tests without a sandbox say so and are skipped. */
+/** The interpreter, or why there is none. Without it, the tests print the reason and are skipped. */
 export const python = await findPython(null)
 if (!python.ok) console.warn(`vitest: the sandbox is not tested. ${python.reason} ${python.remedy}`)
 
-/** Runs for tests. `idle`: processes that wait for a job. */
+/** Creates runs for tests. `idle`: number of forks that wait for a job. */
 export function testRuns(idle = 2): PythonRuns {
   if (!python.ok) throw new Error(python.reason)
   const warn = (fields: object) => console.warn(fields)
@@ -33,7 +33,6 @@ export function hasPassed(reply: RunTestsReply): boolean {
   return reply.status === 'Success' && reply.cases.every(({ status }) => status === 'passed')
 }
 
-/** A problem of HumanEval. */
 export interface HumanEvalProblem {
   task_id: string
   prompt: string
@@ -44,7 +43,7 @@ export interface HumanEvalProblem {
 
 const HUMAN_EVAL = join(import.meta.dirname, '../../../../shared/data/humaneval/HumanEval.jsonl')
 
-/** HumanEval's problems; null: this machine does not have the file, which is not part of the repository. */
+/** HumanEval's problems; null without the file, which is not part of the repository. */
 export function humanEval(): HumanEvalProblem[] | null {
   if (!existsSync(HUMAN_EVAL)) return null
   const lines = readFileSync(HUMAN_EVAL, 'utf8').trim().split('\n')
@@ -56,7 +55,7 @@ export const testsOf = ({ prompt, entry_point, test }: HumanEvalProblem) => ({
   ...{ helpers: prompt, setup: test, cases: [`check(${entry_point})`], entry_point },
 })
 
-/** A solution whose result is changed, so that a test which looks at it fails. */
+/** A solution that returns changed results, so that every test of a result fails. */
 export const brokenSolutionOf = ({
   canonical_solution,
   entry_point,

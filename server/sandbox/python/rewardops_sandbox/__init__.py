@@ -1,1 +1,1 @@
-"""Runs Python programs for the sandbox service, each in namespaces of its own. Nothing here is for programs to import."""
+"""Runs Python programs for the sandbox service, each in its own namespaces. Programs do not import this package."""

@@ -22,7 +22,7 @@ _PRELOADED = (
 
 
 def main(address):
-    # Programs find only the interpreter's own modules on the path; the first entry becomes their folder.
+    # Programs can import only the interpreter's own modules. The first entry becomes their folder.
     sys.path[:] = [""] + [one for one in sys.path if not os.path.dirname(__file__).startswith(one or "?")]
     seccomp_filter = _read_all(3)
     for name in _PRELOADED:
@@ -35,7 +35,7 @@ def main(address):
     while asked := os.read(0, 64):
         for _ in asked:
             while not _fork_run(address, seccomp_filter, base):
-                # Out of processes or memory, which other runs give back.
+                # The machine is out of processes or memory until other runs end.
                 time.sleep(0.1)
     os._exit(0)
 

@@ -1,6 +1,6 @@
 """
-The process of the tests. It holds the tests and the verdict, in namespaces of its own. A function of the program is
-called by name in the program's process; arguments and results cross as values of built-in types.
+The process of the tests. It holds the tests and the verdict, in its own namespaces. It calls the functions of the
+program by name in the program's process, and exchanges arguments and results as values of built-in types.
 """
 
 import builtins
@@ -21,9 +21,9 @@ class Grader:
         self._channel = channel
         self._report = report
         self._job = job
-        # Set once: why the tests cannot be judged across processes.
+        # Why the tests cannot be judged across processes; set at most once.
         self._needs = None
-        # Status, detail and limit of the present case, once it has failed.
+        # Status, detail and limit of the current case, once it has failed.
         self._failure = None
         self._has_ended = False
 
@@ -99,7 +99,7 @@ class Grader:
                 self._end(f"the program ended in {name}")
 
     def _receive(self):
-        """The program's next answer; None if there is none. Such a program is not called again."""
+        """The program's next answer; None if it sent none. After that, it is not called again."""
         try:
             answer = values.receive(self._channel)
         except (values.Malformed, OSError):
@@ -141,20 +141,20 @@ def _why_not_loaded(answer):
 
 
 def _failure(status, detail, limit=None, has_ended=False):
-    """A verdict. `ended`: the program's process ended, so that a limit may be the cause."""
+    """A verdict. `ended`: whether the program's process ended, so that a limit may be the cause."""
     known = limit if limit in PROGRAM_LIMITS else None
     return {"status": status, "detail": detail, "limit": known, "ended": has_ended}
 
 
 def _exception(kind, text):
-    """The program's exception as the built-in type of that name. One that would end the grader becomes a plain one."""
+    """The program's exception as the built-in type of that name. One that would end the grader becomes `Exception`."""
     found = getattr(builtins, kind, None)
     if not (isinstance(found, type) and issubclass(found, Exception)):
         return Exception(text)
     try:
         return found(text)
     except TypeError:
-        # UnicodeDecodeError and its like need more arguments.
+        # Types such as UnicodeDecodeError need more arguments.
         return Exception(text)
 
 

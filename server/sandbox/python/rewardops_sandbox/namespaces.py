@@ -1,4 +1,4 @@
-"""Starts a process in user, PID, mount, IPC and UTS namespaces of its own, and gives up every privilege in them."""
+"""Starts a process in new user, PID, mount, IPC and UTS namespaces, and gives up every privilege in them."""
 
 import ctypes
 import fcntl
@@ -21,7 +21,7 @@ _PR_GET_TID_ADDRESS = 40
 _SECCOMP_MODE_FILTER = 2
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
 
-# Without releasing the interpreter's lock, as `os.fork` does it.
+# PyDLL does not release the interpreter's lock during a call; `os.fork` does not either.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
@@ -39,7 +39,7 @@ def _check(result, what):
 
 
 def _tid_address():
-    """Where the C library keeps the thread's id, which changes in a new PID namespace; 0 if the kernel does not say."""
+    """Address of the C library's copy of the thread id, which changes in a new PID namespace; 0 if it is unknown."""
     address = ctypes.c_void_p()
     found = _libc.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0) == 0
     return address.value or 0 if found else 0
@@ -64,7 +64,7 @@ def fork_into_namespaces():
         ctypes.pythonapi.PyOS_AfterFork_Parent()
         return _check(pid, "clone")
     ctypes.pythonapi.PyOS_AfterFork_Child()
-    # A signal to the own process group would reach members outside the PID namespace.
+    # Without a new session, a signal to the process group would reach processes outside the PID namespace.
     os.setsid()
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
@@ -79,7 +79,7 @@ def _mount(kind, target, flags, data=None):
 
 
 def mount_own_folders(hidden):
-    """Empty /tmp and /dev/shm, and /proc of the new PID namespace. The folders in `hidden` are covered."""
+    """Mounts an empty /tmp and /dev/shm, and /proc of the new PID namespace. Covers the folders in `hidden`."""
     flags = _MS_NOSUID | _MS_NODEV
     _mount(b"proc", "/proc", flags | _MS_NOEXEC)
     for folder in hidden:
@@ -109,8 +109,8 @@ def give_up_privileges(seccomp_filter):
 
 def set_limits(limits, base_bytes):
     """
-    The limits that the kernel holds for each process. That of processes holds for the whole run, because the kernel
-    counts them by user namespace. `base_bytes`: address space of the interpreter itself.
+    Sets the limits that the kernel enforces for each process. The process limit holds for the whole run, because the
+    kernel counts processes per user namespace. `base_bytes`: address space of the interpreter itself.
     """
     cpu_s = limits["cpuS"]
     memory = limits["memoryBytes"] + base_bytes
@@ -135,7 +135,7 @@ def memory_bytes():
 
 def keep_descriptors(*kept):
     """Makes `kept` the descriptors 0, 1, 2 …, closes all others, and opens the standard streams on the first three."""
-    # Above all targets first, so that no target is overwritten before it is moved.
+    # Each descriptor is first moved above all targets, so that none is overwritten before it is moved.
     moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in kept]
     for target, fd in enumerate(moved):
         os.dup2(fd, target)

@@ -1,6 +1,6 @@
 """
-The process of a program: process 1 of its namespaces. It holds the program and nothing else; the tests and the verdict
-are in other processes. A program that changes this process can still only send values.
+The process of a program: process 1 of its namespaces. Except in weak isolation, it holds only the program; the tests
+and the verdict are in other processes. A program that changes this process can still only send values.
 """
 
 import atexit
@@ -16,7 +16,7 @@ import types
 
 from . import values
 
-# The channel to the grader, or to the supervisor of the run.
+# File descriptor of the channel to the grader, or to the supervisor of the run.
 CHANNEL = 3
 
 MAX_DETAIL_CHARS = 1_000
@@ -32,12 +32,12 @@ _LIMIT_OF_ERRNO = {
 }
 
 
-# The limits that a program runs into and reports itself.
+# Limits that the program's process itself reports.
 PROGRAM_LIMITS = ("memory", "processes", "files")
 
 
 def limit_of(error):
-    """The limit that an exception reports; None for any other."""
+    """The limit that an exception reports; None if it reports none."""
     if isinstance(error, MemoryError):
         return "memory"
     if isinstance(error, OSError):
@@ -48,7 +48,7 @@ def limit_of(error):
 
 
 def new_main(code):
-    """A fresh module `__main__` of this code, whose lines appear in tracebacks."""
+    """Creates a module `__main__` for this code, whose lines appear in tracebacks."""
     module = types.ModuleType("__main__")
     module.__builtins__ = builtins
     module.__file__ = _FILE
@@ -60,12 +60,14 @@ def new_main(code):
 
 
 def execute(code, module):
-    """Compiles and runs code in a module."""
     exec(compile(code, _FILE, "exec", dont_inherit=True), module.__dict__)
 
 
 def run_as_main(channel, job):
-    """Runs a program as `python main.py` does, and never returns. The limit that ended it goes over the channel."""
+    """
+    Runs a program as `python main.py` does, and never returns. If it reaches a limit, the limit is sent over the
+    channel.
+    """
     status = 0
     try:
         execute(job["code"], new_main(job["code"]))
@@ -97,7 +99,7 @@ def _exit_status(error):
 
 
 def _print_exception(error):
-    # Without the frames of this module.
+    # The traceback omits the frames of this module.
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
@@ -127,7 +129,7 @@ def _answer(channel, module, name, arguments, keywords):
         if name not in module.__dict__:
             raise NameError(f"the program does not define {name}")
         result = module.__dict__[name](*arguments, **keywords)
-        # A function that returns something and changes its argument could change what a test compares with.
+        # A function that returns a value must not also change the argument that a test compares the value with.
         changed = _changed(arguments, sent) if result is None else []
         values.send(channel, ("returned", result, changed))
     except values.UnsupportedType as error:
@@ -139,7 +141,7 @@ def _answer(channel, module, name, arguments, keywords):
 
 
 def _changed(arguments, sent):
-    """The arguments that the call changed in place, by position, as a test of such a function sees them."""
+    """The arguments that the call changed in place, with their positions."""
     changed = []
     for at, (argument, before) in enumerate(zip(arguments, sent)):
         if not isinstance(argument, (list, dict, set, bytearray)):
@@ -153,7 +155,7 @@ def _changed(arguments, sent):
 
 
 def _named(error):
-    """The nearest built-in type of an exception, by name, and its message with the name of any other type."""
+    """Name of an exception's nearest built-in type, and its message, after the name of its own type if that differs."""
     kind = next(one for one in type(error).__mro__ if getattr(builtins, one.__name__, None) is one)
     own, text = type(error).__name__, _message(error)
     return kind.__name__, text if own == kind.__name__ else f"{own}: {text}"

@@ -1,6 +1,6 @@
 """
 The supervisor of one run. It forks the program's process before it reads the job, so the tests are never in memory that
-the program inherits. It enforces the limits, and ends every process of the run with itself.
+the program inherits. It enforces the limits. When it ends, every process of the run ends.
 """
 
 import json
@@ -16,7 +16,7 @@ import time
 from . import namespaces, program, values
 from .grader import Grader
 
-# The kernel enforces the limits of each process. The limits of all processes of a run together are checked this often.
+# Interval at which the total usage of a run's processes is checked, s. The kernel limits each single process.
 _WATCH_S = 0.025
 _PAGE_BYTES = resource.getpagesize()
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -24,10 +24,10 @@ _HEADER = struct.Struct("<I")
 
 
 class Run:
-    """One run: the program's process, the grader's where there are tests, and the connection to the service."""
+    """One run: the program's process, in strong isolation the grader's process, and the connection to the service."""
 
     def __init__(self, address, seccomp_filter, base):
-        """`base`: the interpreter's address space and resident memory, bytes, which are no program's use."""
+        """`base`: address space and resident memory of the interpreter, bytes, which no program is charged for."""
         self._filter = seccomp_filter
         self._base_bytes, self._shared_bytes = base
         self._hidden = [os.path.dirname(address)]
@@ -57,7 +57,7 @@ class Run:
         self._connection.sendall(_HEADER.pack(len(answer)) + answer)
 
     def _start(self, body, descriptors):
-        """Starts a process in namespaces of its own. `body` runs with these descriptors from 0 on, and no others."""
+        """Starts a process in new namespaces, in which `body` runs with only these descriptors, numbered from 0."""
         pid = namespaces.fork_into_namespaces()
         if pid != 0:
             return pid
@@ -169,7 +169,7 @@ class Run:
             ready = poll.poll(max(1, 1_000 * (min(deadline, watched_at) - now)))
             for fd, _ in ready:
                 if fd == self._connection.fileno():
-                    # The service has given the run up.
+                    # The service has cancelled the run.
                     os._exit(0)
                 if fd in self._output:
                     is_open = self._read(fd)
@@ -209,7 +209,7 @@ class Run:
             cpu_s += sum(map(int, fields[11:13])) / _TICKS_PER_S
         if cpu_s > limits["cpuS"]:
             return "cpu_time"
-        # Forks share pages, which only the slower second count divides among them.
+        # Forks share pages. Only the second, slower count divides the shared pages among the forks.
         if memory > limits["memoryBytes"] and sum(map(_proportional_bytes, alive)) > limits["memoryBytes"]:
             return "memory"
         return None
@@ -218,14 +218,14 @@ class Run:
         _, self._status[pid], self._usage[pid] = os.wait4(pid, 0)
 
     def _end_all(self):
-        # The grader first: it must not report the end of a program that a limit ended.
+        # The grader ends first, so that it does not report the end of a program that a limit ended.
         for pid in reversed(self._pids):
             if pid not in self._status:
                 os.kill(pid, signal.SIGKILL)
                 self._reap(pid)
 
     def _drain(self):
-        """Reads what is left in the pipes, whose writers have all ended."""
+        """Reads the rest of the output from the pipes, whose writers have all ended."""
         for fd in self._output:
             os.set_blocking(fd, False)
             try:
@@ -258,7 +258,7 @@ def _proportional_bytes(pid):
 
 
 def _reported_limit(data):
-    """The limit in the first frame; children of the program may have sent others."""
+    """The limit in the first frame of the data. Child processes of the program may have sent further frames."""
     try:
         limit = values.decode(data[_HEADER.size : _HEADER.size + _HEADER.unpack_from(data)[0]])
     except (values.Malformed, struct.error):
@@ -267,7 +267,9 @@ def _reported_limit(data):
 
 
 def _messages(lines):
-    """The report's lines. A weak one may hold anything, because the program can write to it."""
+    """
+    The report's lines as JSON. In weak isolation they may hold any values, because the program can write to the report.
+    """
     messages = []
     for line in lines.split(b"\n"):
         try:

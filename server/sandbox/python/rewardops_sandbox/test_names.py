@@ -1,17 +1,20 @@
-"""Which functions of a program its tests call. Only the tests decide, so that no program chooses how it is judged."""
+"""
+Finds the functions of a program that its tests call. Only the tests are read, so that no program chooses how it is
+judged.
+"""
 
 import ast
 import builtins
 
 
 class NeedsObjects(BaseException):
-    """The tests need more of the program than calls of its functions; the message says what."""
+    """Raised if the tests need more of the program than calls of its functions; the message names it."""
 
 
 def functions_called(texts, defined, entry_point):
     """
-    The names of the program's functions in the tests `texts`. `defined`: names that the tests have without the program.
-    With `entry_point`, that is the only one. Raises NeedsObjects.
+    The names of the program's functions that the tests `texts` call; with `entry_point`, only that one. `defined`:
+    names that the tests have without the program. Raises NeedsObjects.
     """
     trees = [ast.parse(text) for text in texts]
     nodes = [node for tree in trees for node in ast.walk(tree)]
@@ -42,7 +45,7 @@ def functions_called(texts, defined, entry_point):
                 if _is_name(side, of_program):
                     raise NeedsObjects(f"the tests use the value {side.id} of the program")
     for name in sorted(of_program):
-        # A class by the usual spelling: its instances are objects of the program.
+        # A capitalized name is usually a class, whose instances are objects of the program.
         if entry_point is None and name[:1].isupper():
             raise NeedsObjects(f"the tests use the class {name} of the program")
     return of_program

@@ -1,8 +1,8 @@
-"""Values of built-in types as bytes, and frames that carry them. The decoder builds exact built-in types only."""
+"""Encodes values of built-in types as bytes, and sends them in frames. The decoder builds exact built-in types only."""
 
 import struct
 
-# A message may hold a large list, but must not let one side fill the other's memory.
+# A message may hold a large list, but must not fill the memory of its receiver.
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
 
@@ -12,19 +12,19 @@ _COMPLEX = struct.Struct("<dd")
 
 
 class UnsupportedType(Exception):
-    """The value has a type that cannot cross; the message is the type's name."""
+    """Raised for a value whose type cannot be encoded; the message is the type's name."""
 
 
 class TooLarge(Exception):
-    """The value is too large or too deep to cross."""
+    """Raised for a value that is too large or too deep to be encoded."""
 
 
 class Malformed(Exception):
-    """The bytes are no encoded value."""
+    """Raised for bytes that are not an encoded value."""
 
 
 def encode(value):
-    """The value as bytes. An instance of a subclass crosses as its built-in base, so overloaded methods are lost."""
+    """Encodes a value. An instance of a subclass becomes its built-in base type, so overridden methods are lost."""
     parts = []
     _encode(value, parts, [0], 0)
     return b"".join(parts)
@@ -81,7 +81,7 @@ def _encode(value, parts, size, depth):
 
 
 def _first_items(iterator):
-    """All items of an iterator, unless they could not cross in any case."""
+    """All items of an iterator. Raises TooLarge for more than a frame can hold."""
     items = []
     for item in iterator:
         items.append(item)
@@ -97,7 +97,7 @@ def _items(tag, items, parts, size, depth):
 
 
 def decode(data):
-    """The value of `encode`. Raises Malformed for any other bytes."""
+    """Decodes the bytes of `encode`. Raises Malformed for any other bytes."""
     try:
         value, at = _decode(data, 0, 0)
     except (IndexError, struct.error, TypeError, UnicodeDecodeError, ValueError, OverflowError):
@@ -166,7 +166,7 @@ def send(channel, value):
 
 
 def receive(channel):
-    """The next value; None at the end of the stream. Raises Malformed for anything else."""
+    """The next value from a socket; None at the end of the stream. Raises Malformed for an invalid frame."""
     head = receive_exactly(channel, 4)
     if head is None:
         return None
@@ -178,7 +178,7 @@ def receive(channel):
 
 
 def receive_exactly(channel, count):
-    """So many bytes from a socket; None if the stream ends before."""
+    """Reads `count` bytes from a socket; None if the stream ends earlier."""
     data = bytearray()
     while len(data) < count:
         piece = channel.recv(min(count - len(data), 1 << 20))
