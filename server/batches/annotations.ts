@@ -131,7 +131,6 @@ function notFound(id: string): RewardOpsError {
   return new RewardOpsError('annotation_not_found', `There is no annotation ${id}.`)
 }
 
-/** Maps an annotation's row to the API's shape. */
 export function toAnnotation(row: AnnotationRow): AnnotationDto {
   return {
     id: `a${row.id}`,

@@ -57,7 +57,7 @@ export class BatchReader {
     this.#signals = signals
   }
 
-  /** The batch's row. Throws `batch_not_found`. */
+  /** Throws `batch_not_found`. */
   async row(batchId: string): Promise<BatchRow> {
     const row = await batchById(this.#db, batchNumber(batchId))
     if (!row) throw new RewardOpsError('batch_not_found', `There is no batch ${batchId}.`)

@@ -21,13 +21,11 @@ const MAX_CONCURRENT = 4
 /** Maximum number of batches whose speed is remembered. */
 const MAX_REMEMBERED = 1_000
 
-/** The channel to the local workers. */
 export interface WorkerChannel {
   /** Sends to one of the workers, chosen by `turn`; returns false if there is none. */
   send(message: DirectScoreMessage | ForgetScoreMessage, turn: number): boolean
 }
 
-/** A sample's end and the worker that scored it. */
 export interface DirectlyScored {
   workerId: number
   end: DirectEnd

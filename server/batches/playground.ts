@@ -28,7 +28,6 @@ export class Playground {
   #under = 0
 
   constructor(options: {
-    /** The registered servers. */
     servers: () => readonly RouterServer[]
     functions: AcceptedFunctions
     sandboxes: SandboxAccess

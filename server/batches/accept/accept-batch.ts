@@ -285,7 +285,6 @@ async function storeSamples(
   )
 }
 
-/** The batch and index at which samples are appended. */
 export interface AppendAt {
   batchId: string
   startIndex: number

@@ -16,7 +16,6 @@ import type { TraceContext } from '../../trace-context.ts'
 import type { AcceptContext } from './accept-batch.ts'
 import { Ingest, type IngestKind } from './ingest.ts'
 
-/** Start options of the thread. */
 export interface IngestOptions {
   databaseUrl: string
   functions: AcceptedFunctionsOptions
