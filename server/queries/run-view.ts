@@ -45,7 +45,6 @@ const TTL_MS = 700
 /** Largest share of elapsed time spent on the queries of a run; 10,000 steps take about half a second. */
 const MAX_SHARE = 0.1
 
-/** The data of a run's charts. */
 type Charted = Pick<RunDto, 'pending' | 'steps' | 'recent' | 'sources' | 'heat'>
 
 /** The data of the run pages, from the roll-ups of the runs' batches. */
