@@ -63,7 +63,6 @@ function unitOf(monitor: MonitorName) {
   return MONITOR_DEFINITIONS[monitor].unit
 }
 
-/** A monitor's label. */
 export function labelOf(monitor: MonitorName | FleetMonitorName): string {
   return monitor in MONITOR_DEFINITIONS
     ? MONITOR_DEFINITIONS[monitor as MonitorName].label
