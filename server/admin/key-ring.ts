@@ -180,7 +180,7 @@ export class KeyRing {
     return this.#sessions.list(own)
   }
 
-  /** Ends a login session. @throws RewardOpsError `session_not_found` */
+  /** @throws RewardOpsError `session_not_found` */
   async endSession(id: string): Promise<void> {
     await this.#sessions.end(id)
     await this.#notify()
@@ -256,7 +256,7 @@ export class KeyRing {
     return { ...toDto(row), key }
   }
 
-  /** Renames a key. @throws RewardOpsError `key_not_found`, `name_taken` */
+  /** @throws RewardOpsError `key_not_found`, `name_taken` */
   async rename(id: string, name: string): Promise<ApiKeyDto> {
     const row = await this.#named(name, () => renameKey(this.#db, numberOf(id), name))
     if (row === undefined) throw noKey(id)

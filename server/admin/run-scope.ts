@@ -10,7 +10,6 @@ export interface NamedRuns {
   batches?: readonly string[]
 }
 
-/** The name and the scope of a caller. */
 export type ScopedCaller = Pick<KeyHolder, 'name' | 'scope'>
 
 /** Batches whose runs are kept in memory: a trainer polls few batches, and a batch never changes its run. */
