@@ -35,7 +35,6 @@ const CLAIMED_BY_MS = 1_500
 /** Time for the workers to end after SIGTERM, of the 8 s that the whole service has. */
 const STOP_MS = 6_500
 
-/** Number of workers, their database and their environment. */
 export interface SupervisorOptions {
   count: number
   databaseUrl: string
