@@ -30,7 +30,6 @@ export class DirectScores {
     tools: RewardTools
     workerId: number
     clock: DatabaseClock
-    /** The worker's counters for its report. */
     counters: WorkerCounters
     tell: (message: DirectEndMessage) => void
   }) {

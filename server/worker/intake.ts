@@ -104,7 +104,6 @@ export class Intake {
     this.add(SERVICES_POOL, null)
   }
 
-  /** Adds a pool to serve. */
   add(name: string, model: string | null): void {
     if (this.#pools.has(name)) return
     this.#pools.set(name, {

@@ -1,4 +1,3 @@
-/** A slot of a {@link SlotGate}. */
 export interface GateSlot {
   /** Aborts when other processes may use the slot. The call in it is then cancelled. */
   readonly recalled: AbortSignal
