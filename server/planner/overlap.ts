@@ -24,7 +24,6 @@ export interface Workload {
   streamedParts?: number | null
 }
 
-/** The predicted times of one strategy. */
 export interface Prediction {
   strategy: Strategy
   /** Time from the first rollout to the last update. */
