@@ -26,7 +26,6 @@ export interface Scoring {
   manager: RewardLoopManager
   /** Parses large bodies in a separate thread. */
   ingest: IngestClient
-  /** The local workers. */
   supervisor: WorkerSupervisor
   /** The sandbox beside the local workers. */
   sandbox: SandboxProcess
