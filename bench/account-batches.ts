@@ -44,7 +44,6 @@ const SAMPLES_A_DELIVERY = 1_024
 /** CPU time after a batch's last delivery is measured for this long. */
 const AFTER_MS = 500
 
-/** One batch's CPU time. */
 export interface BatchCpu {
   workload: Workload
   wallMs: number
@@ -96,7 +95,6 @@ export async function withSides(
   }
 }
 
-/** Registers the reward-model servers with a service. */
 export async function registerRms(opened: OpenService, rms: Rms): Promise<void> {
   for (const [name, rm] of Object.entries(rms)) await registerRm(opened.api, name, rm)
 }

@@ -7,7 +7,6 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 /** Time between two samples of a profile. */
 const INTERVAL_US = 500
 
-/** The CPU profile of one thread. */
 export interface ThreadProfile {
   pid: number
   isMainThread: boolean

@@ -133,7 +133,6 @@ function clientOf(url: string, pool: Pool): Omit<Bench, 'service' | 'rm'> {
   }
 }
 
-/** Encodes the body of `batches.submit`. */
 export function submitBody(
   step: number,
   samples: readonly SampleInput[],

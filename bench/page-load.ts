@@ -60,7 +60,6 @@ async function loadOnce(bench: Bench, batchId: string): Promise<void> {
   ])
 }
 
-/** The page loads of all clients. */
 interface Loads {
   /** Durations of successful loads. */
   ms: number[]

@@ -16,7 +16,6 @@ interface Target {
 /** Chooses the server of one attempt. */
 type Pick = (targets: readonly Target[]) => Target
 
-/** Retries after a failure: their number, delays and server. */
 interface RetryRule {
   retries: number
   /** Delay before retry number `retry`, counted from 0. */

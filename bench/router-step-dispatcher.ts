@@ -1,7 +1,6 @@
 import type { EngineScore } from '../server/engines/engine.ts'
 import type { StepSample } from './router-step-samples.ts'
 
-/** A server of the step. */
 export interface StepServer {
   id: number
   url: string

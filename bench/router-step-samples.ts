@@ -7,7 +7,6 @@ import { randomTexts } from './texts.ts'
 /** Characters per token, here and in the simulated servers. */
 export const CHARS_PER_TOKEN = 3.6
 
-/** One sample of the step. */
 export interface StepSample {
   index: number
   group: number

@@ -16,7 +16,6 @@ export function randomTexts(seed: number): (length: number) => string {
   }
 }
 
-/** Shape of a benchmark's samples. */
 export interface SampleShape {
   samples: number
   groupSize: number
