@@ -12,9 +12,9 @@ import { findPython } from '../sandbox/python-home.ts'
 /** The code rule: two workers call sandboxes that an admin has named, or the one of the service. */
 
 let service: Service
-/** SandboxFusion's part of the interface. */
+/** A sandbox with the interface of SandboxFusion. */
 let sandbox: Sandbox
-/** Named, but not running. */
+/** A sandbox that has a name but is not running. */
 let gone: Sandbox
 
 beforeAll(async () => {

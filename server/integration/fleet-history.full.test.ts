@@ -11,7 +11,7 @@ import { LATENCY_BUCKET_RATIO } from '../router/latency-histogram.ts'
 
 /** A fleet in which a server slows, dies and returns, and a worker is killed, as its charts show it. */
 
-/** Ends a test that would wait forever. */
+/** Time limit until a chart shows a change. */
 const SHOWN_MS = 60_000
 const LATENCY_MS = 40
 
@@ -37,7 +37,7 @@ afterAll(async () => {
   await rm?.stop()
 })
 
-/** Submits a batch whenever few samples wait. */
+/** Submits one batch after the other. */
 async function keepLoaded(): Promise<void> {
   for (let step = 1; isLoading; step++) {
     const { batchId } = await service.api.batches.submit.mutate({
@@ -59,7 +59,7 @@ const sum = (values: readonly number[]) => values.reduce((total, n) => total + n
 const eventsOf = ({ events }: FleetHistoryDto, name: string) =>
   events.filter((event) => event.name === name).map(({ kind, to }) => `${kind} ${to}`)
 
-/** The interval of a time, by its number. */
+/** The number of the interval that contains a time. */
 const slotOf = ({ from, intervalSeconds }: FleetHistoryDto, atMs: number) =>
   Math.floor((atMs - Date.parse(from)) / (1_000 * intervalSeconds))
 

@@ -15,7 +15,7 @@ it(`${CALLS} calls get documented answers, crash nothing and leave no memory beh
 }, 3_600_000)
 
 it.skipIf(!HAS_PAGES)(
-  'calls of pages among them get documented answers, and crash nothing',
+  'calls that include pages get documented answers, and crash nothing',
   async () => {
     const tally = await fuzzService(18, CALLS / 5)
     expect(tally.faults).toEqual([])

@@ -67,7 +67,6 @@ const inState = (name: string, state: ServerDto['state']) =>
     const server = await get(name)
     return server.state === state && server
   })
-/** The process id of a launched server. */
 function pidOf(name: string): number {
   const text = readFileSync(join(service.dataDir, 'servers', `${name}.pid`), 'utf8')
   return (JSON.parse(text) as { pid: number }).pid

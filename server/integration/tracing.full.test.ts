@@ -21,7 +21,7 @@ if (!isInstalled) {
   )
 }
 
-/** The receiver, a scorer and a service start. */
+/** Time limit for the start of the receiver, a scorer and a service. */
 const HOOK_MS = 180_000
 const SAMPLES = 1_024
 const GROUPS = 128
