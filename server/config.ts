@@ -112,7 +112,6 @@ const Settings = z.object({
   NODE_ENV: z.enum(['development', 'production', 'test']).default('production'),
 })
 
-/** The parsed settings. */
 export interface Config {
   port: number
   host: string

@@ -26,12 +26,10 @@ export class RewardOpsError extends Error {
   }
 }
 
-/** The refusal of a run that does not exist. */
 export function runNotFound(name: string): RewardOpsError {
   return new RewardOpsError('run_not_found', `There is no run "${name.slice(0, 80)}".`)
 }
 
-/** The refusal of a call to a service that stops. */
 export function shuttingDown(cause?: unknown): RewardOpsError {
   return new RewardOpsError('shutting_down', 'The service is stopping.', {
     retryAfterMs: 2_000,

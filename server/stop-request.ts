@@ -65,7 +65,6 @@ class StopRequests {
 /** Whether a server started this process; the channel between them closes when the server ends. */
 const isLocalWorker = process.argv.includes('--local')
 
-/** The stop requests of this process. */
 export const stopRequests = new StopRequests()
 
 process.on('SIGTERM', () => stopRequests.request('SIGTERM'))
