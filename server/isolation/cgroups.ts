@@ -4,34 +4,36 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sendKill } from '../process-signals.ts'
 
 /**
- * Where this process can create control groups. Plain data. v2: one folder beside its own group, whose parent passes
- * the controllers on. v1: a folder for each controller.
+ * Folders in which this process can create control groups; plain data, for threads. v2: the parent of this process's
+ * own group, which passes the controllers on. v1: a folder for each controller.
  */
 export interface Cgroups {
   version: 1 | 2
   folders: string[]
 }
 
-/** Limits on the processes of a group together. */
+/** Total limits of all processes of a group. */
 export interface CgroupLimits {
   memoryBytes: number
-  /** Processes and threads. */
+  /** Maximum processes and threads. */
   processes: number
 }
 
 const PREFIX = 'rewardops-'
 /**
- * CPU weight of user code. The service itself has 100, so user code yields when the processors are busy. A tree takes 8 %
- * of processors that three processes of the service keep busy. With an eighth, honest functions ran into their time limits
- * on a busy machine.
+ * CPU weight of user code. The service itself has 100, so user code yields when the processors are busy. A tree takes 8
+ * % of processors that three processes of the service keep busy. With an eighth of the service's weight, correct
+ * functions exceeded their time limits on a busy machine.
  */
 const CPU_WEIGHT = 25
 /** CPU shares on v1, where an ordinary process has 1,024. */
 const CPU_SHARES = 256
-/** Time for killed processes to end before their group stays behind, until the next start. */
+/**
+ * Maximum wait for killed processes to end. After it, their group is left for the next start of the service to remove.
+ */
 const EMPTY_WITHIN_MS = 2_000
 
-/** Finds the folders in which groups with a limit of memory and processes can be created; null: there are none. */
+/** Finds the folders in which groups with limits of memory and processes can be created; null if there are none. */
 export function findCgroups(
   mounts: string = readIfThere('/proc/self/mountinfo'),
   own: string = readIfThere('/proc/self/cgroup'),
@@ -47,7 +49,7 @@ export function findCgroups(
   const unified = ownPaths.get('')
   if (v2 !== undefined && unified !== undefined) {
     const folder = join(v2.at, relative(v2.root, unified))
-    // Beside the own group, because a group with processes cannot pass controllers on.
+    // New groups are siblings of this process's group, because a group with processes cannot pass controllers on.
     const parent = folder === v2.at ? folder : dirname(folder)
     if (canHold(parent, ['memory.max', 'pids.max', 'cgroup.kill'])) {
       return { version: 2, folders: [parent] }
@@ -116,8 +118,8 @@ export class Cgroup {
   }
 
   /**
-   * Moves a process and those that it has started into the group. What a moved process starts is in the group, so
-   * the search ends when no other child is found.
+   * Moves a process and its descendants into the group. New children of a moved process start in the group, so the
+   * search ends when no other child is found.
    */
   add(pid: number): void {
     const moved = new Set<string>()
@@ -156,7 +158,7 @@ export class Cgroup {
     }
   }
 
-  /** Writes where the file exists: controllers that the machine lacks are left out. */
+  /** Writes a file of the group if it exists; the files of controllers that the machine lacks are skipped. */
   #write(file: string, value: string | number): void {
     for (const path of this.#paths) {
       try {
@@ -192,7 +194,7 @@ function killAll(paths: string[]): void {
   }
 }
 
-/** Removes a group without processes; false while it has some. */
+/** Removes a group without processes; false if the group still has processes. */
 function removed(path: string): boolean {
   try {
     rmdirSync(path)

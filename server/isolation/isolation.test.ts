@@ -11,7 +11,7 @@ import { planIsolation, startIsolated } from './isolation.ts'
 
 const PLAN = { level: 'process', network: 'router' } as const
 
-test('a plan names the folder that users of functions cannot read', async () => {
+test('a plan names the folder that function users cannot read', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'rewardops-closed-'))
   try {
     const path = join(folder, 'file')
@@ -41,7 +41,7 @@ test('temporary folders of killed services are removed, and no others', async ()
 })
 
 test.skipIf(process.platform !== 'linux')(
-  'what a process without a control group starts in a session of its own yields the processors too',
+  'a new session started by a process without a control group has low CPU priority too',
   async () => {
     const plan = await planIsolation({ ...PLAN, paths: [] })
     const started = startIsolated(
@@ -63,7 +63,7 @@ test.skipIf(process.platform !== 'linux')(
   },
 )
 
-test('the own control group of v2 is found in the text that the kernel writes', () => {
+test('the v2 control group of a process is found in the text that the kernel writes', () => {
   const text = '4:memory:/a\n1:cpu,cpuacct:/b:c\n0::/system.slice/rewardops.service\n'
   expect([...ownGroups(text)]).toEqual([
     ['memory', '/a'],

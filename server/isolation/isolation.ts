@@ -26,13 +26,13 @@ export interface IsolationPlan {
   level: Isolation
   network: SandboxNetwork
   /**
-   * Whose user a process has. `function`: one of its own (function-users.ts). `namespace`: the service's, in a user
-   * namespace without rights over the service's processes. `own`: the service's.
+   * The user that a process runs as. `function`: a separate one (function-users.ts). `namespace`: the service's, in a
+   * user namespace without rights over the service's processes. `own`: the service's.
    */
   user: 'function' | 'namespace' | 'own'
   /** Whether `setpriv` can prevent processes from gaining privileges. */
   noNewPrivileges: boolean
-  /** Null: limits on trees of processes are enforced by watching them. */
+  /** Null if the limits of process trees are enforced by watching the trees. */
   cgroups: Cgroups | null
   /** Whether sandboxes are available; null at level `process`. */
   sandbox: SandboxCheck | null
@@ -52,14 +52,14 @@ export interface PlanOptions {
 const DISK_BYTES = 1 << 30
 /** Size of a sandbox's temporary folders, which are in memory, bytes. */
 const SANDBOX_TMP_BYTES = 256 << 20
-/** Processes and threads of a tree. A Node process has about twelve threads. */
+/** Maximum processes and threads of a tree. A Node process has about twelve threads. */
 const MAX_PROCESSES = 256
-/** Memory of a fresh process of Node, which the tree may use beside its allowance, bytes. */
+/** Memory of a fresh Node process, which a tree may use in addition to its memory limit, bytes. */
 const FRESH_BYTES = 256 << 20
 
 const UTIL_LINUX = 'Install util-linux (setpriv, unshare).'
 
-/** Finds out how this machine can isolate processes of user code. Takes about 30 ms. */
+/** Determines how this machine can isolate processes of user code. Takes about 30 ms. */
 export async function planIsolation({
   level,
   network,
@@ -88,7 +88,7 @@ export async function planIsolation({
   }
 }
 
-/** Temporary folders of processes are named by machine and service process, because machines may share the folder. */
+/** Temporary folders are named by machine and service process, because machines may share their parent folder. */
 const FOLDER_PREFIX = `rewardops-function-${hostname()}-`
 
 /** Removes the temporary folders of processes whose service was killed. */
@@ -100,7 +100,7 @@ function removeLeftFolders(): void {
     try {
       rmSync(join(tmpdir(), name), { recursive: true, force: true })
     } catch {
-      // It belongs to another user's service.
+      // The folder belongs to another user's service.
     }
   }
 }
@@ -138,7 +138,7 @@ function succeeds(program: string, args: string[]): Promise<boolean> {
 
 const NO_ENV = { PATH: '/usr/bin:/bin' } as unknown as NodeJS.ProcessEnv
 
-/** The first of the existing paths that a user cannot read; null: it can read all of them. */
+/** The first of the existing paths that a user cannot read; null if the user can read all of them. */
 function unreadableFor(
   user: { uid: number; gid: number },
   paths: readonly string[],
@@ -155,7 +155,7 @@ function unreadableFor(
   })
 }
 
-/** Opens a folder and the one above it, so that users of functions can pass through them. Only root needs it. */
+/** Opens a folder and its parent, so that function users can pass through them. Only root needs it. */
 export function openToFunctions(folder: string): void {
   if (process.getuid?.() !== 0) return
   for (const path of [folder, dirname(folder)]) {
@@ -184,9 +184,9 @@ export function describePlan(
 /** A program of user code to start. */
 export interface IsolatedProgram {
   command: readonly [string, ...string[]]
-  /** At most the plan's level. */
+  /** Isolation level, at most the plan's. */
   level: Isolation
-  /** The complete environment, without TMPDIR and, where the process has another user, HOME. */
+  /** The complete environment, without TMPDIR and, if the process has another user, HOME. */
   env: Record<string, string>
   stdio: ('ignore' | 'pipe')[]
   /** Memory limit of the process, and of the process with all its descendants, beyond that of a fresh process, bytes. */
@@ -197,17 +197,17 @@ export interface IsolatedProgram {
   folderInside: string
   /** Prepares the folder that the process shares with the service, before it starts. */
   prepare?: (folder: string, user: { uid: number; gid: number } | null) => void
-  /** Called once, before the processes are killed for going over a limit together. */
+  /** Called once, before the processes are killed because together they exceed a limit. */
   onOver: (detail: string) => void
 }
 
 /** A started program. */
 export interface IsolatedProcess {
-  /** Without a pid if it could not be started; then it emits `error`. */
+  /** The process. If it could not be started, it has no pid and emits `error`. */
   child: ChildProcess
   /** Kills the process and everything that it started. */
   kill(): void
-  /** Resolves when the process has ended and nothing of it is left. */
+  /** Resolves when the process has ended and its processes and files are removed. */
   closed: Promise<void>
 }
 
@@ -265,7 +265,7 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
   return { child, kill: () => own.kill(), closed }
 }
 
-/** Why this plan has no sandboxes; null: it has. */
+/** Why sandboxes are not available with this plan; null if they are. */
 export function sandboxProblem({ sandbox }: IsolationPlan): string | null {
   if (sandbox === null) {
     return 'The function was accepted at level sandbox, and this process is at level process: set REWARDOPS_FUNCTION_ISOLATION to the same value everywhere.'
@@ -291,8 +291,8 @@ function spawnSeparated(
   ] as [string, ...string[]]
   return spawn(file, args, {
     stdio,
-    // A separate session and process group, so that what a function starts is ended too and has no larger share of
-    // the processors than one process.
+    // A separate session and process group, so that all processes that a function starts are killed too and together
+    // get no larger share of the processors than one process.
     detached: true,
     env: {
       ...env,

@@ -8,36 +8,36 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { readProcFile, sendKill } from '../process-signals.ts'
 import { Cgroup, type Cgroups } from './cgroups.ts'
 
-/** Limits of a process and everything that it starts, together. */
+/** Total limits of a process and all its descendants. */
 export interface TreeLimits {
   memoryBytes: number
-  /** Processes and threads. */
+  /** Maximum processes and threads. */
   processes: number
-  /** Size of the files in its folder. */
+  /** Maximum size of the files in the tree's folder. */
   diskBytes: number
 }
 
-/** How the processes of a tree are recognized and held. */
+/** How the processes of a tree are recognized and limited. */
 export interface TreeOptions {
   limits: TreeLimits
-  /** Null: the process table is read every quarter of a second, and a tree over its limits is killed. */
+  /** If null, the process table is read every quarter of a second, and a tree over its limits is killed. */
   cgroups: Cgroups | null
-  /** The user that only this tree has; null: the tree has the service's user. */
+  /** The user of this tree alone; null if the tree has the service's user. */
   user: { uid: number; gid: number } | null
-  /** Whether the tree has a user namespace of its own. */
+  /** Whether the tree has its own user namespace. */
   hasNamespace: boolean
   /** The folder for the tree's temporary files, removed after its end. */
   folder: string
-  /** Called once, before the tree is killed for going over a limit. */
+  /** Called once, before the tree is killed because it exceeds a limit. */
   onOver: (detail: string) => void
 }
 
 const WATCH_MS = 250
 /** Time for the process table to become readable after the end of a tree, ms. */
 const TABLE_WITHIN_MS = 10_000
-/** The nice value of a tree without a control group; 0 is an ordinary process's. */
+/** Nice value of a tree without a control group; an ordinary process has 0. */
 const NICENESS = 6
-/** Files whose sizes are added up; a folder with more is not measured further. */
+/** Maximum files whose sizes are added up; further files of a folder are ignored. */
 const MAX_FILES = 10_000
 
 /** A row of the process table. */
@@ -54,7 +54,7 @@ interface ProcessEntry {
 const trees = new Set<ProcessTree>()
 let timer: NodeJS.Timeout | undefined
 
-/** A process and everything that it starts, also after it was detached. */
+/** A process and all its descendants, including detached ones. */
 export class ProcessTree {
   readonly #child: ChildProcess
   readonly #options: TreeOptions
@@ -91,15 +91,15 @@ export class ProcessTree {
     const { user } = this.#options
     if (this.#group !== null) this.#group.kill()
     else if (user !== null) {
-      // Every process of this user is in the tree. Only a process of the same user can name them all at once.
+      // Every process of this user is in the tree. Only a process of the same user can signal all of them at once.
       spawn('/bin/sh', ['-c', 'kill -9 -1'], { ...user, stdio: 'ignore' }).on('error', () => {})
     } else this.#killSeen()
   }
 
-  /** After the process has ended: kills what it left and removes its folder. */
+  /** Called after the process has ended: kills the processes that it left behind, and removes its folder. */
   async close(): Promise<void> {
     if (this.#ended) return
-    // The kernel may kill the process before the process reports its memory.
+    // The kernel may kill the process before the process reports that it exceeds its memory limit.
     if (!this.#isKilled && this.#child.signalCode === 'SIGKILL' && this.#group?.ranOutOfMemory()) {
       const mb = Math.round(this.#options.limits.memoryBytes / 2 ** 20)
       this.#isOver(`it and the processes it started took more than ${mb} MB`)
@@ -111,7 +111,7 @@ export class ProcessTree {
       timer = undefined
     }
     if (this.#group === null && this.#options.user === null) {
-      // What it left is found by the table only.
+      // Processes that it left behind are found only in the process table.
       const until = performance.now() + TABLE_WITHIN_MS
       let table = processTable()
       while (table === null && performance.now() < until) {
@@ -194,8 +194,8 @@ function lookAtAll(): void {
 }
 
 /**
- * The running processes, parents before children; null: they cannot be read now, for lack of file descriptors for
- * example. Empty on systems without /proc.
+ * The running processes, parents before children; null if they cannot be read now, e.g. for lack of file descriptors.
+ * Empty on systems without /proc.
  */
 function processTable(): ProcessEntry[] | null {
   if (process.platform !== 'linux') return []
@@ -211,7 +211,7 @@ function processTable(): ProcessEntry[] | null {
   return entries.sort((a, b) => a.pid - b.pid)
 }
 
-/** Null: the process has ended. @throws Error if nothing can be read now */
+/** The table row of a process; null if the process has ended. @throws Error if nothing can be read now */
 function entryOf(pid: number): ProcessEntry | null {
   const stat = readProcFile(`/proc/${pid}/stat`)
   // Fields of proc(5) after the name, which may contain spaces: state, ppid, … threads (20th), start (22nd).
@@ -236,15 +236,16 @@ function numberOf(status: string, name: string): number {
 }
 
 /**
- * Gives a process a quarter of the weight of an ordinary one, as a control group would: to the process, which its children
- * inherit, and to its session, because the kernel shares the processors between sessions first (autogroups).
+ * Gives a process a quarter of the CPU weight of an ordinary one, as a control group would. The process gets the
+ * weight, which its children inherit, and so does its session, because the kernel shares the processors between
+ * sessions first (autogroups).
  */
 function yieldProcessors(pid: number): void {
   try {
     setPriority(pid, NICENESS)
     writeFileSync(`/proc/${pid}/autogroup`, `${NICENESS}`)
   } catch {
-    // It has ended, or the kernel has no autogroups.
+    // The process has ended, or the kernel has no autogroups.
   }
 }
 
@@ -256,7 +257,7 @@ function namespaceOf(pid: number | 'self'): string | null {
   }
 }
 
-/** The namespace of a tree's first process; null while it has not left the service's. */
+/** The namespace of a tree's first process; null while the process is still in the service's namespace. */
 function ownNamespace(pid: number): string | null {
   const namespace = namespaceOf(pid)
   return namespace === namespaceOf('self') ? null : namespace
@@ -276,7 +277,7 @@ async function sizeOf(folder: string): Promise<number> {
         else if (entry.isFile()) bytes += (await stat(path)).blocks * 512
       }
     } catch {
-      // It was removed meanwhile.
+      // The folder or file was removed in the meantime.
     }
   }
   return bytes

@@ -1,8 +1,8 @@
 import { release } from 'node:os'
 
 /**
- * Limits that the kernel holds for each process (`setrlimit`), inherited by its children. Node cannot set them, so the
- * `ulimit` of `/bin/sh` does, which every Unix has, and the shell then replaces itself by the program.
+ * Limits that the kernel enforces for each process (`setrlimit`); children inherit them. Node cannot set them, so the
+ * `ulimit` of `/bin/sh`, which every Unix has, sets them before the shell replaces itself with the program.
  */
 export interface ResourceLimits {
   /** CPU time of a process, s. */
@@ -10,7 +10,7 @@ export interface ResourceLimits {
   /** Size of the largest file that a process may write, bytes. */
   fileBytes?: number
   openFiles?: number
-  /** Processes and threads of the user; in a sandbox, those of the sandbox. The kernel exempts root. */
+  /** Maximum processes and threads of the user; in a sandbox, of the sandbox. The kernel exempts root. */
   processes?: number
   /** Address space of a process, bytes. Node reserves far more than it uses, so it cannot have this limit. */
   addressSpaceBytes?: number
@@ -56,7 +56,7 @@ export function limitedCommand(
 /** From this version of Linux on, the limit of processes counts those of a user in each user namespace separately. */
 export const COUNTS_IN_NAMESPACES: readonly [major: number, minor: number] = [5, 14]
 
-/** Whether this kernel is of {@link COUNTS_IN_NAMESPACES} or newer. */
+/** Whether this kernel has version {@link COUNTS_IN_NAMESPACES} or newer. */
 export function kernelCountsInNamespaces(): boolean {
   const [major = 0, minor = 0] = release().split('.').map(Number)
   const [since, sinceMinor] = COUNTS_IN_NAMESPACES

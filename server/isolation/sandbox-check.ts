@@ -4,12 +4,12 @@ import { type SandboxOptions, spawnSandboxed } from './sandbox.ts'
 import { isFilteredArch } from './seccomp.ts'
 import { systemProgram } from './system-program.ts'
 
-/** Whether sandboxes can be had here; if not, why, and what to install or grant. Both are plain sentences. */
+/** Whether sandboxes can run on this machine. If not, plain sentences say why and what to install or grant. */
 export type SandboxCheck = { ok: true } | { ok: false; reason: string; remedy: string }
 
 const TIMEOUT_MS = 10_000
 
-/** Remedies by what bubblewrap prints. */
+/** Remedies by the error message of bubblewrap. */
 const REMEDIES: [RegExp, string][] = [
   [/Unknown option/, 'Install bubblewrap 0.7 or newer.'],
   [
@@ -32,8 +32,8 @@ const REMEDIES: [RegExp, string][] = [
 ]
 
 /**
- * Runs a sandbox once and reads from its /proc that the filter holds and that no capability is left. `using` adds what
- * the caller's sandboxes will contain, so that a folder that their user cannot read is found at start.
+ * Runs a sandbox once and checks in its /proc that the filter is active and no capability is left. `using`: options of
+ * the caller's sandboxes, so that a folder that their user cannot read is found at start.
  */
 export async function checkSandbox(
   using: Pick<SandboxOptions, 'user'> & Partial<Pick<SandboxOptions, 'binds' | 'network'>> = {},

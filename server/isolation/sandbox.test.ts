@@ -15,13 +15,13 @@ if (!check.ok) console.warn(`vitest: sandboxes are not tested. ${check.reason} $
 const PERL = '/usr/bin/perl'
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-sandbox-'))
-// The sandbox's user must be able to pass through it.
+// The sandbox's user must be able to enter the folder.
 chmodSync(folder, 0o755)
 mkdirSync(join(folder, 'readable'))
 writeFileSync(join(folder, 'readable/file'), 'from outside')
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Runs a shell script in a sandbox; its exit code and output. */
+/** Runs a shell script in a sandbox; returns its exit code and output. */
 async function inSandbox(script: string, options: Partial<SandboxOptions> = {}) {
   return outcomeOf(['sh', '-c', script], options)
 }
@@ -56,7 +56,7 @@ describe.skipIf(!check.ok)('a sandbox', () => {
     expect(code).not.toBe(0)
   })
 
-  test('has only /tmp and /dev/shm to write to, and each has its size', async () => {
+  test('can write only to /tmp and /dev/shm, up to their sizes', async () => {
     const script = `for at in / /dev /usr /etc /proc/sys/kernel /tmp /dev/shm; do
       (echo x >$at/written) 2>/dev/null && echo "wrote $at"
     done
@@ -96,7 +96,7 @@ describe.skipIf(!check.ok)('a sandbox', () => {
     expect(out.match(/a value/g)).toHaveLength(1)
   })
 
-  test.skipIf(!existsSync(PERL))('denies every call of the filter', async () => {
+  test.skipIf(!existsSync(PERL))('denies every call that the filter lists', async () => {
     const arch = process.arch as FilteredArch
     const numbers = Object.values(DENIED_CALLS).flatMap((of) => of[arch] ?? [])
     const script = `
@@ -108,7 +108,7 @@ describe.skipIf(!check.ok)('a sandbox', () => {
     expect(out).toBe(`${'1 '.repeat(numbers.length)}-1:1 -1:38 -1:97`)
   })
 
-  test('holds the limits', async () => {
+  test('enforces the limits', async () => {
     const script = 'ulimit -c; ulimit -n; ulimit -t; ulimit -f; ulimit -v'
     const limits = { cpuSeconds: 9, fileBytes: 1 << 20, openFiles: 99, addressSpaceBytes: 1 << 30 }
     const { out } = await inSandbox(script, { limits })
@@ -131,7 +131,7 @@ describe.skipIf(!check.ok)('a sandbox', () => {
     const output = child.stdout as NonNullable<typeof child.stdout>
     await once(output, 'data')
     child.kill('SIGKILL')
-    // Ends when the last process that holds the pipe has ended.
+    // The output ends when the last process that holds the pipe has ended.
     await once(output.resume(), 'end')
   })
 
@@ -182,7 +182,7 @@ describe.each([
     if (arch === 'x64') expect(of(0x4000_0000 + 101)).toBe(error(1))
   })
 
-  test('checks the arguments of the others', () => {
+  test('checks clone, clone3, socket and ioctl by their arguments', () => {
     const { clone, clone3, socket, ioctl } = CHECKED_CALLS
     expect(of(clone[arch], [0x11])).toBe(ALLOW)
     for (const bit of [17, 25, 26, 27, 28, 29, 30]) {

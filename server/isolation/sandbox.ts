@@ -6,10 +6,10 @@ import { isFilteredArch, seccompFilter } from './seccomp.ts'
 import { systemProgram } from './system-program.ts'
 
 /**
- * Runs a program under bubblewrap (https://github.com/containers/bubblewrap): with process ids, mounts, network, IPC
- * and host name of its own, without capabilities, under a seccomp filter. It sees the system's programs and libraries,
- * the given folders, all read-only, and its own /tmp, /proc and /dev. The kernel ends all processes in it when its
- * first process ends, and that one ends with the thread that started it.
+ * Runs a program under bubblewrap (https://github.com/containers/bubblewrap): in its own namespaces (processes, mounts,
+ * network, IPC, host name), without capabilities and with a seccomp filter. It sees the system's programs and
+ * libraries, the given folders, all read-only, and its own /tmp, /proc and /dev. When the first process of the sandbox
+ * ends, the kernel kills all others. The first process ends with the thread that started it.
  */
 
 /** A file or folder of the machine that a sandbox can read. A Unix socket in it can be connected to. */
@@ -27,23 +27,23 @@ export interface SandboxOptions {
   env: Record<string, string>
   /** Absolute path inside. Default: /tmp. */
   cwd?: string
-  /** Size of each of its two writable folders, /tmp and /dev/shm. They are in memory and start empty. */
+  /** Size of each of the two writable folders, /tmp and /dev/shm, which are in memory and start empty. */
   tmpBytes: number
-  /** `none`: only a loopback interface of its own. `open`: the machine's network, with all its loopback ports. */
+  /** `none`: only a private loopback interface. `open`: the machine's network, with all its loopback ports. */
   network: 'none' | 'open'
   limits: ResourceLimits
-  /** The user and group to run as. Only root can name others than its own. Default: those of this process. */
+  /** The user and group to run as. Only root can choose others. Default: those of this process. */
   user?: { uid: number; gid: number }
   /**
-   * A filter of system calls for a program that starts further sandboxes itself and so needs calls that the filter
-   * denies. Bubblewrap does not load it; the program reads it from the descriptor after the last of `stdio`.
+   * A filter for the sandboxes that the program itself starts. The program needs calls that a filter denies, so
+   * bubblewrap loads none; the program reads this one from the descriptor after the last of `stdio`.
    */
   filterForChildren?: Buffer
-  /** As of `spawn`, at least the first three. Descriptors above are passed on under their index. */
+  /** As for `spawn`, with at least three entries. Further descriptors keep their index in the sandbox. */
   stdio: Exclude<SpawnOptions['stdio'], string | undefined>
 }
 
-/** Folders of programs and libraries. Where /bin and its like are links into /usr, they are links inside too. */
+/** Folders of programs and libraries. If /bin or another one links into /usr, it is a link inside too. */
 const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store']
 /** Files that the dynamic linker, TLS and clocks need; no file that holds secrets. */
 const SYSTEM_FILES = [
@@ -56,12 +56,12 @@ const SYSTEM_FILES = [
   '/etc/pki/ca-trust/extracted',
   '/etc/ca-certificates',
 ]
-/** Files that look up names of hosts. */
+/** Files for the lookup of host names. */
 const NETWORK_FILES = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf']
 
 /**
  * Starts a program in a sandbox. A program that a signal ended is reported with the exit code 128 + signal; killing the
- * returned process ends everything in the sandbox. `sandbox-check.ts` says why a sandbox cannot be had.
+ * returned process ends everything in the sandbox. `checkSandbox` says why sandboxes are not available.
  * @throws Error without bubblewrap or on an architecture without a filter
  */
 export function spawnSandboxed(
@@ -73,7 +73,7 @@ export function spawnSandboxed(
   if (!isFilteredArch(process.arch)) throw new Error(`there is no filter for ${process.arch}`)
   const filterFd = options.stdio.length
   const child = spawn(bubblewrap, bubblewrapArguments(command, options, filterFd), {
-    // Bubblewrap passes its environment on. As arguments, the values could be read by all users.
+    // Bubblewrap passes its environment on. If the values were arguments, all users could read them.
     env: options.env as NodeJS.ProcessEnv,
     cwd: '/',
     stdio: [...options.stdio, 'pipe'],
@@ -109,7 +109,7 @@ export function bubblewrapArguments(
     ...[...size, '--tmpfs', '/dev/shm'],
     ...[...size, '--tmpfs', '/tmp'],
     ...binds.flatMap(({ from, to = from }) => ['--ro-bind', from, to]),
-    // Both are folders in memory without a limit of their size.
+    // /dev and / are folders in memory without a size limit.
     ...['--remount-ro', '/dev', '--remount-ro', '/'],
     ...['--chdir', cwd],
     ...['--', ...limitedCommand(limits, command)],

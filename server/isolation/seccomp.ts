@@ -1,16 +1,16 @@
 /**
  * A seccomp filter for user code, as the classic BPF program that the kernel runs before each system call
- * (linux/seccomp.h, linux/filter.h). Denied calls fail with an error number and end no process, because libraries try
- * some of them and continue without.
+ * (linux/seccomp.h, linux/filter.h). A denied call fails with an error number and does not kill the process, because
+ * libraries try some of these calls and continue without them.
  */
 
 /** Architectures that have a filter, by Node's names. */
 export type FilteredArch = 'x64' | 'arm64'
 
 /**
- * Denied system calls and their numbers on x86-64 and arm64; null where an architecture lacks the call. They reach
- * other processes, change mounts, namespaces, devices or clocks, or have been the way into the kernel in many
- * published exploits (bpf, io_uring, userfaultfd, keyrings, perf events).
+ * Denied system calls and their numbers on x86-64 and arm64; null if an architecture lacks the call. The calls reach
+ * other processes, change mounts, namespaces, devices or clocks, or have been the way into the kernel in many published
+ * exploits (bpf, io_uring, userfaultfd, keyrings, perf events).
  */
 export const DENIED_CALLS: Record<string, Record<FilteredArch, number | null>> = {
   ptrace: { x64: 101, arm64: 117 },
@@ -67,7 +67,7 @@ export const DENIED_CALLS: Record<string, Record<FilteredArch, number | null>> =
   modify_ldt: { x64: 154, arm64: null },
 }
 
-/** Calls whose arguments decide, and `clone3`, whose arguments a filter cannot read. */
+/** Calls that are allowed or denied by their arguments, and `clone3`, whose arguments a filter cannot read. */
 export const CHECKED_CALLS = {
   clone: { x64: 56, arm64: 220 },
   clone3: { x64: 435, arm64: 435 },

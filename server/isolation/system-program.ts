@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Fixed folders, so that no variable decides which programs hold the others. */
+/** Fixed search path, so that no environment variable decides which programs isolate user code. */
 const FOLDERS = ['/usr/bin', '/bin', '/usr/sbin', '/usr/local/bin', '/run/current-system/sw/bin']
 
-/** The path of a program that the system provides; null: it is not installed. */
+/** The path of a program that the system provides; null if it is not installed. */
 export function systemProgram(name: string): string | null {
   return FOLDERS.map((folder) => join(folder, name)).find((path) => existsSync(path)) ?? null
 }
