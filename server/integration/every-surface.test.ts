@@ -286,7 +286,7 @@ interface NamedBatch {
   batchId: string
 }
 
-/** The inputs of the examples of docs/api.md by procedure. */
+/** The example inputs in docs/api.md by procedure. */
 const EXAMPLES = new Map(
   Object.entries(
     JSON.parse(readFileSync(new URL('../http/openapi.json', import.meta.url), 'utf8'))
@@ -332,7 +332,7 @@ it('no answer to a viewer or trainer names a folder of the service', async () =>
     const shown = folders.filter((path) => text.includes(path))
     expect(shown, what).toEqual([])
   }
-  // A trainer is admitted to all that a viewer is.
+  // A trainer may call everything that a viewer may.
   for (const caller of FULL ? (['viewer', 'trainer'] as const) : (['trainer'] as const)) {
     const admitted = await Promise.all(
       // The stream names topics only, and the demo batch would be scored for nothing.

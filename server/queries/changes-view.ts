@@ -205,7 +205,7 @@ export class ChangesView {
           for (const one of counted)
             add(data_source, one.verdict, one.n, one.n * (one.mean as number))
         }
-        // Only the 64 largest data sources of a batch have roll-ups of their own.
+        // Only the 64 largest data sources of a batch have their own roll-ups.
         if (leftN > 0) add(OTHERS, null, leftN, leftSum)
       }
       return cells

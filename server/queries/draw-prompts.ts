@@ -9,7 +9,7 @@ const MAX_SUMMED = 64
 const MULTIPLIED = 16
 /** Prompts between two yields. */
 const PORTION = 1_024
-/** Ranges of ranks, from 0 to 1. Only the prompts up to the range of the last drawn one are sorted. */
+/** Number of equal ranges of ranks from 0 to 1. Only prompts up to the range of the last drawn one are sorted. */
 const RANGES = 4_096
 
 /**

@@ -10,7 +10,7 @@ import { sealStored } from '../store/secret-keys.ts'
 import type { ServerModules } from './modules.ts'
 import type { Stores } from './stores.ts'
 
-/** Interval at which secrets are encrypted that were stored as plain text while an earlier version ran. */
+/** Interval at which secrets that an earlier version stored as plain text are encrypted, ms. */
 const SEAL_EVERY_MS = 60_000
 
 /** A part that works in the background from `start` until `stop` resolves. */

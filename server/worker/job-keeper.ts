@@ -101,7 +101,7 @@ export class JobKeeper {
     )
     const claimed = jobs.filter((job) => job.claim !== null)
     if (claimed.length === 0) return
-    // Waits for the writes, because a late claim would stay.
+    // Waits for the writes of claims, because a claim written later would remain.
     await Promise.all(claimed.map((job) => job.claim))
     const jobIds = claimed.map((job) => job.job.id)
     await unclaimJobs(this.#db, jobIds, this.#workerId)

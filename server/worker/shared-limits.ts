@@ -34,8 +34,8 @@ interface Shared {
 
 /**
  * Enforces limits over all workers. Requests and tokens per minute are buckets in Postgres; concurrent calls are
- * leased. A dead worker wastes at most one call's part of the rates, and its lease until its death is certain, at
- * most 32 s.
+ * leased. A dead worker wastes at most one call's share of the rates, and its lease for at most 32 s, until its death
+ * is certain.
  *
  *   unknown ──first sample──▶ agreed on ──used──▶ … ──10 s without use──▶ unknown
  */
