@@ -5,7 +5,7 @@ export interface AboutDto {
   version: string
   nodeVersion: string
   postgresVersion: string
-  /** False: the database of DATABASE_URL is used. */
+  /** True: the service runs Postgres itself; false: it uses the database of DATABASE_URL. */
   embedded: boolean
   startedAt: string
   databaseBytes: number
@@ -16,7 +16,7 @@ export interface AboutDto {
   /** How reward functions are isolated. */
   functionIsolation: {
     level: Isolation
-    /** The means, such as `own user, cgroups v2`. */
+    /** The mechanisms, such as `own user, cgroups v2`. */
     how: string
     /** Missing protections of this machine, with remedies; empty unless the caller is an admin, because they name folders. */
     missing: string[]

@@ -123,7 +123,7 @@ export interface LoginSessionDto {
   createdAt: string
   /** The last use, exact to a minute. */
   lastUsedAt: string
-  /** When the session ends if it is not used before. */
+  /** The time at which the session ends unless it is used before. */
   expiresAt: string
   /** The session of this call. */
   isOwn: boolean

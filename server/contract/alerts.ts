@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { Cursor, RunName, storableText, trimmedText } from './fields.ts'
 import { FLEET_MONITORS, MONITORS, SEVERITIES } from './monitors.ts'
 
-/** Maximum attempts per delivery: half an hour on average, with full jitter and waits of at most ten minutes. */
+/** Maximum attempts per delivery. With full jitter and waits up to ten minutes, they take half an hour on average. */
 export const MAX_ATTEMPTS = 15
 
 const WebhookId = z.string().regex(/^w\d{1,9}$/, 'must be the id of a webhook, such as w1')
@@ -67,7 +67,7 @@ export type DeliveriesInput = z.infer<typeof DeliveriesInput>
 export interface WebhookDto {
   id: string
   name: string
-  /** Scheme and host; of a long path, also the last four characters. */
+  /** Scheme and host, and the last four characters of a long path. */
   displayUrl: string
   signed: boolean
   severities: (typeof SEVERITIES)[number][]
@@ -131,7 +131,7 @@ export interface TestedWebhookDto {
 /** The event that a webhook reports. */
 export type AlertKind = 'opened' | 'escalated' | 'resolved' | 'test'
 
-/** The body of every call; docs/monitors.md prints it. */
+/** The body of every request to a webhook; docs/monitors.md shows it. */
 export interface AlertPayload {
   /** The version of this format. It grows with every incompatible change. */
   version: 1
@@ -149,7 +149,7 @@ export interface AlertPayload {
   split: 'train' | 'val' | null
   step: number | null
   batchId: string | null
-  /** For monitors of servers: the server or the model. */
+  /** For monitors of servers: the server or the model; otherwise null. */
   subject: string | null
   value: number | null
   threshold: number | null

@@ -37,7 +37,7 @@ export type ChangesInput = z.infer<typeof ChangesInput>
 export const DIMENSIONS = ['outcome', 'dataSource', 'component', 'prompt'] as const
 export type Dimension = (typeof DIMENSIONS)[number]
 
-/** A range of steps with its counted samples: scored, and not substituted. */
+/** A range of steps. Only scored samples that are not substituted count. */
 export interface ChangeRangeDto {
   from: number
   to: number
@@ -46,7 +46,7 @@ export interface ChangeRangeDto {
   groups: number
   samples: number
   mean: number | null
-  /** In tokens; null without lengths, and for more than {@link MAX_SAMPLES_BY_GROUP} samples. */
+  /** Mean response length, in tokens; null without lengths, and for more than {@link MAX_SAMPLES_BY_GROUP} samples. */
   meanLength: number | null
   /** Pearson correlation of length and score. */
   lengthCorrelation: number | null
@@ -71,9 +71,9 @@ export interface ChangePartDto {
   key: string
   before: { n: number; share: number; mean: number | null }
   after: { n: number; share: number; mean: number | null }
-  /** By the change of its share. For components: by the change of its weight. */
+  /** The contribution of the change of the part's share; for components, of its weight. */
   mix: ContributionDto
-  /** By the change of its own mean. */
+  /** The contribution of the change of the part's mean. */
   within: ContributionDto
   total: ContributionDto
 }
@@ -92,12 +92,12 @@ export interface BreakdownDto {
 export interface ChangedPromptDto {
   /** The key of the prompt, as in `prompts.list`. */
   key: string
-  /** One of its groups after the change. */
+  /** The batch of a group of the prompt in the range `after`. */
   batchId: string
   uid: string
   before: number
   after: number
-  /** Its part of the change. */
+  /** The prompt's contribution to the change. */
   contribution: number
 }
 
@@ -115,9 +115,9 @@ export interface ChangesDto {
    */
   unit: 'group' | 'step'
   breakdowns: BreakdownDto[]
-  /** The part that explains most; null: nothing stands out. */
+  /** The part that explains most of the change; null: no part stands out. */
   standsOut: { dimension: Dimension; key: string; by: 'mix' | 'within' | 'total' } | null
-  /** Samples outside the mean, by failure reason or `substituted`; empty beyond 131,072 samples. */
+  /** Samples that the mean leaves out, by failure reason or `substituted`; empty beyond 131,072 samples. */
   excluded: { reason: string; before: number; after: number }[]
   /** Prompts of both ranges with the largest contributions. */
   prompts: ChangedPromptDto[]

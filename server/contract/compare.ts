@@ -5,7 +5,7 @@ import { BatchId, type BatchStatus } from './trainer.ts'
 
 /** The largest batch that is compared sample by sample; larger ones are refused. */
 export const MAX_COMPARED_SAMPLES = 131_072
-/** Runs per comparison: the charts have eight hues. */
+/** Maximum runs per comparison, because the charts have eight hues. */
 export const MAX_COMPARED_RUNS = 8
 
 /** The input of `compare.pair`: two batches with the same rollouts, or the same prompts. */
@@ -54,7 +54,7 @@ export type CompareGroupsInput = z.infer<typeof CompareGroupsInput>
 /** The input of `compare.candidates`: the batch to compare. */
 export const CompareCandidatesInput = z.strictObject({
   batchId: BatchId.optional(),
-  /** Without a batch: only rescores of this run. */
+  /** Without `batchId`: only rescores of this run. */
   run: storableText(256).optional(),
 })
 export type CompareCandidatesInput = z.infer<typeof CompareCandidatesInput>
@@ -127,10 +127,8 @@ export interface ComparedScores {
   max: number | null
 }
 
-/** An axis of the joint distribution: each score, or the edges of equal bins. */
-export type JointAxis =
-  | { kind: 'values'; values: number[] }
-  | { kind: 'bins' /** One more than bins. */; edges: number[] }
+/** An axis of the joint distribution: each score, or the edges of equal bins, one more than bins. */
+export type JointAxis = { kind: 'values'; values: number[] } | { kind: 'bins'; edges: number[] }
 
 /** The number of samples with each pair of scores. */
 export interface JointDistribution {
@@ -188,7 +186,7 @@ export interface ComparedPrompts {
   second: number | null
   /**
    * Mean of second − first over the prompts. `low` and `high` bound its 95 % interval (paired, 1.96 standard errors).
-   * Null below two prompts.
+   * Null for fewer than two prompts.
    */
   delta: number | null
   low: number | null
@@ -273,7 +271,7 @@ export interface CompareCandidatesDto {
   sameRollouts: ComparedBatchDto[]
   /** Other batches of the run and step, the newest 20. */
   sameStep: ComparedBatchDto[]
-  /** Without a batch: the newest rescored batches with their sources. */
+  /** Without `batchId`: the newest rescored batches with their sources. */
   recent: { first: ComparedBatchDto; second: ComparedBatchDto }[]
 }
 
@@ -299,7 +297,7 @@ export interface ComparedRunDto {
   failedShare: (number | null)[]
   /** No-signal groups ÷ groups. */
   noSignalShare: (number | null)[]
-  /** From acceptance to the last reward. */
+  /** The reward wait: from the acceptance of the batch to its last reward. */
   waitMs: (number | null)[]
 }
 
@@ -318,7 +316,7 @@ export interface StepDelta {
 /** The output of `compare.runs`. */
 export interface CompareRunsDto {
   split: 'train' | 'val'
-  /** Steps of each point. Above 1, the points are bins with the same steps in all runs: a run has over 1,000 steps. */
+  /** Steps per point. If a run has over 1,000 steps, the points are bins with the same steps in all runs. */
   width: number
   runs: ComparedRunDto[]
   /** Requested names that no run has. */

@@ -17,4 +17,4 @@ it.each([
   ['first\n- second', 'first\n- second'],
   ['3 - 5', '3 - 5'],
   ['', ''],
-])('makes a text of %j', (cell, safe) => expect(withoutFormulas(cell)).toBe(safe))
+])('the cell %j is shown as text', (cell, safe) => expect(withoutFormulas(cell)).toBe(safe))

@@ -340,7 +340,7 @@ export const ERROR_REASONS = {
 /** A key of {@link ERROR_REASONS}. */
 export type ErrorReason = keyof typeof ERROR_REASONS
 
-/** The output of `error.data` of every refused call. */
+/** The field `error.data` of every refused call. */
 export interface ErrorData {
   /** tRPC's name of the HTTP status, such as `NOT_FOUND`. */
   code: string

@@ -14,8 +14,8 @@ export const MAX_HISTORY_EVENTS = 200
 /** The input of `fleet.history`. */
 export const FleetHistoryInput = z.strictObject({
   /**
-   * The length of the range in seconds. Up to an hour of the last day is read from ten-second rows, up to a day from
-   * minutes, and longer ranges from hours.
+   * The length of the range in seconds. Ranges of up to an hour within the last day are read from ten-second rows,
+   * others of up to a day from minutes, and longer ones from hours.
    */
   seconds: z.int().min(MIN_HISTORY_S).max(MAX_HISTORY_S).default(900),
   /** The end of the range, epoch seconds; left out: now. */
@@ -23,7 +23,7 @@ export const FleetHistoryInput = z.strictObject({
 })
 export type FleetHistoryInput = z.infer<typeof FleetHistoryInput>
 
-/** p50, p95 and p99 of durations in ms, within one bucket of a logarithmic histogram (9 %); null without any. */
+/** p50, p95 and p99 of `n` durations, ms, from a logarithmic histogram: at most 9 % off. Null: no durations. */
 export interface QuantilesDto {
   n: number
   p50: number | null
@@ -51,13 +51,13 @@ export interface CountsDto {
   others: { n: number; values: number[] } | null
 }
 
-/** Values by interval: the eight with the highest value, by name, of `n`. */
+/** Values by interval: of `n` series, the eight with the highest values, by name. */
 export interface LinesDto {
   series: SeriesDto[]
   n: number
 }
 
-/** Causes of failed requests and of retries, and hedges. */
+/** Causes of failed requests and of retries. */
 export const CALL_FAILURES = ['fault', 'stall', 'busy', 'corrupt', 'client'] as const
 /**
  * `fault`: server errors and broken connections · `stall`: timeouts and abandoned calls · `busy`: 429 and 503 ·
@@ -72,10 +72,10 @@ export interface FleetEventDto {
   kind: 'ejected' | 'state' | 'died'
   /** The server's name or the worker's ID. */
   name: string
-  /** The new state of a server; null of a worker. */
+  /** The new state of a server; null for a worker. */
   to: string | null
   cause: string
-  /** Number of such events of the interval: each process ejects a server for itself. */
+  /** Number of such events in the interval. Each process ejects a server separately. */
   n: number
 }
 
@@ -85,7 +85,7 @@ export interface FleetHistoryDto {
   from: string
   intervalSeconds: number
   intervals: number
-  /** Whether the last interval has not ended, so that its values still grow. */
+  /** The last interval has not ended, so its values still grow. */
   isRunning: boolean
   /** Samples whose results were written, by worker. */
   throughput: CountsDto
@@ -98,8 +98,8 @@ export interface FleetHistoryDto {
   /** Failed requests by cause. `fault` includes stalls. */
   failures: Record<Exclude<CallFailure, 'stall'>, number[]>
   /**
-   * Retries by cause, and by the server whose call failed, at the time of the failure; hedges at their start. They
-   * equal the stored attempts.
+   * Retries by cause and by the server whose call failed, counted at the time of the failure; hedges, counted at their
+   * start. The sums equal the numbers of stored attempts.
    */
   retries: { byCause: Record<CallFailure, number[]>; byServer: CountsDto; hedges: number[] }
   /** The largest ratio of request share to capacity share within a pool, by model; null without requests. */

@@ -13,7 +13,7 @@ export const GROUP_SIGNALS = [
 ] as const
 export type GroupSignal = (typeof GROUP_SIGNALS)[number]
 
-/** Values of the filter of samples by their group's signal. `no_signal` is all but `varied`. An empty group has no samples. */
+/** Values of the filter of samples by group signal. `no_signal`: any but `varied`. An `empty` group has no samples. */
 export const GROUP_SIGNAL_FILTERS = [
   'varied',
   'no_signal',

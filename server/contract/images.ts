@@ -1,7 +1,10 @@
 /** The address of stored images: `GET /api/images/<SHA-256>`. */
 export const IMAGES_PATH = '/api/images/'
 
-/** In place of an image's base64 in a data URL: `/` and the SHA-256. No base64 has this length, so no image is mistaken for it. */
+/**
+ * A reference to a stored image: a data URL with `/` and the SHA-256 in place of the base64. No base64 has this length,
+ * so no image is mistaken for a reference.
+ */
 const REFERENCE = /^data:(image\/[^,]{1,100});base64,\/([0-9a-f]{64})$/
 
 /** The stored image that a data URL refers to, with the media type that was sent; null: it refers to none. */

@@ -12,5 +12,5 @@ export type Isolation = (typeof ISOLATION_LEVELS)[number]
 export const SANDBOX_NETWORKS = ['none', 'router', 'open'] as const
 export type SandboxNetwork = (typeof SANDBOX_NETWORKS)[number]
 
-/** Marks a request that a function in a sandbox sent: the server answers only paths of the router. */
+/** Header of requests from a function in a sandbox. The server answers them only on paths of the router address. */
 export const FUNCTION_CALLER_HEADER = 'x-rewardops-function'

@@ -222,7 +222,7 @@ export interface IncidentDto {
   /** Null for monitors of servers. */
   run: string | null
   split: 'train' | 'val' | null
-  /** For monitors of servers: the server or the model. */
+  /** For monitors of servers: the server or the model; otherwise null. */
   subject: string | null
   /** The highest severity so far. */
   severity: Severity

@@ -34,7 +34,7 @@ export interface Attention {
   detail: string
   /** The page with the details. */
   href: string
-  /** The splits of a run that it concerns. */
+  /** The splits of the run that the problem concerns. */
   splits?: ('train' | 'val')[]
 }
 
@@ -66,9 +66,9 @@ export interface OverviewDto {
     failedLastHour: number
     /** Scored samples of all batches submitted within the last hour. */
     scoredLastHour: number
-    /** Failed and scored samples of validation batches, part of both numbers. */
+    /** Samples of validation batches that `failedLastHour` and `scoredLastHour` include. */
     validationLastHour: number
-    /** Failed and scored samples of rescored batches, part of both numbers. */
+    /** Samples of rescored batches that `failedLastHour` and `scoredLastHour` include. */
     rescoredLastHour: number
     workersAlive: number
     serversReady: number
@@ -81,7 +81,7 @@ export interface OverviewDto {
 
 /** A batch with its progress. */
 export interface BatchProgressDto extends BatchSummary {
-  /** Over the last 5 s. */
+  /** Samples ended per second over the last 5 s. */
   samplesPerSecond: number
   /** Estimated time left at that rate; null: unknown. */
   etaMs: number | null
@@ -154,7 +154,7 @@ export interface BatchGroupDto {
   /** The completion number within the batch, from 1. */
   seq: number
   completedAt: string
-  /** From acceptance of the batch to completion of the group. */
+  /** Time from the acceptance of the batch to the completion of the group. */
   completedMs: number
   size: number
   failed: number
@@ -249,7 +249,7 @@ export interface AttemptDto {
   detail: string | null
 }
 
-/** `samples.get`. */
+/** The input of `samples.get`. */
 export const SampleDetailInput = z.strictObject({
   id: SampleId,
   /**
@@ -262,7 +262,7 @@ export type SampleDetailInput = z.infer<typeof SampleDetailInput>
 
 /** A sample with its texts, attempts and group. */
 export interface SampleDetailDto extends SampleRowDto {
-  /** When retention removed its texts, which are then empty; null: they are stored. */
+  /** When retention removed the texts, which are then empty; null: they are stored. */
   textsRemovedAt: string | null
   annotations: AnnotationDto[]
   /** The prompt's id in the trainer's dataset; null: none was sent. */

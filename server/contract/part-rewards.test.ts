@@ -64,7 +64,7 @@ it('token scores need columns of one length, within the text of their message', 
   expect(problem({ message: 2 })).toMatch('only messages 0 to 1')
 })
 
-it('rewards of user code have exactly their fields', () => {
+it('rewards of user code with missing, unknown or invalid fields are refused', () => {
   const turn = { message: 0, score: -1.5 }
   expect(readPartRewards({ turns: [turn] })).toEqual({ turns: [turn], spans: [] })
   const malformed = [

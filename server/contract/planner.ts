@@ -3,11 +3,11 @@ import { RunName } from './fields.ts'
 import type { Phases, Strategy } from './strategies.ts'
 import { BatchId } from './trainer.ts'
 
-/** Rewards per prediction, all steps together: about 40 ms of a server's event loop. */
+/** Maximum rewards per prediction, over all steps. They take about 40 ms of the server's event loop. */
 export const MAX_PLANNED_REWARDS = 131_072
-/** Rewards replayed per answer, all strategies and limits together: about 2 s, in slices. */
+/** Maximum rewards replayed per answer, over all strategies and limits. They take about 2 s, in slices. */
 export const MAX_REPLAYED_SAMPLES = 10_000_000
-/** A smaller saving, as a share of a step, counts as none: rewards vary more than that between steps. */
+/** Savings below this share of a step count as none, because rewards vary more than that between steps. */
 export const NO_GAIN_SHARE = 0.01
 
 const ms = z.number().min(0).max(86_400_000)

@@ -83,7 +83,7 @@ export interface PromptRowDto {
   /** Null if only reward models score, because their scores do not show whether a sample passes. */
   passRate: number | null
   mean: number | null
-  /** The same over the last two visits. */
+  /** `passRate` and `mean` over the last two visits. */
   recentPassRate: number | null
   recentMean: number | null
   /** Pass rate (for reward models: mean) of the last two visits minus that of the earlier ones; null: too few visits. */
@@ -148,7 +148,7 @@ export type PromptHeatInput = z.infer<typeof PromptHeatInput>
 export interface PromptHeatDto {
   /** Number of matching prompts, of which `rows` is a sample. */
   total: number
-  /** All rates are pass rates; otherwise some are the mean scores of reward models. */
+  /** True: all rates are pass rates. False: some are mean scores of reward models. */
   passRates: boolean
   rows: {
     key: string

@@ -36,7 +36,7 @@ export interface ResolvedReward {
   components?: { name: string; weight: number; reward: ResolvedReward }[]
   /** The rule for every data source; absent: each sample's data source selects one. */
   rule?: string
-  /** The sandbox of the rule `code`. `url`: its address without a path; null: the one beside the worker. */
+  /** The sandbox of the rule `code`. `url`: its address without a path; null: the sandbox beside the worker. */
   sandbox?: { name: string; url: string | null }
   /** The judge template with defaults filled in; absent: the model returns scores itself. */
   judge?: Record<string, unknown>

@@ -71,9 +71,9 @@ export interface RemovedDto {
 export interface RetentionPreviewDto extends RemovedDto {
   /** Batches old enough for removal that stay: of kept runs, running, or being rescored. */
   skipped: { kept: number; underWay: number }
-  /** `events` is a lower bound. */
+  /** True: `events` is a lower bound. */
   eventsCapped: boolean
-  /** By day, oldest first, at most 400. `whole`: all data of the day is removed. */
+  /** The removal by day, oldest first, at most 400 days. `whole`: all data of the day is removed. */
   days: { day: string; batches: number; bytes: number; whole: boolean }[]
 }
 

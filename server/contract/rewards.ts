@@ -59,7 +59,7 @@ export interface ComponentPointDto {
   mean: number
   /** The standard deviation (n − 1); null for a single sample. */
   std: number | null
-  /** Its weight at this step; null: no weight. */
+  /** The component's weight at this step; null: no weight. */
   weight: number | null
 }
 
@@ -67,7 +67,7 @@ export interface ComponentPointDto {
 export interface ComponentDto {
   /** The name of a component, or the key of a `gdpo` dimension; empty: the reward itself. */
   name: string
-  /** Its weight in the newest batch; null: no weight. */
+  /** The component's weight in the newest batch; null: no weight. */
   weight: number | null
   points: ComponentPointDto[]
 }
@@ -307,7 +307,7 @@ export interface ImportedKeyDto {
   value: unknown
   /** `not_applicable`: known but unused; `unresolved`: refers to a key outside the text. */
   status: 'honoured' | 'not_applicable' | 'unknown' | 'unresolved'
-  /** Its effect, or the reason why it has none. */
+  /** The effect of the key, or the reason why it has none. */
   note: string
   /** The nearest known key. */
   nearest?: string
@@ -337,7 +337,7 @@ export interface ImportedConfigDto {
     path: string
     name: string
     kwargs: Record<string, unknown>
-    /** The model under which it is registered. */
+    /** The model name under which the server is registered. */
     model: string
     command: string[]
   } | null

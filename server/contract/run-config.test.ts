@@ -14,7 +14,7 @@ describe('the comparison of configurations', () => {
     ])
   })
 
-  it('tells values apart that are equal when shortened or written as text', () => {
+  it('distinguishes values that are equal when shortened or written as text', () => {
     const long = 'x'.repeat(600)
     const [text, flag] = compareConfigs([
       { prompt: `${long}a`, flag: true },

@@ -20,7 +20,7 @@ export const Tag = nameOf(MAX_TAG_CHARS).refine((tag) => tag === tag.trim(), {
 })
 const Tags = z.array(Tag).max(MAX_TAGS, `must be at most ${MAX_TAGS} tags`)
 
-/** A free JSON object. Its size and depth are limited. */
+/** Any JSON object of limited size and depth. */
 const Config = z.record(z.string(), z.unknown()).superRefine((config, ctx) => {
   // The depth is checked first, because JSON.stringify is recursive.
   if (!isWithinDepth(config, MAX_CONFIG_DEPTH)) {
@@ -55,7 +55,7 @@ export const RunConfigInput = z.strictObject({ run: RunName })
 /** The configuration and tags of a run. */
 export interface RunConfigDto {
   run: string
-  /** As its trainer sent it; null: none. */
+  /** The configuration as the trainer sent it; null: none. */
   config: Record<string, unknown> | null
   tags: string[]
 }
@@ -85,7 +85,7 @@ function configEntries(config: Readonly<Record<string, unknown>>): Map<string, u
   return entries
 }
 
-/** A path of several configurations. */
+/** The values of several configurations at a path. */
 export interface ComparedConfigValue {
   path: string
   /** The value in each configuration, shortened as in {@link configValues}; undefined where the path is absent. */

@@ -79,8 +79,8 @@ export interface RunChangeDto {
 }
 
 /**
- * A run with its figures. Those of rewards are from ended batches of the training split, or of validation if the run
- * has no training batches. Reward means use only the last batch of each step; samples, failures and no-signal groups
+ * A run with its figures. Reward figures cover ended batches of the training split, or of validation if the run has no
+ * training batches. Reward means use only the last batch of each step; samples, failures and no-signal groups
  * count all batches. Rescored batches are left out.
  */
 export interface RunTableRowDto {
@@ -89,7 +89,7 @@ export interface RunTableRowDto {
   createdAt: string
   tags: string[]
   status: RunStatus
-  /** Idle: the end of the last batch, or null before the first. Otherwise the last completed group or arrived samples. */
+  /** Idle: the end of the last batch; null: no batch. Otherwise when a group last completed or samples last arrived. */
   since: string | null
   /** Samples without a result. */
   pending: number

@@ -36,7 +36,7 @@ export interface RunRowDto {
 
 /** Consecutive steps that are sent as one. */
 export interface StepBinDto {
-  /** The last step of the bin, whose first one is `step`. */
+  /** The last step of the bin; `step` is the first. */
   last: number
   /** The number of steps with a batch. */
   steps: number
@@ -85,9 +85,9 @@ export interface RunStepDto {
   /** The standard error of the mean over groups; null with fewer than two groups. */
   meanError: number | null
   submittedAt: string
-  /** From acceptance to the end of the last sample. */
+  /** The reward wait: from the acceptance of the batch to the end of its last sample. */
   waitMs: number | null
-  /** Until the next step was submitted; null for the last step. */
+  /** Time until the next step was submitted; null for the last step. */
   stepMs: number | null
   queueMsP50: number | null
   scoreMsP50: number | null
@@ -124,7 +124,7 @@ export interface RunDto {
   name: string
   seeded: boolean
   createdAt: string
-  /** When the first batch of this split was submitted, without rescores; null without one. */
+  /** When the first batch of this split was submitted, without rescores; null: no batch. */
   startedAt: string | null
   split: 'train' | 'val'
   /** Batches of each split, without rescores. */

@@ -25,7 +25,7 @@ export interface ExtraKeyDto {
   /** The lowest number; null: no finite number. */
   min: number | null
   max: number | null
-  /** Its texts, most frequent first; empty if there are too many different ones. */
+  /** Texts of the key, most frequent first; empty: too many different texts. */
   values: { text: string; samples: number }[]
 }
 
@@ -49,7 +49,7 @@ export type FirstLinesInput = z.infer<typeof FirstLinesInput>
 /** The first lines of a sample's texts, at most 200 characters each. */
 export interface FirstLinesDto {
   id: string
-  /** Of chat messages: the first line of the first message of the user. */
+  /** For chat messages: the first line of the first user message. */
   prompt: string
   response: string
 }

@@ -39,7 +39,7 @@ export const SampleFilter = z.strictObject({
   /** The last step of a range that starts at `step`. */
   stepTo: Step.optional(),
   split: z.enum(['train', 'val']).optional(),
-  /** Only samples of rescored batches, or only others. */
+  /** True: only samples of rescored batches; false: only others. */
   rescored: z.boolean().optional(),
   uid: name(512).optional(),
   dataSource: name(512).optional(),
@@ -47,22 +47,22 @@ export const SampleFilter = z.strictObject({
   reason: FailureReason.optional(),
   /** Only scored samples with this verdict, such as `no answer`. */
   verdict: name(256).optional(),
-  /** Only samples of groups with this signal; `no_signal`: any but `varied`. Groups have none until their batch has ended. */
+  /** Only samples of groups with this signal; `no_signal`: any but `varied`. Groups match once their batch ended. */
   groupSignal: z.enum(GROUP_SIGNAL_FILTERS).optional(),
-  /** Only samples whose messages report a failed tool call, or only others. */
+  /** True: only samples whose messages report a failed tool call; false: only others. */
   failedToolCall: z.boolean().optional(),
-  /** The name of the server that scored them. */
+  /** Only samples that the server with this name scored. */
   server: name(256).optional(),
   scoreMin: z.number().optional(),
   scoreMax: z.number().optional(),
-  /** The shortest response, in tokens. Samples without a length are left out. */
+  /** The minimum response length, in tokens. Samples without a length are left out. */
   lengthMin: Int4.optional(),
   lengthMax: Int4.optional(),
   /** The minimum number of attempts. */
   attemptsMin: Int4.optional(),
-  /** Only samples whose score a failure policy set or removed, or only others. */
+  /** True: only samples whose score a failure policy set or removed; false: only others. */
   substituted: z.boolean().optional(),
-  /** Only annotated samples, or only others. */
+  /** True: only annotated samples; false: only others. */
   annotated: z.boolean().optional(),
   /** Only samples with an annotation of this label. */
   label: name(64).optional(),

@@ -5,7 +5,7 @@ import { z } from 'zod'
  * project's.
  */
 
-/** A limit that ended a run, or that its program ran into. */
+/** A limit that ended a run, or that its program reached. */
 export const SandboxLimit = z.enum([
   'cpu_time',
   'wall_time',
@@ -27,7 +27,7 @@ export const RunCodeRequest = z.object({
   code: z.string(),
   language: z.string(),
   stdin: z.string().nullish(),
-  /** Python is not compiled in a step of its own. */
+  /** Unused, because Python has no separate compile step. */
   compile_timeout: seconds,
   run_timeout: seconds,
   memory_limit_MB: megabytes,
@@ -59,9 +59,9 @@ export type RunCodeReply = z.infer<typeof RunCodeReply>
 export const RunTestsRequest = z.object({
   code: z.string(),
   language: z.string(),
-  /** Trusted code before the program, such as a prompt with helper functions. The tests have it too. */
+  /** Trusted code that runs before the program, such as a prompt with helper functions. The tests can use it too. */
   helpers: z.string().default(''),
-  /** Definitions of the tests, after the program. */
+  /** Definitions for the tests, which run after the program. */
   setup: z.string().default(''),
   /** Python code; a case passes unless it raises. */
   cases: z.array(z.string()).min(1).max(10_000),
@@ -119,11 +119,11 @@ export type LocalSandbox =
 /** A local worker asks its server for the sandbox, which starts when it is first needed. */
 export interface SandboxMessage {
   type: 'sandbox'
-  /** In the server's answer. */
+  /** Only in the server's answer. */
   sandbox?: LocalSandbox
 }
 
-/** The address of a sandbox without `/run_code`, as it is stored and compared; null: no http address. */
+/** Returns the address of a sandbox without `/run_code`, as it is stored and compared; null: not an http address. */
 export function sandboxAddress(text: string): string | null {
   const url = URL.parse(text)
   const isAddress = url !== null && /^https?:$/.test(url.protocol) && url.username === ''

@@ -91,9 +91,9 @@ export interface ServerMonitorDto {
 export interface ServerDetailDto extends ServerDto {
   /** JSON of the template and its special tokens. Null: none was registered. */
   chatTemplate: string | null
-  /** The last 200, newest first. */
+  /** The last 200 events, newest first. */
   events: ServerEventDto[]
-  /** The last 60 with requests, oldest first. */
+  /** The last 60 minutes with requests, oldest first. */
   minutes: ServerMinuteDto[]
   /** All servers of its model. */
   pool: PoolShareDto[]

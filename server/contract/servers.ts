@@ -73,8 +73,8 @@ export const ServerSettings = z.strictObject({
   apiKey: apiKey.nullish(),
   tags: z.array(storableText(64)).max(32).default([]),
   /**
-   * A Jinja template, or a tokenizer_config.json, that writes prompt and response as text for the model. Null: messages,
-   * where the engine accepts them.
+   * A Jinja template, or a tokenizer_config.json, that writes prompt and response as text for the model. Null: the
+   * engine gets chat messages if it accepts them.
    */
   chatTemplate: chatTemplate.nullish(),
   /**
@@ -202,8 +202,8 @@ const word = z
   .refine((s) => !s.includes('\u0000'), 'must not contain NUL')
 
 /**
- * `servers.launch`, and an entry of the file of REWARDOPS_SERVERS_FILE: a server that the service starts and keeps
- * running.
+ * The input of `servers.launch`, and an entry of the file of REWARDOPS_SERVERS_FILE: a server that the service starts
+ * and keeps running.
  */
 export const LaunchServerInput = z
   .strictObject({
@@ -218,7 +218,7 @@ export const LaunchServerInput = z
     command: z.array(word).min(1).max(256),
     /** The working directory. */
     cwd: word.min(1).optional(),
-    /** Added to the service's environment, which is passed without API keys and database. Values are never shown. */
+    /** Added to the environment of the service, from which its own settings are removed. Values are never shown. */
     env: z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'is not a variable name'), word).default({}),
   })
   .refine((s) => s.url !== undefined || s.port !== undefined, 'give url or port')
@@ -267,7 +267,7 @@ export interface SelfTestDto {
   verdict: SelfTestVerdict
   /** The raw score of a good answer. */
   raw: number | null
-  /** Its score after the activation; null: not available. */
+  /** The score of the good answer after the activation; null: not available. */
   activated: number | null
   /** The score of the first calibration text. */
   calibration: number | null
@@ -294,7 +294,7 @@ export interface ServerDto extends ListedSettings {
   version: string | null
   /**
    * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response apart. Null: the engine
-   * has one way, or it is not known yet.
+   * has one route, or the route is not known yet.
    */
   route: 'classify' | 'token' | 'pair' | null
   /** The max context, in tokens. */
@@ -303,11 +303,11 @@ export interface ServerDto extends ListedSettings {
   inFlight: number
   /** Maximum requests in flight over all workers. */
   limit: number
-  /** Since registration. */
+  /** `requests`, `errors` and `retries` are counted since registration. */
   requests: number
   errors: number
   retries: number
-  /** Over the last 10 minutes; null: no requests. */
+  /** `p50Ms` and `p99Ms` are latencies over the last 10 minutes; null: no requests. */
   p50Ms: number | null
   p99Ms: number | null
   /** The share of failed requests over the last 10 minutes, 0–1; null: no requests. */

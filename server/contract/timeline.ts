@@ -10,7 +10,7 @@ export const TIMELINE_SAMPLES = 32_768
 /** The input of `batches.timeline`. */
 export const TimelineInput = z.strictObject({
   batchId: BatchId,
-  /** The part of the groups in completion order, from 0, with `partGroups` groups each. */
+  /** The number of the part, from 0. Each part has `partGroups` groups, in completion order. */
   part: z.int().min(0).max(1_000_000).default(0),
   /** The `cursor` of the previous answer: returns only what may have changed since. */
   after: Cursor.nullable().default(null),
@@ -25,7 +25,7 @@ export interface TimelineDto {
   batchId: string
   /** False: merge this answer into the previous ones. */
   full: boolean
-  /** The next `after`; null: the next answer is full anyway. */
+  /** The next `after`; null: the next answer is full in any case. */
   cursor: string | null
   /** The time of this answer, or of the batch's end. */
   atMs: number
@@ -77,7 +77,7 @@ export interface TimelineDto {
 
 /** The output of `batches.bottleneck`: the server that held up an ended batch. */
 export interface BottleneckDto {
-  /** From acceptance to the end of the last sample. */
+  /** Time from the acceptance of the batch to the end of its last sample. */
   totalMs: number
   /** The number of servers that returned scores; 0 for several models, whose servers are not compared. */
   servers: number

@@ -31,7 +31,7 @@ export const MAX_TOKEN_SCORES = 4_096
 const tokenOffsets = z.array(z.int().min(0)).max(MAX_TOKEN_SCORES).nullable()
 /**
  * Scores of tokens of one message, as columns in the order of the text. The tokens are those of the reward model. A token
- * of part of a character ends where it starts.
+ * that is only a part of a character ends where it starts.
  */
 export const TokenScores = z.strictObject({
   /** The component of a composite reward whose model gave the scores; null: no composite reward. */
@@ -40,7 +40,7 @@ export const TokenScores = z.strictObject({
   message: messageIndex,
   /** Offset of the start of each token's text in the message, in Unicode code points; null: unknown, see `problem`. */
   starts: tokenOffsets,
-  /** Offset of its end, exclusive. */
+  /** Offset of the end of each token's text, exclusive. */
   ends: tokenOffsets,
   /** The score of each token. */
   scores: z.array(finite).max(MAX_TOKEN_SCORES),
@@ -249,7 +249,7 @@ export const SubmitInput = SubmitEnvelope.extend({
 })
 export type SubmitInput = z.infer<typeof SubmitInput>
 
-/** The answer to a stored batch. */
+/** The output of `batches.submit`: the stored batch. */
 export interface SubmitResult {
   batchId: string
   /** Samples accepted. */
@@ -278,7 +278,7 @@ export type RescoreInput = z.infer<typeof RescoreInput>
 /** The input of `batches.append` without its samples. */
 export const AppendEnvelope = z.strictObject({
   batchId: BatchId,
-  /** The index of the first sample: the number of samples in the batch. */
+  /** The index of the first appended sample: the number of samples already in the batch. */
   startIndex: z.int().min(0),
 })
 /** The input of `batches.append`. */
@@ -462,7 +462,7 @@ export interface ResultsColumns {
   rewardExtraInfo: Record<string, unknown[]>
   verdict: (string | null)[]
   extracted: (string | null)[]
-  /** Without token scores, unless they are requested. */
+  /** Turn and span rewards, and token scores if they are requested. */
   rewards: (PartRewards | null)[]
   position: (number | null)[]
   /** GRPO's advantage; null until the group is complete, and for failed and substituted samples. */
@@ -488,7 +488,7 @@ export const BatchListInput = z.strictObject({
   run: RunName.optional(),
   status: BatchStatus.optional(),
   split: z.enum(['train', 'val']).optional(),
-  /** Only rescored batches, or only others. */
+  /** True: only rescored batches; false: only others. */
   rescored: z.boolean().optional(),
   cursor: z.string().nullish(),
   limit: z.int().min(1).max(200).default(50),

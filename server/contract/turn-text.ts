@@ -66,7 +66,7 @@ export function turnText(turn: TurnFields): string {
 /** A message within a text. */
 interface Written {
   text: string
-  /** Where its content starts, in UTF-16 code units. */
+  /** The offset of the message's content, in UTF-16 code units. */
   contentAt: number
 }
 
@@ -148,9 +148,10 @@ export function toolCallsOf({ tool_calls: calls, function_call: single }: TurnFi
 }
 
 /**
- * Counts the failed tool calls in a response; null: it is a text. A call failed if its arguments are not JSON, or if its
- * result says so: by `is_error: true` (Anthropic; MCP writes `isError`) or `status: "error"` (LangChain), or by a content
- * that is only an object with an `error`, as JSON or as TRL's `{'error': …}`. A call without a result did not fail.
+ * Counts the failed tool calls in a response; null: the response is plain text. A call failed if its arguments are not
+ * JSON, or if its result says so: by `is_error: true` (Anthropic; MCP writes `isError`), by `status: "error"`
+ * (LangChain), or by a content that is only an object with an `error`, as JSON or as TRL's `{'error': …}`. A call
+ * without a result did not fail.
  */
 export function failedToolCalls(response: string | readonly ResponseTurn[]): number | null {
   if (typeof response === 'string') return null
@@ -167,7 +168,7 @@ export function failedToolCalls(response: string | readonly ResponseTurn[]): num
   return Math.min(failed, MAX_FAILED_TOOL_CALLS)
 }
 
-/** The largest count that the column holds. */
+/** The largest value of the column `failed_tool_calls`, a smallint. */
 const MAX_FAILED_TOOL_CALLS = 32_767
 
 /** Whether the arguments of a tool call are JSON, or there are none. */
@@ -220,7 +221,7 @@ function isJson(text: string): boolean {
   return jsonOf(text) !== undefined
 }
 
-/** Undefined if the text is not JSON. */
+/** Parses JSON; undefined: the text is not JSON. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -1,4 +1,4 @@
-/** Verdicts of a batch that its roll-up counts one by one; the others are counted together. */
+/** Maximum verdicts that the roll-up of a batch counts separately; the others are counted together. */
 export const MAX_VERDICTS = 32
 
 /** Verdicts of built-in rules that only say whether the answer was correct. */
