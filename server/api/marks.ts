@@ -10,7 +10,7 @@ export const marksRouter = router({
    */
   list: procedure.input(MarksInput).query(({ ctx, input }) => ctx.marks.list(input.run)),
   /**
-   * Adds a mark at a step of a run; a run has at most 200.
+   * Adds a mark at a step of a run. A run has at most 200 marks.
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo", "step": 120, "label": "Lower learning rate"}
    */

@@ -26,7 +26,7 @@ export const monitorsRouter = router({
     .input(MonitorHistoryInput.prefault({}))
     .query(({ ctx, input }) => ctx.monitors.history(input)),
   /**
-   * Returns the thresholds of a run, or those of all runs.
+   * Returns the thresholds of a run, or those for all runs.
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo"}
    */

@@ -44,7 +44,7 @@ const named =
   }
 
 const server: Audited = {
-  // The server's name, even if the caller gave its id.
+  // The target is the server's name, even if the caller gave its id.
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
   refs: ['id', 'name'],
   // A command may contain keys. The stored command, which `look` returns, is masked.
@@ -96,7 +96,7 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'batches.rescore': recorded('trainer', batch),
   'samples.score': byTrainer,
   'rewards.try': byTrainer,
-  // Stores nothing.
+  // The call stores nothing.
   'rewards.importConfig': { role: 'viewer', audit: null },
   'demo.load': byTrainer,
   'annotations.add': byTrainer,
@@ -224,12 +224,10 @@ const SURFACES = {
 /** A part of the service outside tRPC. */
 export type SurfaceName = keyof typeof SURFACES
 
-/** Returns the minimum role for a part of the service. */
 export function surfaceRole(surface: SurfaceName): Role {
   return SURFACES[surface]
 }
 
-/** Returns the minimum role for a procedure. */
 export function roleNeeded(path: string, type: 'query' | 'mutation' | 'subscription'): Role {
   return type === 'mutation' ? (MUTATIONS[path]?.role ?? 'admin') : (QUERIES[path] ?? 'viewer')
 }

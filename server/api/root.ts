@@ -359,7 +359,8 @@ export const appRouter = router({
       .input(TryInput)
       .mutation(({ ctx, input }) => ctx.playground.try(input, ctx.until)),
     /**
-     * Returns the components of composite rewards by step, over the newest 200 batches of a run or of a range of its steps.
+     * Returns the components of composite rewards by step, over the newest 200 batches of a run or of a range of its
+     * steps.
      * @example {"run": "gsm8k-grpo"}
      */
     components: procedure
@@ -419,7 +420,8 @@ export const appRouter = router({
     /** Lists runs with their numbers of batches. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.runs.list()),
     /**
-     * Returns the newest 2,000 steps of a run, or those up to `until`: scores, group signals, failures, waits and data sources.
+     * Returns the steps of a run with scores, group signals, failures, waits and data sources. More than 1,000 steps
+     * are merged into bins.
      * @throws run_not_found
      * @example {"name": "gsm8k-grpo"}
      */

@@ -26,7 +26,7 @@ function permitted(scope: KeyScope): string[] {
 }
 
 describe('the scope of a key', () => {
-  it('permits only the submission of samples and their results', () => {
+  it('with the access `submit`, permits only submits and their results', () => {
     expect(permitted({ access: 'submit', runPrefix: null }).toSorted()).toEqual([
       'batches.append',
       'batches.cancel',
@@ -57,7 +57,7 @@ describe('the scope of a key', () => {
     expect(read).not.toContain('dialects')
   })
 
-  it('permits only what is limited to runs, and knows every field that names one', () => {
+  it('with a run prefix, permits only listed calls, and lists every input field that names a run', () => {
     const paths = permitted({ access: 'full', runPrefix: 'a/' })
     expect(paths).toEqual(expect.arrayContaining(['batches.submit', 'export', 'runs.get']))
     for (const path of ['live.events', 'overview.get', 'runs.table', 'metrics', 'audit.list']) {

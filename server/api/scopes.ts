@@ -16,7 +16,6 @@ import { type Fields, roleNeeded, type SurfaceName } from './roles.ts'
  * the router.
  */
 
-/** The kind of a procedure. */
 export type CallType = 'query' | 'mutation' | 'subscription'
 
 /** The calls that keys with the access `submit` permit. */
@@ -35,7 +34,7 @@ const SUBMIT: ReadonlySet<string> = new Set<string>([
   'openapi',
 ])
 
-/** Surfaces that keys with the access `read` may not call. Procedures are distinguished by their roles. */
+/** Surfaces that keys with the access `read` may not call. For procedures, type and role decide. */
 const CHANGING: ReadonlySet<string> = new Set<SurfaceName>([
   'router',
   'dialects',
@@ -110,7 +109,7 @@ export const RUN_FIELDS: Readonly<Record<string, RunFields | null>> = {
   'pools.list': null,
   // Parts of the service outside tRPC.
   export: byFilter,
-  // Only images of these runs: `checkImage`.
+  // `checkImage` refuses images of other runs.
   images: null,
   openapi: null,
   models: null,

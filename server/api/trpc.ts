@@ -41,8 +41,9 @@ const REASON_OF_CODE: Partial<Record<string, ErrorReason>> = {
 
 /**
  * Translates an error of the database, for every procedure and route. An outage becomes `database_unavailable`; the
- * readiness check gets the original error, because it reads the error's code. A query over its time limit becomes
- * `query_timeout`, and one after the end of the pools `shutting_down`. Any other error is returned unchanged.
+ * readiness check gets the original error, because it reads the error's code. A query over its time limit or without a
+ * free connection becomes `query_timeout`, and a query after the pools were closed becomes `shutting_down`. Any other
+ * error is returned unchanged.
  */
 export function translateError(error: unknown, readiness: Modules['readiness']): unknown {
   if (isRewardOpsError(error)) return error

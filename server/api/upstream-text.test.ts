@@ -21,7 +21,7 @@ it.each([
     readJsonAnswer(200, {}, `{"score": NaN, "host": "${secret}"}`),
     'answered NaN or an infinity',
   ],
-])('leaves out what a server said in %s, for all but admins', (_, failure, words) => {
+])('leaves out the text of a server in %s, except for admins', (_, failure, words) => {
   const output = { attempts: [{ attempt: 1, detail: detailOf(failure) }], rewardExtraInfo: failure }
   expect(JSON.stringify(output.attempts)).toContain('secret')
   expect(failuresFor({ role: 'admin' }, output)).toBe(output)
@@ -70,7 +70,7 @@ it('leaves out the output and the refusals of a server in the evidence of its ev
   })
 })
 
-it('keeps the words of the service and of functions', () => {
+it('keeps the error texts of the service and of functions', () => {
   for (const detail of ['refused the connection (ECONNREFUSED)', 'it threw boom: x', null]) {
     expect(failuresFor(null, { detail })).toEqual({ detail })
   }
