@@ -36,7 +36,7 @@ export function hostName(host: string): string {
 export class Access {
   /** The holders of the keys of REWARDOPS_API_KEYS by {@link lookUpOf}. */
   readonly configured: ReadonlyMap<string, KeyHolder>
-  /** The wrong keys of calls that need one, and of sign-ins. */
+  /** Counts the wrong keys of calls that require a key, and of sign-ins. */
   readonly wrongKeys: WrongKeys
   #ring: KeyRing | null = null
   #localEnd = new AbortController()
@@ -88,18 +88,17 @@ export class Access {
       const end = this.#localEnd
       this.#localEnd = new AbortController()
       this.#local = localHolder(this.#localEnd)
-      endKey(end, 'An API key is required from now on.', ERROR_REASONS.unauthorized.hint)
+      endKey(end, 'An API key is now required.', ERROR_REASONS.unauthorized.hint)
     }
   }
 
-  /** True when calls without a key are refused. */
   get requiresKey(): boolean {
     return this.configured.size > 0 || (this.#ring?.required ?? false)
   }
 
   /**
    * Refuses calls through a proxy and calls of other users while no key is required. They would otherwise count as
-   * calls of an admin. Processes of reward functions may call the router's paths only, also with a key. The owner of a
+   * calls of an admin. Processes of reward functions may call only the router's paths, even with a key. The owner of a
    * connection is looked up once; the result is a promise only during that lookup.
    * @throws RewardOpsError `forbidden_proxy`, `forbidden_user`
    */
@@ -153,7 +152,7 @@ export class Access {
   }
 
   /**
-   * Checks the host that the request names, and the page that sent it. The host check keeps out pages of a name that was
+   * Checks the host that the request names, and the page that sent it. The host check refuses pages whose DNS name was
    * rebound to this service.
    * @throws RewardOpsError `forbidden_host`, `forbidden_origin`
    */
@@ -193,8 +192,8 @@ export class Access {
   }
 
   /**
-   * Whether a browser may send a request without an origin. Pages of another origin may only link to this one, and
-   * without keys only those of the same site, because a visit without a key has the rights of an admin.
+   * Whether a browser may send a request without an origin. Pages of another origin may only link to this service.
+   * Without keys, only pages of the same site may, because a visit without a key has the rights of an admin.
    */
   #mayCome(headers: IncomingMessage['headers']): boolean {
     const site = headers['sec-fetch-site']

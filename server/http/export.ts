@@ -53,8 +53,8 @@ interface Place {
 }
 
 /**
- * `GET /api/export/samples`: streams samples as JSON Lines, CSV, Parquet or verl's dump at the reader's pace. The server keeps no
- * position: an interrupted export is resumed with `after=` the last sample that arrived whole.
+ * `GET /api/export/samples`: streams samples as JSON Lines, CSV, Parquet or verl's dump at the reader's pace. The server
+ * keeps no position: an interrupted export is resumed with `after=` the last sample that arrived whole.
  */
 export function createExport({ db, access, scopes, readiness }: ExportSources) {
   let underWay = 0

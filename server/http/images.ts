@@ -15,7 +15,7 @@ const FORMATS: readonly [type: string, hex: RegExp][] = [
 
 /**
  * `GET /api/images/<SHA-256>`: an image of messages. Browsers do not store it, because it must not outlive the sign-out.
- * The type follows from the bytes and not from what a trainer sent.
+ * The content type is derived from the bytes, not from the type that a trainer sent.
  */
 export function createImages({ db, access, scopes, readiness }: ExportSources): Handler {
   return async (req, res) => {

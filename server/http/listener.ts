@@ -114,7 +114,7 @@ export function createListener(
     }
     const finding = path.startsWith('/api/') ? access.findSession(req) : undefined
     if (finding !== undefined) await finding
-    // A handler learns of a client that leaves later, not of one that has left.
+    // Handlers notice clients that disconnect later, but not clients that have disconnected already.
     if (res.destroyed) return
     if (path.startsWith('/api/export/')) {
       if (!routes.exports)
@@ -155,7 +155,7 @@ export function createListener(
         `There is nothing to ${req.method} at ${path.slice(0, 100)}.`,
       )
     }
-    // Next answers such a path with 500.
+    // Refuses invalid % escapes, which Next would answer with 500.
     decodedPart(path)
     const pages = await routes.pages
     if (!pages) {
@@ -173,8 +173,8 @@ export function createListener(
 }
 
 /**
- * Refuses requests that proxies and this service could read in different ways: a target that is no path, several Host
- * headers. TRACE would return the caller's own headers.
+ * Refuses requests that proxies and this service could read in different ways: a target that is no path, or several
+ * Host headers. Also refuses TRACE, which would return the caller's own headers.
  * @throws RewardOpsError `method_not_allowed`, `malformed_request`
  */
 function checkRequestLine(req: IncomingMessage, res: ServerResponse): void {

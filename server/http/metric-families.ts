@@ -321,7 +321,6 @@ export function family(type: Family['type'], name: string, help: string): Family
   return { name: `rewardops_${name}`, help, type, values: [] }
 }
 
-/** A gauge with its series. */
 export function gauge(name: string, help: string, values: Series[]): Family {
   return { ...family('gauge', name, help), values }
 }

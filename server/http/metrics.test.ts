@@ -177,7 +177,7 @@ describe('a server', () => {
     expect(Math.abs(sum / 403.2 - 1)).toBeLessThan(0.2)
   })
 
-  it('disappears when it is removed', async () => {
+  it('disappears from the metrics when it is removed', async () => {
     const id = await insertServer(db, { name: 'rm' })
     const scrape = await scraper()
     expect(seriesValue(await scrape(), 'rewardops_server_up', { server: 'rm' })).toBe(1)

@@ -16,11 +16,11 @@ import {
   single,
 } from './metric-families.ts'
 
-/** Time for which an answer is cached, so that several scrapers cost as much as one. */
+/** Time for which an answer is cached, ms, so that several scrapers cost as much as one. */
 const KEEP_MS = 1_000
-/** The database is reported down when it does not answer within this time. */
+/** The database is reported down when it does not answer within this time, ms. */
 const DATABASE_MS = 2_000
-/** Gauges of prom-client that are named like counters. */
+/** Gauges of prom-client that are left out, because they are named like counters. */
 const MISNAMED = ['handles', 'requests', 'resources'].map(
   (of) => `rewardops_nodejs_active_${of}_total`,
 )

@@ -5,7 +5,7 @@ import type { Access } from './access.ts'
 import type { Handler } from './listener.ts'
 
 /**
- * `GET /api/openapi.json`: the procedures as an OpenAPI document, which scripts/api-doc.ts generates. The file (0.4 MB)
+ * `GET /api/openapi.json`: the procedures as an OpenAPI document, which scripts/api-doc.ts generates. The file (0.5 MB)
  * is read at the first request, because most services never serve it.
  */
 export function createOpenApi(access: Access): Handler {

@@ -45,7 +45,7 @@ export function packAnswer(
     stream.on('drain', () => res.emit('drain'))
     stream.once('end', () => end())
     stream.once('error', () => res.destroy())
-    // Without this, a client that disconnects leaks the stream and its 256 KB.
+    // Without this listener, a client that disconnects leaks the stream and its 256 KB.
     res.once('close', () => stream.destroy())
     return stream
   }

@@ -2,16 +2,16 @@ import { Worker } from 'node:worker_threads'
 import { type Cell, cellsOf, type ExportPage } from './export-cells.ts'
 import type { ParquetThreadData, ToParquetThread } from './parquet-thread.ts'
 
-/** The texts that retention removes. CSV has `json:null` for them, because it cannot tell null from an empty text. */
+/** The texts that retention removes. CSV has `json:null` for them, to distinguish null from an empty text. */
 const REMOVED = ['prompt', 'response']
 
 /**
- * Encodes the pages of an export as Parquet in a thread of its own: a row group takes up to 0.5 s, for which the event
- * loop would answer no other call. The thread waits for rows of one page at a time.
+ * Encodes the pages of an export as Parquet in a separate thread: a row group takes up to 0.5 s, during which the event
+ * loop would answer no other call. The thread gets one page at a time.
  */
 export class ParquetEncoder {
   readonly #columns: readonly string[]
-  /** Null before the first samples: a HEAD request needs none. */
+  /** Null before the first page, because a HEAD request needs no thread. */
   #thread: Worker | null = null
 
   constructor(columns: readonly string[]) {
@@ -36,7 +36,6 @@ export class ParquetEncoder {
     return this.#encode(null)
   }
 
-  /** Ends the thread. */
   async close(): Promise<void> {
     await this.#thread?.terminate()
   }

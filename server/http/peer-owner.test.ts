@@ -83,7 +83,7 @@ describe('the owner of a connection', () => {
     },
   )
 
-  test.runIf(HAS_PEER_OWNERS)('is unknown after it was closed', async () => {
+  test.runIf(HAS_PEER_OWNERS)('is unknown after the connection was closed', async () => {
     const [ours, theirs] = await pair('127.0.0.1')
     theirs.destroy()
     await once(ours.resume(), 'end')

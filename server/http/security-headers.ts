@@ -31,7 +31,7 @@ export function setAnswerHeaders(res: ServerResponse): void {
 }
 
 /**
- * Tells browsers to use TLS from now on. Only for answers over TLS, because browsers ignore it elsewhere, and not for
+ * Tells browsers to use only TLS from now on. Sent only over TLS, because browsers ignore it elsewhere, and not for
  * localhost, where it would apply to the ports of all other programs.
  */
 export function setStrictTransport(res: ServerResponse): void {

@@ -46,7 +46,7 @@ const packers: Record<ContentEncoding, (plain: Buffer) => Promise<Buffer>> = {
  * memory, 3 MB in all; Next would compress it again for each visitor. File names contain a digest of the content, so
  * browsers cache them forever.
  *
- * `edited` changes the texts among them before they are compressed.
+ * `edited` changes text files before they are compressed.
  *
  * The handler returns false and sends nothing if the build has no such file or the method is neither GET nor HEAD.
  */

@@ -39,10 +39,10 @@ export interface TrpcPlaneOptions {
   log: Logger
 }
 
-/** Never aborts, because callers who have not signed in have no key that could end. */
+/** Never aborts, because anonymous callers have no key that could end. */
 const NEVER_ENDS = new AbortController().signal
 
-/** `caller`: see `Access.actorOf`, whose errors tRPC would answer as internal ones. */
+/** A request with values for its context. `caller` is read before, because tRPC answers errors there as internal. */
 type Annotated = IncomingMessage & {
   requestId: string
   caller: KeyHolder | null
@@ -223,7 +223,7 @@ function checkContentType(req: IncomingMessage): void {
   }
 }
 
-/** Joins the chunks read so far with the rest of a body. A body still arriving when its key ends is refused as a whole. */
+/** Joins the chunks read so far with the rest of a body. If the key ends before the body, the body is refused. */
 async function* chain(
   begun: Buffer[],
   rest: AsyncGenerator<Buffer>,

@@ -44,7 +44,7 @@ describe('wrong keys', () => {
     expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60].map((s) => 1_000 * s))
   })
 
-  it('of another address are not delayed, and one is forgotten after 15 minutes', () => {
+  it('of another address are not delayed, and an address is forgotten after 15 minutes', () => {
     for (let i = 0; i < 12; i++) send('192.0.2.1')
     expect(send('192.0.2.1')).toBeGreaterThan(0)
     expect(send('192.0.2.2')).toBeNull()
@@ -77,7 +77,7 @@ describe('wrong keys', () => {
     for (let a = 0; a < 100; a++) for (let i = 0; i < 10; i++) send(`192.0.2.${a}`)
     expect(backOffs).toHaveLength(60)
     for (let a = 0; a < 10_000; a++) send(`198.51.${a >> 8}.${a & 255}`)
-    // Its wrong keys were forgotten to make room.
+    // The wrong keys of this address were forgotten to make room.
     expect(send('192.0.2.0')).toBeNull()
     nowMs += 3_600_000
     for (let i = 0; i < 10; i++) send('203.0.113.1')

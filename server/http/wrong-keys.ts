@@ -3,10 +3,10 @@ import type { Logger } from '../log.ts'
 
 /** Wrong keys of an address that are answered with `unauthorized` before its back-off begins. */
 const FREE = 10
-/** The back-off begins at the first time, doubles with each wrong key after it, and stays at the second. */
+/** The back-off begins at the first value, doubles with each further wrong key, and is at most the second value. */
 const FIRST_WAIT_MS = 1_000
 const LONGEST_WAIT_MS = 60_000
-/** An address that sends no wrong key for this long is forgotten. */
+/** An address that sends no wrong key for this time is forgotten. */
 const FORGET_MS = 15 * 60_000
 /** Addresses in memory, about 2 MB. The one without a wrong key for the longest time is forgotten first. */
 const MAX_ADDRESSES = 10_000

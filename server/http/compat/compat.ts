@@ -22,7 +22,6 @@ import { StepClock } from './step-clock.ts'
 /** Path prefix of the dialects. */
 export const COMPAT_PATH = '/compat/'
 
-/** All dialects. */
 export const DIALECTS: readonly Dialect[] = [openrlhf, slime, nemoGym]
 
 /** Maximum samples in a request, because the caller waits for all of them. */

@@ -27,7 +27,7 @@ export type DialectAnswer = string | object | ((body: unknown) => unknown)
  */
 export interface Dialect {
   readonly name: string
-  /** The path below the run's address that scores. */
+  /** The path below the run's address that scores samples. */
   readonly scorePath: '' | `/${string}`
   /** True when an answer can report a failed sample. Otherwise a failure is answered with 503 or with the address's value. */
   readonly carriesFailure: boolean

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { type BodyFacts, readBodyFacts } from './body-facts.ts'
 
-/** The same facts as read by JSON.parse. */
+/** Reads the same facts with JSON.parse. */
 function byParser(text: string): BodyFacts {
   const value = JSON.parse(text) as Record<string, unknown>
   const most = [...Object.keys(value)].reduce<number | null>(

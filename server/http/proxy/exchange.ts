@@ -55,11 +55,11 @@ type Halt = 'gone' | 'expired' | 'idle' | 'key_ended'
  *              ▲       │ failed before a byte was passed on: another slot, at most three calls
  *              └───────┘   or its slot was recalled: another slot, free of charge
  *
- * A client that disconnects, a deadline, a silent server and the end of the client's key stop it at any point. The slot
- * is released exactly once on every path.
+ * A client that disconnects, a deadline, a silent server and the end of the client's key stop the exchange at any
+ * point. The slot is released exactly once on every path.
  */
 export class Exchange implements CallOwner, SlotSearch {
-  /** Its index in the list of running exchanges. */
+  /** The index of the exchange in the list of running exchanges. */
   index = -1
   readonly #context: ExchangeContext
   readonly #req: IncomingMessage
@@ -71,7 +71,7 @@ export class Exchange implements CallOwner, SlotSearch {
   /** Cancels the wait for a slot. */
   #stop = STOPS.pop() ?? new AbortController()
   #halt: Halt | null = null
-  /** Whether its slot was recalled while the call was in flight. */
+  /** Whether the slot was recalled while the call was in flight. */
   #isRecalled = false
   #deadlineAtMs = Number.POSITIVE_INFINITY
   #deadlineTimer: NodeJS.Timeout | undefined

@@ -337,7 +337,7 @@ describe('an expired share of a limit', () => {
     expect(router.snapshot()[0]).toMatchObject({ inFlight: 0, errors: 0 })
   })
 
-  it('breaks an answer off that has begun', async () => {
+  it('breaks off an answer that has begun', async () => {
     let closed = 0
     const rm = await upstream((res) => {
       res.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -420,7 +420,7 @@ describe('a client that disconnects', () => {
     )
     await waitFor('a request under way', () => bed.proxy.counts().requests === 1)
     socket.destroy()
-    await waitFor('none', () => bed.proxy.counts().requests === 0)
+    await waitFor('no open request', () => bed.proxy.counts().requests === 0)
     expect(rm.received).toHaveLength(0)
   })
 })
@@ -526,7 +526,7 @@ describe('retries', () => {
     const good = await upstream()
     const { bed } = await bedOver([{ url: endless.url }, { url: good.url }])
     expect((await bed.send('/classify', { body: chat() })).headers['x-worker']).toBe('rm-2')
-    await waitFor('its end', () => endless.open === 0)
+    await waitFor('the end of the call upstream', () => endless.open === 0)
   })
 
   it('the 200 of a server put to sleep during its answer is not passed on', async () => {
@@ -845,7 +845,7 @@ describe('the model', () => {
     expect(rm.received).toHaveLength(1)
   })
 
-  it('that the registry may have: 503 while the registry cannot be read, and no list of models', async () => {
+  it('that is not in memory: 503 while the registry cannot be read, also for the list of models', async () => {
     const { bed } = await bedOver([], {
       refresh: async () => {
         throw new RewardOpsError('database_unavailable', 'The database is not answering.', {
@@ -889,7 +889,7 @@ describe('the model', () => {
 })
 
 describe('the path', () => {
-  it('goes to the servers whose engine has it, and to no other', async () => {
+  it('is requested only from servers whose engine has it', async () => {
     const vllm = await upstream()
     const sglang = await upstream()
     const { bed, slots } = await bedOver([
@@ -906,7 +906,7 @@ describe('the path', () => {
     expect(slots.ends.every(({ end }) => end.outcome === 'ok')).toBe(true)
   })
 
-  it('is not retried on a server that failed, even if another server lacks the path', async () => {
+  it('is retried neither on the server that failed nor on one that lacks it', async () => {
     const bad = await upstream((res) => json(res, 500, {}))
     const tei = await upstream()
     const good = await upstream()
@@ -931,7 +931,7 @@ describe('the path', () => {
     const first = bed.send('/pooling', { body: chat() })
     await waitFor('a call upstream', () => open.length === 1)
     const second = bed.send('/pooling', { body: chat() })
-    await waitFor('a second one', () => bed.proxy.counts().requests === 2)
+    await waitFor('a second request', () => bed.proxy.counts().requests === 2)
     json(open[0] as ServerResponse, 200, {})
     await waitFor('the second call', () => open.length === 2)
     json(open[1] as ServerResponse, 200, {})

@@ -18,7 +18,6 @@ export const PROXIED_PATHS = [
   '/detokenize',
 ] as const
 
-/** A path that is passed on to a server. */
 export type ProxiedPath = (typeof PROXIED_PATHS)[number]
 
 /** The list of models, answered by the service itself. */
@@ -38,12 +37,10 @@ export function generates(path: ProxiedPath): boolean {
 
 const PATHS: ReadonlySet<string> = new Set(PROXIED_PATHS)
 
-/** True for the paths that are passed on. */
 export function isProxied(path: string): path is ProxiedPath {
   return PATHS.has(path)
 }
 
-/** True for the paths of the router address. */
 export function isRouterPath(path: string): boolean {
   return PATHS.has(path) || path === MODELS_PATH
 }
@@ -101,12 +98,10 @@ const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>
   ]),
 }
 
-/** True when servers of an engine answer a path. */
 export function hasPath(engine: EngineName, path: ProxiedPath): boolean {
   return ENGINE_PATHS[engine]?.has(path) === true
 }
 
-/** The engines that answer a path. */
 export function enginesWith(path: ProxiedPath): EngineName[] {
   return (Object.keys(ENGINE_PATHS) as EngineName[]).filter((engine) => hasPath(engine, path))
 }
