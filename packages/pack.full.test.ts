@@ -121,7 +121,7 @@ inRegistry(
   300_000,
 )
 
-/** The Python of a version. It may be missing. */
+/** The Python interpreter of a version; undefined if it is not installed. */
 function python(version: string): string | undefined {
   const ofPyenv = globSync(join(homedir(), `.pyenv/versions/${version}.*/bin/python3`))
   return [`python${version}`, ...ofPyenv].find(

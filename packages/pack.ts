@@ -88,7 +88,7 @@ async function stageService(folder: string): Promise<void> {
     const to = join(service, isOwnCode ? file.replace(/\.ts$/, '.js') : file)
     if (!isOwnCode) {
       copy(file, to)
-      // The only file of the pages that names the folder of the build.
+      // Of the files of the pages, only this one names the folder of the build.
       if (entry.name === 'required-server-files.json') {
         writeFileSync(to, readFileSync(to, 'utf8').replaceAll(ROOT, '.'))
       }
@@ -99,7 +99,7 @@ async function stageService(folder: string): Promise<void> {
     writeFileSync(
       to,
       (file.endsWith('.ts') ? stripTypeScriptTypes(text) : text)
-        // Imports, and the files of threads and processes.
+        // Renames imports, and the files of threads and processes, to `.js`.
         .replace(/(['"])(\.\.?\/[^'"\n]*)\.ts\1/g, '$1$2.js$1'),
     )
     code.push(to)
@@ -167,7 +167,7 @@ function buildPython(work: string, out: string): void {
 
 async function packAll(out: string, withPython: boolean): Promise<void> {
   mkdirSync(out, { recursive: true })
-  // In the checkout, so that the imports of its files are found.
+  // This folder is inside the checkout, so that the imports of its files are found.
   const work = mkdtempSync(join(ROOT, 'dist-'))
   const pack = (cwd: string) =>
     execFileSync(

@@ -17,7 +17,6 @@ export const EXIT = {
   interrupted: 130,
 } as const
 
-/** One code of {@link EXIT}. */
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
 /** An expected failure of a command: a message for the user, and the exit code. */
@@ -34,7 +33,6 @@ export class CliError extends Error {
   }
 }
 
-/** An error in the command line. */
 export function usageError(message: string): CliError {
   return new CliError(EXIT.badInput, message)
 }

@@ -5,7 +5,6 @@ const INDENT = 2
 /** Maximum width of the first column. */
 const MAX_LEFT_CHARS = 28
 
-/** Options of every command. */
 export const COMMON_OPTIONS = {
   url: {
     type: 'string',
@@ -16,7 +15,6 @@ export const COMMON_OPTIONS = {
   help: { type: 'boolean', short: 'h', help: 'print this help' },
 } as const satisfies Record<string, CommandOption>
 
-/** The help of the program. */
 export function programHelp(commands: readonly Command[]): string {
   return [
     'rewardops COMMAND [options]',
@@ -37,7 +35,6 @@ export function programHelp(commands: readonly Command[]): string {
   ].join('\n')
 }
 
-/** The help of one command. */
 export function commandHelp({ name, usage, summary, details, options }: Command): string {
   const rows = Object.entries({ ...options, ...COMMON_OPTIONS }).map(
     ([long, option]: [string, CommandOption]) => {

@@ -7,7 +7,7 @@ import { Output, type TextSink } from './output.ts'
 import { commandNames, loadCommand } from './registry.ts'
 import { ServiceClient } from './service-client.ts'
 
-/** What a command line reads and writes besides files, and what stops it. */
+/** Environment variables and streams of a command line, and the signal that stops it. */
 export interface CliEnvironment {
   env: Record<string, string | undefined>
   stdout: TextSink

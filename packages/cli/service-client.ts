@@ -17,7 +17,6 @@ const STREAM_MS = 30_000
 const FIRST_PAUSE_MS = 200
 const MAX_PAUSE_MS = 5_000
 
-/** Options of one call. */
 export interface CallOptions {
   /**
    * How long an unreachable or busy service is retried after the first failure, in ms; only for idempotent calls.
@@ -286,7 +285,7 @@ function resultOf<T>(text: string): { data: T } | undefined {
   }
 }
 
-/** The error of a command interrupted by a signal. */
+/** The error of a command that SIGINT, SIGTERM or SIGHUP interrupts. */
 export function interrupted(): CliError {
   return new CliError(EXIT.interrupted, 'Stopped before the end.')
 }

@@ -21,7 +21,6 @@ import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
 const DRAW_MS = 100
 
-/** Exports rollouts with their rewards from the service. */
 export const command = defineCommand({
   name: 'export',
   summary: 'write rollouts with their rewards as JSON Lines, CSV, Parquet or a verl dump',

@@ -12,7 +12,6 @@ const DRAW_MS = 100
 /** Maximum number of batches listed in the text output. */
 const LISTED = 20
 
-/** Imports files of rollouts into the service. */
 export const command = defineCommand({
   name: 'import',
   summary: 'import rollouts: JSON Lines, CSV, Parquet or verl dumps',

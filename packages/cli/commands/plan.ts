@@ -17,7 +17,6 @@ const ANSWER_MS = 60_000
  */
 const USUAL = { rollout: '40', logProb: '43', update: '120', reward: '1-40' }
 
-/** Predicts what overlapping rewards and training would save. */
 export const command = defineCommand({
   name: 'plan',
   summary: 'predict the step time saved by overlapping rewards and training',

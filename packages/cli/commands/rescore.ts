@@ -5,7 +5,6 @@ import { usageError } from '../exit-codes.ts'
 import { REWARD_OPTION, readReward } from '../option-values.ts'
 import { AWAY_MS, batchIdOf, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
 
-/** Scores the rollouts of a batch with another reward. */
 export const command = defineCommand({
   name: 'rescore',
   summary: 'score the rollouts of a batch with another reward, as a new batch',

@@ -7,7 +7,6 @@ const PAGE_ROWS = 10_000
 /** Default number of rows in the text table. */
 const SHOWN = 20
 
-/** Lists the rewards of a batch, one row per sample. */
 export const command = defineCommand({
   name: 'results',
   summary: 'list the rewards of a batch in the order of its samples',

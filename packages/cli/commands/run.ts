@@ -4,7 +4,6 @@ import { usageError } from '../exit-codes.ts'
 import { readJson } from '../option-values.ts'
 import { AWAY_MS } from '../wait-batch.ts'
 
-/** Shows or changes the configuration and tags of a run. */
 export const command = defineCommand({
   name: 'run',
   summary: 'show or change the configuration and tags of a run',

@@ -3,10 +3,8 @@ import { defineCommand } from '../command.ts'
 import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'
 
-/** Actions on a registered server. */
 const ACTIONS = ['drain', 'resume', 'sleep', 'wake', 'probe', 'remove'] as const
 
-/** Lists, registers and controls reward-model servers. */
 export const command = defineCommand({
   name: 'servers',
   summary: 'list, register or control reward-model servers',

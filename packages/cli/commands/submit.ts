@@ -8,7 +8,6 @@ import { REWARD_OPTION, readReward, splitOption, wholeNumber } from '../option-v
 import { openRollouts } from '../rollouts/read-rollouts.ts'
 import { AWAY_MS, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
 
-/** Submits one batch. */
 export const command = defineCommand({
   name: 'submit',
   summary: 'submit one batch for scoring',

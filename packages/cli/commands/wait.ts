@@ -2,7 +2,6 @@ import { defineCommand } from '../command.ts'
 import { wholeNumber } from '../option-values.ts'
 import { batchIdOf, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
 
-/** Waits until a batch ends. */
 export const command = defineCommand({
   name: 'wait',
   summary: 'wait until a batch ends, and print its summary',

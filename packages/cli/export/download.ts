@@ -23,12 +23,12 @@ export interface DownloadQuery {
 
 const PAUSE_MS = 500
 
-/** How a download deals with an unavailable service, and to whom it reports. */
+/** Retries and callbacks of a download. */
 export interface DownloadOptions {
   /** How long an unavailable service is retried after the last data received, ms. */
   retryForMs: number
   signal: AbortSignal
-  /** `done` counts rows; of a Parquet file bytes, whose `total` is null. */
+  /** `done` counts rows. For a Parquet file it counts bytes, and `total` is null. */
   onProgress: (done: number, total: number | null) => void
   onRetry: (why: string) => void
 }

@@ -33,7 +33,6 @@ const LF = 10
 const CR = 13
 const QUOTE = 34
 
-/** Options of {@link readLines}. */
 export interface ReadLinesOptions {
   /** Whether a line end inside quotes is text, as in CSV. */
   quotes?: boolean

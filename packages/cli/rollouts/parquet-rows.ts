@@ -10,7 +10,6 @@ import {
 import { RolloutFileError, signatureOf } from './lines.ts'
 import { type JsonObject, parseJsonValue } from './parse-json.ts'
 
-/** A row of a Parquet file. */
 export interface ParquetRow {
   /** Number of the row in the file, from 1. */
   number: number
@@ -131,7 +130,7 @@ export async function* readParquetRows(
 
 const NO_JSON = 'is neither text nor a number, but bytes; write it as a string column'
 
-/** A value of Parquet as one of JSON; null for a missing one. */
+/** Converts a Parquet value to a JSON value; null if it is missing. */
 function jsonOf(value: unknown, refusal: () => Error): unknown {
   if (value === undefined || value === null) return null
   if (typeof value === 'number') return Number.isFinite(value) ? value : null

@@ -11,7 +11,6 @@ import { guessDataSource, looksLikeVerlDump, readVerlDump } from './verl-dump.ts
 export { RolloutFileError } from './lines.ts'
 export type { GivenScores, Rollout, RolloutFormat } from './rollout.ts'
 
-/** Options for opening a file of rollouts. */
 export interface OpenOptions {
   /** Data source of dump rows that do not name one. */
   dataSource?: string | undefined
@@ -19,7 +18,6 @@ export interface OpenOptions {
   scores?: GivenScores
 }
 
-/** Result of reading a line. */
 export type LineRead =
   | { line: number; rollouts: Rollout[]; error: null }
   | { line: number; rollouts: null; error: RolloutFileError }
@@ -43,7 +41,7 @@ export interface RolloutFile {
 /** Number of lines read to guess a dump's data source. */
 const LOOK_AHEAD_LINES = 64
 
-/** A row of a file that is not read yet. `read` throws an error without file and row. */
+/** A row that is not parsed yet. The errors of `read`, which parses it, name neither file nor row. */
 interface UnreadRow {
   number: number
   read(): Rollout[]

@@ -77,7 +77,7 @@ async function call(
     }
     const { error, kind, notDone } = failure
     everReached ||= reach.everReached
-    // Any other answer ends an outage, also that of an overloaded service, and the next outage is reported again.
+    // Any other answer, also that of an overloaded service, ends the outage, and the next outage is reported again.
     if (kind === 'away') reach.reached = false
     else outage.reported = false
     if (kind === 'refused' || !(notDone || isRepeatable(op))) throw error
@@ -102,7 +102,7 @@ async function call(
 }
 
 /**
- * Runs an attempt. Once it takes long, the service is checked in parallel, and the attempt ends if it is unreachable.
+ * Runs an attempt. Once it takes long, the service is checked in parallel, and an unreachable service ends the attempt.
  */
 async function watched(
   attempt: (until: AbortSignal) => Promise<Answered>,

@@ -4,7 +4,7 @@ import { type PlainMatch, PlainNumbers } from './plain-numbers.ts'
 /** A part of a text that may be its answer. */
 export type Candidate = { start: number; end: number } & (
   | { kind: 'latex'; run: EnvironmentRun }
-  /** From the first box to the last brace. */
+  /** The text from the first box to the last brace. */
   | { kind: 'box' }
   | { kind: 'plain'; match: PlainMatch }
 )

@@ -56,7 +56,7 @@ export function boxedContents(text: string, mode: 'all' | 'last'): string {
     found.push(content)
     nextStart = start
     end = start
-    // Only the command just found is searched again, so that a text without the other one is searched for it once.
+    // Only the command just found is searched again, so that a text without the other command is read only once for it.
     if (start === boxed) boxed = start === 0 ? -1 : text.lastIndexOf('\\boxed', start - 1)
     else fbox = start === 0 ? -1 : text.lastIndexOf('\\fbox', start - 1)
   }

@@ -26,7 +26,7 @@ interface Row {
   ours: Verdict
 }
 
-/** Which of the two verdicts is right where they differ, by the row's `set` and `at`. */
+/** The right verdict where the two differ, and why, by the row's `set` and `at`. */
 const rulings: Record<string, string> = {
   'math500-groups4 28/0':
     'the port: “The final answer is $-2 + 7i.$” gives $-2 + 7i$; Math-Verify fails on the full stop',
