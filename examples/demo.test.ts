@@ -14,7 +14,7 @@ import { RIGHT } from './generator/responses.ts'
 // A run takes 3 s on an idle machine, and ten times that while other suites run.
 vi.setConfig({ testTimeout: 240_000 })
 
-/** All runs share it, so a later run starts with the data of an earlier one. */
+/** Folder that all runs share, so that a later run starts with the data of an earlier one. */
 let folder: string
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'rewardops-demo-'))

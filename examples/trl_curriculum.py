@@ -25,7 +25,7 @@ from rewardops.trl import reward_function
 
 LETTERS = "abcdefghijklmnop"
 PROMPTS, GENERATIONS = 8, 16
-#: Prompts of a step that have not been seen yet, while there are any. Only prompts with a visit can be drawn.
+#: Number of unseen prompts per step, while there are any. `prompts.sample` draws only prompts that were scored before.
 UNSEEN = 4
 
 

@@ -22,7 +22,6 @@ export interface ReportRow {
   failed: number
 }
 
-/** The figures of the demo's report. */
 export interface Report {
   byDataSource: ReportRow[]
   /** By `extraInfo.model`, else `extraInfo.policy`; empty when no sample names one. */
@@ -42,7 +41,6 @@ export function isCorrect(score: number | null, acc: unknown): boolean {
   return score === 1
 }
 
-/** Summarizes the results. */
 export function summarize(steps: readonly Scored[]): Report {
   const bySource = new Map<string, Tally>()
   const byPolicy = new Map<string, Tally>()
@@ -86,7 +84,6 @@ export function summarize(steps: readonly Scored[]): Report {
   }
 }
 
-/** Renders the report as lines of text. */
 export function renderReport(report: Report, modelName: string): string[] {
   const lines = ['', ...table(report, modelName), '']
   const { byPolicy, groups, pairs } = report

@@ -23,7 +23,6 @@ export interface Job {
   rewardMs: { fromMs: number; toMs: number }
 }
 
-/** Options of an emulation. */
 export interface EmulationOptions {
   job: Job
   /** One emulated second takes `1000 / scale` ms. */

@@ -28,7 +28,7 @@ export type Rollouts = { uid: string; dataSource: string; prompt: string; respon
 export interface Emulation {
   /** Address of the service. */
   url: string
-  /** The reward model. */
+  /** Name of the reward model. */
   model: string
   /** The run's name in the service. */
   name: string

@@ -19,7 +19,6 @@ export const RIGHT: ReadonlySet<Planted> = new Set<Planted>(['right', 'terse'])
 /** Format of the final answer that the rule expects. */
 export type AnswerMark = '####' | 'Answer:'
 
-/** The problem's correct answer. */
 export function answerOf(problem: Problem): number {
   return workedResults(problem.steps).at(-1)!
 }
@@ -68,7 +67,6 @@ export function respond(draw: Draw, problem: Problem, planted: Planted, mark: An
   }
 }
 
-/** Results of all steps. */
 function workedResults(steps: readonly Step[]): number[] {
   const results: number[] = []
   for (const step of steps) results.push(resultOf(step, results))
