@@ -4,7 +4,7 @@ import { type CallType, callableIn } from '../server/api/scopes.ts'
 import { mayDo, ROLES, type Role } from '../server/contract/roles.ts'
 import type { Procedure } from './openapi.ts'
 
-/** Requests outside tRPC, or answered apart from the other procedures, as the document names them. */
+/** Names of the requests that are outside tRPC or answered apart from the other procedures. */
 const REQUESTS: Readonly<Record<SurfaceName, string>> = {
   'batches.submit': '`batches.submit` with more than 1 MiB',
   'batches.append': '`batches.append` with more than 1 MiB',

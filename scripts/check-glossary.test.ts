@@ -19,7 +19,7 @@ function check(files: Record<string, string>, ...banned: BannedPhrase[]): string
   return checkGlossary(root, banned)
 }
 
-test('names file, line, phrase and replacement, also across a line break', () => {
+test('a finding names file, line, phrase and replacement, also across a line break', () => {
   const docs: BannedPhrase = { phrase: 'put out', replacement: 'ejected', scope: 'docs' }
   const files = {
     'docs/a.md': 'One.\nA server is Put\nout. We compute output.',
@@ -53,7 +53,7 @@ test('identifiers are whole words and case-sensitive', () => {
   expect(check(files, name)).toEqual(['server/a.ts:3: "JobInHand": write "ClaimedJob"'])
 })
 
-test('banned in all texts: comments and titles of tests as well', () => {
+test('scope text reads comments and test titles too', () => {
   const text: BannedPhrase = { phrase: 'anew', replacement: 'again', scope: 'text' }
   const files = {
     'server/a.ts': '// Anew after a failure',

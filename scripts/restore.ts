@@ -28,7 +28,7 @@ await runCommand(HELP, 'replace', async (path, replace, signal) => {
   const startedAt = performance.now()
   const archive = await ArchiveReader.open(path)
   try {
-    // Before a database is created for it.
+    // The manifest is read first, so that a damaged backup creates no database.
     const backup = await readManifest(archive)
     const { manifest } = backup
     const key = backup.entries.get(SECRETS_KEY)

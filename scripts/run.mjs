@@ -72,7 +72,7 @@ async function main([name = '', ...given]) {
       `usage: node scripts/run.mjs <${Object.keys(COMMANDS).join(' | ')}> [arguments]`,
     )
   }
-  // An installed package is not the folder of the data.
+  // An installed package stays in the caller's folder, which holds the data.
   if (!isInstalledPackage(root)) process.chdir(root)
   const node = await setUp(root, command.needs ?? {})
   // Lets a signal that arrived during the set-up be handled before the entry starts.

