@@ -36,7 +36,7 @@ const ISOLATED = [
   'server/rewards/functions/hostile-messages.test.ts',
   // Mocks a module that other files load unmocked.
   'server/router/guarded-fetch.test.ts',
-  // Some of them measure their process's memory, or take minutes.
+  // Some full tests measure their process's memory, or take minutes.
   '**/*.full.test.ts',
 ]
 
