@@ -21,9 +21,9 @@ export interface CgroupLimits {
 
 const PREFIX = 'rewardops-'
 /**
- * CPU weight of user code. The service itself has 100, so user code yields when the processors are busy. A tree takes 8
- * % of processors that three processes of the service keep busy. With an eighth of the service's weight, correct
- * functions exceeded their time limits on a busy machine.
+ * CPU weight of user code. The service itself has 100, so user code yields when the processors are busy. While three
+ * processes of the service keep the processors busy, a tree gets 8 % of them. With an eighth of the service's weight,
+ * correct functions exceeded their time limits on a busy machine.
  */
 const CPU_WEIGHT = 25
 /** CPU shares on v1, where an ordinary process has 1,024. */

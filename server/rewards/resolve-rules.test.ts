@@ -121,7 +121,7 @@ describe('the rule code', () => {
     local.mockClear()
     await requireSandbox(withNamed({ kwargs: { sandbox: 'big' } }, ['taco']).reward, local)
     await requireSandbox(resolved({}, ['openai/gsm8k']).reward, local)
-    // So a service that scores no programs starts no sandbox.
+    // A service that scores no programs starts no sandbox.
     expect(local).not.toHaveBeenCalled()
   })
 

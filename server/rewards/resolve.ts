@@ -449,8 +449,7 @@ function sandboxOf(
 }
 
 /**
- * Checks that there is a sandbox for a reward that uses the one of the service, which is started if necessary. Throws
- * `sandbox_unavailable`.
+ * Checks that the local sandbox is available if a reward uses it; starts it if necessary. Throws `sandbox_unavailable`.
  */
 export async function requireSandbox(
   reward: ResolvedReward,
@@ -466,7 +465,7 @@ export async function requireSandbox(
   )
 }
 
-/** Whether any scorer of a reward runs programs in the sandbox of the service. */
+/** Whether any scorer of a reward runs programs in the local sandbox. */
 export function usesLocalSandbox({ sandbox, components = [], wraps }: ResolvedReward): boolean {
   return (
     sandbox?.url === null ||
@@ -524,7 +523,7 @@ function isAsync(rule: AnyRule): boolean {
   return asyncRuleByName(rule.name) !== undefined
 }
 
-/** An open batch was accepted without samples of this rule. */
+/** The error for a sample of this rule in an open batch that was accepted without a sandbox. */
 function withoutSandbox(rule: AnyRule): RewardOpsError {
   return new RewardOpsError(
     'invalid_kwargs',

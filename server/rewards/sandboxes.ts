@@ -8,7 +8,7 @@ import { type RuleService, RuleServiceError } from './rules/async-rule.ts'
 export interface SandboxAccess {
   /** Addresses by name. */
   named: Record<string, string>
-  /** Starts the one of the service if necessary. */
+  /** Starts the local sandbox if necessary. */
   local: () => Promise<LocalSandbox>
 }
 
@@ -18,18 +18,18 @@ export interface Sandboxes {
   of(reward: ResolvedReward): Promise<RuleService>
 }
 
-/** The sandbox beside this process, and those whose addresses an admin has named. */
+/** The local sandbox, and those whose addresses an admin has configured. */
 export class ReachableSandboxes implements Sandboxes {
   readonly #local: () => Promise<LocalSandbox>
   #agent: { socketPath: string; agent: Agent } | null = null
 
-  /** `local` starts the sandbox beside this process when it is first called. */
+  /** `local` starts the local sandbox when it is first called. */
   constructor(local: () => Promise<LocalSandbox>) {
     this.#local = local
   }
 
   async of({ sandbox, kwargs }: ResolvedReward): Promise<RuleService> {
-    // A batch that an earlier version accepted has its address among the kwargs.
+    // A batch that an earlier version accepted has the sandbox's address among the kwargs.
     const before = sandbox === undefined ? kwargs.sandbox_fusion_url : undefined
     const url = sandbox?.url ?? (typeof before === 'string' ? sandboxAddress(before) : null)
     if (url !== null) return { url, fetch: guardedFetch }

@@ -13,7 +13,7 @@ function numbers(seed: number): () => number {
   }
 }
 
-/** Groups of eight 0/1 scores; a group has one class, and the rate of its class. */
+/** Random groups of eight 0/1 scores. A group has one class, and each score is 1 at the rate of that class. */
 function groups(
   count: number,
   classes: readonly [key: string, share: number, rate: number][],

@@ -2,7 +2,7 @@
 export interface Cell {
   /** The unit's number within its side, from 0 without gaps. */
   unit: number
-  /** The class: a data source, a verdict, a prompt. */
+  /** The class, such as a data source, a verdict or a prompt. */
   key: string
   n: number
   /** The sum of their scores. */
@@ -27,10 +27,11 @@ export interface Part {
   key: string
   before: ClassSide
   after: ClassSide
-  /** The contributions of the change of its share, and of the change of its own mean. */
+  /** Contribution of the change of the class's share. */
   mix: Contribution
+  /** Contribution of the change of the class's mean. */
   within: Contribution
-  /** Both together. */
+  /** The sum of `mix` and `within`. */
   total: Contribution
 }
 
@@ -43,7 +44,7 @@ export interface Decomposition {
   change: Contribution
 }
 
-/** Cells visited by the bootstrap, which bounds its time: 2 million take about 15 ms. */
+/** Maximum cells that the bootstrap visits, which bounds its time: 2 million take about 15 ms. */
 const MAX_VISITS = 2_000_000
 /** A standard error from 200 replicates is itself 5 % off. */
 const MAX_REPLICATES = 200
@@ -52,9 +53,9 @@ const MIN_REPLICATES = 64
 /**
  * Splits the change of a mean into contributions of classes, without a residual (Kitagawa 1955, midpoint form). With
  * shares s and means m before and after: `mix = Δs · (m̄ − M̄)` and `within = s̄ · Δm`, where a bar is the mean of both
- * sides and M̄ that of the overall means. Shares add up to 1 on both sides, so subtracting M̄ changes
- * neither the sum of `mix` nor the change: it makes a growing class of low scores count as a loss. A class that one side
- * lacks takes its mean from the other side.
+ * sides, and M̄ is the mean of the overall means. Shares add up to 1 on both sides, so subtracting M̄ changes neither
+ * the sum of `mix` nor the change: it makes a growing class of low scores count as a loss. A class that one side lacks
+ * takes its mean from the other side.
  *
  * Standard errors are from a bootstrap that draws whole units, because the samples of a group are not independent. It
  * yields before each replicate.
@@ -165,7 +166,7 @@ function statisticsOf(
     allMix += mix
   }
   values[3 * classes] = allMix
-  // Not the sum of the parts, whose rounding depends on the classes.
+  // The change is not the sum of the parts, because their rounding depends on the classes.
   values[3 * classes + 1] = overallB - overallA
   return values
 }
@@ -209,7 +210,7 @@ function drawn(side: Side, random: () => number): { totals: Totals } {
   return { totals }
 }
 
-/** Mulberry32: equal data have equal intervals. */
+/** Mulberry32, so that equal data give equal intervals. */
 function randomOf(seed: number): () => number {
   let state = seed | 0
   return () => {

@@ -9,7 +9,9 @@ export interface ShiftStep {
 
 /** Steps compared on each side. */
 const WINDOW = 2
-/** With fewer windows, a single shift affects so many of them that it would raise the usual variation itself. */
+/**
+ * Minimum number of windows whose variation counts. Among fewer, a single shift would raise the usual variation itself.
+ */
 const MANY_WINDOWS = 24
 /**
  * Minimum size of a shift, as a multiple of the usual variation. In 1,000 steps with normal noise, the largest
@@ -21,9 +23,9 @@ const NORMAL_MAD = 1.4826
 
 /**
  * Finds the largest sudden change of the mean: two steps against the two before them. The usual variation is the
- * difference of neighboring steps, and in long runs also that of the windows, which covers slow swings. Null: no step
- * stands out, or there are fewer than {@link MIN_SHIFT_STEPS}.
- * @returns the index of the first step after the change
+ * difference of neighboring steps, and in long runs also that of the windows, which covers slow swings.
+ * @returns the index of the first step after the change; null if no step stands out, or with fewer than {@link
+ * MIN_SHIFT_STEPS} steps
  */
 export function findShift(steps: readonly ShiftStep[]): number | null {
   if (steps.length < MIN_SHIFT_STEPS) return null

@@ -482,7 +482,7 @@ describe('an invalid text', () => {
     expect(messages(config)).toMatch(message)
   })
 
-  test('is neither an empty one nor one without rewards', () => {
+  test('does not include an empty text or a text without rewards', () => {
     expect(importConfig('')).toMatchObject({ shape: 'none', keys: [], problems: [] })
     expect(importConfig('# nothing\n')).toMatchObject({ shape: 'none', problems: [] })
     expect(importConfig('trainer: {total_epochs: 15}')).toMatchObject({

@@ -108,7 +108,6 @@ export class Settings {
     }
   }
 
-  /** Marks a key as unknown. */
   unknown(key: string, nearest: string | undefined): void {
     const entry = this.#byKey.get(key)
     if (!entry || entry.report) return

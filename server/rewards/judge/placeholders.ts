@@ -48,8 +48,8 @@ function isLatex(content: string, index: number): boolean {
 }
 
 /**
- * The errors in a template's placeholders. `at` is the turn; a placeholder missing in all turns is reported for the
- * last one.
+ * The errors in a template's placeholders. `at` is the index of the turn; a placeholder missing in all turns is
+ * reported for the last turn.
  */
 export function checkPlaceholders(template: {
   kind: 'single' | 'pair'

@@ -11,10 +11,9 @@ export interface LimiterRef {
 
 /** The gates for calls to external services, one per name. */
 export interface CallLimits {
-  /** The clock of its gates. */
   readonly clock: LimitClock
   /**
-   * The limiter's gate. If another call named it first with other limits, those limits apply. Rejects if the gate
+   * The limiter's gate. If an earlier call named the limiter with other limits, those limits apply. Rejects if the gate
    * cannot be determined.
    */
   gate(limiter: LimiterRef): Promise<RequestGate>

@@ -6,7 +6,6 @@ export interface LimitClock {
   after(ms: number, callback: () => void): () => void
 }
 
-/** The process's clock. */
 export const systemClock: LimitClock = {
   nowMs: () => performance.now(),
   after(ms, callback) {

@@ -3,19 +3,19 @@ import type { RequestLimits } from './limit-settings.ts'
 import { RequestGate } from './request-gate.ts'
 import type { Rate } from './token-bucket.ts'
 
-/** Finds the shared rates per minute of a name; missing ones are kept in this process. */
+/** Finds the shared rates per minute of a limiter name; missing rates are kept in this process. */
 export type RatesFor = (name: string, limits: RequestLimits) => { requests?: Rate; tokens?: Rate }
 
 /** A gate, and those of the requested limits that it ignores. */
 export interface GateFound {
   gate: RequestGate
-  /** In words, each as `maxRpm stays 60, 120 is ignored`; empty if none is ignored. */
+  /** One text per ignored limit, such as `maxRpm stays 60, 120 is ignored`. */
   ignored: string[]
 }
 
 /**
- * One gate per name. The first limits given for a name apply. Later callers share them and receive those of their own
- * limits that are ignored (upstream ignores a later `max_concurrent` silently).
+ * One gate per name. The first limits given for a name apply. Later callers share them, and learn which of their
+ * requested limits are ignored (upstream ignores a later `max_concurrent` silently).
  */
 export class GateRegistry {
   readonly #clock: LimitClock

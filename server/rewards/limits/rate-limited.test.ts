@@ -307,7 +307,7 @@ describe('Q16: one limit over several workers', () => {
     const clock = new TestClock()
     const limits = readLimits({ max_concurrent: 50, max_rpm: 600 })
     const row = new TokenBucket(10, 10)
-    // Like a table row, each answer takes a while.
+    // Each answer takes a while, as from a table row.
     const shared = {
       async reserve(amount: number, nowMs: number) {
         await clock.sleep(3)

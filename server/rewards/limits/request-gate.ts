@@ -22,12 +22,12 @@ export interface GatePermit {
 export interface GateStats {
   inFlight: number
   waiting: number
-  /** Remaining requests of the limit; negative means a debt. null: not limited, or kept elsewhere. */
+  /** Remaining requests of the limit; negative for a debt; null if not limited or kept outside this gate. */
   requests: number | null
   tokens: number | null
 }
 
-/** Where a gate's limits are kept; missing ones are kept in the gate. */
+/** External sources of a gate's limits; missing ones are kept in the gate. */
 export interface GateSources {
   requests?: Rate
   tokens?: Rate

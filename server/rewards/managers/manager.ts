@@ -18,7 +18,7 @@ export interface RewardSample {
   messages?: ChatTurn[] | null
   groundTruth: unknown
   extraInfo: Record<string, unknown>
-  /** Tokens of the response, if the trainer sent them. */
+  /** Number of tokens of the response, if the trainer sent it. */
   responseLength?: number | null
 }
 
@@ -46,7 +46,7 @@ export type RewardOutcome = (
       ok: false
       reason: SampleFailureReason
       detail: string
-      /** For a composite reward: the outcomes of its components, in order; undefined: it was not run. */
+      /** For a composite reward: the outcomes of its components, in order; undefined for one that was not run. */
       components?: readonly (RewardOutcome | undefined)[]
     }
 ) & {
@@ -54,7 +54,7 @@ export type RewardOutcome = (
   attempts: AttemptRecord[] | null
   /** Tokens used by its calls; absent unless every call reported them. */
   tokens?: number
-  /** Time that the sample waited before its scoring began, ms; if absent, the first attempt has it. */
+  /** Time that the sample waited before its scoring began, ms; if absent, the first attempt has this time. */
   waitedMs?: number
 }
 
@@ -86,7 +86,7 @@ export interface RewardContext extends RewardTools {
   order?: number
   /** Remaining time of the batch's deadline, ms; undefined without one. */
   deadlineMs: number | undefined
-  /** Undefined: not traced. */
+  /** The trace of the sample; undefined if it is not traced. */
   trace?: SampleTrace | undefined
 }
 

@@ -35,7 +35,7 @@ export interface OverlongBuffer {
   clamp: boolean
 }
 
-/** The buffer in a batch's kwargs (null: none), or the error in them. */
+/** The buffer in a batch's kwargs (null if it is disabled), or the error in them. */
 export type OverlongBufferRead =
   | { ok: true; buffer: OverlongBuffer | null }
   | { ok: false; message: string; hint: string }

@@ -4,7 +4,6 @@ import { callOptions } from '../scoring/by-function.ts'
 import type { RewardManager } from './manager.ts'
 import { naiveManager } from './naive.ts'
 
-/** The kwargs of `remote`. */
 export const remoteOptions = z.strictObject({
   num_workers: z
     .int()

@@ -12,7 +12,7 @@ function perCharacter(solutionStr: string) {
   }
 }
 
-test('token scores have offsets in the contents of messages, and none in what lies between', () => {
+test('token scores have offsets in the contents of messages; tokens between contents are omitted', () => {
   const messages = [
     { role: 'assistant', content: '🎉 a', reasoning: 'Hm', tool_calls: [{ name: 'f' }] },
     { role: 'tool', content: 'b🎉', name: 'f' },
@@ -35,7 +35,7 @@ test('token scores have offsets in the contents of messages, and none in what li
   expect(rewards.every(({ problem, omitted }) => problem === null && omitted === 0)).toBe(true)
 })
 
-test('a token that crosses the edge of a content has its part of it', () => {
+test('a token that crosses the edge of a content keeps its part inside the content', () => {
   const messages = [
     { role: 'assistant', content: 'ab' },
     { role: 'tool', content: '' },
@@ -51,7 +51,7 @@ test('a token that crosses the edge of a content has its part of it', () => {
   ])
 })
 
-test('of a long response the last scores are kept, and the others counted', () => {
+test('for a long response, the last scores are kept, and the omitted ones are counted', () => {
   const solutionStr = 'x'.repeat(MAX_TOKEN_SCORES + 7)
   const [only, ...others] = tokenRewards(perCharacter(solutionStr), { solutionStr })
   expect(others).toEqual([])
@@ -60,7 +60,7 @@ test('of a long response the last scores are kept, and the others counted', () =
   expect(only?.scores).toHaveLength(MAX_TOKEN_SCORES)
 })
 
-test('tokens of part of a character, and tokens that reach beyond the response, have offsets', () => {
+test('tokens that are part of a character or end after the response have offsets', () => {
   const tokenOffsets = { first: 0, starts: [0, 0, 1], ends: [0, 1, 2] }
   const [only] = tokenRewards({ tokenScores: [1, 2, 3, 4], tokenOffsets }, { solutionStr: '🎉x' })
   expect(only).toMatchObject({ starts: [0, 0, 1], ends: [0, 1, 2], scores: [1, 2, 3] })

@@ -5,8 +5,8 @@ import type { RouterResult } from '../../router/router-types.ts'
 import type { RewardSample } from '../managers/manager.ts'
 
 /**
- * The token scores of a model's answer by message, with offsets in each message. Tokens outside the contents of messages
- * (tool calls, tags) are left out. Of more than {@link MAX_TOKEN_SCORES} the last are kept, because the last token has
+ * The token scores of a model's answer by message, with offsets in each message. Tokens outside the contents of
+ * messages (tool calls, tags) are left out. Only the last {@link MAX_TOKEN_SCORES} are kept, because the last token has
  * the score of the response.
  */
 export function tokenRewards(
@@ -27,7 +27,7 @@ export function tokenRewards(
     const range = ranges[next]
     if (range === undefined) break
     const end = ends[i] as number
-    // A token of part of a character is empty.
+    // A token that is only part of a character has an empty range.
     if (end <= range.start && !(start === end && start === range.start)) continue
     tokens.push({
       message: range.message,
@@ -55,7 +55,7 @@ function unplaced(problem: string, scores: readonly number[] = []): TokenScores[
   const kept = scores.slice(-MAX_TOKEN_SCORES)
   const omitted = scores.length - kept.length
   const columns = { message: 0, starts: null, ends: null, scores: kept, omitted }
-  // It may quote an answer of the server.
+  // The problem may quote an answer of the server, which can contain any characters.
   return [{ component: null, ...columns, problem: problem.toWellFormed().replaceAll('\u0000', '') }]
 }
 

@@ -26,7 +26,7 @@ export interface RecordedFunction {
   inner: { sample: RewardSample; outcome: RewardOutcome }[]
 }
 
-/** The calls that have ended; a cancelled one may still be in progress. */
+/** The recorded calls that have ended; a cancelled call may still be in progress. */
 export function answered(calls: RecordedCalls): RecordedCalls {
   return {
     scores: calls.scores.filter((call) => call !== undefined),

@@ -16,7 +16,7 @@ import { scorerEnd } from './tried-end.ts'
 /** Maximum displayed characters of a form. */
 const MAX_FORM_CHARS = 4_000
 
-/** The steps of a rule for a sample; those of a pure rule are computed again, others are taken from the outcome. */
+/** The steps of a rule for a sample; the steps of a pure rule are computed again, others are taken from the outcome. */
 export async function ruleStep(
   sample: RewardSample,
   reward: ResolvedReward,
@@ -86,7 +86,7 @@ function optionsOf(
   return parsed.success ? (parsed.data as Record<string, unknown>) : ownKwargs(kwargs, given)
 }
 
-/** Null if the rule throws, because it cannot score the sample; the end of the try shows the reason. */
+/** Null if the rule throws because it cannot score the sample; the end of the try shows the reason. */
 function attempt<T extends RuleResult | RuleExplanation>(work: () => T): T | null {
   try {
     return work()

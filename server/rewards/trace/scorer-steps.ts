@@ -143,8 +143,8 @@ const NOT_RUN: RewardOutcome = {
 }
 
 /**
- * A component's outcome: of a scored composite, from its extra info, where `name` holds the component's score and
- * `name/key` its own keys.
+ * A component's outcome. That of a scored composite reward is read from its extra info: `name` holds the component's
+ * score, `name/key` the component's own keys.
  */
 function componentOutcome(sum: RewardOutcome, name: string, at: number): RewardOutcome {
   if (!sum.ok) return sum.components?.[at] ?? NOT_RUN
