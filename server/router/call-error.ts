@@ -4,8 +4,8 @@ import type { EngineFailure } from '../engines/engine.ts'
 import { ANSWER_LIMIT_BYTES, type HttpCall } from './transport.ts'
 
 /**
- * A reused connection that ends within this time of sending a call counts as a connection race: the server was closing
- * it because it was idle. A later end is a fault, because the server had received the call.
+ * A reused connection that closes within this time after a call was sent counts as a connection race: the server was
+ * closing the idle connection. A later close is a fault, because the server had received the call.
  */
 const MAX_RACE_MS = 50
 

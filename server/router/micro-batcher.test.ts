@@ -437,7 +437,7 @@ describe('a sample that leaves a micro-batch', () => {
     await until(() => fakes[0]?.inFlight === 0 && harness.stats(1).inFlight === 0)
   }, 20_000)
 
-  test('before it is sent is not part of it', async () => {
+  test('before the request is sent is not part of the request', async () => {
     await start()
     const abort = new AbortController()
     const results = [0, 1, 2].map((i) => sample(i, i === 1 ? { signal: abort.signal } : {}))

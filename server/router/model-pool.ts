@@ -25,7 +25,7 @@ const MAX_DESCRIBED = 3
 const PATIENCE_MS = 2_000
 /** See `RouterOptions.queueSamples`. */
 const MAX_QUEUED = 10_000
-/** Completed calls before a server's times are used. */
+/** Number of completed calls after which a server's times are used. */
 const SEEN_FOR_TIMES = 20
 
 export interface ModelPoolListener {

@@ -148,7 +148,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
         if (hedge !== 'stall') sample.pool.hedgeBudget.forgone()
         return
       }
-      this.#fail(sample, 'deadline', 'less time was left than a request takes; it was not sent')
+      this.#fail(sample, 'deadline', 'not sent: less time was left than a request takes')
       return
     }
     const flight = new Flight(sample, server, hedge, nowMs)

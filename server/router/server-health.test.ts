@@ -159,7 +159,7 @@ test('an ejection for slowness differs from one for failures', () => {
   expect(health.isSoftEjected).toBe(true)
 })
 
-test('a server found ready again by the registry restarts with a slow start', () => {
+test('a server that the registry reports as ready again restarts with a slow start', () => {
   const { health, fault } = healthOf()
   for (let i = 0; i < 5; i++) fault(0)
   health.reset(1_000)
@@ -169,7 +169,7 @@ test('a server found ready again by the registry restarts with a slow start', ()
   expect(health.ejectedUntilMs).toBe(6_000)
 })
 
-test('a healthy server found ready again is unchanged', () => {
+test('a healthy server reported as ready again is unchanged', () => {
   const { health, turns } = healthOf()
   health.reset(0)
   expect(health.state(0)).toBe('ok')

@@ -177,7 +177,7 @@ export class ServerHealth {
     this.#probing = false
     if (this.#state === 'ok' || this.#state === 'slow_start') return
     this.#slowSinceMs = nowMs
-    this.#turn('slow_start', 'found ready again')
+    this.#turn('slow_start', 'the server is ready again')
   }
 
   #eject(

@@ -12,7 +12,7 @@ const WITHOUT_SERVER_MS = 10_000
 
 export type SlotResult = { ok: true; slot: RouterSlot } | SlotRefusal
 
-/** A request for a slot. Its owner sends the call. */
+/** A request for a slot. The owner of the slot sends the call. */
 export class SlotSample extends RoutedSample {
   readonly slotRequest: SlotRequest
   readonly #resolve: (result: SlotResult) => void

@@ -2,7 +2,7 @@ import { Client, type Dispatcher } from 'undici'
 import { guardedConnector } from '../engines/egress.ts'
 import type { ResponseHeaders } from '../engines/engine.ts'
 
-/** Less than the 5 s after which uvicorn, and so vLLM and SGLang, closes an idle connection. */
+/** Idle connections are closed earlier than by uvicorn (vLLM, SGLang), which closes them after 5 s. */
 const KEEP_ALIVE_MS = 4_000
 const CONNECT_TIMEOUT_MS = 2_000
 /**
