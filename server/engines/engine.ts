@@ -215,8 +215,8 @@ export type SleepLevel = 1 | 2
 /** Sleep and wake of one engine. @throws ProbeStop, or an Error with the server's answer */
 export interface EngineLifecycle {
   /**
-   * Puts the server to sleep. Only with nothing in flight, because sleep may abort requests or crash the server.
-   * Resolves when the server has confirmed.
+   * Puts the server to sleep. Call this only with nothing in flight, because sleep may abort requests or crash the
+   * server. Resolves when the server has confirmed.
    */
   sleep(fetch: EngineFetch, basePath: string, level: SleepLevel): Promise<void>
   wake(fetch: EngineFetch, basePath: string): Promise<void>

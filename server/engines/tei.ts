@@ -191,7 +191,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   const info = parsed(reply.status, reply.bodyText)
   const type = teiModelType(info)
   if (type === null) {
-    return notRecognized(`GET ${path} did not answer what text-embeddings-inference does`, NOT_TEI)
+    return notRecognized(`GET ${path} returned no model type of text-embeddings-inference`, NOT_TEI)
   }
   // TEI treats every model with one label as a reranker.
   const route: ScoreRoute | null =
