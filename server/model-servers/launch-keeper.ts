@@ -111,7 +111,7 @@ async function keep(): Promise<void> {
     aloneSinceMs ??= performance.now()
     if (performance.now() - aloneSinceMs < options.adoptWithinMs || isStopping) return
     isStopping = true
-    log.note('no service has taken it over')
+    log.note('stopping: no service took over this server')
     stop()
   }, LOOK_MS)
 }

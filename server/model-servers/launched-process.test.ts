@@ -172,7 +172,7 @@ test('a launched process is ended by the next start if that would start a differ
 test('a launched process that no service takes over is ended by its keeper', async () => {
   const found = await launchedByTheDead(1_000)
   await waitFor('its end', () => !isRunning(found) && !isRunning(found.keeper), PATIENCE_MS)
-  expect(logText()).toMatch(/no service has taken it over/)
+  expect(logText()).toMatch(/no service took over this server/)
 })
 
 itInFullRun('a launched process of a paused (SIGSTOP) service stays with it', async () => {

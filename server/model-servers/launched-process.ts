@@ -225,7 +225,7 @@ function markOfChild({ pid }: ChildProcess): ProcessMark | null {
   try {
     return pid === undefined ? null : markOf(pid)
   } catch {
-    // The process table cannot be read now. The child is kept under control by its record.
+    // The process table cannot be read now. The record that the keeper writes identifies the child instead.
     return null
   }
 }

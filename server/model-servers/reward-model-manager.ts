@@ -126,7 +126,7 @@ export class RewardModelManager {
     if (this.#launcher.runs(input.name)) {
       throw new RewardOpsError(
         'server_busy',
-        `${input.name} is launched by this service; its launch is its registration.`,
+        `${input.name} is launched by this service, which also registers it.`,
         { hint: 'Change it with servers.update, or remove it first.' },
       )
     }
@@ -254,7 +254,7 @@ export class RewardModelManager {
       throw new RewardOpsError(
         'unsupported_setting',
         `selfTestOverride: a server with the verdict "${test.verdict}" stays quarantined: ${test.detail}`,
-        { hint: 'Correct how it is served or registered, then probe it.' },
+        { hint: 'Fix how it is served or registered, then probe it.' },
       )
     }
     await this.#o.registry.transition(row.id, {
