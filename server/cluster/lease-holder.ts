@@ -361,7 +361,7 @@ function slotsToRequest(lease: Lease, demand: number, nowMs: number): number {
 }
 
 /**
- * Number of granted slots to leave to others: the slots that they lack of an equal part and could use, minus the free
+ * Number of granted slots to leave to others: the slots that they lack for an equal part and could use, minus the free
  * ones, but at most the holder's excess over its own part. Parts are rounded down, so that a remainder does not move
  * between processes and a limit below the number of holders stays where it is.
  */
