@@ -23,7 +23,6 @@ export interface ConnectionUrl {
   sslMode: SslMode
   /** Encryptions to try, best first. The second is tried if the server refuses the first. */
   attempts: readonly [Encryption, ...Encryption[]]
-  /** Used for encrypted connections. */
   tls: ConnectionOptions
   /** `direct`: TLS begins without a request to the server first (Postgres 17). */
   negotiation: 'postgres' | 'direct'

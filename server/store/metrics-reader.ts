@@ -33,7 +33,7 @@ export interface CallFigures {
 
 /** Numbers of batches, and of their samples by outcome. */
 export interface BatchFigures {
-  /** By status. */
+  /** Number of batches by status. */
   batches: Map<string, number>
   pending: number
   scored: number

@@ -14,7 +14,6 @@ import {
   type Transition,
 } from './sql/servers.ts'
 
-/** A server's registration. */
 export interface RegistrationFields extends StoredSettings {
   url: string
   engine: ServerRow['engine']
@@ -22,7 +21,6 @@ export interface RegistrationFields extends StoredSettings {
   model: string
 }
 
-/** Findings of a probe. */
 export interface ProbedFacts {
   version: string | null
   maxModelLen: number | null

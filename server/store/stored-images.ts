@@ -28,7 +28,6 @@ const MAX_TYPE_CHARS = 100
 const MIN_STORED_CHARS = 512
 const REFERENCE = /;base64,\\\/([0-9a-f]{64})"/g
 
-/** The treatment of images in messages. */
 export interface ImagePolicy {
   /** Size of the largest image that is accepted. */
   maxBytes: number

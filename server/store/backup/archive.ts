@@ -128,7 +128,6 @@ export class ArchiveReader {
     }
   }
 
-  /** The content of a file. */
   read({ offset, bytes }: Entry): Promise<Buffer> {
     return this.#read(offset, bytes)
   }

@@ -45,7 +45,6 @@ const Manifest = z.object({
   sequences: z.array(z.object({ name: identifier, last: z.string().regex(/^\d+$/).nullable() })),
 })
 
-/** The contents of a backup. */
 export type Manifest = z.infer<typeof Manifest>
 export type BackedUpTable = z.infer<typeof BackedUpTable>
 

@@ -176,7 +176,7 @@ function adviceFor(error: Error & { code?: string }): string {
   }
   if (code === '3D000') return 'Create the database (createdb), or correct DATABASE_URL.'
   if (code === '28P01' || code === '28000') return 'Correct user and password in DATABASE_URL.'
-  return 'Is it running, and is DATABASE_URL right? Unset, the embedded Postgres is used.'
+  return 'Is it running, and is DATABASE_URL correct? Without DATABASE_URL, the embedded Postgres is used.'
 }
 
 /** Host and database of a connection string, without its password. */

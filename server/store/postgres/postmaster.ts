@@ -3,7 +3,6 @@ import { isPostmasterOf, readPostmaster } from './cluster.ts'
 import type { PostgresLog } from './log-lines.ts'
 import { type Runtime, spawnKept } from './runtime.ts'
 
-/** The exit of a process. */
 export interface Exit {
   code: number | null
   signal: NodeJS.Signals | null

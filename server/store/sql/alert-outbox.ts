@@ -90,7 +90,7 @@ export async function takeDueDeliveries(
        select id from alert_delivery where state = 'waiting' and next_attempt_at <= clock_timestamp()
        order by next_attempt_at limit $1 for update skip locked
      ), gone as (
-       update alert_delivery d set state = 'gave_up', next_attempt_at = null, error = 'the webhook was removed or switched off'
+       update alert_delivery d set state = 'gave_up', next_attempt_at = null, error = 'the webhook was removed or disabled'
        where d.id in (select id from due) and not exists (select 1 from webhook w where w.id = d.webhook_id and w.enabled)
      ), taken as (
        update alert_delivery d set attempts = attempts + 1, last_attempt_at = clock_timestamp(),

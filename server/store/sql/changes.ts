@@ -30,7 +30,7 @@ export async function scoredSteps(
 /** A compared step, with figures of its roll-up. */
 export interface ChangeStepRow extends ScoredStepRow {
   samples: number
-  /** Samples in the statistics. */
+  /** Number of samples in the statistics. */
   n: number
   groups: number
   /** Hash of the whole reward. */
@@ -109,7 +109,6 @@ export interface GroupPrompts {
   uid: string[]
 }
 
-/** The prompts of the batches' groups. */
 export async function groupPrompts(
   db: Database,
   batchIds: readonly number[],

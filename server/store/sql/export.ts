@@ -4,7 +4,6 @@ import { loadImages } from '../stored-images.ts'
 import { candidateBatches, SampleConditions, type SampleFilter } from './sample-filter.ts'
 import { searchTexts } from './sample-texts.ts'
 
-/** A batch to be exported. */
 export interface ExportedBatch {
   id: number
   run: string

@@ -82,7 +82,6 @@ export interface NewIncident {
   at: Date
 }
 
-/** Opens an incident; returns its id. */
 export async function openIncident(client: Client, incident: NewIncident): Promise<number> {
   const { rows } = await client.query<{ id: number }>({
     name: 'open-incident',
@@ -135,7 +134,6 @@ export async function closeIncident(
   return rows[0]
 }
 
-/** An open incident of the fleet. */
 export interface OpenFleetIncident {
   id: number
   monitor: string

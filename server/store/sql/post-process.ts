@@ -61,7 +61,6 @@ export async function postProcessedBatches(db: Database): Promise<number[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Whether a batch has post-processing. */
 export async function isPostProcessed(db: Database, batchId: number): Promise<boolean> {
   const rows = await db.rows(
     'is-post-processed',

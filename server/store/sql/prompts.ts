@@ -291,7 +291,6 @@ export interface PromptRow {
   history: Buffer
 }
 
-/** A prompt of a sorted list. */
 export interface ListedPromptRow extends PromptRow {
   /** The value that orders the list. */
   sort: number | null

@@ -28,7 +28,6 @@ export interface CopiedSample {
   bytes: number | null
 }
 
-/** The data sources of a batch's samples. */
 export async function dataSourcesOf(db: Database, batchId: number): Promise<string[]> {
   const rows = await db.rows<{ data_source: string }>(
     'data-sources-of',

@@ -3,7 +3,6 @@ import { textArray } from '../array-literal.ts'
 import { notify } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 
-/** The configuration and tags of a run. */
 export interface RunConfigRow {
   name: string
   config: Record<string, unknown> | null

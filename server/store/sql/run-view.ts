@@ -142,7 +142,7 @@ export interface RewardChangeRow {
   step: number
   submitted_at: Date
   reward_name: string
-  /** The name of the reward before. */
+  /** The name of the previous reward. */
   before: string
 }
 
@@ -200,7 +200,6 @@ export async function serverChanges(
   )
 }
 
-/** A rescored batch of a run. */
 export interface RescoreRow {
   step: number
   submitted_at: Date

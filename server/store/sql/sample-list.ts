@@ -28,7 +28,6 @@ const READ_BYTES = 4 << 20
 /** Samples checked by the first statement in order of arrival; each further one checks twice as many. */
 const FIRST_CHECKED = 8_192
 
-/** The order of samples. */
 export type SampleSort = 'newest' | 'worst' | 'best' | 'slowest'
 
 /** Column and direction of each order; `newest` needs no key. */
@@ -60,7 +59,6 @@ export interface SampleListRow extends SampleRow {
   labels: string[] | null
 }
 
-/** A page of samples. */
 export interface SamplePage {
   rows: SampleListRow[]
   next: SampleCursor | null

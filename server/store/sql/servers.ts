@@ -10,7 +10,6 @@ import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Database } from '../database.ts'
 import type { Server } from '../generated/prisma/client.ts'
 
-/** A server's stored self-test. */
 export interface StoredSelfTest extends Omit<SelfTestDto, 'overridden'> {
   /** The calibration score at registration; null if the server returned none. A later score that differs is drift. */
   baseline?: number | null

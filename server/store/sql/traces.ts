@@ -32,7 +32,6 @@ export interface TracedGroup {
   completedAtMs: number | null
 }
 
-/** An attempt with its sample and server. */
 export interface TracedAttempt {
   idx: number
   groupNo: number

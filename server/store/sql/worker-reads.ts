@@ -12,7 +12,7 @@ export interface BatchSpec {
   bucket: string
   deadline_at: Date | null
   status: string
-  /** Null: not traced. */
+  /** Null: the batch is not traced. */
   trace: TraceContext | null
 }
 
