@@ -75,7 +75,7 @@ class Client(unittest.TestCase):
         self.assertEqual(
             answer, {"run": "configured", "config": config, "tags": ["grpo", "ablation"]}
         )
-        # Without a name, the client's run.
+        # Without a name, the call changes the client's run.
         self.assertEqual(client.update_run(remove_tags=["grpo"])["run"], "tests")
 
     def test_a_wrong_key(self):

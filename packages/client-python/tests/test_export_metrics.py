@@ -305,7 +305,7 @@ class ExportMetricsTest(ServiceTest):
             self.assertIn("1020 steps exported, 0 already there (", out)
 
     def test_errors(self):
-        # Any package that is there, so that the service is asked.
+        # One installed package is enough. A missing one would be reported before the service is called.
         package("tensorboard")
         code, _, err = export("--url", self.service.url, "--run", "nowhere", "--to", "tensorboard")
         self.assertEqual(code, 1)

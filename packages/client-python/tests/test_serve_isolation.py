@@ -52,7 +52,7 @@ class Isolation(unittest.TestCase):
             self.assertEqual({one.uid, other.uid}, {first, first + 1})
             with self.assertRaises(OSError):
                 isolation.Enclosure(True)
-            # A process makes its user taken even without a claim, and a second `leave` ends no process of another owner.
+            # A second `leave` kills no process of a later owner. A running process keeps its user without a claim.
             stays = subprocess.Popen(["sleep", "60"], user=other.uid)
             try:
                 one.leave()

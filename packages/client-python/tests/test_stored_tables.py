@@ -40,7 +40,7 @@ class StoredTablesTest(ServiceTest):
                 if i % 3 == 0:
                     sample.update(data_source="lighteval/MATH", extra_info={"i": i, "f": 0.1})
             cls.client.submit(samples, step=step, split="val" if step == 3 else "train").wait()
-        # Samples that fail for another reason.
+        # These samples fail for another reason.
         url = f"http://127.0.0.1:{free_port()}"
         server = {"name": "away", "url": url, "engine": "vllm", "model": "away"}
         cls.client.call("servers.register", {**server, "ifUnreachable": "keep"})
@@ -50,7 +50,7 @@ class StoredTablesTest(ServiceTest):
         cls.rows = list(cls.samples)
 
     def assert_equal_rows(self, table):
-        """Row by row, the values and types of JSON Lines."""
+        """Asserts that the table has the values and types of the JSON Lines, row by row."""
         self.assertEqual(len(table), 840)
         for row, line in zip(table, self.rows):
             row = {name: value for name, value in row.items() if value is not None}
@@ -106,7 +106,7 @@ class StoredTablesTest(ServiceTest):
         self.assertEqual(table.column("reward_extra_info.note").to_pylist(), notes)
 
     def test_datasets(self):
-        # It would look for models on the network otherwise.
+        # Without this setting, the package would look for models on the network.
         os.environ["HF_HUB_OFFLINE"] = "1"
         datasets = package("datasets")
         with tempfile.TemporaryDirectory() as folder:

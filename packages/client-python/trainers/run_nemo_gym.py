@@ -1,7 +1,7 @@
 """
 Collects rollouts with NeMo-Gym's own RolloutCollectionHelper, HeadServer and SimpleAgent. Gym validates the
-configuration of docs/dialects.md, whose resources server is examples/nemo_gym_resources_server.py. A model server here answers with
-prepared texts.
+configuration of docs/dialects.md, whose resources server is examples/nemo_gym_resources_server.py. A model server in this
+script answers with prepared texts.
 
     python run_nemo_gym.py http://127.0.0.1:3000 FOLDER
 """
@@ -30,7 +30,7 @@ from nemo_gym_resources_server import RewardOpsResourcesServer
 
 RUN = "nemo-gym"
 REPEATS = 2
-#: By task. The third task has no ground truth, so its rollouts have no score.
+#: The model's answers and the ground truths by task. The third has no ground truth, so no score.
 ANSWERS = ["So it is\n#### 72", "#### 71", "#### 72"]
 TRUTHS = ["72", "72", None]
 
@@ -155,7 +155,7 @@ def main(url, folder):
             skip_load_from_dotenv=True,
         )
     )
-    # In a thread of its own, because Gym's client asks it for the configuration without awaiting the answer.
+    # The head server has its own thread, because Gym's client requests the configuration from it synchronously.
     head, thread, _ = HeadServer.run_webserver()
     tasks, output = Path(folder) / "tasks.jsonl", Path(folder) / "rollouts.jsonl"
     with tasks.open("w") as lines:
@@ -176,7 +176,7 @@ def main(url, folder):
     assert {row["_ng_failure_class"] for row in failed} == {"judge_failed"}, failed
     assert all("groundTruth is missing" in row["_ng_failure_judge_error"] for row in failed), failed
     [metrics] = json.loads(output.with_name("rollouts_aggregate_metrics.json").read_text())
-    # The failed rollouts would make it a third.
+    # If failed rollouts counted as 0, the mean would be a third.
     assert metrics["agent_metrics"]["mean/reward"] == 0.5, metrics
     with RewardOps(url) as client:
         [batch] = client.call("batches.list", {"run": RUN})["items"]

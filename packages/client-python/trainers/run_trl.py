@@ -122,7 +122,7 @@ def normalized(values, axis):
 
 
 def advantages(scores, aggregation):
-    """What docs/trainers.md says of TRL: by default None counts as 0; else it is left out of its reward's baseline."""
+    """TRL's advantages by docs/trainers.md: by default None counts as 0; else it is left out of its reward's baseline."""
     weights = np.array(list(WEIGHTS.values()))
     if aggregation == "sum_then_normalize":
         return normalized(groups(np.nansum(scores * weights, axis=1)), 1).ravel()
@@ -131,7 +131,7 @@ def advantages(scores, aggregation):
 
 
 def check(client, run, step, log, table, aggregation):
-    """Compares a step of the trainer with the service's. Returns the failed samples and the completions with a tool."""
+    """Compares a step of the trainer with the stored scores. Returns the failed samples and the completions with a tool."""
     columns = stored(client, run, step)
     scores = np.stack([columns[name] for name in WEIGHTS], axis=1)
     near = {"rtol": 1e-3, "atol": 1e-4}

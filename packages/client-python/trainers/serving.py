@@ -5,7 +5,7 @@ import time
 
 def sometimes(data_source, solution_str, ground_truth, extra_info):
     """A sixteenth of the number of letters; a third of all texts is refused."""
-    # So slow that run_trl_restart.py can end the service while a batch is scored.
+    # The delay lets run_trl_restart.py kill the service while a batch is scored.
     time.sleep(0.1)
     if sum(map(ord, solution_str)) % 3 == 0:
         raise ValueError("a refused text")

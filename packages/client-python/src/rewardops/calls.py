@@ -189,7 +189,7 @@ class Calls:
 
     def forget_loops(self) -> None:
         """Abandons inherited connections in a forked process; they belong to its parent."""
-        # They are kept for ever. Closing or collecting them would remove them from the epoll set that both processes
+        # They are never closed. Closing or collecting them would remove them from the epoll set that both processes
         # share, and the parent would get no further answers.
         _of_parents.append(self._loops)
         self._loops = weakref.WeakKeyDictionary()

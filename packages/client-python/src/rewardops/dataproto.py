@@ -44,8 +44,8 @@ def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
     scores = _tensor(data, "rm_scores")
     width = int(responses.shape[-1])
     for row in range(int(responses.shape[0])):
-        # verl sets it if several outputs of a trajectory are padded together; the mask would then include another
-        # output.
+        # verl sets `response_len` if several outputs of a trajectory are padded together; the mask would then include
+        # another output.
         own_length = _cell(columns, "response_len", row)
         if own_length is not None:
             length = int(own_length)

@@ -19,7 +19,7 @@ FAILED = 1
 
 DESCRIPTION = """\
 Exports the figures of a run's steps, as its page shows them, to Weights & Biases, MLflow or TensorBoard. The export can
-be repeated: it continues the tracker's run, and points that are there are not written again.
+be repeated: it continues the tracker's run, and skips points that the run already has.
 """
 
 EPILOG = """\
@@ -47,7 +47,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     add = parser.add_argument
     add("--to", required=True, choices=("wandb", "mlflow", "tensorboard"), help="the tracker")
-    # `run` is the function of a command.
+    # The name `run` is taken by the command's function.
     add("--run", required=True, dest="run_name", metavar="NAME", help="the run to export")
     add("--split", choices=("train", "val"), default="train", help="default %(default)s")
     add(
@@ -55,7 +55,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         type=_range,
         default=(None, None),
         metavar="A..B",
-        help="the steps, both ends included; 7, 100.. and ..99 too (default: all)",
+        help="the steps, both ends included, such as 0..99, 7, 100.. or ..99 (default: all)",
     )
     add("--url", help="the service (default http://127.0.0.1:3000)")
     add(
@@ -82,7 +82,7 @@ async def _export(arguments: argparse.Namespace) -> str:
     from rewardops.scores import import_optional
     from rewardops.trackers import TRACKERS, TrackedRun
 
-    # Before the calls, because a missing package is the first thing to mend.
+    # A missing package is reported before the service is called.
     import_optional(arguments.to, arguments.to)
     first, last = arguments.steps
     written = there = running = 0

@@ -126,11 +126,11 @@ async def metrics_of_run(
 
 
 def _ranges(bins: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Consecutive bins as ranges of at most SINGLE_STEPS steps, where a bin does not have more by itself."""
+    """Joins consecutive bins to ranges of at most SINGLE_STEPS steps. A larger bin is a range by itself."""
     ranges: list[tuple[int, int]] = []
     count = 0
     for one in bins:
-        # Beside bins of several steps, a bin may be of one.
+        # An answer with bins may also have single steps.
         last, steps = (one["bin"]["last"], one["bin"]["steps"]) if one["bin"] else (one["step"], 1)
         if ranges and count + steps <= SINGLE_STEPS:
             ranges[-1] = (ranges[-1][0], last)
@@ -176,7 +176,7 @@ async def _metrics(client: AsyncRewardOps, answer: Mapping[str, Any]) -> list[St
     run, split, steps = answer["name"], answer["split"], answer["steps"]
     pass_rates = await _pass_rates(client, run, split, steps)
     components: dict[str, list[dict[str, Any]]] = {}
-    # The service has the components of training batches.
+    # The service has components of training batches only.
     if split == "train":
         for start in range(0, len(steps), COMPONENT_STEPS):
             some = steps[start : start + COMPONENT_STEPS]
@@ -227,7 +227,7 @@ async def _add_components(
     while True:
         answer = await client.call("rewards.components", {"run": run, "from": first, "until": last})
         if answer["pending"] < pending:
-            # The service sums some batches per call.
+            # Each call sums up further batches. While their number falls, the time limit starts again.
             pending, ends = answer["pending"], time.monotonic() + ROLL_UP_S
         if pending == 0 or time.monotonic() >= ends:
             break

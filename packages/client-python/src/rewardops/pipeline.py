@@ -113,7 +113,7 @@ class AsyncBatch:
         return await self._client.wait(self.batch_id, timeout_s=timeout_s)
 
     async def results(self, *, token_scores: bool = False, timeout_s: Any = UNSET) -> Scores:
-        """The current results of its samples, in submission order. `token_scores`: with those of process reward models."""
+        """The batch's current results, in submission order. `token_scores`: with those of process reward models."""
         return await self._client.results(
             self.batch_id,
             token_scores=token_scores,
@@ -123,11 +123,11 @@ class AsyncBatch:
         )
 
     def samples(self, **filters: Any) -> StoredSamples:
-        """Its samples with their texts. `filters`: the arguments of `samples` of the client."""
+        """The batch's samples with their texts. `filters`: the arguments of `samples` of the client."""
         return self._client.samples(batch_id=self.batch_id, **filters)
 
     def pipeline(self, cursor: str | None = None) -> AsyncRewardPipeline:
-        """A pipeline of its groups in completion order, after `cursor` (from an earlier chunk) or from the first."""
+        """Delivers the groups in completion order, after `cursor` (from an earlier chunk) or from the first."""
         return AsyncRewardPipeline(self, cursor)
 
 

@@ -24,10 +24,11 @@ Prompt = Union[str, Sequence[Mapping[str, Any]]]
 @dataclass
 class Sample:
     """
-    One rollout. `response`: text, or the messages of a trajectory. `uid`: id of its prompt, shared by its group. `response_length`: in tokens; needed to place the reward.
-    `score`: an existing score, which is stored instead of scoring the sample. `reward_extra_info`, `verdict`, `extracted` and `rewards`
-    (of turns and spans) belong to `score`. `prompt_id`: the prompt's id in the trainer's dataset, used to track it over
-    steps. If omitted, equal texts of one data source are one prompt.
+    One rollout. `response`: text, or the messages of a trajectory. `uid`: id of its prompt, shared by its group.
+    `response_length`: in tokens; needed to place the reward. `score`: an existing score, which is stored instead of
+    scoring the sample. `reward_extra_info`, `verdict`, `extracted` and `rewards` (of turns and spans) belong to `score`.
+    `prompt_id`: the prompt's id in the trainer's dataset, used to track it over steps. If omitted, equal texts of one
+    data source are one prompt.
     """
 
     data_source: str
@@ -48,8 +49,8 @@ class Sample:
 @dataclass(frozen=True)
 class Prepared:
     """
-    Samples in the service's format. `width`: of the trainer's response tensor. `step`: the trainer's step. Both are None if
-    the batch does not have them.
+    Samples in the service's format. `width`: width of the trainer's response tensor. `step`: the trainer's step. Both are
+    None if the batch does not have them.
     """
 
     samples: list[dict[str, Any]]
@@ -138,7 +139,7 @@ def _as_dict(item: Any, index: int, media: str) -> dict[str, Any]:
     sample: dict[str, Any] = {}
     for name, value in given:
         if name == "reward_model" and isinstance(value, Mapping):
-            # The form of verl's datasets.
+            # verl's datasets nest the ground truth in `reward_model`.
             name, value = "ground_truth", value.get("ground_truth")
         field = FIELDS.get(name)
         if field is None:

@@ -27,7 +27,7 @@ READ_BYTES = 1 << 18
 FORMATS = ("jsonl", "csv", "parquet")
 #: Columns that an export resumes by.
 KEY_COLUMNS = ("batchId", "index")
-#: Columns that pairs are made of.
+#: Columns that preference pairs and KTO rows need.
 PAIR_COLUMNS = (*KEY_COLUMNS, "uid", "prompt", "response", "score", "status")
 
 #: Text, or chat messages.
@@ -180,7 +180,7 @@ class StoredSamples:
                     yield row
 
     def _groups(self) -> Iterator[list[dict[str, Any]]]:
-        """The samples of each group with the same prompt. A batch may mix the rows of its groups."""
+        """The scored samples by group and prompt. A batch may mix the rows of its groups."""
         batch: str | None = None
         groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for row in self._scored():

@@ -26,7 +26,7 @@ MLFLOW_METRICS = 1000
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """A run of the service, and one of its splits. `base_url`: of the pages. `created_at`: as in `runs.get`."""
+    """A run of the service, and one of its splits. `base_url`: address of the pages. `created_at`: as in `runs.get`."""
 
     base_url: str
     name: str
@@ -39,7 +39,7 @@ class TrackedRun:
 
     @property
     def id(self) -> str:
-        """Identifies the tracker's run in repeated exports. A deleted run of the same name has another one."""
+        """Identifies the tracker's run in repeated exports. A deleted run of the same name has another id."""
         identity = json.dumps([self.name, self.split, self.created_at])
         return f"rewardops-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
@@ -53,22 +53,22 @@ class TrackedRun:
 
 
 class Tracker(Protocol):
-    """A run of a tracker."""
+    """Writes to one run of a tracker."""
 
-    #: Where its points are.
+    #: Location of the run's points: a folder or an address.
     place: str
 
     def write(self, step: StepMetrics) -> bool:
-        """Writes the metrics of a step that are not there yet; returns whether there were any."""
+        """Writes the metrics of a step that the run does not have yet; returns whether there were any."""
 
     def close(self) -> None:
-        """Completes the writing."""
+        """Writes buffered points and closes the run."""
 
 
 class WandbTracker:
     """
     A run of Weights & Biases, by the standard variables `WANDB_…`. W&B takes steps in ascending order only, so a step is
-    not written if it or a later one is there.
+    skipped if the run already has it or a later one.
     """
 
     def __init__(self, run: TrackedRun, logdir: str) -> None:
@@ -246,7 +246,7 @@ def _seconds(step: StepMetrics) -> float:
 
 
 def _folder(run: TrackedRun) -> str:
-    """The name of a run's folder: its label, with the start of its id where a file name cannot be the label."""
+    """The name of a run's folder: its label, with the end of its id if the label is not a valid file name."""
     name = re.sub(r"[^\w.() -]", "_", run.label)[:64]
     return (
         name

@@ -45,9 +45,9 @@ def reward_function(
 
     `data_source`: selects the rule; default the column `data_source`. `ground_truth`: the column with the ground
     truth; default the first of GROUND_TRUTH_COLUMNS. The column `prompt_id`, if present, identifies prompts over the
-    steps. Other columns become `extra_info`. `name`: name of the
-    function's metrics in TRL. `client`: `timeout_s` `connect_s` `outage_s` `http` `media`, as in AsyncRewardOps. The
-    function raises RewardOpsError if the service cannot be reached.
+    steps. Other columns become `extra_info`. `name`: name of the function's metrics in TRL. `client`: `timeout_s`
+    `connect_s` `outage_s` `http` `media`, as in AsyncRewardOps. The function raises RewardOpsError if the service cannot
+    be reached.
     """
     return RewardFunction(
         name=name,

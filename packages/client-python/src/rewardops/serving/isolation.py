@@ -23,7 +23,7 @@ SECRETS = ("REWARDOPS_SERVE_KEY", "REWARDOPS_API_KEY")
 MARK = "REWARDOPS_FUNCTION_PROCESS"
 #: Users without an account, the same as those of the service's function processes (systemd's DynamicUser).
 FIRST_UID, LAST_UID = 61_184, 65_519
-#: Processes and threads of a user of its own.
+#: Maximum number of processes and threads of a function process that has its own user.
 MAX_PROCESSES = 1_024
 
 #: Numbers of linux/prctl.h.
@@ -89,8 +89,8 @@ def _become(uid: int) -> None:
 
 def _claim_user() -> tuple[int, socket.socket]:
     """
-    A user that no process has, and the claim on it: a name that only one socket of the machine
-    has, which the kernel frees with the server. Raises OSError when every user is taken.
+    Returns an unused user and the claim on it: a socket with a name that is unique on the machine. The kernel frees the
+    name when the server ends. Raises OSError when every user is taken.
     """
     taken = set()
     for pid in _processes():
@@ -124,7 +124,7 @@ class Enclosure:
             os.chown(self.folder, self.uid, self.uid)
 
     def __getstate__(self) -> dict[str, object]:
-        # The claim stays with the server, which ends what the process leaves.
+        # The claim stays with the server, which kills the processes that this one leaves behind.
         return {**self.__dict__, "_claim": None}
 
     def enter(self) -> None:
@@ -146,7 +146,7 @@ class Enclosure:
         Later calls do nothing.
         """
         if self._has_left:
-            # Another process may have its user by now.
+            # Another process may have this user by now.
             return
         self._has_left = True
         if IS_LINUX:

@@ -48,14 +48,14 @@ class Call:
     future: Future[Entry] = field(default_factory=Future)
     #: Changes at every start, so that a late answer of an earlier start is ignored.
     id: int = 0
-    #: The call runs without other calls in its process, because an earlier process died without a known culprit.
+    #: Whether the call runs without others in its process, because an earlier process died without a known culprit.
     alone: bool = False
     #: time.monotonic() of its timeout; set when a process receives the call.
     deadline: float = math.inf
     stopping: bool = False
     #: Number of checks since its cancellation.
     checks: int = 0
-    #: The caller has given up.
+    #: Whether the caller has given up.
     unwanted: bool = False
     process: _Process | None = None
 

@@ -68,7 +68,7 @@ def _settle_in(parent: int, enclosure: Enclosure) -> None:
     os.dup2(2, 1)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     enclosure.enter()
-    # After the change of the user, which clears the signal of the parent's death.
+    # This follows the change of the user, which would clear the signal of the parent's death.
     _die_with(parent)
 
 
@@ -119,7 +119,7 @@ async def _awaited(result: Any) -> Any:
 
 
 def _raised(error: BaseException) -> dict[str, Any]:
-    # Also a TimeoutError, which is the function's own, such as from its call to a judge.
+    # A TimeoutError is also a `function_error`, because the function itself raised it, such as in its call to a judge.
     return error_entry("function_error", described(error))
 
 
