@@ -81,7 +81,6 @@ export class AdaptiveLimit {
   #best: number | null = null
   /** Samples in flight from all processes when `#best` was measured. */
   #bestSamples = 0
-  /** Samples of other processes in flight. */
   #others = 0
   #held = 0
   #nextProbe: 'up' | 'down' = 'up'

@@ -111,7 +111,6 @@ export class Flow<T extends FairItem> {
     this.number = number
   }
 
-  /** The heap that contains the group. */
   heapOf(group: Group<T>): IndexedHeap<Group<T>> {
     return group.begun === 0 ? this.fresh : this.begun
   }

@@ -52,7 +52,6 @@ export class LatencyHistogram {
     }
   }
 
-  /** Number of counted durations. */
   get total(): number {
     let total = 0
     for (const count of this.counts) total += count
@@ -75,7 +74,6 @@ export class LatencyHistogram {
     return null
   }
 
-  /** The counts as a plain list, for storage. */
   toJSON(): number[] {
     return this.counts.slice()
   }

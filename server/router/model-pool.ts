@@ -122,7 +122,6 @@ export class ModelPool {
     return this.waiting >= this.#queueSamples
   }
 
-  /** Samples in flight to its servers. */
   get inFlight(): number {
     let n = 0
     for (const server of this.servers) n += server.inFlight

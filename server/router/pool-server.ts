@@ -128,7 +128,6 @@ export class PoolServer implements PolicyServer {
     this.update(config)
   }
 
-  /** Applies the registered settings. */
   update(config: RouterServer): void {
     this.name = config.name
     this.model = config.model
@@ -415,7 +414,6 @@ export class PoolServer implements PolicyServer {
     return maskSecrets(detail, [this.apiKey])
   }
 
-  /** Current counters and health. */
   stats(waiting: number, nowMs: number): RouterServerStats {
     const health = this.health.state(nowMs)
     return {

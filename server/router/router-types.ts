@@ -89,7 +89,6 @@ export interface RouteRequest {
   trace?: SampleTrace
 }
 
-/** A request to score one sample. */
 export interface ScoreRequest extends RouteRequest {
   input: ScoreInput
   /** Whether the offsets of the token scores are read, with a second request in the same slot. */
@@ -379,7 +378,6 @@ export interface RewardRouter {
   chat(request: RouterChatRequest): Promise<RouterChatResult>
   /** Waits for a slot of a server. Never rejects. */
   acquire(request: SlotRequest): Promise<{ ok: true; slot: RouterSlot } | SlotRefusal>
-  /** The models with registered servers. */
   models(): { model: string; kind: 'discriminative' | 'generative'; servers: number }[]
   /** The stored chat template of the first server of the model that has one; null: none. */
   chatTemplate(model: string): string | null

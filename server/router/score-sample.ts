@@ -13,7 +13,6 @@ import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterResult, ScoreRequest } from './router-types.ts'
 import type { HttpCall } from './transport.ts'
 
-/** A request to score one sample. */
 export class ScoreSample extends RoutedSample {
   declare readonly request: ScoreRequest
   readonly #resolve: (result: RouterResult) => void

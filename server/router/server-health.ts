@@ -81,7 +81,6 @@ export class ServerHealth {
     return this.#faults
   }
 
-  /** Number of ejections so far. */
   get ejections(): number {
     return this.#everEjected
   }

@@ -56,7 +56,6 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
     this.#listener = listener
   }
 
-  /** The body of the answer as text. */
   bodyText(): string {
     if (this.#first === null) return ''
     if (this.#more === null) return this.#first.toString()

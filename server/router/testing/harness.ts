@@ -49,7 +49,6 @@ export class Harness {
     })
   }
 
-  /** The router's statistics of one server. */
   stats(id = 1): RouterServerStats {
     const stats = this.router.snapshot().find((server) => server.serverId === id)
     if (stats === undefined) throw new Error(`no server ${id}`)
