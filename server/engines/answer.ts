@@ -392,7 +392,6 @@ export function field(value: unknown, key: string): unknown {
     : undefined
 }
 
-/** Returns `usage.prompt_tokens`, if reported. */
 function promptTokensOf(answer: unknown): number | undefined {
   const tokens = field(field(answer, 'usage'), 'prompt_tokens')
   return typeof tokens === 'number' && Number.isFinite(tokens) ? tokens : undefined

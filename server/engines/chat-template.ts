@@ -13,7 +13,6 @@ export class ChatTemplateError extends Error {
   override name = 'ChatTemplateError'
 }
 
-/** Options of {@link ChatTemplate.render}. */
 export interface RenderOptions {
   /** Whether the text ends with the start of an assistant's turn. Default: false, for conversations that are scored. */
   addGenerationPrompt?: boolean

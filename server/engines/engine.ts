@@ -12,7 +12,6 @@ export type EngineName = (typeof ENGINES)[number]
  */
 export type ScoreRoute = 'classify' | 'token' | 'pair'
 
-/** A sample to score. */
 export interface ScoreInput {
   /** A turn without content (a tool call) counts as empty. */
   prompt: string | { role: string; content?: TurnContent | null | undefined }[]
@@ -252,7 +251,6 @@ export type ProbeReason =
   | 'model_not_served'
   | 'key_refused'
 
-/** The cause of a {@link ProbeReason}. */
 export type ProbeCause =
   | 'malformed'
   | 'scheme'
@@ -310,7 +308,6 @@ export interface ProbeFacts {
 
 export type ProbeResult = ProbeFacts | ProbeFailure
 
-/** Input of a probe. */
 export interface ProbeContext {
   basePath: string
   /** The requested model; null: any. */

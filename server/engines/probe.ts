@@ -25,7 +25,6 @@ import { teiModelType } from './tei.ts'
 
 export { type OpenFetch, type OpenFetchOptions, openFetch, ProbeStop } from './engine-fetch.ts'
 
-/** A server to probe. */
 export interface ProbeRequest {
   url: string
   engine: 'auto' | EngineName
@@ -52,7 +51,6 @@ export interface ProbedServer extends ProbeFacts {
   url: string
   /** The requested model, or the first that the server lists; null: the server lists none. */
   model: string | null
-  /** The duration of the probe, ms. */
   durationMs: number
 }
 

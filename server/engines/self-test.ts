@@ -239,7 +239,6 @@ export interface Pair {
   bad: number
 }
 
-/** A verdict with its finding. */
 export interface Judgment {
   verdict: SelfTestVerdict
   detail: string

@@ -2,7 +2,6 @@ import { createServer, type IncomingHttpHeaders, type Server, type ServerRespons
 import type { AddressInfo, Socket } from 'node:net'
 import type { EngineName } from '../engine.ts'
 
-/** A request as received. */
 export interface FakeCall {
   /** Number of the request, from 0, in order of arrival. */
   index: number

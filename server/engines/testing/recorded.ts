@@ -20,7 +20,6 @@ export interface RecordedAnswer {
   text: string
 }
 
-/** A recorded model. */
 export interface RecordedModel {
   serves: 'classify' | 'token' | 'pair' | 'generate' | 'embed'
   labels: number
