@@ -13,7 +13,6 @@ export interface Compared {
   calibrations: Calibration[]
 }
 
-/** The calibrations of a server's row. */
 export function calibrationOfRow(row: Pick<ServerRow, 'engine' | 'selfTest'>): Compared {
   return { engine: row.engine, calibrations: calibrationsOf(row.selfTest) }
 }
@@ -91,7 +90,6 @@ function figures(...found: (Calibration | undefined)[]): string[] {
   )
 }
 
-/** A score as text. */
 export function show(score: number | null | undefined): string {
   return score == null ? 'none' : String(Number(score.toPrecision(5)))
 }

@@ -15,7 +15,6 @@ export interface LaunchRecord extends ProcessMark {
   fingerprint: string
 }
 
-/** How a launched process ended. */
 export interface LaunchEnd {
   code: number | null
   signal: NodeJS.Signals | null

@@ -210,7 +210,6 @@ export class RewardModelManager {
     return this.find({ id: `s${await this.#launcher.launch(input)}` })
   }
 
-  /** The last lines of a launched server's output. */
   async log(ref: ServerRef, lines: number): Promise<ServerLogDto> {
     return this.#launcher.log(await this.find(ref), lines)
   }
