@@ -45,7 +45,6 @@ function process(holderId: number, name: string, limit: number, from: Database =
   return own
 }
 
-/** Sets a process's limit. */
 function limited(own: ReturnType<typeof process>, limit: number): void {
   own.holder.track({
     name: own.name,

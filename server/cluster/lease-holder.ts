@@ -33,10 +33,9 @@ const YIELD_MS = 50
  */
 const SHORTAGE_RETRY_MS = 40
 /**
- * A peak of demand counts for at least this long and at most twice as long. Short calls begin and end in bursts, one
- * per turn of the event loop: 64 callers of the router address have 10 calls in flight at one moment and 60 at the
- * next. With requests for the current demand, a process sent 20 requests per second and had a third of the slots it
- * needed, so half of its callers waited 4 ms. With the peak, 2 % wait.
+ * A peak of demand counts for at least this long and at most twice as long, because short calls begin and end in
+ * bursts: 64 callers of the router address have 10 calls in flight at one moment and 60 at the next. With slots for the
+ * current demand only, half of the callers waited 4 ms. With the peak, 2 % wait.
  */
 const PEAK_MS = 300
 

@@ -12,7 +12,6 @@ const STALE_MS = 10_000
 /** Higher counts are invalid: no engine has this many requests. */
 const MAX_REQUESTS = 1e6
 
-/** The state of one watched server. */
 interface Watched {
   nextAtMs: number
   /** Time of the server's last report, which the router uses until it is stale. */

@@ -124,7 +124,6 @@ export class ModelRegistry {
     return this.#reading.run()
   }
 
-  /** Stops reloading. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)

@@ -46,7 +46,6 @@ class Process implements PermitRouter {
     processes.push(this)
   }
 
-  /** Adds waiting samples. */
   add(samples: number): this {
     this.waiting += samples
     this.permits.want(SERVER)

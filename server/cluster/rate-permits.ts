@@ -3,7 +3,7 @@ import type { RewardRouter } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import { type RateAnswer, type RatePart, takeRate } from '../store/sql/rate.ts'
 
-/** A permit's lifetime. */
+/** Lifetime of a permit. */
 const PERMIT_MS = 500
 /** Maximum permits per request: the rate times this duration. */
 const QUANTUM_MS = 250

@@ -88,7 +88,6 @@ export class RecordingRouter implements RewardRouter {
     for (const listener of this.#demand) listener(serverId)
   }
 
-  /** Emits a change of a server's health. */
   event(serverId: number, fields: Partial<RouterEvent> = {}): void {
     const event: RouterEvent = {
       serverId,
