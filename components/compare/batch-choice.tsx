@@ -86,7 +86,6 @@ export function RewardOf({ batch }: { batch: ComparedBatchDto }) {
   )
 }
 
-/** An input for a batch ID. */
 export function BatchField({
   label,
   action,

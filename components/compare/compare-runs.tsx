@@ -120,7 +120,7 @@ function Compared({ data, url, onChange }: CompareProps & { data: CompareRunsDto
   )
 }
 
-/** The compared runs: remove, hide, add. The first is the reference of the others. */
+/** The compared runs, with controls to add, hide and remove them. The first run is the reference. */
 function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsDto | undefined }) {
   const trpc = useTRPC()
   const runs = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))

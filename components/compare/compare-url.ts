@@ -14,10 +14,10 @@ export type Band = (typeof BANDS)[number]
 /** The URL state of the Compare page. */
 export interface CompareUrl {
   mode: 'batches' | 'runs'
-  /** The two batches; with only the first set, the second is being selected. */
+  /** The two batches. While the second one is null, the page offers batches to select. */
   first: string | null
   second: string | null
-  /** Null: by advantage where there are groups, otherwise by rank. */
+  /** The sort measure. Null sorts by advantage if there are groups, otherwise by rank. */
   by: DisagreementMeasure | null
   signFlipped: boolean
   /** Only samples of this group. */
@@ -28,11 +28,10 @@ export interface CompareUrl {
   open: { first: string; second: string } | null
   /** The overlaid runs; the first is the reference. */
   runs: string[]
-  /** The hidden runs among them. */
   hidden: string[]
   split: 'train' | 'val'
   band: Band
-  /** The steps shown by all charts of runs; null: all. */
+  /** The steps that all charts of runs show; null shows all steps. */
   zoom: StepRange | null
   /** Whether the reward wait has a logarithmic axis. */
   log: boolean
@@ -105,12 +104,11 @@ export const compareUrl: UrlCodec<CompareUrl> = {
   },
 }
 
-/** The address of the comparison of two batches; without a second one, of its selection. */
+/** The address of the comparison of two batches. Without a second batch, the page offers batches to select. */
 export function comparePairHref(first: string, second?: string): string {
   return second === undefined ? `/compare?a=${first}` : `/compare?a=${first}&b=${second}`
 }
 
-/** The address of the overlay of runs. */
 export function compareRunsHref(runs: readonly string[]): string {
   const params = new URLSearchParams(runs.map((run) => ['run', run]))
   return `/compare?${runs.length === 0 ? 'of=runs' : params.toString()}`

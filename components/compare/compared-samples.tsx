@@ -33,7 +33,6 @@ import type { CompareProps, CompareUrl } from './compare-url.ts'
 import { MEASURE_LABEL, SIDE_COLOR } from './pair-words.ts'
 
 const PAGE = 25
-/** Hides columns on narrow screens. */
 const WIDE = '@max-[900px]:hidden'
 
 /** The list of samples and the position in it. */
@@ -46,7 +45,7 @@ interface ComparedList {
   walk(by: 1 | -1): void
 }
 
-/** Reads the samples, largest disagreement first; J, K and Esc navigate and close. */
+/** Reads the samples, largest disagreement first. J and K open the next and the previous sample, Esc closes it. */
 export function useComparedSamples(
   pair: ComparePairDto,
   url: CompareUrl,
@@ -67,7 +66,7 @@ export function useComparedSamples(
   }
   const query = useInfiniteQuery({
     ...pagesOptions({
-      // The list changes when the last sample is scored; the previous one stays until the new one arrives.
+      // The list changes when the last sample is scored. Until the new list arrives, the previous one stays.
       queryKey: [...trpc.compare.samples.infiniteQueryKey(input), pair.isLive ? 'live' : 'final'],
       read: (cursor, signal) => client.compare.samples.query({ ...input, cursor }, { signal }),
       topics: pair.isLive ? [`batch:${pair.first.batchId}`, `batch:${pair.second.batchId}`] : [],
@@ -106,7 +105,6 @@ export function showDisagreements(): void {
   document.getElementById(SECTION)?.scrollIntoView({ block: 'start' })
 }
 
-/** The samples with the largest disagreement. */
 export function ComparedSamples({
   list,
   pair,
@@ -180,7 +178,6 @@ function Narrowed({
   onRemove,
   children,
 }: {
-  /** The label of the button. */
   remove: string
   onRemove(): void
   children: ReactNode

@@ -66,7 +66,7 @@ function JointChart({ pair, onChange }: Pick<CompareProps, 'onChange'> & { pair:
           first={`first: ${pair.first.rewardName}`}
           second={`second: ${pair.second.rewardName}`}
           onCell={(cell) => {
-            // Sorts by score, because a sample alone in its group has no advantage and would be left out.
+            // The list is sorted by score, because a sample alone in its group has no advantage and would be left out.
             onChange({ cell, by: 'score', signFlipped: false, uid: null }, 'push')
             showDisagreements()
           }}
@@ -117,7 +117,7 @@ function CdfChart({ pair }: { pair: ComparePairDto }) {
   )
 }
 
-/** Below 0 the first scored higher, above it the second; a bin that contains 0 is neutral. */
+/** Below 0 the first reward scored higher, above 0 the second. A bin that contains 0 is neutral. */
 function sideOf({ from, to }: { from: number; to: number }): string {
   return to < 0 ? SIDE_COLOR.first : from > 0 ? SIDE_COLOR.second : 'var(--data-8)'
 }

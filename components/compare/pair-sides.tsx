@@ -72,7 +72,7 @@ function Change({
   )
 }
 
-/** One of the two batches. The reward comes first, because it is what differs. */
+/** One of the two batches. Its reward comes first, because the batches differ in it. */
 export function SideBlock({
   side,
   batch,

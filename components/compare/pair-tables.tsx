@@ -74,7 +74,7 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
 
 const SIGNS = ['negative', 'zero', 'positive'] as const
 
-/** Samples by the sign of their advantage under both rewards; in the two opposite corners the sign flipped. */
+/** Samples by the sign of their advantage under both rewards. In two opposite corners, the sign flipped. */
 export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
   const { signs, samples } = pair.groups
   const most = Math.max(1, ...signs.flat())
@@ -136,7 +136,7 @@ export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
   )
 }
 
-/** The same statistics by data source. */
+/** Means, differences and discordant pairs by data source. */
 export function SourcesTable({ pair }: { pair: ComparePairDto }) {
   return (
     <Section title="By data source" note={formatCount(pair.sources.length)} className="border-t">

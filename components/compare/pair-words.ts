@@ -5,7 +5,6 @@ import { formatCount, formatScore, percentText, plural } from '../format/numbers
 /** The color of each side in every chart. */
 export const SIDE_COLOR = { first: 'var(--data-1)', second: 'var(--data-2)' } as const
 
-/** Labels of the sort measures. */
 export const MEASURE_LABEL: Record<DisagreementMeasure, string> = {
   advantage: 'Advantage',
   rank: 'Rank',

@@ -134,7 +134,7 @@ function Overlay({
 }: {
   runs: readonly ComparedRunDto[]
   hidden: ReadonlySet<string>
-  /** Steps of each point. */
+  /** Number of steps per point. */
   width: number
   quantity: OverlayQuantity
   title: string
@@ -144,7 +144,7 @@ function Overlay({
   height?: number
   band?: Band
   log?: boolean
-  /** Offers a logarithmic axis where values spread widely. */
+  /** Switches the logarithmic axis, which is offered if the values span a factor of ten. */
   onLog?: (log: boolean) => void
   actions?: ReactNode
 }) {
@@ -202,7 +202,6 @@ function Overlay({
   )
 }
 
-/** How the interval is computed, and its bias. */
 const HOW =
   'Bands are 95 % intervals per step: 1.96 standard errors of the difference of two means (Welch). Samples of a group are treated as independent, so an interval may be too narrow, by a factor of at most √(group size).'
 
@@ -263,7 +262,7 @@ function DeltaChart({
   title: string
   note: string
   steps: readonly StepDelta[]
-  /** Steps of each point. */
+  /** Number of steps per point. */
   width: number
   color: string
   ticks: { at: number; label: string }[]
@@ -328,7 +327,7 @@ function Sources({ data }: { data: CompareRunsDto }) {
 /** The shared steps of two runs, each with a link to compare its batches. */
 function SharedSteps({ data }: { data: CompareRunsDto }) {
   const [only] = data.deltas
-  // The batches of bins are known after a zoom.
+  // Bins have no batches. A zoom loads the steps with their batches.
   if (data.runs.length !== 2 || data.width > 1 || !only || only.steps.length === 0) return null
   const steps = only.steps.toReversed().slice(0, LIST_STEPS)
   return (

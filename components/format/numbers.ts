@@ -17,8 +17,8 @@ export function formatCount(n: number | null | undefined): string {
 }
 
 /**
- * Reads an integer as a user types it, with or without thousands separators: a space, point, comma or underscore before
- * each three digits. NaN for any other text, including a fraction: `1.5` must not become 15.
+ * Parses an integer as a user types it, with or without thousands separators: a space, point, comma or underscore
+ * before each three digits. Returns NaN for any other text, including a fraction, so that `1.5` does not become 15.
  */
 export function readInteger(text: string): number {
   const typed = text.trim().replace('−', '-')
@@ -45,8 +45,8 @@ export function significant(n: number, digits: number): string {
 }
 
 /**
- * A reward: integers unchanged, otherwise three decimals (one from 1,000 on), very small and very large numbers with
- * an exponent. Only 0 becomes `0`.
+ * A reward. Integers stay unchanged; other numbers have three decimals, or one from 1,000 on. Very small and very large
+ * numbers have an exponent. Only 0 becomes `0`.
  */
 export function formatScore(score: number | null | undefined): string {
   if (score === null || score === undefined || !Number.isFinite(score)) return UNKNOWN
@@ -63,7 +63,10 @@ export function formatSigned(difference: number | null | undefined): string {
   return Number(difference) > 0 && text !== UNKNOWN ? `+${text}` : text
 }
 
-/** The largest double below a number, so that a range can leave its upper edge to the next one. */
+/**
+ * The largest double below a number. With it as upper bound, a range excludes its upper edge, which belongs to the next
+ * range.
+ */
 export function justBelow(value: number): number {
   if (value === 0) return -Number.MIN_VALUE
   const bits = new DataView(new ArrayBuffer(8))
@@ -112,7 +115,7 @@ export function quantityText({ value, unit }: Quantity): string {
   return unit ? `${value}\u00a0${unit}` : value
 }
 
-/** A rate per second: one decimal under 10, none above, compact from 10,000 on. Only 0 becomes `0`. */
+/** A rate per second, with one decimal below 10, none above, and compact from 10,000 on. Only 0 becomes `0`. */
 export function formatRate(perSecond: number | null | undefined): string {
   if (perSecond === null || perSecond === undefined || !Number.isFinite(perSecond)) return UNKNOWN
   if (perSecond === 0) return '0'

@@ -3,8 +3,8 @@
 /** A run of plain text, or one invisible character with its name. */
 type TextPart = { text: string } | { mark: string; title: string }
 
-// C0 controls except tab, line feed and carriage return; DEL; the zero-width space and direction marks (joiners stay:
-// scripts and emoji need them); lone surrogates.
+// C0 controls except tab, line feed and carriage return; DEL; the zero-width space and direction marks; lone
+// surrogates. Joiners are not listed, because scripts and emoji need them.
 const INVISIBLE_CHARS =
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
@@ -63,7 +63,7 @@ export function foldAt(text: string, maxChars: number): number {
   return code >= 0xd800 && code <= 0xdbff ? maxChars - 1 : maxChars
 }
 
-/** The first line of a text that is not blank, such as that of a prompt. */
+/** The first line of a text that is not blank. */
 export function firstLine(text: string): string {
   return text.trim().split('\n', 1)[0]?.trimEnd() ?? ''
 }

@@ -1,10 +1,9 @@
 import type { PlannerInput, TypedReward } from '../../server/contract/planner.ts'
 import type { PlannerDraft } from './planner-url.ts'
 
-/** Error messages by field. */
 export type PlannerErrors = Partial<Record<keyof PlannerDraft, string>>
 
-/** The form as a request, or its errors. `input` is null with errors, and while no batch or run is named. */
+/** The form as a request, or its errors. `input` is null with errors, and while no batch or run is selected. */
 interface PlannerRequest {
   input: PlannerInput | null
   errors: PlannerErrors
@@ -17,7 +16,7 @@ export function requestOf(draft: PlannerDraft): PlannerRequest {
     const value = numberOf(draft[key])
     if (value === null || value < 0) errors[key] = 'Enter seconds, such as 40 or 0.02.'
     else if (value > 86_400) errors[key] = 'Enter at most one day.'
-    // Rounded to 1 µs: 0.1 + 0.2 s are 300 ms.
+    // Values are rounded to 1 µs, so that 0.1 + 0.2 s gives exactly 300 ms.
     return Math.round((value ?? 0) * 1e6) / 1e3
   }
   const count = (key: keyof PlannerDraft, most: number): number => {

@@ -80,7 +80,7 @@ const NOTHING = {
   phases: { rolloutMs: 0, logProbMs: 0, updateMs: 0 },
 } as const
 
-/** The form state, copied to the URL; back and forward restore it from there. */
+/** The form state. It is copied to the URL, from which the back and forward buttons restore it. */
 function useDraft(): [PlannerDraft, (part: Partial<PlannerDraft>) => void] {
   const [url, setUrl] = useUrl(plannerUrl)
   const [draft, setDraft] = useState(url)
@@ -97,7 +97,7 @@ function useDraft(): [PlannerDraft, (part: Partial<PlannerDraft>) => void] {
   return [draft, change]
 }
 
-/** Debounces a value; the first one applies at once. */
+/** Debounces a value. The first value applies at once. */
 function useSettled<T>(value: T): T {
   const [settled, setSettled] = useState(value)
   useEffect(() => {
@@ -113,7 +113,7 @@ function Planned({
   onShow,
 }: {
   plan: PlannerDto
-  /** The result of an earlier form state. */
+  /** Whether the plan is that of an earlier form state. */
   isOld: boolean
   onShow(key: string): void
 }) {

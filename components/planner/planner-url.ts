@@ -27,14 +27,14 @@ export interface PlannerDraft {
   update: string
   steps: string
   mini: string
-  /** Concurrent rewards per server, comma-separated; `none`: no limit. */
+  /** Concurrent rewards per server, comma-separated. `none` means no limit. */
   limits: string
   servers: string
-  /** The selected combination, such as `256x1` or `nonex1`; empty: the first. */
+  /** The selected combination of limit and servers, such as `256x1` or `nonex1`. Empty selects the first one. */
   show: string
 }
 
-/** The default: the async reward agent experiment. The split of its 203 s into phases is an assumption. */
+/** The default settings: the async reward agent experiment. The split of its 203 s into phases is an assumption. */
 export const ASYNC_AGENT_EXPERIMENT: PlannerDraft = {
   source: 'typed',
   batch: '',
@@ -81,7 +81,7 @@ export const plannerUrl: UrlCodec<PlannerDraft> = {
         draft.spread = SPREADS.find((one) => one === value) ?? draft.spread
       } else draft[key] = value
     }
-    // `batch` or `run` implies the source.
+    // A parameter `batch` or `run` implies the source.
     if (!params.has('source')) {
       if (draft.batch !== '') draft.source = 'batch'
       else if (draft.run !== '') draft.source = 'run'
@@ -106,11 +106,10 @@ export function planBatchHref(batchId: string): string {
   return `/planner?batch=${batchId}`
 }
 
-/** Example settings. */
 export const PLANNER_EXAMPLES: readonly { name: string; draft: PlannerDraft }[] = [
   { name: 'Async reward agent', draft: ASYNC_AGENT_EXPERIMENT },
   {
-    name: 'A judge, long tails',
+    name: 'Judge, long tail',
     draft: {
       ...ASYNC_AGENT_EXPERIMENT,
       prompts: '256',

@@ -36,7 +36,7 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
   },
 }
 
-/** A step time, in seconds up to two hours, for comparison. */
+/** A step time. It is in seconds up to two hours, so that step times are easy to compare. */
 export function stepText(ms: number): string {
   if (ms < 60_000 || ms >= 7_200_000) return durationText(ms)
   const seconds = ms / 1_000

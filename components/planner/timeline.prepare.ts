@@ -1,7 +1,6 @@
 import type { PlannerDto } from '../../server/contract/planner.ts'
 import type { Strategy } from '../../server/contract/strategies.ts'
 
-/** A bar of a lane, as shares of its width. */
 export interface TimelineBar {
   what: PlannerDto['shown']['pictures'][number]['spans'][number]['what']
   step: number
@@ -23,7 +22,7 @@ export interface TimelineLane {
 export interface TimelineData {
   lanes: TimelineLane[]
   untilMs: number
-  /** The maximum of rewards in flight in any lane. */
+  /** The maximum number of rewards in flight in any lane. */
   most: number
   ticks: { percent: number; ms: number }[]
 }
@@ -54,7 +53,7 @@ export function prepareTimeline({ untilMs, pictures }: PlannerDto['shown']): Tim
   return { lanes, untilMs, most, ticks }
 }
 
-/** One stair per interval, because counts are means over an interval. */
+/** The path of a stepped area, because each count is the mean over an interval. */
 function areaOf(counts: readonly number[], most: number): string {
   if (most === 0) return ''
   const width = 100 / counts.length
@@ -66,7 +65,7 @@ function areaOf(counts: readonly number[], most: number): string {
   return `${path}L100 100Z`
 }
 
-/** The next of 1, 2 or 5 times a power of ten, ms. */
+/** Rounds a duration up to 1, 2 or 5 times a power of ten, ms. */
 function niceStep(ms: number): number {
   if (!(ms > 0)) return 0
   const power = 10 ** Math.floor(Math.log10(ms))

@@ -29,7 +29,7 @@ export function rateText(passRate: number | null, mean: number | null): string {
   return passRate === null ? formatScore(mean) : percentText(passRate)
 }
 
-/** The word for {@link rateText} over several prompts. */
+/** The column label for {@link rateText} of several prompts. */
 export function rateLabel(prompts: readonly Pick<PromptRowDto, 'passRate'>[]): string {
   if (prompts.every(({ passRate }) => passRate !== null)) return 'Pass rate'
   return prompts.every(({ passRate }) => passRate === null) ? 'Mean' : 'Pass rate or mean'
@@ -49,7 +49,7 @@ export function ChangeText({ prompt }: { prompt: Pick<PromptRowDto, 'passRate' |
   )
 }
 
-/** The rates of the last visits. `slots`: number of visits that fill the width. */
+/** The rates of the last visits. `slots` is the number of visits that fill the width. */
 export function RecentRates({ prompt, slots }: { prompt: PromptRowDto; slots: number }): ReactNode {
   const { passRate, recent } = prompt
   const text = (at: number) => {

@@ -208,7 +208,7 @@ function Figures({ prompt }: { prompt: PromptHistoryDto }) {
   )
 }
 
-/** The whole prompt, from a sample of its newest visit that has samples. */
+/** The whole prompt, from a sample of the newest visit that has samples. */
 function Text({ newest, preview }: { newest: ListedVisit | null; preview: string }) {
   const trpc = useTRPC()
   const first = useQuery(

@@ -1,6 +1,6 @@
 import type { SampleRowDto } from '../../server/contract/pages.ts'
 
-/** The samples of a group for reading: the best and the worst first, then the others by descending score. */
+/** The samples of a group in reading order: the best, the worst, then the others by descending score. */
 export interface Responses<T> {
   listed: T[]
   /** The highest counted score; null if all counted scores are equal. */

@@ -61,7 +61,7 @@ function Visit({
   onClose,
 }: {
   visit: ListedVisit
-  /** One of two columns. */
+  /** Whether the responses fill one of two columns. */
   isHalf?: boolean
   onClose?: () => void
 }) {

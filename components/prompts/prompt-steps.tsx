@@ -26,7 +26,7 @@ import type { PromptsUrl } from './prompts-url.ts'
 const SharesPlot = lazyPlot(async () => (await import('../charts/prompt-plots.tsx')).PassSharesPlot)
 const ByKPlot = lazyPlot(async () => (await import('../charts/prompt-plots.tsx')).ByKPlot)
 
-/** The groups of each step: by pass rate, pass@k, and best of k. */
+/** Charts over steps: groups by pass rate, pass@k, and best of k. */
 export function PromptSteps({
   run,
   url,
@@ -164,7 +164,7 @@ function ByK({
   note: string
   isShare: boolean
   actions: ReactNode
-  /** One of two charts in a line. */
+  /** Whether the chart is one of two in a row. */
   isHalf: boolean
   plot: {
     onStep(step: { batchId: string | null }): void

@@ -10,7 +10,6 @@ import { PromptClassView } from '../ui/status.tsx'
 import { ChangeText, PromptName, RecentRates, rateLabel, rateText } from './prompt-cells.tsx'
 import { promptHref } from './prompts-url.ts'
 
-/** The prompts of a run, one row each. */
 export function PromptTable({
   run,
   split,
@@ -21,7 +20,7 @@ export function PromptTable({
   prompts: readonly PromptRowDto[]
 }) {
   const rate = rateLabel(prompts)
-  // The sparklines of all rows share one scale of visits.
+  // The sparklines of all rows have room for the same number of visits.
   const slots = Math.max(2, ...prompts.map(({ recent }) => recent.length))
   return (
     <Scroll label="Prompts">

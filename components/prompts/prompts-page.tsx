@@ -41,7 +41,7 @@ import {
 import { MAX_SAVED, usePromptsCsv } from './use-prompts-csv.ts'
 
 const PAGE = 50
-/** Longer lists stop refreshing, because each page reads all prompts of the run. */
+/** Lists of more pages than this stop refreshing, because each page reads all prompts of the run. */
 const LIVE_PAGES = 3
 const keyOf = (prompt: PromptRowDto) => prompt.key
 

@@ -18,7 +18,6 @@ export type PromptsViewName = (typeof PROMPT_VIEWS)[number]['value']
 
 type Ordering = Pick<PromptListInput, 'orderBy' | 'descending'>
 
-/** The selectable orders of the list. */
 export const PROMPT_SORTS = [
   { value: 'fall', label: 'Largest fall first', orderBy: 'change', descending: false },
   { value: 'rise', label: 'Largest rise first', orderBy: 'change', descending: true },
@@ -39,7 +38,7 @@ export interface PromptsUrl {
   source: string | null
   search: string | null
   sort: PromptSort
-  /** The steps of the charts; null: all. */
+  /** The steps that the charts show; null shows all steps. */
   zoom: StepRange | null
 }
 
@@ -66,17 +65,15 @@ export const promptsUrl: UrlCodec<PromptsUrl> = {
   },
 }
 
-/** The filter of the API, without the class. */
+/** The prompt filter of the API, without the class. */
 export function filterOfAllClasses(run: string, { split, source, search }: PromptsUrl) {
   return { run, split, dataSource: source ?? undefined, search: search ?? undefined }
 }
 
-/** The filter of the API. */
 export function promptFilter(run: string, url: PromptsUrl) {
   return { ...filterOfAllClasses(run, url), class: url.class ?? undefined }
 }
 
-/** The order of the API. */
 export function orderingOf(sort: PromptSort): Ordering {
   const { orderBy, descending } = PROMPT_SORTS.find(({ value }) => value === sort)!
   return { orderBy, descending }
@@ -85,9 +82,9 @@ export function orderingOf(sort: PromptSort): Ordering {
 /** The URL state of a prompt: visits by {@link visitIds}. */
 export interface PromptUrl {
   split: Split
-  /** The visit whose responses are shown; null: the newest one that has samples. */
+  /** The visit whose responses are shown. Null shows the newest visit that has samples. */
   visit: string | null
-  /** The visit next to it; null: none. */
+  /** The visit whose responses are shown beside it, or null. */
   beside: string | null
 }
 
@@ -106,7 +103,7 @@ export const promptUrl: UrlCodec<PromptUrl> = {
   },
 }
 
-/** An id per visit: its batch, and a number after the first group of the same prompt in a batch. */
+/** An id per visit: the batch, and a number for the second and later groups of the prompt in the batch. */
 export function visitIds(visits: readonly { batchId: string }[]): string[] {
   const seen = new Map<string, number>()
   return visits.map(({ batchId }) => {

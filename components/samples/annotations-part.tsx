@@ -24,7 +24,7 @@ export function AnnotationsPart({
   const queryClient = useQueryClient()
   const refused = useMay('trainer')
   const session = useSession()
-  // The author and admins can edit an annotation.
+  // Only the author and admins can edit an annotation.
   const refusedOn = (one: AnnotationDto) => {
     const me = session.data
     if (refused !== null || me === undefined || me.role === 'admin' || me.name === one.author)
@@ -169,7 +169,7 @@ export function LabelInput({
   value: string
   onChange(value: string): void
   fieldRef?: React.RefObject<HTMLInputElement | null>
-  /** Why the user may not annotate; null: they may. */
+  /** The reason why the user may not annotate; null if they may. */
   refused?: Refusal
 }) {
   const trpc = useTRPC()
@@ -227,7 +227,7 @@ export function NoteInput({
   )
 }
 
-/** Label and note in stored form; an empty note is null. */
+/** Label and note as they are stored. An empty note becomes null. */
 export function asWritten(label: string, note: string): { label: string; note: string | null } {
   return { label: label.trim(), note: note.trim() || null }
 }

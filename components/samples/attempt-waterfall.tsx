@@ -11,7 +11,7 @@ const LOOK: Record<SegmentKind, { label: string; className?: string; color?: str
   failed: { label: 'failed request', className: 'hatch' },
 }
 
-/** Why a sample has no attempts to show. */
+/** The reason why a sample has no attempts to show. */
 function undispatchedText({
   status,
   attempts,

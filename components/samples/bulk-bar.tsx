@@ -9,7 +9,7 @@ import { useMay } from '../session/use-may.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import type { Selected } from './selection.ts'
 
-/** The selection count and its bulk actions. */
+/** The number of selected samples, and the bulk actions on them. */
 export function BulkBar({
   selected,
   filter,
@@ -23,7 +23,7 @@ export function BulkBar({
   selected: Selected
   filter: SampleFilter
   loaded: number
-  /** More samples match than are loaded. */
+  /** Whether more samples match than are loaded. */
   hasMore: boolean
   onAll(): void
   onClear(): void

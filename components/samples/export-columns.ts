@@ -21,14 +21,17 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   labels: [ANNOTATIONS_COLUMN],
 }
 
-/** All columns without texts. */
+/** All columns except texts. */
 export const DEFAULT_EXPORT_COLUMNS: readonly string[] = [
   ...['batchId', 'index', 'run', 'step', 'split', 'uid', 'dataSource', 'status', 'reason'],
   ...['score', 'rawScore', 'substituted', 'responseLength', 'queueMs', 'scoreMs', 'attempts'],
   ...['serverName', 'verdict', 'extracted', 'rewardExtraInfo', ANNOTATIONS_COLUMN],
 ]
 
-/** The export columns for the shown table columns: always the sample, never columns that exports lack. */
+/**
+ * The export columns for the shown table columns. The sample is always included; columns that exports lack are left
+ * out.
+ */
 export function exportColumns(columns: readonly { name: string }[]): string[] {
   return [
     ...new Set(

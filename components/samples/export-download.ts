@@ -1,7 +1,7 @@
 import type { ExportFormat } from '../../server/contract/export.ts'
 import { saveFile } from '../ui/save-file.ts'
 
-/** The largest export that the page buffers; larger ones need the direct download. */
+/** The largest export that the page buffers. Larger exports need the direct download. */
 export const MAX_BUFFERED_BYTES = 256 << 20
 /** The minimum interval between progress updates. */
 const REPORT_EVERY_MS = 120
@@ -10,8 +10,8 @@ const REPORT_EVERY_MS = 120
 export type PageExportFormat = Exclude<ExportFormat, 'verl'>
 
 /**
- * Streams an export, counts its rows, and saves it as a file. The rows of a Parquet file are not counted: null. @throws Error with the message of the service, or when
- * it is too large for the page
+ * Streams an export, counts its rows, and saves it as a file. The rows of a Parquet file are not counted: `rows` is
+ * null. Throws an Error with the message of the service, or if the export is too large for the page.
  */
 export async function downloadExport(
   address: string,
@@ -45,7 +45,7 @@ export async function downloadExport(
   return { rows: counter?.rows ?? null, bytes, name: file }
 }
 
-/** Counts rows; newlines inside quotes and the header do not count. */
+/** Counts rows. Line ends within quotes and the header do not count. */
 export class RowCounter {
   readonly #csv: boolean
   #quoted = false

@@ -5,12 +5,12 @@ import { useState } from 'react'
 import { formatCompact } from '../format/numbers.ts'
 import { Select } from '../ui/select.tsx'
 
-/** Parses a whole number; undefined when invalid. */
+/** Parses a whole number. Returns undefined for other text. */
 export function wholeOf(text: string | null): number | undefined {
   return text !== null && /^\d{1,10}$/.test(text) ? Number(text) : undefined
 }
 
-/** Parses a number; a comma is a decimal comma, and the minus may be typographic. Undefined when invalid. */
+/** Parses a number. A comma is a decimal comma, and the minus may be typographic. Returns undefined for other text. */
 export function finiteOf(text: string | null): number | undefined {
   if (text === null) return undefined
   const n = Number(text.replace('−', '-').replace(',', '.'))

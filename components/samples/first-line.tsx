@@ -8,7 +8,7 @@ import { Skeleton } from '../ui/skeleton.tsx'
 
 /** The largest number of samples in one query. */
 const MAX_IDS = 100
-/** Rows that appear within this time are read together, about one frame while scrolling. */
+/** Rows that appear within this time, about a frame while scrolling, are read together. */
 const GATHER_MS = 20
 
 type Client = ReturnType<typeof useTRPCClient>
@@ -21,7 +21,9 @@ interface Wanted {
 
 const queues = new WeakMap<Client, Wanted[]>()
 
-/** Reads the first lines of a sample together with those of the other rows that appear now. Null: it has no texts. */
+/**
+ * Reads the first lines of a sample together with those of other rows that appear now. Null if the sample has no texts.
+ */
 function readFirstLines(client: Client, id: string): Promise<FirstLinesDto | null> {
   return new Promise((resolve, reject) => {
     let queue = queues.get(client)

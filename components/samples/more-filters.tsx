@@ -235,7 +235,6 @@ function Labels({
 
 type Kind = ExtraFilter['is']
 
-/** A filter on one reward extra info key. */
 function ExtraForm({
   keys,
   full,

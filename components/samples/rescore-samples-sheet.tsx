@@ -59,7 +59,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
   const [error, setError] = useState<string>()
   const [busy, setBusy] = useState(false)
   const [done, setDone] = useState<Outcome[]>([])
-  // Unchanged repeated submits share this idempotency key, so they create each batch once.
+  // Repeated submits of an unchanged form share this idempotency key, so they create each batch once.
   const [key, setKey] = useState(() => crypto.randomUUID())
   const change = (next: string) => {
     setText(next)

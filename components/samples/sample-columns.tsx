@@ -213,7 +213,8 @@ function ExtraValue({ value }: { value: unknown }) {
 }
 
 /**
- * The default columns: without those that a filter fixes to one value, and so few that a window of 1,440 px cuts none.
+ * The default columns. A column that a filter fixes to one value is left out. All of them fit into a window of 1,440
+ * px.
  */
 function defaultColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boolean): string[] {
   const labels = filter.label !== undefined || filter.annotated === true ? ['labels'] : []
@@ -240,7 +241,9 @@ function defaultColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boolean)
   ]
 }
 
-/** The columns to draw. The sample ID comes first, at its default width unless set; unknown names are ignored. */
+/**
+ * The columns to draw. The sample ID comes first, at its default width unless it is resized. Unknown names are ignored.
+ */
 export function chosenColumns(
   view: Pick<SampleView, 'filter' | 'columns'>,
   extraKeys: readonly string[],
@@ -265,7 +268,7 @@ export const SELECT_PX = 16
 const GAP_PX = 16
 const SIDES_PX = 40
 
-/** The width below which the table scrolls sideways, for the tracks of the grid, pixels. */
+/** The minimum width of a table with these grid tracks, px. In a narrower container the table scrolls sideways. */
 export function leastTablePx(tracks: readonly string[]): number {
   return tracks.reduce(
     (sum, track) => sum + Number(/\d+/.exec(track)?.[0]) + GAP_PX,
@@ -273,7 +276,6 @@ export function leastTablePx(tracks: readonly string[]): number {
   )
 }
 
-/** The annotation labels of a sample. */
 export function Labels({ labels }: { labels: readonly string[] }) {
   if (labels.length === 0) return <span className="text-ink-3">–</span>
   return (

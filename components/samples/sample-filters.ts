@@ -14,9 +14,8 @@ export interface SampleView {
   /** The sample filter, shared with the export and the CLI. */
   filter: SampleFilter
   sort: SampleListInput['sort']
-  /** The open sample. */
   sample: string | null
-  /** The selected columns in order; null: the defaults. */
+  /** The selected columns in order; null shows the default columns. */
   columns: readonly ChosenColumn[] | null
   /** The saved view of the link. */
   view: number | null
@@ -24,7 +23,7 @@ export interface SampleView {
   unread: readonly UnreadFilter[]
 }
 
-/** A selected column; `px`: its custom width. */
+/** A selected column. `px` is its width if the user resized it. */
 export interface ChosenColumn {
   name: string
   px: number | null
@@ -97,7 +96,6 @@ function columnsOf(text: string): ChosenColumn[] {
     })
 }
 
-/** Whether any filter is set. */
 export function isNarrowed(view: Pick<SampleView, 'filter'>): boolean {
   return narrows(view.filter)
 }

@@ -16,7 +16,7 @@ import { SampleStatusView } from '../ui/status.tsx'
 import type { ReadSample } from './sample-texts.tsx'
 
 const loadDetails = () => import('./sample-details.tsx')
-/** The details are loaded with the first sample, together with its data: they draw texts, which the list does not. */
+/** The script of the details is loaded with the first opened sample, because only they render texts. */
 const SampleDetails = lazy(async () => ({ default: (await loadDetails()).SampleDetails }))
 
 /** The details of one sample next to the table. */
@@ -43,7 +43,7 @@ export function SamplePanel({
     trpc.samples.get.queryOptions(
       { id, imagesByHash: true },
       {
-        // Ended samples are immutable; others are followed.
+        // Ended samples never change. Other samples are refetched.
         staleTime: (query) => (hasEnded(query.state.data) ? Number.POSITIVE_INFINITY : 1_000),
         meta: { topics: [`batch:${batchId}`] },
       },

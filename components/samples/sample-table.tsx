@@ -30,9 +30,9 @@ export function SampleTable({
   onOpen(id: string): void
   hasMore: boolean
   onMore(): void
-  /** Content below the last row, when scrolling loads no more. */
+  /** Content below the last row, shown when scrolling loads no more rows. */
   end?: ReactNode
-  /** The selected rows and their setters; `all`: every matching sample. */
+  /** The selected rows and their setters. `all` means that every matching sample is selected. */
   selection: {
     has(id: string): boolean
     all: boolean
@@ -54,7 +54,7 @@ export function SampleTable({
   const lastSeen = items.at(-1)?.index ?? 0
   const more = useRef(onMore)
   more.current = onMore
-  // Scrolling happens outside React: the next page is fetched when the end comes into view.
+  // The next page is fetched when the end of the list scrolls into view.
   useEffect(() => {
     if (hasMore && lastSeen >= rows.length - 20) more.current()
   }, [hasMore, lastSeen, rows.length])

@@ -42,10 +42,12 @@ import { ViewMenu } from './view-menu.tsx'
 
 const idOf = (row: SampleRowDto) => row.id
 
-/** Longer lists stop refreshing, because refetching hundreds of rows three times a second is of no use. */
+/**
+ * Lists of more pages than this stop refreshing, because refetching hundreds of rows three times a second is of no use.
+ */
 const LIVE_PAGES = 3
 
-/** Samples of all batches, filtered by the URL, with one open next to the table. */
+/** Samples of all batches, filtered by the URL, with the open sample next to the table. */
 export function SamplesPage() {
   const trpc = useTRPC()
   const client = useTRPCClient()
@@ -83,7 +85,7 @@ export function SamplesPage() {
   )
   const extraKeys = known.data?.keys ?? NO_KEYS
   const searched = useMemo(() => sumOfSearched(list.data?.pages ?? []), [list.data])
-  // A search with few matches continues on request, not on scroll.
+  // A search with few matches continues on a button press, not on scroll.
   const lastPage = list.data?.pages.at(-1)
   const stopped =
     list.hasNextPage &&
@@ -305,7 +307,9 @@ function withWidth(
 
 type Searched = SamplePageDto['searched']
 
-/** Sums the search extent over pages; the pages of a sorted list all cover the same samples. */
+/**
+ * Sums the number of searched samples over pages. All pages of a sorted list search the same samples, which count once.
+ */
 function sumOfSearched(pages: readonly SamplePageDto[]): Searched | null {
   const last = pages.at(-1)?.searched
   if (last === undefined) return null
@@ -326,13 +330,13 @@ function searchedText({ samples, batches }: Searched): string {
   return `${plural(samples, 'sample')} of ${plural(batches, 'batch', 'batches')}`
 }
 
-/** The number of searched texts, and of removed ones. */
+/** The number of searched texts, and of those removed by retention. */
 function textsText({ samples, dropped }: { samples: number; dropped: number }): string {
   const looked = `${plural(samples, 'text')} searched`
   return dropped === 0 ? looked : `${looked}, ${formatCount(dropped)} removed by retention`
 }
 
-/** What a user may not know about the filters that nothing matches. */
+/** Explains why filters may match no sample. */
 function noMatchText({ scoreMin, scoreMax, groupSignal, failedToolCall }: SampleFilter): string {
   if (scoreMin !== undefined || scoreMax !== undefined) {
     return 'A score filter excludes samples without a score, such as failed and pending ones.'
@@ -353,7 +357,7 @@ function NoSamples({
 }: {
   narrowed: boolean
   filter: SampleFilter
-  /** Null: all samples were searched. */
+  /** Null if all samples were searched. */
   searched: Searched | null
   texts: Searched['texts']
   searching: boolean

@@ -3,9 +3,9 @@ import type { SampleFilter } from '../../server/contract/sample-filter.ts'
 /** The target of a bulk action: samples by ID, or all that match a filter. */
 export type Target = { ids: readonly string[] } | { filter: SampleFilter }
 
-/** The selected samples. `all`: every matching one, including those not loaded. */
+/** The selected samples. `all` selects every matching sample, including those not loaded. */
 export interface Selected {
-  /** The list that was selected from; another list resets the selection. */
+  /** Identifies the list of the selection. Another list resets the selection. */
   key: string
   ids: ReadonlySet<string>
   all: boolean
@@ -20,14 +20,14 @@ export function noneSelected(key: string): Selected {
   return { key, ids: new Set(), all: false, last: null }
 }
 
-/** Toggles one row; with `range`, all rows since the last toggled one. */
+/** Toggles one row, or with `range` all rows since the last toggled one. */
 export function toggled(
   selected: Selected,
   rows: readonly { id: string }[],
   id: string,
   range: boolean,
 ): Selected {
-  // Deselecting one row leaves "all" mode: the other loaded rows stay selected.
+  // Deselecting one row of `all` keeps only the other loaded rows selected.
   const ids = new Set(selected.all ? rows.map((row) => row.id) : selected.ids)
   const on = !ids.has(id)
   const [a, b] = [selected.last, id].map((one) => rows.findIndex((row) => row.id === one))

@@ -5,7 +5,7 @@ import type { ReadSample } from './sample-texts.tsx'
 
 const MAX_SHOWN = 64
 
-/** The members of a sample's group, to open one. */
+/** Buttons that open the members of the group of a sample. */
 export function Siblings({
   sample,
   onOpen,

@@ -9,12 +9,12 @@ import { Button } from '../ui/button.tsx'
 import { PanelPart } from '../ui/docked-panel.tsx'
 import { Segmented } from '../ui/field.tsx'
 
-/** Tokens that are listed at first. */
+/** Number of tokens before “Show all” is pressed. */
 const SHOWN_TOKENS = 20
 const EXPLAINED =
   "Scores of the reward model's tokens. In a composite reward, they are multiplied by the weight of their component."
 
-/** The scale of the colors of tokens, or why they are not colored. */
+/** The color scale of tokens, or the reason why they are not colored. */
 export function TokenLegend({
   tokens: { parts, min, max },
   component,
@@ -57,7 +57,7 @@ export function TokenLegend({
   )
 }
 
-/** Steps of the scale. */
+/** Number of colors in the legend. */
 const STEPS = 12
 
 function Scale({ min, max, peak }: { min: number; max: number; peak: number }) {

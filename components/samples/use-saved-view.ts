@@ -9,8 +9,8 @@ import { useTRPC } from '../api/trpc.ts'
 import { type SampleView, sampleView, stateOf } from './sample-filters.ts'
 
 /**
- * The saved view in the URL. `?view=7` alone applies the current view; further parameters override it. `gone`: the
- * view was deleted; `unread`: the parts that this version cannot read.
+ * The saved view in the URL. `?view=7` alone applies the view as it is saved now; further parameters override it.
+ * `gone` means that the view was deleted. `unread` lists the parts that this version cannot read.
  */
 export function useSavedView(
   view: SampleView,
@@ -26,7 +26,7 @@ export function useSavedView(
   const isBare = view.view !== null && stateOf(view).size === 0 && view.unread.length === 0
   const state = saved?.state
   const opened = useRef<number | null>(null)
-  // Applied once per view, so that filters can be cleared afterwards.
+  // The view is applied once, so that its filters can be cleared afterwards.
   useEffect(() => {
     if (opened.current === view.view || (isBare && state === undefined)) return
     opened.current = view.view

@@ -25,7 +25,7 @@ export function SideBySidePage() {
     setView(on === 'left' ? { left: id, side: on } : { right: id, side: on }, how)
   }
   const walk = (by: 1 | -1) => {
-    // Reads the address bar, because keys may be pressed faster than the page renders.
+    // The state is read from the address bar, because keys may be pressed faster than the page renders.
     const now = sideBySideView.parse(new URLSearchParams(location.search))
     const siblings = samples[now.side].data?.siblings ?? []
     const at = siblings.findIndex(({ id }) => id === now[now.side])

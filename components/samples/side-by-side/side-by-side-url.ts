@@ -48,7 +48,10 @@ interface Member {
   score: number | null
 }
 
-/** The sibling to compare a sample with: the one whose score differs most, else the next one. Null: it is alone. */
+/**
+ * The sibling to compare a sample with: the one whose score differs most, otherwise the next one. Null without
+ * siblings.
+ */
 export function counterpartOf(siblings: readonly Member[], id: string): string | null {
   const at = siblings.findIndex((sibling) => sibling.id === id)
   const own = siblings[at]?.score ?? null

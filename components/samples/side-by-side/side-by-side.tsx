@@ -24,7 +24,7 @@ import type { TextDiff } from './word-diff.ts'
 interface SideBySideProps<Of> {
   left: Of
   right: Of
-  /** The side that the keys step through. */
+  /** The side that J and K step through. */
   side: Side
   /** Whether differences are highlighted. */
   diff: boolean
@@ -51,7 +51,7 @@ export function SideBySide({ left, right, ...shared }: SideBySideProps<string>) 
   )
 }
 
-/** A sample with its texts, followed while it is not scored yet. */
+/** A sample with its texts. It is refetched until the sample has ended. */
 export function useSample(id: string | null) {
   const trpc = useTRPC()
   return useQuery(
@@ -63,7 +63,7 @@ export function useSample(id: string | null) {
           state.data?.status === 'scored' || state.data?.status === 'failed'
             ? Number.POSITIVE_INFINITY
             : 1_000,
-        // The other side stays while one is replaced.
+        // The previous sample stays visible until the new one has loaded.
         placeholderData: (before) => before,
         meta: id === null ? {} : { topics: [`batch:${id.slice(0, id.indexOf('-'))}`] },
       },
@@ -141,7 +141,9 @@ function Both({ left, right, side, diff, onOpen, onSide }: SideBySideProps<ReadS
   )
 }
 
-/** The differences of two responses, found after the page is drawn. Undefined: not yet, or not wanted. */
+/**
+ * The differences of two responses, computed after the page is drawn. Undefined until then, and if they are not wanted.
+ */
 function useDiff(left: string, right: string, wanted: boolean): TextDiff | undefined {
   const [found, setFound] = useState<{ of: [string, string]; diff: TextDiff }>()
   useEffect(() => {

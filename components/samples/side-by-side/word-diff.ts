@@ -1,13 +1,12 @@
 import { type ChangeObject, diffLines, diffWordsWithSpace } from 'diff'
 import type { TextMark } from '../../rollouts/text-marks.ts'
 
-/** The differences of two texts. */
 export interface TextDiff {
-  /** `words`: of words. `lines`: of lines, because too many words differ. `none`: too different, or too long. */
+  /** `lines` if too many words differ to compare by word. `none` if the texts are too different or too long. */
   unit: 'words' | 'lines' | 'none'
   left: TextMark[]
   right: TextMark[]
-  /** Common share of the longer text, 0 to 1. */
+  /** Share of the longer text that both have in common, 0 to 1. */
   common: number
 }
 
@@ -17,9 +16,12 @@ export interface TextDiff {
  */
 const MAX_WORDS = 1_500
 const MAX_LINES = 700
-/** A shorter run between two differences counts as different: single common words would chop the text up. */
+/**
+ * A common run shorter than this between two differences counts as different. Single common words would break up the
+ * marks.
+ */
 const MIN_COMMON_CHARS = 12
-/** Texts with a smaller common share would be marked as a whole. */
+/** Texts with a smaller common share have no marks, because nearly all of them would be marked. */
 const MIN_COMMON_SHARE = 0.1
 
 /** Compares two texts by word, or by line if too many words differ. */
@@ -54,7 +56,7 @@ function marksOf(changes: readonly ChangeObject<string>[], left: string, right: 
   return { ...marks, common: longer === 0 ? 1 : common / longer }
 }
 
-/** Adds a mark, joined to the one before if they touch. Returns the position after it. */
+/** Adds a mark, and joins it to the previous mark if they touch. Returns the position after it. */
 function add(
   marks: TextMark[],
   start: number,
