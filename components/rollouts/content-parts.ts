@@ -4,11 +4,13 @@ import { BASE_PATH } from '../url/base-path.ts'
 /** A part of a message's content. */
 export type ContentPart =
   | { kind: 'text'; text: string }
-  /** `source`: an address from which a page may load the image. Null: it is not stored, or not a raster image. */
+  /**
+   * `source` is an address from which a page may load the image. Null if the image is not stored or not a raster image.
+   */
   | { kind: 'image'; source: string | null; address: string }
   | { kind: 'other'; value: unknown }
 
-/** Raster images. SVG is not among them, because it is a document. */
+/** Raster images. SVG is excluded, because it is a document. */
 const RASTER = /^data:image\/(?:png|jpeg|gif|webp);base64,/
 const IMAGE_DATA = new RegExp(`${RASTER.source}[A-Za-z0-9+/=\\s]+$`)
 const MAX_IMAGE_CHARS = 8_000_000

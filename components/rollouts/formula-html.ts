@@ -2,8 +2,8 @@ import katex, { type KatexOptions } from 'katex'
 import 'katex/dist/katex.min.css'
 
 /**
- * Limits for hostile formulas. `trust` is off by default, so that no formula has links, images or styles. The element
- * around a formula is labeled with the source, so KaTeX's MathML, which would double the number of elements, is omitted.
+ * Limits for hostile formulas. `trust` is off by default, so that no formula has links, images or styles. MathML is
+ * omitted, because it would double the number of elements, and the element around a formula is labeled with the source.
  */
 const OPTIONS: KatexOptions = {
   output: 'html',
@@ -14,7 +14,7 @@ const OPTIONS: KatexOptions = {
   throwOnError: false,
 }
 
-/** A typeset formula as HTML. An invalid one shows its source with the error; null: KaTeX failed. */
+/** A typeset formula as HTML. An invalid formula shows its source with the error. Null if KaTeX failed. */
 export function formulaHtml(body: string, isDisplay: boolean): string | null {
   try {
     return katex.renderToString(body, { ...OPTIONS, displayMode: isDisplay })

@@ -14,17 +14,17 @@ const RenderedMarkdown = lazy(async () => {
   return { default: RenderedMarkdown }
 })
 const RenderedCode = lazy(async () => {
-  // The styles of code are those of the renderer.
+  // The renderer contains the styles of code.
   await import('./rendered-markdown.tsx')
   return { default: CodeBlock }
 })
 
-/** A piece is rendered when it comes this close to the visible part. */
+/** A piece is rendered when it comes this close to the visible part of the text. */
 const NEAR_PX = 200
 
 /**
- * A piece of a text. It is plain text until it comes into view, so that a text of 100 kB opens in a few frames, and a
- * search in the page finds all of it.
+ * A piece of a text. It is plain text until it comes into view, so that a text of 100 kB opens in a few frames, and the
+ * search of the browser finds all of it.
  */
 export const LazyPiece = memo(function LazyPiece({
   text,

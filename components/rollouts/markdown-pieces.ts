@@ -5,25 +5,28 @@ export interface MarkdownPiece {
   start: number
   end: number
   /**
-   * `code`: source code, drawn without Markdown. `plain`: a part that would take the Markdown parser quadratic time or
-   * a deep stack.
+   * `code` is source code, drawn without Markdown. `plain` is a part for which the Markdown parser would need quadratic
+   * time or a deep stack.
    */
   kind: 'markdown' | 'code' | 'plain'
-  /** Of `code`: the language and the range without the fences. */
+  /** For `code`, the language and the range without the fences. */
   language: string | null
   body: { start: number; end: number }
 }
 
-/** A piece ends at the first blank line or item of a list after this many characters, so that rendering one takes a few milliseconds. */
+/**
+ * A piece ends at the first blank line or list item after this many characters, so that rendering it takes a few
+ * milliseconds.
+ */
 const PIECE_CHARS = 1_000
 /** A piece without blank lines ends at this length. */
 const MAX_PIECE_CHARS = 4_000
-/** A longer code block is a piece of its own and skips the Markdown parser. */
+/** A code block longer than this is a separate piece and skips the Markdown parser. */
 const OWN_PIECE_CHARS = 2_000
-/** A part with more nested block quotes or brackets is not parsed. */
+/** A part with more nested block quotes or brackets than this is not parsed. */
 const MAX_NESTING = 24
 
-/** An outer item of a list, before which a list is cut in two. */
+/** An item of an outermost list. A long list is cut before such an item. */
 const LIST_ITEM = /^(?:[-*+]|\d{1,9}[.)]) /
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^\n]*)$/
@@ -96,7 +99,7 @@ function codePiece(of: {
   }
 }
 
-/** Cuts lines that are longer than a piece, at spaces. */
+/** Cuts lines that are longer than a piece. It cuts at spaces. */
 function* parts(text: string, from: number, to: number): Generator<MarkdownPiece> {
   let start = from
   while (to - start > MAX_PIECE_CHARS * 2) {
@@ -153,7 +156,7 @@ const FIRST_LINES: readonly [language: string, line: RegExp][] = [
   ['rust', /^(?:pub )?fn \w+|^use \w+::/],
 ]
 
-/** The language of a text that is a program as a whole; null: it is prose. */
+/** The language of a text that is a program as a whole; null for prose. */
 export function programLanguage(text: string): string | null {
   const start = text.slice(0, 2_000)
   if (/^ {0,3}(?:`{3}|~{3})/m.test(text)) return null
@@ -162,7 +165,7 @@ export function programLanguage(text: string): string | null {
   const first = lines[0] ?? ''
   const found = FIRST_LINES.find(([, line]) => line.test(first))
   if (found !== undefined) return lines.length > 1 || text.length < 2_000 ? found[0] : null
-  // The body of a function, as in HumanEval: every line is indented, and some are statements.
+  // A text is the body of a function, as in HumanEval, if every line is indented and some lines are statements.
   const isIndented = lines.length > 1 && lines.every((line) => /^(?: {2,}|\t)/.test(line))
   const statement =
     /^\s+(?:return\b|for .+:$|if .+:$|while .+:$|def \w+\(|\w+(?:\.\w+)* [+\-*/]?= )/

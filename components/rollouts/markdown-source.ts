@@ -9,19 +9,19 @@ export interface Formula {
 }
 
 /**
- * A text whose formulas and literal signs are replaced by private characters of the same length, so that Markdown
- * neither reads them as markup nor moves a position.
+ * A text whose formulas and literal signs are replaced by private-use characters of the same length. Markdown then
+ * neither parses them as markup nor moves a position.
  */
 export interface MarkdownSource {
   text: string
   formulas: Formula[]
   /** The character that replaces each character of a formula. */
   formulaChar: string
-  /** Private characters with the signs that they replace. */
+  /** The private-use characters, each with the sign that it replaces. */
   literals: ReadonlyMap<string, string>
 }
 
-/** The longest formula that is typeset, and the longest inline one. */
+/** Length of the longest formula that is typeset, and of the longest inline formula. */
 const MAX_FORMULA_CHARS = 4_000
 const MAX_INLINE_CHARS = 1_000
 
@@ -29,8 +29,8 @@ const ENVIRONMENTS =
   'align|aligned|alignat|equation|gather|gathered|multline|cases|array|matrix|pmatrix|bmatrix|vmatrix'
 
 /**
- * Matches the constructs handled here, in order of precedence: fence, inline code, URL, escape, formula, `####`,
- * asterisks, NUL. Addresses of links and code are skipped.
+ * Matches, in order of precedence: fence, inline code, URL, escape, formula, `####`, asterisks, NUL. Addresses of links
+ * and code are skipped.
  */
 const TOKEN = new RegExp(
   [
@@ -114,7 +114,7 @@ export function markdownSource(source: string): MarkdownSource {
   return { text: parts.join(''), formulas, formulaChar, literals }
 }
 
-/** Positions of end delimiters, each searched for once until passed. */
+/** Finds end delimiters. A found position is reused until the search has passed it. */
 class NextOf {
   readonly #text: string
   readonly #known = new Map<string, number>()
@@ -123,7 +123,7 @@ class NextOf {
     this.#text = text
   }
 
-  /** The next position of a text at or after `from`; -1: none. */
+  /** The next position of `needle` at or after `from`, or -1. */
   of(needle: string, from: number): number {
     const known = this.#known.get(needle)
     if (known !== undefined && (known === -1 || known >= from)) return known
@@ -132,7 +132,7 @@ class NextOf {
     return found
   }
 
-  /** The end of the closing run of backticks of the same length; -1: none. */
+  /** The end of the closing run of backticks of the same length, or -1. */
   ticks(run: string, from: number): number {
     for (let at = this.of(run, from); at >= 0; ) {
       let end = at + run.length
@@ -143,7 +143,7 @@ class NextOf {
     return -1
   }
 
-  /** The next end delimiter within the paragraph and the limit; -1: none. */
+  /** The next end delimiter within the paragraph and the limit, or -1. */
   within(needle: string, from: number, maxChars: number): number {
     const at = this.of(needle, from)
     if (at < 0 || at - from > maxChars) return -1
@@ -159,7 +159,7 @@ function dollarFormula(text: string, at: number, dollars: string, ends: NextOf):
     if (close < 0 || text.slice(from, close).trim() === '') return null
     return { start: at, end: close + 2, body: text.slice(from, close), isDisplay: true }
   }
-  // As in Pandoc: no space inside the delimiters, and no digit after them, so that prices are not formulas.
+  // As in Pandoc, no space may be inside the delimiters and no digit after them, so that prices are not formulas.
   if (/[\s$]/.test(text[from] ?? ' ')) return null
   for (let close = from; ; close++) {
     close = ends.within('$', close, MAX_INLINE_CHARS)

@@ -3,12 +3,12 @@ import type { PartRewards, TokenScores } from '../../server/contract/trainer.ts'
 import { formatScore } from '../format/numbers.ts'
 import type { TextMark } from './text-marks.ts'
 
-/** The messages of a response: one for plain text. */
+/** The messages of a response. Plain text counts as one message. */
 type ResponseMessages = Parameters<typeof messageText>[0]
 
-/** The rewards of one message: of the whole, and of its spans. */
+/** The rewards of a whole message and of its spans. */
 interface MessageRewards {
-  /** Null: only spans have a reward. */
+  /** The reward of the whole message; null if only spans have one. */
   score: number | null
   spans: readonly Span[]
 }
@@ -48,7 +48,7 @@ export interface ShownTokens {
   max: number
 }
 
-/** The token scores of a reward by component; the key null is a reward without components. */
+/** The token scores of a reward by component. The key of a reward without components is null. */
 export function tokensByComponent(rewards: PartRewards | null): Map<string | null, ShownTokens> {
   const parts = Map.groupBy(rewards?.tokens ?? [], ({ component }) => component)
   return new Map(
@@ -66,7 +66,7 @@ export function tokensByComponent(rewards: PartRewards | null): Map<string | nul
   )
 }
 
-/** The marks of the tokens of one message. Tokens without text of their own have none. */
+/** The marks of the tokens of one message. Tokens without their own text have no mark. */
 export function tokenMarks(tokens: ShownTokens | null, message: number, text: string): TextMark[] {
   const peak = Math.max(tokens?.max ?? 0, -(tokens?.min ?? 0))
   const own = tokens?.byMessage.get(message)?.filter(({ starts }) => starts !== null) ?? []
@@ -84,9 +84,9 @@ export function tokenMarks(tokens: ShownTokens | null, message: number, text: st
 /** A token for a table: its message, its text and its score. */
 export interface ListedToken {
   message: number
-  /** Null: unknown. */
+  /** Start of the token in the text, in code points; null if it is unknown. */
   start: number | null
-  /** Null: unknown. `''`: a token of part of a character. */
+  /** The text of the token: null if it is unknown, empty if the token is part of a character. */
   text: string | null
   score: number
 }
@@ -107,7 +107,7 @@ export function listedTokens({ parts }: ShownTokens, response: ResponseMessages)
 /** A rewarded part for a list: the message, its text and its score. */
 export interface RewardedPart {
   message: number
-  /** The text of a span; null: the whole message. */
+  /** The text of a span; null for a whole message. */
   text: string | null
   score: number
 }

@@ -18,7 +18,7 @@ import { answerMark, marksIn, type TextMark } from './text-marks.ts'
 import { TextView } from './text-view.tsx'
 import { ToolCallBlock, ToolResultBlock } from './tool-blocks.tsx'
 
-/** Longer messages are folded at this length. */
+/** Messages longer than this are folded. */
 const MAX_CHARS = 1_600
 
 /** A prompt: a text, or messages with roles. */
@@ -45,7 +45,7 @@ export function Messages({
   tokens?: ShownTokens | null
   extracted?: string | null
 }) {
-  // The marks stay the same array, because their texts are rendered again when it changes.
+  // The arrays of marks are kept between renders, because a text is rendered again when its array changes.
   const marked = useMemo(() => {
     const rewardsOf = rewardsByMessage(rewards)
     const texts = messages.map(({ content }) => contentText(content))
@@ -139,7 +139,7 @@ function Message({ message, score, marks }: { message: ChatTurn } & MarkedMessag
   )
 }
 
-/** The marks of one part, whose message's text is that of all its parts. */
+/** The marks of one part of a message. Their positions in the text of all parts become positions in the part. */
 function partMarks(content: TurnContent, at: number, marks: readonly TextMark[]) {
   if (typeof content === 'string' || marks.length === 0) return marks
   const start = contentText(content.slice(0, at)).length

@@ -18,9 +18,9 @@ export function RolloutText({
   text: string
   maxChars: number
   marks?: readonly TextMark[]
-  /** Its position in the response, for jumps. */
+  /** The position of the text in the response, for jumps. */
   at?: number
-  /** Without a background, within a block that has one. */
+  /** Whether the text has no background, because the block around it has one. */
   bare?: boolean
 }) {
   const marks = useMarks(text, given)
@@ -66,7 +66,7 @@ export function UnfoldButton({
   return (
     <button
       type="button"
-      // Toggles on press: pieces above may change their height before the button is released, and the browser then fires
+      // The press toggles, because pieces above may change their height before the release, and the browser then fires
       // no click.
       onPointerDown={({ pointerType, button }) => {
         if (pointerType !== 'mouse' || button !== 0) return
@@ -104,7 +104,7 @@ const Shown = memo(function Shown({
   )
 })
 
-/** Text that is not rendered, in the type of rendered text. */
+/** Text that is not rendered, in the font of rendered text. */
 export function PlainText({ text, marks }: { text: string; marks: readonly TextMark[] }) {
   return (
     <div className="text-sm leading-[21px] break-words whitespace-pre-wrap [overflow-wrap:anywhere]">
@@ -118,7 +118,7 @@ export function Parts({ text }: { text: string }) {
   return <MarkedText text={text} marks={useMarks(text)} />
 }
 
-/** Any JSON: plain for a single value, otherwise indented. */
+/** Any JSON value. Lists and objects are indented. */
 export function JsonValue({ value }: { value: unknown }) {
   if (typeof value === 'string' && value.length <= 80 && !value.includes('\n')) {
     return (

@@ -17,7 +17,7 @@ export interface MarkData {
 /** A formula with more nested braces is shown as its source. */
 const MAX_BRACES = 40
 const MAX_FORMULA_CHARS = 4_000
-/** Formulas typeset per piece. The others are shown as their source. */
+/** Maximum number of formulas typeset per piece. Further formulas are shown as their source. */
 const MAX_FORMULAS = 200
 
 /**
@@ -62,7 +62,7 @@ class Pass {
       }
       if (child.type !== 'text') continue
       for (const part of this.#text(child, inCode)) {
-        // Line ends are drawn, so the one after <br> or a displayed formula would be a second one.
+        // Line ends are drawn, so a line end after <br> or a displayed formula would be a second one.
         if (endsLine && part.type === 'text') part.value = part.value.replace(/^[ \t]*\n/, '')
         const { dataMath, dataBody } = part.type === 'element' ? part.properties : {}
         endsLine = dataMath === 'display' && dataBody !== undefined
@@ -122,7 +122,10 @@ class Pass {
     return out
   }
 
-  /** The position in the source of each character of a text; null: unknown, for example because of `&amp;`. */
+  /**
+   * The position in the source of each character of a text. Null if positions are unknown, for example because of
+   * `&amp;`.
+   */
   #aligned(value: string, start: number | undefined, end: number | undefined): number[] | null {
     if (start === undefined || end === undefined) return null
     const source = this.#prepared.text
@@ -168,7 +171,7 @@ class Pass {
         ...(isTypeset ? { dataBody: body } : {}),
         ...(kind === undefined ? {} : { dataMark: kind }),
       },
-      // Shown if the formula is not typeset.
+      // The source is shown if the formula is not typeset.
       children: named(source),
     }
   }
@@ -211,7 +214,7 @@ class Pass {
   }
 }
 
-/** Marks of a source as marks of the text at the positions `at` of it. */
+/** Converts marks of a source to marks of a text. `at` has the position in the source of each character of the text. */
 function placed(marks: TextMark[], at: number[], first: number): TextMark[] {
   return marks.flatMap((mark) => {
     const from = firstFrom(at, first + mark.start)
@@ -221,7 +224,7 @@ function placed(marks: TextMark[], at: number[], first: number): TextMark[] {
   })
 }
 
-/** The index of the first of ascending numbers that is at least `least`; their count if there is none. */
+/** The index of the first of ascending numbers that is at least `least`, or their count if there is none. */
 function firstFrom(ascending: readonly number[], least: number): number {
   return partitionPoint(ascending.length, (index) => (ascending[index] as number) < least)
 }
@@ -254,13 +257,16 @@ function named(text: string): ElementContent[] {
   ) as ElementContent[]
 }
 
-/** A length that would draw far outside of the formula; KaTeX limits positive ones only. */
+/** A length that would draw far outside of the formula. KaTeX limits only positive lengths. */
 const LONG_LENGTH = /\d{3,}(?:\.\d*)?\s*(?:em|ex|pt|mu|px|pc|cm|mm|in|bp|dd|cc|sp)\b/
 
-/** Commands that KaTeX refuses; it would show their names without their arguments. */
+/** Commands that KaTeX refuses. KaTeX would show their names without their arguments. */
 const REFUSED_COMMAND = /\\(?:href|url|includegraphics|html[A-Z])/
 
-/** Whether a formula is typeset. Hidden characters, deep nesting and long lengths are shown as the source. */
+/**
+ * Whether a formula is typeset. Formulas with hidden characters, deep nesting or long lengths are shown as their
+ * source.
+ */
 function canTypeset(body: string): boolean {
   if (LONG_LENGTH.test(body) || REFUSED_COMMAND.test(body)) return false
   if (body.length > MAX_FORMULA_CHARS || textParts(body).some((part) => 'mark' in part))

@@ -23,7 +23,7 @@ async function html(text: string, marks: TextMark[] = []): Promise<string> {
   return await new Response(prelude as unknown as ReadableStream).text()
 }
 
-/** Visible text, without KaTeX's. */
+/** The visible text of a page, without the formulas. */
 const visible = (page: string) =>
   page
     .replace(/<svg.*?<\/svg>/g, '')

@@ -39,7 +39,7 @@ export const RenderedMarkdown = memo(function RenderedMarkdown({
   at: number
 }) {
   const prepared = useMemo(() => markdownSource(source), [source])
-  // Suspends before the text is parsed, because a suspended render is repeated as a whole.
+  // The component suspends before it parses the text, because a suspended render is repeated from the start.
   if (prepared.formulas.length > 0) use(loadTypesetting())
   const rehypePlugins = useMemo<Options['rehypePlugins']>(
     () => [[rehypeRollout, { source, prepared, marks }]],
@@ -60,14 +60,14 @@ export const RenderedMarkdown = memo(function RenderedMarkdown({
   )
 })
 
-/** No element uses an address, so addresses are shown as they are. */
+/** Addresses stay unchanged, because no element uses them. */
 function asWritten(url: string): string {
   return url
 }
 
 /**
- * Turns constructs off that hide text or change its meaning: HTML, link definitions, footnotes, and headings by an
- * underline, which models draw as a separator.
+ * Disables constructs that hide text or change its meaning: HTML, link definitions, footnotes, and underlined headings,
+ * because models draw such lines as separators.
  */
 function withoutHidingConstructs(this: { data(): object }): void {
   const data = this.data() as { micromarkExtensions?: object[] }
@@ -95,7 +95,7 @@ function directed(tag: 'li' | 'blockquote' | 'td' | 'th' | 'ul' | 'ol') {
     createElement(tag, { dir: 'auto', ...props })
 }
 
-/** Headings below those of the page, with their position in the text. */
+/** Headings at levels below those of the page, with their positions in the text. */
 function headings(at: number): Partial<Components> {
   const heading = (level: number) => {
     return ({ node, children }: Props<'h1'>) =>
@@ -110,7 +110,7 @@ function headings(at: number): Partial<Components> {
       )
   }
   return {
-    // A line in bold is a heading for the outline.
+    // The outline lists bold lines as headings.
     p: ({ node, children }: Props<'p'>) => {
       const first = node?.children[0]
       const isBold = first?.type === 'element' && first.tagName === 'strong'
@@ -201,19 +201,19 @@ function Formula({ node, children }: { children?: ReactNode } & ExtraProps) {
       </code>
     )
   }
-  // A long formula scrolls, so it takes the focus.
+  // A long formula scrolls, so it can be focused.
   const focus = isDisplay && source.length > 60 ? { tabIndex: 0 } : {}
   return (
     <span
       {...{ role: 'math', 'aria-label': source, 'data-math': dataMath, ...marked, ...focus }}
-      // KaTeX escapes all text. React takes several times as long for the elements of a formula.
+      // The HTML is safe, because KaTeX escapes all text. React elements of a formula would take several times as long.
       // biome-ignore lint/security/noDangerouslySetInnerHtml: without `trust`, KaTeX's HTML has only spans and paths
       dangerouslySetInnerHTML={{ __html: html }}
     />
   )
 }
 
-/** A link as text, with its address if the text is another one. */
+/** A link as text, with its address if the text differs from it. */
 function Address({ href, children, node }: Props<'a'>) {
   const address = decoded(String(href ?? ''))
   const only = node?.children.length === 1 ? node.children[0] : undefined

@@ -12,9 +12,9 @@ import { marksIn, type TextMark } from './text-marks.ts'
 import type { TextViewProps } from './text-view.tsx'
 import { ToolCallBlock, ToolResultBlock, UnreadCallBlock } from './tool-blocks.tsx'
 
-/** Characters rendered at once. The rest is rendered when it comes into view. */
+/** Number of characters rendered at once. The rest is rendered when it comes into view. */
 const EAGER_CHARS = 800
-/** A longer text is shown as plain text only. */
+/** Texts longer than this are not rendered. */
 const MAX_RENDERED_CHARS = 2_000_000
 
 /** A text as Markdown, with blocks for reasoning, tool calls and tool results. */
@@ -108,7 +108,7 @@ function itemsOf(text: string, blocks: readonly RolloutBlock[]): Item[] {
   })
 }
 
-/** The number of items before the fold; a short rest is not folded. */
+/** The number of items before the fold. A short rest is not folded. */
 function countVisible(items: readonly Item[], maxChars: number): number {
   const total = items.reduce((sum, { chars }) => sum + chars, 0)
   if (total <= maxChars * 1.25) return items.length
@@ -177,7 +177,7 @@ function Think({
   const { body, isClosed } = block
   const own = marks.filter(({ start, end }) => start < body.end && end > body.start)
   const reveal = useContext(Reveal)
-  // Reasoning without an end is all that the response has.
+  // Reasoning without an end tag is unfolded, because the response has no other text.
   const [open, setOpen] = useState(() => !isClosed || own.some(({ kind }) => kind === 'search'))
   useEffect(() => {
     if (reveal !== null && reveal.at >= block.start && reveal.at < block.end) setOpen(true)

@@ -14,7 +14,7 @@ import { type OutlineEntry, outlineOf } from './text-outline.ts'
 import { TextView } from './text-view.tsx'
 import { setTextView, useTextView } from './use-text-view.ts'
 
-/** Shorter texts need no outline. */
+/** Texts shorter than this have no outline. */
 const MIN_OUTLINE_CHARS = 2_500
 
 /** A response, rendered or raw, with the extracted answer and the judge's quotes marked. */
@@ -179,7 +179,10 @@ function OutlineMenu({
 
 /** How long a jump waits for its target to load and render. */
 const MAX_WAIT_MS = 3_000
-/** Parts above the target change their height while they render, so the position is corrected for this time. */
+/**
+ * Time during which the scroll position is corrected, because parts above the target change their height while they
+ * render.
+ */
 const CORRECT_MS = 500
 const CORRECT_EVERY_MS = 120
 
@@ -206,7 +209,7 @@ function useScrollTo(
     }
     handle = requestAnimationFrame(step)
     const stop = () => cancelAnimationFrame(handle)
-    // Input of the reader ends the corrections.
+    // Any input of the user ends the corrections.
     const input = ['wheel', 'pointerdown', 'keydown', 'touchstart'] as const
     for (const name of input) addEventListener(name, stop, { passive: true, once: true })
     return () => {

@@ -8,9 +8,9 @@ interface Range {
 /** A part of a text. `start` and `end` include its tags, `body` does not. */
 export type RolloutBlock = Range & { body: Range } & (
     | { kind: 'text' }
-    /** Reasoning. `isClosed`: its end tag was generated. */
+    /** Reasoning. `isClosed` tells whether its end tag was generated. */
     | { kind: 'think'; isClosed: boolean }
-    /** A tool call. Null: its text is not a call in a known format. */
+    /** A tool call. `call` is null if the text is not a call in a known format. */
     | { kind: 'call'; tag: string; call: ToolCall | null }
     | { kind: 'result'; tag: string; name: string | null; id: string | null }
     /** The answer in `<answer>`. */
@@ -44,7 +44,7 @@ const THINK_END = /<\/(think|thinking|reasoning)>/
 
 /**
  * Splits a text into reasoning, tool calls, tool results and the text between them. A tag counts at the start of its
- * line and outside of code; a tool call anywhere. Blocks without an end tag stay text, except for reasoning.
+ * line and outside of code, the tag of a tool call anywhere. Blocks without an end tag stay text, except for reasoning.
  */
 export function rolloutBlocks(text: string, isResponse = true): RolloutBlock[] {
   const blocks: RolloutBlock[] = []
@@ -146,7 +146,7 @@ function startsLine(text: string, at: number, from: number): boolean {
   return true
 }
 
-/** The open fence after a line with a fence; null: none is open. */
+/** The open fence after a line with a fence; null if no fence is open. */
 export function nextFence(open: string | null, marker: string, info: string): string | null {
   if (open === null) return marker[0] === '`' && info.includes('`') ? null : marker
   const closes = marker[0] === open[0] && marker.length >= open.length && info.trim() === ''

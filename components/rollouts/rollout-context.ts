@@ -4,7 +4,7 @@ import { createContext, useContext, useMemo } from 'react'
 import { literalPattern } from '../../server/contract/sample-filter.ts'
 import { searchMarks, type TextMark } from './text-marks.ts'
 
-/** The search term to highlight; null: none. */
+/** The search term to highlight, or null. */
 export const SearchedText = createContext<string | null>(null)
 
 /** A position to unfold and render; `seq` counts the requests. */
@@ -13,7 +13,7 @@ export interface Revealed {
   seq: number
 }
 
-/** The position of a response that a jump goes to; null: none. */
+/** The position in the response to which the reader jumps, or null. */
 export const Reveal = createContext<Revealed | null>(null)
 
 const NO_MARKS: readonly TextMark[] = []

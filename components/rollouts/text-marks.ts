@@ -3,9 +3,9 @@ export interface TextMark {
   start: number
   end: number
   kind: MarkKind
-  /** Of a token: its score relative to the largest absolute score, −1 to 1. */
+  /** For a token, its score relative to the largest absolute score, −1 to 1. */
   level?: number
-  /** The tooltip; absent: that of the kind. */
+  /** The tooltip. By default the one in {@link MARK_TEXT}. */
   title?: string
 }
 
@@ -23,7 +23,6 @@ export type MarkKind =
   | 'penalty'
   | 'token'
 
-/** The tooltip of each kind of mark. */
 export const MARK_TEXT: Record<MarkKind, string> = {
   answer: 'Last occurrence of the extracted answer',
   evidence: 'Quoted in the reward extra info',
@@ -47,16 +46,15 @@ export function markProps({ kind, level, title = MARK_TEXT[kind] }: MarkLook) {
   }
 }
 
-/** How a mark is drawn. */
 export type MarkLook = Pick<TextMark, 'kind' | 'level' | 'title'>
 
 /** The largest number of search matches marked in a text. */
 const MAX_SEARCH_MARKS = 500
-/** Candidates checked for the answer. A text of one repeated character has one at each position. */
+/** Maximum number of candidates checked for the answer. A text of one repeated character has one at each position. */
 const MAX_CANDIDATES = 2_000
 
 /**
- * The last verbatim occurrence of the extracted answer as a whole word or number. Null: there is none, for example
+ * The last verbatim occurrence of the extracted answer as a whole word or number. Null if there is none, for example
  * because the rule normalized the answer.
  */
 export function answerMark(text: string, extracted: string | null): TextMark | null {
@@ -71,7 +69,7 @@ export function answerMark(text: string, extracted: string | null): TextMark | n
   return null
 }
 
-/** Longer extracted answers are stored with their first 199 characters and an ellipsis. */
+/** Whether an extracted answer is shortened. Long answers are stored as their first 199 characters and an ellipsis. */
 export function isShortened(extracted: string): boolean {
   return extracted.length === 200 && extracted.endsWith('…')
 }
@@ -79,7 +77,7 @@ export function isShortened(extracted: string): boolean {
 const WORD = /[\p{L}\p{N}_]/u
 const DIGIT = /\d/
 
-/** Whether a range is not part of a longer word or number, as the 2 of 12, 2.5, 1,200 and 4/2 is. */
+/** Whether a range is a whole word or number. The 2 in 12, 2.5, 1,200 and 4/2 is not. */
 function isWhole(text: string, start: number, end: number): boolean {
   const [first, last] = [text[start] as string, text[end - 1] as string]
   const [before, after] = [text[start - 1] ?? '', text[end] ?? '']
@@ -92,7 +90,7 @@ function isWhole(text: string, start: number, end: number): boolean {
 
 /** Keys of the reward extra info under which judges and functions quote a response. */
 const EVIDENCE_KEYS = /^(?:.*[_.])?(?:evidence|quotes?|quoted|quoted_text)$/i
-/** Shorter quotes would match by chance. */
+/** Quotes shorter than this are ignored, because they would match by chance. */
 const MIN_QUOTE_CHARS = 4
 const MAX_QUOTES = 50
 
@@ -139,7 +137,7 @@ export function marksIn(marks: readonly TextMark[], start: number, end: number):
     }))
 }
 
-/** A run of a text with the mark on it. */
+/** A run of a text with the mark that covers it. */
 export interface MarkedRun {
   start: number
   end: number
@@ -184,7 +182,7 @@ export function markedRuns(length: number, marks: readonly TextMark[]): MarkedRu
   return runs
 }
 
-/** Whether neighboring marks are drawn as one. Tokens stay apart. */
+/** Whether neighboring marks are drawn as one. Tokens are never joined. */
 function isSameLook(a: MarkLook | null, b: MarkLook | null): boolean {
   return a === b || (a !== null && a.kind === b?.kind && a.kind !== 'token')
 }

@@ -6,11 +6,9 @@ export interface OutlineEntry {
   kind: 'heading' | 'think' | 'call' | 'result' | 'answer'
   /** 0 for the outermost entries. */
   level: number
-  /** Its position in the text. */
   start: number
 }
 
-/** More entries would not be an overview. */
 const MAX_ENTRIES = 200
 
 /** A heading with `#`, or a line in bold. `####` with a number is an answer in GSM8K's format. */

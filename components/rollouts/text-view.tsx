@@ -9,8 +9,8 @@ import { marksIn, type TextMark } from './text-marks.ts'
 import { useTextView } from './use-text-view.ts'
 
 /**
- * The renderer is loaded with the first text, because lists of samples show none. Its parts arrive together, so that a
- * text is drawn once.
+ * The renderer is loaded with the first text, because lists of samples show no texts. All its parts are loaded
+ * together, so that a text is drawn once.
  */
 const RenderedText = lazy(async () => {
   const [{ RenderedText }] = await Promise.all([
@@ -23,14 +23,14 @@ const RenderedText = lazy(async () => {
 /** Props of both views of a text. */
 export interface TextViewProps {
   text: string
-  /** A longer text is folded at this length. */
+  /** A text longer than this is folded. */
   maxChars: number
-  /** A response may begin within its reasoning. */
+  /** Whether the text is a response, which may begin within its reasoning. */
   isResponse?: boolean
   marks?: readonly TextMark[]
 }
 
-/** A text, rendered or raw as the reader selected. */
+/** A text, rendered or raw as the user selected. */
 export function TextView(props: TextViewProps) {
   const { isResponse: _, ...raw } = props
   return useTextView() === 'raw' ? (

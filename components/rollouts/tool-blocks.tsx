@@ -49,7 +49,7 @@ export function UnreadCallBlock({ text, marks }: { text: string; marks: readonly
   )
 }
 
-/** The result of a tool. `isFailed`: its message says that the call failed. */
+/** The result of a tool. `isFailed` tells whether its message reports a failed call. */
 export function ToolResultBlock({
   name,
   id,

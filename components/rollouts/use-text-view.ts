@@ -7,7 +7,7 @@ export type TextView = 'rendered' | 'raw'
 
 const KEY = 'rewardops-text-view'
 const listeners = new Set<() => void>()
-/** The choice of this page, for browsers without storage. */
+/** The view selected on this page, for browsers without storage. */
 let chosen: TextView | null = null
 
 function read(): TextView {

@@ -10,7 +10,6 @@ export interface EvidenceRow {
   lines?: string[]
 }
 
-/** Display labels of evidence fields. */
 const LABELS: Record<string, string> = {
   message: 'Response',
   why: 'Reason',
@@ -58,7 +57,7 @@ const WORDS: Record<string, string> = {
   file: 'servers file',
 }
 
-// Machine-readable fields, which other fields describe in words.
+// Machine-readable fields are left out, because other fields describe them in words.
 const LEFT_OUT: ReadonlySet<string> = new Set(['reason', 'cause'])
 
 const ORDER = Object.keys(LABELS)

@@ -30,9 +30,9 @@ export function Pool({
 }: {
   model: string
   servers: ServerDto[]
-  /** Whether a server is listed; pool figures cover all servers. */
+  /** Whether the filter lists a server. Pool figures cover all servers. */
   fits(server: ServerDto): boolean
-  /** Null while unknown. */
+  /** The settings of the pool; null until they are loaded. */
   settings: PoolDto | null
   monitors: readonly ServerMonitorDto[]
   marked: string | null

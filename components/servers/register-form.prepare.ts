@@ -17,7 +17,7 @@ export interface SettingField<Value = unknown> {
   inputMode?: 'numeric' | 'decimal'
   /** The value of an empty field. */
   empty: Value
-  /** Parses trimmed text; undefined: refused with the message `wrong`. */
+  /** Parses trimmed text. Returns undefined for invalid text, whose error message is `wrong`. */
   read(text: string): Value | undefined
   wrong: string
 }
@@ -85,11 +85,11 @@ export interface RegisterDraft extends SettingsDraft {
   engine: RegisterServerInput['engine']
   kind: RegisterServerInput['kind']
   model: string
-  /** Jinja, or a tokenizer_config.json that contains it. */
+  /** A Jinja template, or a tokenizer_config.json that contains it. */
   chatTemplate: string
-  /** Empty: auto-detect. */
+  /** The scoring route; empty auto-detects it. */
   route: NonNullable<RegisterServerInput['route']> | ''
-  /** An index or a name; empty: the last label. */
+  /** The index or the name of a label; empty selects the last label. */
   label: string
   ifUnreachable: 'refuse' | 'keep'
 }
@@ -98,7 +98,7 @@ export interface RegisterDraft extends SettingsDraft {
 export interface EditDraft extends SettingsDraft {
   url: string
   removeKey: boolean
-  /** The edited template; null: unchanged. */
+  /** The edited template; null if it is unchanged. */
   chatTemplate: string | null
 }
 
@@ -119,7 +119,6 @@ export const EMPTY_DRAFT: RegisterDraft = {
 /** A field of the forms, or the form as a whole. */
 type FormField = keyof RegisterDraft | 'form'
 
-/** Error messages by field. */
 export type FieldErrors = Partial<Record<FormField, string>>
 
 type RegisterInput = Partial<RegisterServerInput> & { name: string; url: string }
@@ -178,7 +177,7 @@ function settingsOf(server: ServerDto): Pick<FilledSettings, SettingName> {
 }
 
 /**
- * The input of `servers.update`: changed fields only, because a new address or key triggers a probe; null when
+ * The input of `servers.update`. It has only changed fields, because a new address or key triggers a probe. Null if
  * nothing changed.
  */
 export function prepareUpdate(

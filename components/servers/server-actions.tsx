@@ -30,7 +30,7 @@ import { VERDICT_MEANING } from './server-words.ts'
 /** Actions that need a confirmation. */
 type Question = 'drain' | 'sleep' | 'wake' | 'trust' | 'remove'
 
-// States that show the progress of an action, so that its dialog closes.
+// The dialog of an action closes when the server is in one of these states, which show the progress of the action.
 const BEGUN: Partial<Record<Question, readonly ServerState[]>> = {
   sleep: ['draining', 'sleeping'],
   wake: ['waking', 'probing'],
@@ -46,14 +46,14 @@ const AWAKE_FOR = [
 /** The actions of a server: a menu, confirmation dialogs, and the error of the last action. */
 export interface ServerActions {
   menu: MenuAction[]
-  /** The dialogs; must be rendered once. */
+  /** The dialogs. A page must render them exactly once. */
   windows: ReactNode
   /** The error of the last action, dismissible. */
   refusal: ReactNode
   /** Probes the server and tests its scores. */
   probe(): void
   probing: boolean
-  /** Why the user may not act; null: they may. */
+  /** The reason why the user may not act; null if they may. */
   refused: string | null
   /** Opens the confirmation dialog of an action. */
   confirm(question: Question): void
@@ -72,7 +72,7 @@ export function useServerActions(
   const [awakeForMs, setAwakeForMs] = useState<number>(AWAKE_FOR[0][0])
   const ref = { id: server.id }
   const read = () => void queryClient.invalidateQueries(trpc.servers.pathFilter())
-  // No refetch after an error: a removed row would also remove its message.
+  // An error triggers no refetch, because a removed row would also remove its message.
   const done = {
     onSuccess: () => {
       setOpenQuestion(null)

@@ -15,8 +15,8 @@ import { ServerStateView, VerdictView } from '../ui/status.tsx'
 import { healthWords, MONITOR_WORDS, serverHref } from './server-words.ts'
 
 /**
- * A server's name with its hue; a link unless `link` is false. Without an ID, a name that cannot be a URL is not
- * linked.
+ * A server's name with its hue. It is a link unless `link` is false. Without an ID, a name that cannot be in a URL is
+ * not linked.
  */
 export function ServerName({
   name,
@@ -99,12 +99,12 @@ export function AwakeOr({
 }) {
   const now = useNow()
   const left = server.awakeUntil === null || now === 0 ? 0 : Date.parse(server.awakeUntil) - now
-  // Batches extend it by seconds at a time; below 10 s the display would flicker.
+  // Batches extend the time awake by seconds at a time, so below 10 s the text would flicker.
   if (left < 10_000 || server.state === 'sleeping') return children ?? null
   return <span className="num">awake for {ageText(left)} more</span>
 }
 
-/** The health as reported by the processes, or else the monitor that warns of the server. */
+/** The health that the processes report, or a warning of a server monitor. */
 export function HealthCell({
   server,
   monitors = [],
@@ -113,7 +113,7 @@ export function HealthCell({
   monitors?: readonly ServerMonitorDto[]
 }) {
   const reported = healthWords(server.health)
-  // Without traffic there are no failures; "ok" next to "unreachable" would be misleading.
+  // Without traffic there are no failures, and "ok" next to "unreachable" would be misleading.
   if (server.state !== 'ready' && reported.tone === 'ok')
     return <span className="text-ink-3">–</span>
   const warning = monitors.find(({ serverId }) => serverId === server.id)
@@ -153,7 +153,7 @@ export function ShareCell({
 }: {
   name: string
   requestShare: number | null
-  /** Null while unknown. */
+  /** Null until it is known. */
   capacityShare: number | null
 }) {
   if (!requestShare && !capacityShare) return <span className="text-ink-3">–</span>
@@ -184,7 +184,7 @@ export function Tags({ tags }: { tags: readonly string[] }) {
   ))
 }
 
-/** The share of failed requests over the last 10 minutes; from 5 % on, a warning. */
+/** The share of failed requests over the last 10 minutes. It is a warning from 5 % on. */
 export function ErrorShare({ server: { errorShare } }: { server: ServerDto }) {
   const tone = !errorShare ? 'text-ink-3' : errorShare >= 0.05 ? 'font-medium text-warn' : ''
   return <span className={tone}>{errorShare === 0 ? '0' : percentText(errorShare)}</span>

@@ -50,7 +50,7 @@ export function ServerHistory({
 }) {
   const [all, setAll] = useState(false)
   const { events, state, stateSince } = server
-  // Rounded to 10 s, so that the band is not laid out every second.
+  // The current time is rounded to 10 s, so that the band is not laid out every second.
   const to10s = Math.ceil(nowMs / 10_000) * 10_000
   const band = useMemo(
     () => prepareStateBand(events, { state, sinceMs: Date.parse(stateSince) }, to10s),
@@ -131,7 +131,7 @@ const KINDS: Record<ServerEventDto['kind'], string> = {
   process: 'Process',
 }
 
-/** The time, with the date from 12 hours ago on. */
+/** The time of an event, with the date if it is at least 12 hours ago. */
 function momentText(atMs: number, nowMs: number): string {
   return nowMs - atMs < 43_200_000 ? clockTime(atMs) : dateTime(atMs).slice(5)
 }
@@ -227,7 +227,10 @@ function Evidence({ rows }: { rows: readonly EvidenceRow[] }) {
   )
 }
 
-/** The states as colored ranges with changes of health and process as marks below; the list is their table view. */
+/**
+ * The states as colored ranges, with changes of health and process as marks below. The list of events is the table
+ * view.
+ */
 function StateBand({ band }: { band: StateBandData }) {
   const longest = band.segments.filter((segment) => segment.to - segment.from > 0.08)
   return (

@@ -15,7 +15,7 @@ export function ServerNotes({
   actions,
 }: {
   notes: readonly ServerNote[]
-  /** Without a frame, for a table row. */
+  /** Whether the list has no frame, as in a table row. */
   inset?: boolean
   /** The actions of a notice. */
   actions?: (note: ServerNote) => ReactNode

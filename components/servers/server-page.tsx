@@ -66,7 +66,7 @@ export function ServerPage({ serverRef }: { serverRef: { id: string } | { name: 
   const detail = useQuery(
     trpc.servers.get.queryOptions(serverRef, { meta: { topics: ['servers'] } }),
   )
-  // A removed server would otherwise keep its last numbers.
+  // Without this check, a removed server would keep its last numbers.
   const gone = detail.error !== null && describeFailure(detail.error).reason === 'server_not_found'
   if (detail.data && !gone) return <Loaded server={detail.data} />
   const called = 'name' in serverRef ? serverRef.name : serverRef.id

@@ -6,7 +6,7 @@ import { Section } from '../ui/section.tsx'
 import { HealthView } from '../ui/status.tsx'
 import { WorkerName } from '../workers/worker-name.tsx'
 
-/** The server as seen by each process; every process has its own ejection state and limit. */
+/** The server as seen by each process. Every process has its own ejection state and limit. */
 export function ServerProcesses({
   server,
   className,

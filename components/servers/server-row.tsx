@@ -56,10 +56,10 @@ export const POOL_COLUMNS: readonly { head: ColumnHead; width?: number }[] = [
 
 interface ServerRowProps {
   server: ServerDto
-  /** Its share of the pool; null while unknown, or for a single server. */
+  /** The share of the server in its pool. Null until it is known, and for a single server. */
   part: PoolShareDto | null
   monitors: readonly ServerMonitorDto[]
-  /** The server is named in the URL. */
+  /** Whether the server is named in the URL. */
   marked: boolean
 }
 

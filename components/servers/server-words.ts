@@ -21,7 +21,6 @@ export const ENGINE_WORDS: Record<ServerDto['engine'], string> = {
 export const engineName = (engine: string): string =>
   ENGINE_WORDS[engine as ServerDto['engine']] ?? engine
 
-/** The type of a reward model. */
 export const KIND_WORDS: Record<ServerDto['kind'], string> = {
   discriminative: 'discriminative',
   generative: 'generative',
@@ -86,7 +85,7 @@ export const MONITOR_WORDS: Record<MonitorKind, { name: string; watches: string 
   },
 }
 
-/** Error states. Asleep and draining are intended states. */
+/** Whether a state is an error. Asleep and draining are intended states. */
 function isTrouble(state: ServerState): boolean {
   return state === 'unreachable' || state === 'dead' || state === 'quarantined'
 }
@@ -159,12 +158,12 @@ export function healthWords(health: ServerDto['health']): {
 /** The imbalance between requests and capacity of a pool. */
 export function imbalanceWords(imbalance: number | null): string {
   if (imbalance === null) return 'no requests'
-  // Below 10 % it is noise from small request counts.
+  // An imbalance below 10 % is noise from small request counts.
   if (imbalance <= 1.1) return 'even'
   return `${imbalance >= 10 ? Math.round(imbalance) : imbalance.toFixed(1)}×`
 }
 
-/** The rate limits, `600 requests/min` and `90k tokens/min`; empty where there are none. */
+/** The rate limits, such as `600 requests/min` and `90k tokens/min`. Empty without rate limits. */
 export function ratesWords({ rpm, tpm }: Pick<ServerDto, 'rpm' | 'tpm'>): string[] {
   return [
     rpm === null ? null : `${formatCompact(rpm)} requests/min`,
@@ -172,7 +171,7 @@ export function ratesWords({ rpm, tpm }: Pick<ServerDto, 'rpm' | 'tpm'>): string
   ].filter((part) => part !== null)
 }
 
-// Names that cannot be a URL segment: dots alone are path steps, and these extensions collide with Next's files.
+// Names that cannot be a URL segment: dots alone are path steps, and these extensions collide with files of Next.
 const NOT_IN_A_PATH = /^\.+$|\.(rsc|txt|json|html|xml|ico|png|svg|js|map)$/i
 
 /** The page of a server, addressed by name, which survives re-registration. */
@@ -192,7 +191,6 @@ export function readServerRef(segment: string): { id: string } | { name: string 
   return /^[\w.:-]{1,128}$/.test(text) ? { name: text } : null
 }
 
-/** Display labels of the balancing policies. */
 export const POLICY_WORDS: Record<BalancingPolicyName, string> = {
   least_work: 'Least work',
   least_connections: 'Least connections',

@@ -25,7 +25,7 @@ export function SettingFields({
   keyHint: string
   keyDisabled?: boolean
   onChange(change: Partial<SettingsDraft>): void
-  /** Shown below the API key. */
+  /** Content below the field of the API key. */
   children?: ReactNode
 }) {
   const text = (name: keyof SettingsDraft) => ({

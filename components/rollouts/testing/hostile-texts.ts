@@ -1,6 +1,6 @@
 /**
- * Texts that try to run, load or hide something, or to take long. Each sets `window.__hostile` or loads from
- * `hostile.invalid` if it succeeds.
+ * Texts that try to run or load something, to hide text, or to take long to render. Each sets `window.__hostile` or
+ * loads from `hostile.invalid` if it succeeds.
  */
 export const HOSTILE_TEXTS: readonly string[] = [
   '<script>window.__hostile = 1</script>',
