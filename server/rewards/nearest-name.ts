@@ -9,10 +9,10 @@ const MAX_NAME_CHARS = 128
 /**
  * Returns the candidate that `name` was most likely meant to be, or undefined when none is near.
  *
- * Near means: at most one edit per three characters, and two are always allowed, so that two swapped letters (`amie`
- * for `aime`) count as near. Case is ignored. For a path such as `openai/gsm8k` the last segment is tried as well,
- * because users often omit or mistype the owner; a whole-name match of the same distance wins. Ties go to the earlier
- * candidate.
+ * A name is near if it differs by at most one edit per three characters; two edits are always allowed, so that two
+ * swapped letters (`amie` for `aime`) count as near. Case is ignored. For a path such as `openai/gsm8k` the last
+ * segment is tried as well, because users often omit or mistype the owner; a whole-name match of the same distance
+ * wins. Ties go to the earlier candidate.
  */
 export function nearestName(name: string, candidates: Iterable<string>): string | undefined {
   if (name.length === 0 || name.length > MAX_NAME_CHARS) return undefined
@@ -64,7 +64,7 @@ function distanceWithin(a: string, b: string, allowed: number): number {
   return distance <= allowed ? distance : Number.POSITIVE_INFINITY
 }
 
-/** The hint of an error about an unknown name: the nearest name and the list of known ones. */
+/** The hint for an error about an unknown name: the nearest name and the list of known ones. */
 export function suggest(name: string, known: readonly string[]): string {
   const near = nearestName(name, known)
   const list = known.length > 0 ? `Known: ${known.join(', ')}.` : 'None is known yet.'

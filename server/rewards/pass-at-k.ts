@@ -8,10 +8,10 @@ export interface PassCount {
 }
 
 /**
- * pass@k, the probability that at least one of k samples passes: the mean of `1 − C(n−c, k) / C(n, k)` over the groups with
- * at least k counted scores. Unbiased for each group. Source: Chen et al. 2021, Evaluating Large Language Models Trained
- * on Code, equation 1.
- * @returns null without such groups
+ * pass@k, the probability that at least one of k samples passes: the mean of `1 − C(n−c, k) / C(n, k)` over the groups
+ * with at least k counted scores. The estimate is unbiased for each group. Source: Chen et al. 2021, Evaluating Large
+ * Language Models Trained on Code, equation 1.
+ * @returns null if there are no such groups
  */
 export function passAtK(counts: readonly PassCount[], k: number): AtK | null {
   let sum = 0

@@ -413,7 +413,7 @@ function resolveRules(
   }
 }
 
-/** The sandbox that the kwargs choose. Only addresses that an admin has named are called. */
+/** The sandbox that the kwargs choose. Only addresses that an admin has configured are called. */
 function sandboxOf(
   { [SANDBOX]: name, [SANDBOX_URL]: url }: Record<string, unknown>,
   { sandboxes = {} }: ResolveContext,

@@ -6,7 +6,7 @@ import { type RuleService, RuleServiceError } from './rules/async-rule.ts'
 
 /** The sandboxes that rewards may use. */
 export interface SandboxAccess {
-  /** Addresses by name. */
+  /** Addresses of the configured sandboxes, by name. */
   named: Record<string, string>
   /** Starts the local sandbox if necessary. */
   local: () => Promise<LocalSandbox>

@@ -89,7 +89,7 @@ describe('calling a server', () => {
       })
       const byRule = manager.runRule(sample, reward)
       expect(byModel).toMatchObject({ ok: true, score: 0.25 })
-      // Only a rule knows what led to its score.
+      // Only a rule has a verdict.
       const { verdict: _, ...shape } = { verdict: null, ...byRule }
       expect(Object.keys(byModel)).toEqual(expect.arrayContaining(Object.keys(shape)))
     }

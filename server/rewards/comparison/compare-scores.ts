@@ -11,7 +11,7 @@ import { type MatchedSamples, matchSamples, type SampleColumns, SCORED } from '.
 import { ascending, averageRanks } from './ranks.ts'
 import { cdfOf, distributionOf, jointOf, MAX_VALUES } from './score-shapes.ts'
 
-/** A comparison of two rewards on the samples that both scored, with the columns for lists of samples. */
+/** A comparison of two rewards on the samples that both scored, with one array entry per sample for lists. */
 export interface Comparison {
   matched: MatchedSamples
   groups: GroupColumns
@@ -87,7 +87,10 @@ function* differences(first: Float64Array, second: Float64Array): Generator<void
   return delta
 }
 
-/** The share of equal scores and Cohen's κ; null unless both rewards have few scores, and some in common. */
+/**
+ * The share of equal scores and Cohen's κ; null unless both rewards have few distinct scores, and some scores in
+ * common.
+ */
 function classesOf(
   joint: Comparison['summary']['joint'],
   n: number,

@@ -107,7 +107,7 @@ describe('the parts of a change', () => {
         ['b', 0.7, 0.3],
       ],
     ] as const satisfies [string, number, number][][]
-    // Shares and rates of the classes before and after, see decompose.
+    // The true part, from the shares and rates of the classes before and after.
     const truth = -0.2 * (0.65 - (0.5 + 0.39) / 2) + 0.4 * -0.1
     let covered = 0
     for (let trial = 0; trial < 300; trial++) {

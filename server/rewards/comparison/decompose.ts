@@ -5,7 +5,7 @@ export interface Cell {
   /** The class, such as a data source, a verdict or a prompt. */
   key: string
   n: number
-  /** The sum of their scores. */
+  /** The sum of the scores of these samples. */
   sum: number
 }
 
@@ -46,7 +46,7 @@ export interface Decomposition {
 
 /** Maximum cells that the bootstrap visits, which bounds its time: 2 million take about 15 ms. */
 const MAX_VISITS = 2_000_000
-/** A standard error from 200 replicates is itself 5 % off. */
+/** A standard error from 200 replicates has itself an error of 5 %. */
 const MAX_REPLICATES = 200
 const MIN_REPLICATES = 64
 

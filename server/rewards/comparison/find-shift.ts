@@ -7,7 +7,7 @@ export interface ShiftStep {
   mean: number
 }
 
-/** Steps compared on each side. */
+/** Number of steps that are compared on each side of a change. */
 const WINDOW = 2
 /**
  * Minimum number of windows whose variation counts. Among fewer, a single shift would raise the usual variation itself.

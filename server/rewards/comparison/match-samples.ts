@@ -28,7 +28,7 @@ export interface MatchedSamples {
   secondIndex: Int32Array
   first: Float64Array
   second: Float64Array
-  /** Start of each group, then the end. Group g has the entries from starts[g] to before starts[g + 1]. */
+  /** Start of each group, then the end of the last one: group g has the entries from starts[g] up to starts[g + 1]. */
   starts: Int32Array
   /** The number of each group in the first batch. */
   groups: Int32Array

@@ -8,7 +8,7 @@ interface Entry {
   report: ImportedKeyDto | null
 }
 
-/** The settings of a text by their key in the new shape; each is reported once. */
+/** The settings of a text by their key in upstream's new shape; each is reported once. */
 export class Settings {
   readonly problems: ImportedConfigDto['problems'] = []
   readonly #entries: Entry[] = []
@@ -58,7 +58,8 @@ export class Settings {
   }
 
   /**
-   * All settings under a prefix, as nested objects; null without any. With a `note`, each is recorded as `honoured`.
+   * All settings under a prefix, as nested objects; null if there are none. With a `note`, each is recorded as
+   * `honoured`.
    */
   under(prefix: string, note: string | null): Record<string, unknown> | null {
     let any = false

@@ -212,12 +212,12 @@ export function currentKey(key: string): string {
   return key
 }
 
-/** Whether the new-shape key is read. */
+/** Whether a key in the new shape is read. */
 export function isRead(key: string): boolean {
   return READ_KEYS.some((known) => (known.endsWith('.') ? key.startsWith(known) : key === known))
 }
 
-/** Why a known key is not read, looked up as written, then in the new shape; null for other keys. */
+/** Why a known key is not read; null for other keys. The key is looked up as written, then in the new shape. */
 export function whyElsewhere(key: string): string | null {
   for (const candidate of [key, currentKey(key)]) {
     const exact = ELSEWHERE[candidate]
@@ -250,7 +250,7 @@ function allKeys(): string[] {
   return [...keys]
 }
 
-/** Whether keys exist under this one. */
+/** Whether there are known keys under this one. */
 export function isSection(key: string): boolean {
   sectionsOnce ??= new Set(writableKeys().flatMap((known) => parentsOf(known)))
   return sectionsOnce.has(key)

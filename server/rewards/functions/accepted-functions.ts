@@ -12,7 +12,7 @@ import type { HostSettings } from './start-host.ts'
 /** Maximum number of versions whose exports or source are cached. */
 const MAX_CACHED = 256
 
-/** The version of a function that scores batches accepted now. */
+/** The current version of a function, which scores the batches accepted now. */
 export interface FunctionVersion {
   hash: string
   /** Path relative to the functions folder, with `/`. */
@@ -31,7 +31,7 @@ export interface ResolvedFunctions {
   sources: FunctionSource[]
 }
 
-/** Where a reward's functions are found and loaded. */
+/** Folders and settings with which a reward's functions are found and loaded. */
 export interface AcceptedFunctionsOptions
   extends Pick<VersionFolders, 'versionsDir' | 'functionsDir'> {
   settings: HostSettings

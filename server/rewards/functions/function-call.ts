@@ -16,7 +16,7 @@ export interface FunctionCall {
   wrapped: ((sample: RewardSample) => Promise<RewardOutcome>) | null
   /** Time when the call arrived, by `performance.now()`. */
   arrivedAtMs: number
-  /** Time when it began in a process, by `performance.now()`; null before. */
+  /** Time when the call began in a process, by `performance.now()`; null before that. */
   startedAtMs: number | null
   /** Number of processes that ended while they ran this call, and whose culprit is uncertain. */
   incidents: number

@@ -65,9 +65,9 @@ export interface FunctionCaller {
     options: FunctionCallOptions,
   ): Promise<RewardOutcome>
   /**
-   * Calls another method of the function's object: the first existing one of these names, or the scoring method if no
-   * names are given. It receives these arguments followed by the call's context; its value is returned unchanged. The
-   * `sampleId` of the options may be any name for the logs.
+   * Calls another method of the function's object: the first existing one of `names`, or the scoring method if `names`
+   * is empty. It receives `args` and the call's context; its value is returned unchanged. The `sampleId` of the options
+   * may be any name for the logs.
    */
   method(
     ref: FunctionRef,

@@ -70,7 +70,7 @@ const PRINTED = { maxChars: MAX_LINE_CHARS, perSecond: 50 }
  */
 export class FunctionHost {
   readonly calls = new Map<number, DispatchedCall>()
-  /** Fraction of time for which its event loop is busy, 0 to 1. */
+  /** Fraction of time for which the process's event loop is busy, 0 to 1. */
   busy = 0
   idleSinceMs = performance.now()
   ready = false
@@ -119,7 +119,7 @@ export class FunctionHost {
     })
     const { child, channel, marks } = this.#host
     child.on('error', (error) => {
-      // With a pid, the error is from a write to a process that just ended; `exit` reports that.
+      // If the child has a pid, the error is from a write to a process that just ended; `exit` reports that.
       if (child.pid === undefined) this.#notStarted(error)
     })
     if (child.pid === undefined) {
@@ -496,13 +496,13 @@ export class FunctionHost {
     if (this.#exit !== null) {
       const culprit = this.calls.get(this.#exit.id) ?? null
       const detail = `it ended its process with code ${this.#exit.code}`
-      // If that call has ended already, no call inside is at fault.
+      // If that call has ended already, no call in the process is at fault.
       return { reason, detail, culprit, certain: this.#exit.id > 0 }
     }
     const how = signal === null ? `code ${code}` : signal
     const heap = this.#lastError === '' ? '' : `: ${this.#lastError}`
     const detail = `its process ended with ${how}${heap}`
-    // The call whose code was running is a suspect only: another call may have exhausted the memory.
+    // The call whose code was running is only a suspect: another call may have exhausted the memory.
     const culprit = this.calls.get(this.#onStack ?? 0) ?? null
     return { reason, detail, culprit, certain: false }
   }

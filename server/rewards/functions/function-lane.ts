@@ -160,7 +160,7 @@ export class FunctionLane {
     await Promise.all(hosts.map((host) => host.closed))
   }
 
-  /** Sends waiting calls to processes, and starts a process where that helps. */
+  /** Sends waiting calls to processes, and starts more processes if they would help. */
   dispatch(): void {
     if (this.#ended) return
     if (this.#failed !== null && performance.now() > this.#failed.untilMs) this.#failed = null
@@ -221,7 +221,7 @@ export class FunctionLane {
     if (hosts.every((host) => host.retiring)) return hosts.length < MAX_RETIRING
     const usable = hosts.filter((host) => !host.retiring && host.heldUpMs === 0)
     const computing = this.#sync === true || usable.every((host) => host.busy > COMPUTING)
-    // A short backlog is done before another process has started.
+    // A short backlog would be done before another process has started.
     const backlogMs = this.#sync === true ? this.#waiting.length * this.#busyMs : AHEAD_MS
     if (usable.length > 0 && (!computing || backlogMs < AHEAD_MS)) return false
     return this.#around.mayStart()
@@ -295,7 +295,7 @@ export class FunctionLane {
     } else this.dispatch()
   }
 
-  /** A first call of the function returned a promise, so more calls can be sent before that one ends. */
+  /** Called when a first call of the function returns a promise: more calls can be sent before that call ends. */
   #learned(): void {
     if (this.#sync !== null) return
     this.#sync = false
@@ -322,7 +322,7 @@ export class FunctionLane {
       return
     }
     const suspect = culprit?.call ?? null
-    // A call that ran alone is at fault. In a shared process, earlier calls may have left the cause behind.
+    // A call that ran alone is at fault. In a shared process, an earlier call may be the cause.
     const only = alone && started.length === 1 ? (started[0] as FunctionCall) : null
     const guilty = certain ? suspect : only
     this.#around.log(
@@ -366,7 +366,7 @@ export class FunctionLane {
     }
   }
 
-  /** Sends the next suspects to a process if the last ones left it clean; otherwise ends it. */
+  /** Sends the next suspects to a process if no cancelled call still runs in it; otherwise ends the process. */
   #nextAlone(host: FunctionHost): void {
     const calls = host.isClean ? this.#suspects.next() : undefined
     if (calls !== undefined) {

@@ -253,7 +253,7 @@ describe('a function that ends its process', () => {
       await scoreAll(one, ref, ['first'])
       const outcomes = scoreAll(one, ref, [folder], 500)
       await waitFor('the call', () => existsSync(join(folder, 'began')))
-      // After this, the event loop runs timers first and reads pipes after them.
+      // After `setImmediate`, the event loop runs timers before it reads pipes.
       await new Promise<void>((resolve) => setImmediate(resolve))
       const clock = new Int32Array(new SharedArrayBuffer(4))
       while (!existsSync(join(folder, 'returned'))) Atomics.wait(clock, 0, 0, 5)
@@ -397,7 +397,7 @@ describe('processes that take one call at a time', () => {
   test('are as many as requested', async () => {
     const one = pool()
     const folder = sharedFolder()
-    // A call ends once the third process has begun one, however slowly it starts.
+    // Each call waits until three processes have begun a call, however slowly they start.
     const ref = one.ref(`import { readdirSync, writeFileSync } from 'node:fs'
       let inside = 0
       export default async () => {
@@ -483,7 +483,7 @@ describe('the router of a function', () => {
       one.pool.score(one.ref(TEXT), sampleOf('four'), { ask }, options(0))
     expect(await score('')).toMatchObject({
       ok: true,
-      // 14 characters of prompt and 4 of response, then a plain text.
+      // A prompt of 14 characters with a response of 4, plus a plain text of 4.
       score: 1_404 + 4,
       extra: { content: 'You said so?', rewardRouterAddress: '127.0.0.1:3000' },
     })

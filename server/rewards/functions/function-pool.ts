@@ -40,7 +40,7 @@ export interface FunctionPoolOptions extends VersionFolders {
   maxProcesses: number
   /** `host:port` of the router address; null if unknown. */
   rewardRouterAddress: string | null
-  /** Called when more samples can be taken than before. */
+  /** Called when the pool can take more samples than before. */
   onCapacity?: () => void
   log: Logger
 }
@@ -214,7 +214,7 @@ export class FunctionPool implements FunctionCaller {
     })
   }
 
-  /** Makes the paths in the details of an end relative, because callers read them. */
+  /** Makes the paths in the failure details of a call relative, because callers read them. */
   #shown(end: CallEnd['end']): CallEnd['end'] {
     const shown = <T extends { detail: string }>(failed: T): T => ({
       ...failed,

@@ -15,8 +15,8 @@ export interface VersionFolders {
 }
 
 /**
- * Versions of functions as files. A version's folder appears complete and never changes, so later edits of the user's
- * file do not affect it.
+ * Versions of functions as files. A version's folder appears only when it is complete, and never changes, so later
+ * edits of the user's file do not affect it.
  */
 export class FunctionVersions {
   readonly #folders: VersionFolders

@@ -74,7 +74,7 @@ export function groupInputOf(
   }
 }
 
-/** The sample of an input, which a manager may have changed. */
+/** The sample that corresponds to a function input, which a manager may have changed. */
 export function sampleOf(input: FunctionInput): RewardSample {
   const { dataSource, prompt, solutionStr, messages, groundTruth, extraInfo, responseLength } =
     input

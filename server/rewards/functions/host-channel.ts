@@ -5,7 +5,7 @@ import type { FromHost, ToHost } from './protocol.ts'
 
 /** Maximum bytes per second that a worker reads from each stream of a process; beyond it, the process waits. */
 const READ_BYTES_PER_SECOND = 32 << 20
-/** Reading pauses while a process leaves this many bytes unread or has open questions of this size. */
+/** Reading pauses while a process leaves this many bytes unread or has open questions of this total size. */
 const MAX_PENDING_BYTES = 32 << 20
 /** Bytes that a question counts for in addition to its size. */
 const QUESTION_BYTES = 512

@@ -6,9 +6,9 @@
 
 /** Maximum size of a message that a worker accepts from such a process. */
 export const MAX_MESSAGE_BYTES = 16 << 20
-/** Maximum depth: deep JSON overflows the stack of Postgres and of JSON.stringify. Usual messages have few levels. */
+/** Maximum depth of a message, because deep JSON overflows the stack of Postgres and of JSON.stringify. */
 const MAX_DEPTH = 100
-/** Maximum number of values. A value of two characters takes about 60 bytes of heap once it is parsed. */
+/** Maximum number of values in a message. A value of two characters takes about 60 bytes of heap once it is parsed. */
 const MAX_VALUES = 500_000
 const HEADER_BYTES = 4
 /** A buffer that grew beyond this size for one message is replaced by a smaller one. */
@@ -84,7 +84,7 @@ export class FrameReader {
   #length = 0
   #stopped = false
 
-  /** `onBody` receives a view that is valid until it returns. After `onTooLarge` nothing more is read. */
+  /** `onBody` receives a view that is valid only until `onBody` returns. After `onTooLarge` nothing more is read. */
   constructor(
     maxBytes: number,
     onBody: (body: Buffer) => void,

@@ -23,7 +23,7 @@ const { shared, port, memoryBytes } = workerData as {
 const EVERY_MS = 50
 /** The main thread counts as blocked after this long without a response. */
 const BLOCKED_MS = 250
-/** While the main thread is blocked, the running call is identified again at this interval: it may change. */
+/** While the main thread is blocked, the running call is identified again at this interval, because it may change. */
 const LOOK_AGAIN_MS = 500
 const ASK_MS = 400
 /** Expression for the running call, evaluated in the halted frame. */
@@ -112,7 +112,7 @@ async function ask(): Promise<number> {
   } finally {
     clearTimeout(late)
     inspector.removeAllListeners('Debugger.paused')
-    // Also cancels a halt that has not happened.
+    // This also cancels a halt that has not happened yet.
     inspector.post('Debugger.disable')
     asking = false
   }

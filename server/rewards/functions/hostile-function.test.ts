@@ -25,7 +25,7 @@ const SECRET = 'a-secret-of-the-service'
 
 /** The targets of an attempt. */
 interface Aims {
-  /** A process of the service with the secret in its environment, and the worker. */
+  /** Process ids: a process of the service with the secret in its environment, and the worker. */
   service: number
   worker: number
   sibling: number
@@ -35,7 +35,7 @@ interface Aims {
   outside: string
   project: string
   postgres: string
-  /** The service's port without keys, and another port of the machine. */
+  /** Ports: of the service, which requires no API keys, and of another server on this machine. */
   api: number
   otherPort: number
 }
@@ -435,7 +435,7 @@ describe.each(PLANS)('at level %s, a hostile function cannot', (column, plan) =>
   })
 })
 
-/** Whether a condition holds within 3 s, because processes end after their function. */
+/** Whether a condition holds within 3 s. Processes end some time after their function. */
 async function eventually(condition: () => boolean): Promise<boolean> {
   for (const until = performance.now() + 3_000; performance.now() < until; ) {
     if (condition()) return true

@@ -102,7 +102,7 @@ describe('a channel', () => {
       [[]],
       { cmd: 'NODE_HANDLE_ACK' },
     ]
-    /** Replaces, removes or adds a value at a random place inside. */
+    /** Replaces, removes or adds a value at a random place inside `value`. */
     const mutate = (value: unknown): unknown => {
       if (typeof value !== 'object' || value === null || random() < 0.2) return pick(ODD)
       const copy = structuredClone(value) as Record<string, unknown>
@@ -140,7 +140,7 @@ describe('a channel', () => {
       expect(problems.length).toBeLessThanOrEqual(1)
       if (problems.length === 1) expect(messages.length).toBeLessThanOrEqual(1)
     }
-    // The rest are valid mutations, or lengths whose body never ends.
+    // The other messages are valid mutations, or frames whose body never ends.
     expect(violations).toBeGreaterThan(7_000)
   })
 

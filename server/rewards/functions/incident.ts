@@ -19,7 +19,7 @@ export interface Incident {
   culprit: DispatchedCall | null
   /** Whether the culprit is certain; otherwise it runs again, alone. */
   certain: boolean
-  /** Calls that had begun, except a certain culprit. */
+  /** Calls that had begun, without the culprit if it is certain. */
   started: DispatchedCall[]
   /** Calls that had not begun. */
   waiting: DispatchedCall[]

@@ -19,7 +19,7 @@ export async function planFunctions({
     mkdirSync(config.versionsDir, { recursive: true })
     openToFunctions(config.versionsDir)
   } catch {
-    // A worker elsewhere may have a folder that it cannot write to. Its functions then fail with the error.
+    // A worker on another machine may not be able to write to its folder. Its functions then fail with the error.
   }
   const paths = [...HOST_PATHS, config.versionsDir, join(config.functionsDir, 'node_modules')]
   return {

@@ -196,7 +196,9 @@ export function unpackValue(value: unknown): unknown {
   })
 }
 
-/** Where a sandbox sees the folder that it shares with its worker, and the socket to the router address in it. */
+/**
+ * Path in a sandbox of the folder that it shares with its worker, and name of the socket to the router address in it.
+ */
 export const SHARED_FOLDER = '/run/rewardops'
 export const ROUTER_SOCKET = 'router.sock'
 /** File descriptor of the channel in the child, after stdin, stdout and stderr. */

@@ -183,7 +183,9 @@ function decode(path: string): string {
   }
 }
 
-/** The file of an `import` must exist. That of a `require`, which may omit its ending, or of a `url` may be missing. */
+/**
+ * The file of an `import` must exist. The file of a `require`, which may omit its ending, or of a `url` may be missing.
+ */
 type ImportKind = 'import' | 'require' | 'url'
 
 interface Imported {

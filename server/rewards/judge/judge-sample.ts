@@ -25,7 +25,7 @@ export interface JudgeReply {
   vote: number
   /** Whether the response was shown second. */
   swapped: boolean
-  /** null if no reply arrived. */
+  /** Text of the reply; null if no reply arrived. */
   content: string | null
   reasoning: string | null
   /** The value in the reply, from the response's point of view; null if it has none (see `problem`). */
@@ -235,7 +235,7 @@ function valueOfVote(calls: readonly JudgeCall[], { parser }: JudgeTemplate): nu
   return parser.kind === 'verdict' ? parser.tie : null
 }
 
-/** The most frequent reason of failed votes; of equally frequent ones, the first. */
+/** The most frequent reason of failed votes; the first one if several are equally frequent. */
 function failureOf(
   replies: readonly JudgeReply[],
   problem: string,

@@ -137,7 +137,7 @@ export function placeholderValue(name: string, texts: JudgedTexts): unknown {
   }
 }
 
-/** A conversation as text: a single user message unchanged, otherwise each turn after its role. */
+/** A conversation as text: a single user message is unchanged, otherwise each turn follows its role. */
 function promptText(prompt: JudgedTexts['prompt']): string {
   if (typeof prompt === 'string') return prompt
   const [only] = prompt

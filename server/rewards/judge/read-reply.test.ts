@@ -273,7 +273,7 @@ describe('ten thousand random replies', () => {
         content += next() < 0.2 ? `[[${Math.floor(next() * 24) / 2}]]` : pick(words)
       }
       const verdict = readReply({ content, logprobs: null }, parser)
-      // An independent search: backwards from each closing pair, without a regular expression.
+      // Searches independently: backwards from each closing pair of brackets, without a regular expression.
       const thought = content.lastIndexOf('</think>')
       const reply = thought < 0 ? content : content.slice(thought + '</think>'.length)
       const values = new Set<string>()

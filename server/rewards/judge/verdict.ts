@@ -14,8 +14,8 @@ export type Verdict =
 export type Finding = { ok: true; value: number; text: string } | { ok: false; problem: string }
 
 /**
- * Combines all passages of a reply that contain a verdict. Repeating a verdict is fine; two different ones, or an
- * unreadable one, are not a verdict, because the intended one is unknown.
+ * Combines all passages of a reply that contain a verdict. A repeated verdict is accepted. Two different verdicts or an
+ * unreadable one give none, because the intended verdict is unknown.
  */
 export function oneVerdict(findings: readonly Finding[]): Verdict {
   let only: Extract<Finding, { ok: true }> | undefined

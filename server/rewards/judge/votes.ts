@@ -7,7 +7,7 @@ export type VotesCombined = { ok: true; value: number } | { ok: false; problem: 
 /**
  * Combines the votes that were read; `null` is a failed vote. More than half of all votes must have been read, because
  * a score from one vote of five would be noisier without any sign of it. `majority` is the most frequent value; a draw
- * has none.
+ * has no majority.
  */
 export function combineVotes(
   votes: readonly (number | null)[],

@@ -1,4 +1,4 @@
-/** Time for limits: the process's own clock, or a test's. */
+/** The clock of the limits: that of the process, or of a test. */
 export interface LimitClock {
   /** Monotonic milliseconds since an arbitrary start. */
   nowMs(): number

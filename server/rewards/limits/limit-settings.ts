@@ -76,7 +76,10 @@ export function readLimits(kwargs: Record<string, unknown>): RequestLimits {
   }
 }
 
-/** Refill per second and capacity of a bucket for a limit per minute; `ofOne` is the amount of a single call. */
+/**
+ * Refill per second and capacity of a bucket for a limit per minute; `ofOne`: number of requests or tokens of a single
+ * call.
+ */
 export function bucketOf(
   perMinute: number,
   ofOne: number,

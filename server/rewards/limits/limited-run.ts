@@ -18,7 +18,7 @@ export type LimitedOutcome<Value> = (
 /** Options of a limited call. */
 export interface LimitedRunOptions<Value> {
   signal?: AbortSignal
-  /** Default: the timeout of the gate's limits. */
+  /** Time limit of the call. Default: the timeout of the gate's limits. */
   timeoutMs?: number
   /** Number of requests to the service; default 1. */
   requests?: number

@@ -40,7 +40,7 @@ interface Waiter {
   tokens: number
   signal: AbortSignal | undefined
   atStart: GateWaits
-  /** Whether its signal was aborted. */
+  /** Whether the call's signal was aborted. */
   gone: boolean
   resolve(permit: GatePermit): void
   reject(error: unknown): void
@@ -51,7 +51,7 @@ type Cause = keyof GateWaits
 
 /**
  * Admits calls within three limits, in order of arrival. Each call first waits for a free slot, then for its requests
- * and tokens per minute. In this order, no reserved capacity piles up and is used in a burst after a stall.
+ * and tokens per minute. In this order, capacity cannot be reserved during a stall and then used in one burst.
  *
  *   waiting ──slot free──▶ reserved ──its time has come──▶ in flight ──released──▶ tokens corrected
  *      └────────aborted──────────┴─▶ gone, its reservation is refunded
@@ -104,7 +104,7 @@ export class RequestGate {
     return this.#inFlight.size + (this.#reserved ? 1 : 0)
   }
 
-  /** Number of slots that could be used now. */
+  /** Number of slots that the calls in flight and in the queue could use now. */
   get demand(): number {
     return this.#inFlight.size + this.#queue.length
   }

@@ -1,6 +1,6 @@
 /**
- * The supply of a limit per minute. `reserve` takes immediately and returns the time to wait, so a rate may be a
- * table row that several processes update: each process waits for its time, and together they keep the limit.
+ * The supply of a limit per minute. `reserve` takes the amount at once and returns the time to wait. A rate may
+ * therefore be a table row that several processes update: each waits for its time, and together they keep the limit.
  */
 export interface Rate {
   /** Takes `amount`, even beyond the supply, and returns the ms until it is covered; 0 if it is covered now. */
@@ -19,7 +19,7 @@ export class TokenBucket implements Rate {
   readonly capacity: number
   /** Content at `lastUpdateMs`; a debt if below 0. */
   tokens: number
-  /** null before the first reservation. */
+  /** Time of the last refill, ms; null before the first reservation. */
   lastUpdateMs: number | null = null
 
   /**

@@ -28,8 +28,8 @@ const LIMITER_KWARGS = Object.keys(rateLimitedOptions.shape)
 const GDPO_KWARGS = Object.keys(gdpoOptions.shape)
 
 /**
- * Checks the manager's own kwargs and returns the others. Called once per batch, with the manager's name, not an
- * alias.
+ * Separates the manager's kwargs, which it checks, from the others. Called once per batch, with the manager's name, not
+ * an alias.
  */
 export function takeManagerKwargs<Value>(
   manager: string,

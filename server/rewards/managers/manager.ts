@@ -50,7 +50,7 @@ export type RewardOutcome = (
       components?: readonly (RewardOutcome | undefined)[]
     }
 ) & {
-  /** null if the scorer's calls are not recorded individually. */
+  /** The scorer's calls to servers; null if they are not recorded individually. */
   attempts: AttemptRecord[] | null
   /** Tokens used by its calls; absent unless every call reported them. */
   tokens?: number

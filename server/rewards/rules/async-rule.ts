@@ -10,7 +10,7 @@ import {
 
 /** The service that an async rule calls. */
 export interface RuleService {
-  /** Its address without a path. */
+  /** Address of the service, without a path. */
   url: string
   fetch: typeof fetch
   /**
@@ -42,7 +42,7 @@ export interface AsyncRule {
   score(input: RuleInput, context: AsyncRuleContext): Promise<RuleResult>
 }
 
-/** The rule's service returned no verdict: the sample fails with `reason`. */
+/** Thrown if the rule's service returned no verdict; the sample fails with `reason`. */
 export class RuleServiceError extends Error {
   override readonly name = 'RuleServiceError'
   readonly reason: SampleFailureReason
@@ -53,7 +53,7 @@ export class RuleServiceError extends Error {
   }
 }
 
-/** Makes an async rule whose `score` receives its own kwargs parsed, with defaults. */
+/** Makes an async rule. Its `score` receives the rule's kwargs parsed, with defaults. */
 export function defineAsyncRule<Options extends z.ZodObject>(definition: {
   name: string
   title: string

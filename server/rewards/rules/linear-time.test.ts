@@ -11,7 +11,7 @@ import { ruleByName, ruleForDataSource } from './registry.ts'
 
 const lengths = [16_384, 65_536, 262_144, ...inFullRun(1_048_576)]
 
-/** Shorter times are dominated by the clock and the garbage collector. */
+/** CPU time, ms, below which the clock and the garbage collector dominate a measurement. */
 const noiseMs = 4
 
 /** Maximum growth of CPU time, between 4 and 16, and nearer to 16 because pauses add to the measured time. */
@@ -22,7 +22,7 @@ interface Adversarial {
   /** A data source with a rule, or a rule's name. */
   dataSource: string
   kwargs?: Record<string, unknown>
-  /** The part that is repeated up to the length. */
+  /** Text that is repeated until the response has the wanted length. */
   unit: string
   /** Builds the response from the units. */
   wrap?: (units: string) => string
@@ -199,7 +199,7 @@ test.for(cases)('$title', { timeout: 60_000 }, (given) => {
   }
 })
 
-/** The least CPU time of up to three runs, ms. A run of at most `noiseMs` is the last one. */
+/** The least CPU time of up to three runs, ms. It stops after a run of at most `noiseMs`. */
 function cpuMs(work: () => void): number {
   let least = Number.POSITIVE_INFINITY
   for (let run = 0; run < 3 && least > noiseMs; run++) {

@@ -27,7 +27,7 @@ const laterReplacements: readonly (readonly [from: string, to: string])[] = [
   ['{.', '{0.'],
 ]
 
-/** A text that cannot be normalized; the two texts are then compared unchanged. */
+/** Thrown for a text that cannot be normalized; the two texts are then compared unchanged. */
 class NotNormalizable extends Error {}
 
 /** The compared form of an answer; null if it cannot be normalized and the texts themselves are compared. */

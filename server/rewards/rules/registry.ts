@@ -64,7 +64,7 @@ export function listRules(): readonly Rule[] {
   return rules
 }
 
-/** The data sources of these rules, for error messages; prefixes are written as `aime*`. */
+/** The data sources of {@link listRules}, for error messages; prefixes are written as `aime*`. */
 export function listRuleDataSources(): readonly string[] {
   return rules.flatMap((rule) => rule.dataSources)
 }

@@ -5,7 +5,7 @@ export interface RuleInput {
   dataSource: string
   /** The response text alone; the prompt is never scored. */
   solutionStr: string
-  /** Any JSON; each rule defines its form and throws `RuleInputError` for any other. */
+  /** Any JSON value. Each rule accepts one form and throws `RuleInputError` for any other. */
   groundTruth: unknown
   extraInfo: Record<string, unknown>
   /**
@@ -53,7 +53,7 @@ export interface Rule {
   title: string
   /** The data sources that select this rule: exact names, or a prefix as in `aime*`. */
   dataSources: readonly string[]
-  /** Strict; each option with its default and a description. */
+  /** Strict schema of the kwargs, with a default and a description for each. */
   kwargs: z.ZodObject
   /**
    * Scores one rollout.
@@ -68,7 +68,7 @@ export interface Rule {
 /** A rollout or a kwarg that a rule cannot use: the sample fails and does not score 0. */
 export class RuleInputError extends Error {
   override readonly name = 'RuleInputError'
-  /** How the caller can fix it. */
+  /** How the caller can fix the input. */
   readonly hint: string
 
   constructor(message: string, hint: string) {
@@ -92,7 +92,7 @@ export const versionOption = z
   .describe("Version of upstream's scorers to agree with")
 
 /**
- * Makes a rule whose `score` receives its own kwargs parsed, with defaults. The parsed options are cached for the
+ * Makes a rule. Its `score` receives the rule's kwargs parsed, with defaults. The parsed options are cached for the
  * lifetime of the kwargs object: zod runs once per batch, not once per sample.
  */
 export function defineRule<Options extends z.ZodObject>(definition: {

@@ -36,7 +36,7 @@ const tries = 3
 const localTries = 10
 /** Delay before the first retry of a 504; the second retry waits twice as long. As in upstream. */
 const retryDelayMs = 1_000
-/** Maximum size of an answer; a program with more output gets no verdict. */
+/** Maximum size of the sandbox's answer; a program with more output gets no verdict. */
 const MAX_REPLY_BYTES = 16 * 1024 * 1024
 const MAX_DETAIL_CHARS = 500
 
