@@ -25,7 +25,7 @@ export function freeFunctionUser(): { uid: number; gid: number } {
       if (uid !== undefined) taken.add(uid)
     }
   }
-  // Random, because another worker may choose at the same moment.
+  // The id is random, because another worker may choose one at the same moment.
   for (;;) {
     const uid = randomInt(FIRST_UID, LAST_UID + 1)
     if (!taken.has(uid)) return { uid, gid: uid }

@@ -48,7 +48,7 @@ export interface PlanOptions {
   paths: readonly string[]
 }
 
-/** Size of a process's temporary files, and of the largest file that it may write anywhere, bytes. */
+/** Maximum size of a process's temporary files, and of each file that it writes anywhere, bytes. */
 const DISK_BYTES = 1 << 30
 /** Size of a sandbox's temporary folders, which are in memory, bytes. */
 const SANDBOX_TMP_BYTES = 256 << 20

@@ -33,7 +33,7 @@ export interface TreeOptions {
 }
 
 const WATCH_MS = 250
-/** Time for the process table to become readable after the end of a tree, ms. */
+/** Maximum wait for a readable process table after the end of a tree, ms. */
 const TABLE_WITHIN_MS = 10_000
 /** Nice value of a tree without a control group; an ordinary process has 0. */
 const NICENESS = 6
@@ -59,7 +59,7 @@ export class ProcessTree {
   readonly #child: ChildProcess
   readonly #options: TreeOptions
   readonly #group: Cgroup | null
-  /** Link of the tree's user namespace; null until it is read. */
+  /** Name of the tree's user namespace, from its /proc link; null until it is read. */
   #namespace: string | null = null
   /** Processes seen in the tree: pid → time of their start. */
   readonly #seen = new Map<number, string>()
@@ -229,7 +229,7 @@ function entryOf(pid: number): ProcessEntry | null {
   }
 }
 
-/** The first number of a field of /proc/PID/status: the real user of `Uid`, KiB of memory. */
+/** The first number of a field of /proc/PID/status: for `Uid` the real user, for memory the KiB. */
 function numberOf(status: string, name: string): number {
   const at = status.indexOf(`\n${name}:`)
   return at < 0 ? 0 : Number.parseInt(status.slice(at + name.length + 2), 10)

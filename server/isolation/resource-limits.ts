@@ -17,8 +17,8 @@ export interface ResourceLimits {
 }
 
 /**
- * Sets one limit, unless a lower one is in force. The option for processes is `-p` in dash and BusyBox, `-u` in bash.
- * POSIX counts file sizes in units of 512 bytes.
+ * Shell function that sets one limit, unless a lower one is in force. The option for processes is `-p` in dash and
+ * BusyBox, `-u` in bash. POSIX counts file sizes in units of 512 bytes.
  */
 const LIMIT_FUNCTION = `limit() {
   ulimit "$1" "$2" 2>/dev/null && return
@@ -53,7 +53,7 @@ export function limitedCommand(
   return ['/bin/sh', '-c', script, 'sh', program, ...args]
 }
 
-/** From this version of Linux on, the limit of processes counts those of a user in each user namespace separately. */
+/** From this Linux version on, the process limit counts a user's processes in each user namespace separately. */
 export const COUNTS_IN_NAMESPACES: readonly [major: number, minor: number] = [5, 14]
 
 /** Whether this kernel has version {@link COUNTS_IN_NAMESPACES} or newer. */

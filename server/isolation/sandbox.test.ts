@@ -146,7 +146,7 @@ describe.skipIf(!check.ok)('a sandbox', () => {
   })
 })
 
-/** Runs a filter as the kernel does, on one call. */
+/** Runs a filter on one system call, as the kernel does. */
 function verdictOf(filter: Buffer, data: { nr: number; arch: number; args?: number[] }): number {
   const fields = new Map([
     [0, data.nr],

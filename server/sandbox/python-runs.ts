@@ -14,7 +14,7 @@ import type { RunJob, RunReport } from './run-job.ts'
 const PYTHON_FOLDER = fileURLToPath(new URL('./python', import.meta.url))
 /** Path inside the sandbox of the folder with the Python package and the socket. Runs do not see it. */
 const FOLDER_INSIDE = '/opt/rewardops'
-/** Time for the interpreter to start, ms. */
+/** Maximum time for the interpreter to start, ms. */
 const START_MS = 20_000
 const MAX_BACKOFF_MS = 5_000
 /** Maximum bytes of a run's report: its output, escaped as JSON. */
@@ -41,7 +41,7 @@ export interface PythonRunsOptions {
   log: Logger
 }
 
-/** The run ended without a report, because its sandbox ended. It can be repeated. */
+/** Thrown if a run ended without a report, for example because its sandbox ended. The run can be repeated. */
 export class RunLostError extends Error {
   override readonly name = 'RunLostError'
 }
@@ -59,7 +59,7 @@ export class PythonRuns {
   readonly #idle: Socket[] = []
   readonly #waiting: ((socket: Socket) => void)[] = []
   #interpreter: ChildProcess | null = null
-  /** Forks that were requested and have not connected yet. */
+  /** Number of forks that were requested and have not connected yet. */
   #starting = 0
   #failures = 0
   #isClosing = false

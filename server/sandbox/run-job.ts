@@ -10,7 +10,7 @@ export interface RunJob {
   code: string
   /** Definitions of the tests, after the program. */
   setup: string
-  /** Each is Python code that passes unless it raises. */
+  /** Test cases: Python code that passes unless it raises an exception. */
   cases: readonly string[]
   /** Index of the first case to run. */
   first: number
@@ -32,7 +32,7 @@ export interface RunJob {
 
 /** The outcome of one test case, as the tests' process reports it. */
 const CaseReport = CaseResult.extend({
-  /** The program's process ended, so a limit may be the cause. */
+  /** Whether the program's process ended, so that a limit may be the cause. */
   ended: z.boolean(),
 })
 export type CaseReport = z.infer<typeof CaseReport>
@@ -55,7 +55,7 @@ export interface RunReport {
   wallS: number
   cpuS: number
   peakBytes: number
-  /** Exit status of the program; negative: the signal that ended it. */
+  /** Exit status of the program; if a signal ended it, the negative number of the signal. */
   returnCode: number
   /** In mode `run`: the standard output. */
   stdout?: string

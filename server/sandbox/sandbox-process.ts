@@ -11,7 +11,10 @@ import type { Logger } from '../log.ts'
 const STOP_MS = 3_000
 /** Maximum starts that end without a report. */
 const MAX_STARTS = 3
-/** Time after which a sandbox that could not run programs is tried again, ms. An admin may have installed something. */
+/**
+ * Time after which a sandbox that could not run programs is tried again, ms, because an admin may have installed a
+ * missing program.
+ */
 export const TRY_AGAIN_MS = 30_000
 
 const STOPPING = {

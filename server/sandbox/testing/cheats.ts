@@ -30,7 +30,7 @@ const CHAMELEON = `
     def __bool__(self): return True
 `
 
-/** Lines that a grader might read as a verdict, in several dialects. */
+/** Lines that a grader might read as a verdict, in several formats. */
 const VERDICTS = String.raw`
 import json, pickle, struct
 _passed = {"status": "passed", "detail": None, "limit": None, "ended": False}

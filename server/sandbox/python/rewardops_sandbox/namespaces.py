@@ -128,7 +128,7 @@ def set_limits(limits, base_bytes):
 
 
 def memory_bytes():
-    """Sizes of this process's address space and of its resident part."""
+    """Address space and resident memory of this process, bytes."""
     with open("/proc/self/statm") as file:
         return tuple(int(pages) * resource.getpagesize() for pages in file.read().split()[:2])
 
