@@ -33,7 +33,7 @@ describe('pass@k', () => {
     expect(passAtK(counts, 16)).toBeNull()
   })
 
-  it('holds for groups of thousands', () => {
+  it('works for groups of thousands', () => {
     expect(passAtK([{ n: 10_000, passed: 1, groups: 1 }], 100)?.value).toBeCloseTo(0.01, 10)
   })
 })

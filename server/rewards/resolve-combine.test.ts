@@ -82,7 +82,7 @@ describe('a composite reward', () => {
 })
 
 describe('the kwargs of rate_limited and gdpo', () => {
-  test('make a limiter of the reward, named by its scorer', () => {
+  test('define the limiter of a reward, which is named after its scorer', () => {
     const limiterOf = (reward: Record<string, unknown>) => resolved(reward).reward.limiter
     expect(limiterOf({ manager: 'rate_limited', model: 'rm' })).toEqual({
       name: 'model:rm',

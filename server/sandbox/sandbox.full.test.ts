@@ -86,7 +86,7 @@ test.skipIf(!python.ok)(
 )
 
 test.skipIf(!python.ok)(
-  'the rate of programs, printed',
+  'prints the rate of programs',
   async () => {
     const program = { code: 'def f(x): return x + 1', cases: ['assert f(1) == 2'] }
     for (const isolation of ['strong', 'weak'] as const) {

@@ -147,7 +147,7 @@ def f(x):
     ])
   })
 
-  test('values of built-in types cross both ways, and changes of arguments in place', async () => {
+  test('exchanges values of built-in types, and in-place changes of arguments', async () => {
     const values = `[None, True, -(1 << 70), 1.5, float("inf"), 2j, "é\\ud800", b"x", bytearray(b"y"), (1, [2, {3: {4}}]), frozenset({5}), range(1, 9, 2)]`
     const cases = [
       `v = ${values}\nassert same(v) == v and [type(one) for one in same(v)] == [type(one) for one in v]`,

@@ -85,7 +85,7 @@ describe('the parts of a change', () => {
     expect(of('different')).toBeCloseTo(0.54 * 0.23, 12)
   })
 
-  test('a change of the mix alone has no parts within', async () => {
+  test('if only the shares change, every `within` part is 0', async () => {
     const side = (easy: number): Cell[] => [
       { unit: 0, key: 'easy', n: easy, sum: 0.8 * easy },
       { unit: 1, key: 'hard', n: 100 - easy, sum: 0.2 * (100 - easy) },
@@ -147,7 +147,7 @@ describe('the largest sudden change', () => {
     ).toSatisfy((at) => at === 20 || at === 22)
   })
 
-  test('is none in a steady run', () => {
+  test('is found in at most 5 % of steady runs', () => {
     const found = Array.from({ length: 60 }, (_, seed) =>
       findShift(run(seed, 100, (step) => 0.004 * step)),
     )

@@ -19,7 +19,7 @@ const statusOf = (config: ImportedConfigDto, key: string) =>
 const messages = (config: ImportedConfigDto) =>
   config.problems.map(({ message }) => message).join('\n')
 
-const STATUSES = ['honoured', 'not_applicable', 'unknown', 'unresolved']
+const STATUSES = ['supported', 'not_applicable', 'unknown', 'unresolved']
 
 /** Checks that every key has a status and a note, and that the result is valid. */
 function expectWhole(config: ImportedConfigDto): void {
@@ -107,7 +107,7 @@ reward:
     const key = 'reward.reward_model.rollout.'
     expect(statusOf(config, `${key}cudagraph_capture_sizes`)).toBe('not_applicable')
     expect(statusOf(config, `${key}engine_kwargs.vllm.max_loras`)).toBe('not_applicable')
-    expect(statusOf(config, `${key}engine_kwargs.sglang.attention_backend`)).toBe('honoured')
+    expect(statusOf(config, `${key}engine_kwargs.sglang.attention_backend`)).toBe('supported')
   })
 
   test.each([
@@ -158,7 +158,7 @@ reward_model:
         overlong_buffer_cfg: { enable: true, len: 4096, penalty_factor: 1, log: false },
       },
     })
-    expect(statusOf(config, 'reward_model.reward_kwargs.max_resp_len')).toBe('honoured')
+    expect(statusOf(config, 'reward_model.reward_kwargs.max_resp_len')).toBe('supported')
   })
 
   test.each(['rate_limited', 'limited', 'limit'])(
@@ -311,7 +311,7 @@ reward: {num_workers: 8, reward_manager: {name: dapo}}
     expectWhole(config)
     expect(config).toMatchObject({ shape: 'both', workers: 4, reward: { manager: 'dapo' } })
     expect(config.keys).toMatchObject([
-      { key: 'reward_model.num_workers', status: 'honoured' },
+      { key: 'reward_model.num_workers', status: 'supported' },
       { key: 'reward_model.reward_manager', status: 'not_applicable' },
       { key: 'reward_model.enable', status: 'not_applicable' },
       {
@@ -319,7 +319,7 @@ reward: {num_workers: 8, reward_manager: {name: dapo}}
         status: 'not_applicable',
         note: 'overridden by reward_model.num_workers',
       },
-      { key: 'reward.reward_manager.name', status: 'honoured' },
+      { key: 'reward.reward_manager.name', status: 'supported' },
     ])
   })
 })

@@ -59,7 +59,7 @@ export class Settings {
 
   /**
    * All settings under a prefix, as nested objects; null if there are none. With a `note`, each is recorded as
-   * `honoured`.
+   * `supported`.
    */
   under(prefix: string, note: string | null): Record<string, unknown> | null {
     let any = false
@@ -78,7 +78,7 @@ export class Settings {
         at = next as Record<string, unknown>
       }
       define(at, parts.at(-1) as string, leaf.value)
-      if (note !== null) this.#note(entry, 'honoured', note)
+      if (note !== null) this.#note(entry, 'supported', note)
     }
     return any ? root : null
   }
@@ -95,7 +95,7 @@ export class Settings {
 
   honour(key: string, note: string): void {
     const entry = this.#byKey.get(key)
-    if (entry) this.#note(entry, 'honoured', note)
+    if (entry) this.#note(entry, 'supported', note)
   }
 
   leave(key: string, why: string): void {
@@ -129,10 +129,10 @@ export class Settings {
       const key = currentKey(leaf.key)
       const why = whyElsewhere(leaf.key)
       if (isRead(key)) {
-        this.#note(entry, 'honoured', leaf.value === null ? 'null: same as not set' : 'read')
+        this.#note(entry, 'supported', leaf.value === null ? 'null: same as not set' : 'read')
       } else if (why !== null) this.#note(entry, 'not_applicable', why)
       else if (isSection(leaf.key) && isEmpty(leaf.value)) {
-        this.#note(entry, 'honoured', 'empty: same as not set')
+        this.#note(entry, 'supported', 'empty: same as not set')
       } else {
         this.#note(entry, 'unknown', 'no such key')
         const nearest = nearestKey(leaf.key)
@@ -152,7 +152,7 @@ export class Settings {
   #note(entry: Entry, status: ImportedKeyDto['status'], note: string): void {
     if (entry.report) return
     const { key, line, value, unresolved } = entry.leaf
-    if (status === 'honoured' && unresolved !== null) {
+    if (status === 'supported' && unresolved !== null) {
       const missing = `${unresolved} is not in this text`
       entry.report = { key, line, value, status: 'unresolved', note: missing }
       const message = `${missing}: give the composed configuration`

@@ -29,7 +29,7 @@ function write(path: string, text: string): void {
 
 const resolve = (reward: object) => functions.resolve(RewardSpec.parse(reward))
 
-test('a reward without custom functions resolves to none', async () => {
+test('a reward without custom functions has none to resolve', async () => {
   expect(await resolve({ function: { name: 'gsm8k' } })).toEqual({
     versions: new Map(),
     sources: [],

@@ -508,7 +508,7 @@ describe('concurrent calls', () => {
     expect(one.pool.pids).toHaveLength(1)
   })
 
-  test('computing calls get another process and are not queued by the thousand', async () => {
+  test('computing calls get another process instead of a long queue', async () => {
     const one = pool()
     const text = `export default () => {
       for (const until = performance.now() + 40; performance.now() < until; ) {}

@@ -99,7 +99,7 @@ test('the target of a link counts, not the location of the link', async () => {
   expect(await filesOf('alias.ts')).toEqual(['alias.ts'])
 })
 
-test('an import that leaves the folder is refused with both names', async () => {
+test('an import from outside the folder is refused, with the names of both files', async () => {
   write('main.ts', `import '../outside.ts'`)
   await expect(read('main.ts')).rejects.toMatchObject({
     reason: 'function_outside_folder',

@@ -265,7 +265,7 @@ describe('several votes', () => {
     expect(outcome.replies.map(({ content }) => content)).toEqual([null, null, 'hm'])
   })
 
-  test('no majority is not a score', async () => {
+  test('votes without a majority give no score', async () => {
     const { harness } = await voters(['[[2]]', '[[4]]', '[[9]]'])
     expect(await judge(harness, voting(3, 'majority'))).toMatchObject({
       ok: false,

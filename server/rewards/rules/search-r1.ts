@@ -53,7 +53,7 @@ function targetsOf(groundTruth: unknown): string[] {
   const targets = Array.isArray(target) ? target : [target]
   if (targets.length === 0) {
     // Upstream scores every response 0 without an accepted answer.
-    throw new RuleInputError('groundTruth.target is empty: no answer could be right', hint)
+    throw new RuleInputError('groundTruth.target is empty: no answer could be correct', hint)
   }
   return targets.map((answer) => {
     if (typeof answer === 'string') return answer

@@ -92,7 +92,7 @@ class Grader:
                     self._fail("runtime_error", f"{kind}: {text}" if text else kind, limit)
                 raise _exception(kind, text)
             case ("unsupported", str(kind)):
-                self._fail("unsupported_type", f"{name} returned {kind}, which is no built-in type")
+                self._fail("unsupported_type", f"{name} returned {kind}, which is not a built-in type")
             case ("too large", str(why)):
                 self._fail("unsupported_type", f"the result of {name} is too large: {why}")
             case _:
