@@ -244,6 +244,18 @@ class Errors(unittest.TestCase):
                 keys = [json.loads(b)["idempotencyKey"] for p, _, b in web.requests if "score" in p]
                 self.assertEqual((len(keys), len(set(keys))), (5, 1))
 
+    def test_a_full_queue_is_no_outage(self):
+        for reason in ("queue_full", "run_queue_full"):
+            full = [refusal(429, reason, retryAfterMs=100)] * 5
+            with (
+                self.subTest(reason=reason),
+                Web(session(), *full, refusal(404, "batch_not_found")) as web,
+                RewardOps(web.url, outage_s=0.2) as client,
+                self.assertRaises(RewardOpsError) as caught,
+            ):
+                client.summary("b1")
+            self.assertEqual(caught.exception.reason, "batch_not_found")
+
     def test_an_internal_error_is_not_retried_for_ever(self):
         with Web(refusal(500, "internal"), look=session()) as web:
             reason, _ = self.error_of(web.url, lambda c: c.summary("b1"))
