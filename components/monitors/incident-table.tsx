@@ -12,7 +12,6 @@ import { Scroll } from '../ui/scroll.tsx'
 import { MonitorStateView } from './monitor-state.tsx'
 import { incidentHref, monitorLabel, readingText, thresholdText } from './monitor-words.ts'
 
-/** Incidents, with start and end. */
 export function IncidentTable({
   incidents,
   withRun = true,

@@ -14,7 +14,7 @@ export function monitorLabel(monitor: MonitorName | FleetMonitorName): string {
     : FLEET_DEFINITIONS[monitor as FleetMonitorName].label
 }
 
-/** A monitor value: shares in percent, scores with two decimals. */
+/** A monitor value. Shares are in percent, scores have two decimals. */
 export function readingText(
   monitor: MonitorName | FleetMonitorName,
   value: number | null | undefined,
@@ -35,12 +35,12 @@ export function thresholdText(monitor: MonitorName, threshold: number): string {
   return bad === 'size' ? `±${value}` : `${bad === 'below' ? '≤' : '≥'} ${value}`
 }
 
-/** A threshold as input text: shares in percent. */
+/** A threshold as input text. Shares are in percent. */
 export function typedThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, value: number): string {
   return String(Number((unit === 'share' ? value * 100 : value).toPrecision(6)))
 }
 
-/** Parses a threshold, of which shares are entered in percent; NaN when it is not a number. */
+/** Parses a threshold. Shares are entered in percent. Returns NaN if the text is not a number. */
 export function readThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, typed: string): number {
   const value = typed.trim() === '' ? Number.NaN : Number(typed.replace(',', '.').replace('−', '-'))
   return unit === 'share' ? value / 100 : value

@@ -10,10 +10,10 @@ type AnyMonitor = (typeof MONITORS)[number] | (typeof FLEET_MONITORS)[number]
 /** The URL state of the Monitors page. */
 export interface MonitorsUrl {
   tab: MonitorTab
-  /** The run whose monitors are listed; also filters the history. */
+  /** The run whose monitors are listed. It also filters the history. */
   run: string | null
   split: 'train' | 'val'
-  /** Filters the history. */
+  /** The monitor that filters the history. */
   monitor: AnyMonitor | null
 }
 

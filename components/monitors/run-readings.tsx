@@ -24,7 +24,7 @@ import { MonitorStateView } from './monitor-state.tsx'
 import { monitorHref, readingText, thresholdText } from './monitor-words.ts'
 import { ThresholdSheet } from './threshold-sheet.tsx'
 
-/** The number of newest batches in a sparkline. */
+/** Number of batches in a sparkline. */
 const SPARK_POINTS = 60
 
 /** The monitors of a run, one per row: definition, state, and recent values. */

@@ -24,7 +24,7 @@ export function ThresholdSheet({
   monitor,
   onClose,
 }: {
-  /** Null: all runs only. */
+  /** The run whose thresholds can be edited; null edits only those of all runs. */
   run: string | null
   monitor: MonitorName | null
   onClose(): void

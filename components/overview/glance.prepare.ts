@@ -2,7 +2,7 @@ import type { FleetHistoryDto } from '../../server/contract/fleet-history.ts'
 import { allOf, sumsOf } from '../charts/history.prepare.ts'
 import { durationText, formatCount, formatRate, formatRatio } from '../format/numbers.ts'
 
-/** A figure of the fleet with its readings, one for each interval. */
+/** A figure of the fleet, with one reading for each interval. */
 interface GlanceFigure {
   label: string
   value: string
@@ -10,7 +10,7 @@ interface GlanceFigure {
   readings: readonly (number | null)[]
 }
 
-/** Prepares the figures of the last hour; null without a sample or request. */
+/** Prepares the figures of the last hour. Returns null if there was no sample and no request. */
 export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
   const { latency, intervals, intervalSeconds } = history
   const ended = allOf(intervals, history.throughput)
@@ -41,7 +41,7 @@ export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
       'Service p95',
       latency.service.map(({ p95 }) => p95),
       durationText,
-      'calls and rules, mean',
+      'requests and rules, mean',
     ),
     mean(
       'Queue p95',

@@ -38,12 +38,12 @@ const RETRIES_SKELETON = (
 )
 
 /**
- * Reward curves, attention items, figures, active batches and the fleet. `first`: data that came with the document, null where the
- * page fetches everything.
+ * Reward curves, attention items, figures, active batches and the fleet. `first` is the data that came with the
+ * document; null if the page fetches all data.
  */
 export function OverviewPage({ first }: { first: FirstAnswers | null }) {
   const trpc = useTRPC()
-  // Service time, which may be ahead of the browser's clock.
+  // The clock of the service may be ahead of the browser's clock.
   const readAtMs = Math.min(first?.atMs ?? 0, Date.now())
   const overview = useQuery(
     trpc.overview.get.queryOptions(undefined, {
@@ -131,7 +131,7 @@ function RetriesOfHour() {
 
 function Recent({ active, className }: { active: number; className: string }) {
   const trpc = useTRPC()
-  // Active batches are listed above, so the query reads as many more.
+  // The list also contains active batches. These are shown above it, so the query reads as many more.
   const recent = useQuery(
     trpc.batches.list.queryOptions(
       { limit: Math.min(RECENT_SHOWN + active, MAX_LISTED) },
@@ -265,7 +265,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
   )
 }
 
-/** The detail of the hourly count: its validation and rescored samples, if any. */
+/** The detail below the hourly count: its validation and rescored samples, if it has any. */
 function kindsText({ validationLastHour, rescoredLastHour }: OverviewDto['figures']): string {
   const apart = [
     ...(validationLastHour > 0 ? [`${formatCompact(validationLastHour)} val`] : []),

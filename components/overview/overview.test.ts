@@ -66,7 +66,7 @@ describe('attention items', () => {
       'A worker died → /workers',
     ])
     expect(list[0]?.detail).toBe('d Also: black hole.')
-    // The items of the query's data stay unchanged.
+    // The items in the data of the query stay unchanged.
     expect(serviceItems[1]?.detail).toBe('d')
   })
 })

@@ -8,8 +8,8 @@ import { PageLink } from '../shell/page-link.tsx'
 import { Section } from '../ui/section.tsx'
 
 /**
- * The reward curves of the runs that are scoring or have the newest batches. They are SVG, because the overview loads no
- * chart library.
+ * The reward curves of the runs that are scoring or have the newest batches. The curves are SVG, because the overview
+ * loads no chart library.
  */
 export function RunCurves({
   runs,
@@ -25,7 +25,7 @@ export function RunCurves({
       note="scoring and stalled first; mean reward per step, last 50 steps"
       className={className}
     >
-      {/* A phone shows three runs, so that the attention list is near. */}
+      {/* A phone shows only three runs, so that the attention list is near the top. */}
       <ul
         aria-label="Runs"
         className="grid grid-cols-1 gap-px overflow-hidden border-t max-sm:[&>:nth-child(n+4)]:hidden sm:grid-cols-2 xl:grid-cols-3 [&>*]:-mb-px [&>*]:-ml-px [&>*]:border-b [&>*]:border-l"
@@ -64,7 +64,7 @@ function RunCard({ run }: { run: OverviewRunDto }) {
             <span className="block h-14 min-w-0 flex-1">
               <RunCurve run={run.name} curve={run.curve} height={56} />
             </span>
-            {/* The range of the scale. */}
+            {/* The ends of the scale. */}
             <span className="num flex w-11 shrink-0 flex-col justify-between text-2xs text-ink-3">
               <span>{formatScore(Math.max(...means))}</span>
               <span>{formatScore(Math.min(...means))}</span>

@@ -1,10 +1,10 @@
 /** An example that submits a first batch, in one language. */
 export interface Snippet {
   language: 'curl' | 'Python' | 'TypeScript'
-  /** The requirements, after “requires”. */
+  /** The requirements of the example. The page puts “requires” before them. */
   needs: string
   code: string
-  /** The output. */
+  /** The output of the example. */
   prints: string
 }
 
@@ -18,7 +18,7 @@ const SAMPLES = [
   ...rest,
 }))
 
-/** A sample as JSON on two lines, to fit next to the text. */
+/** A sample as JSON on two lines, so that it fits next to the text. */
 function sampleJson(sample: (typeof SAMPLES)[number], indent: string): string {
   const parts = Object.entries(sample).map(
     ([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`,

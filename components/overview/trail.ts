@@ -3,7 +3,7 @@
 import { useRef } from 'react'
 import { useNow } from '../live/live-provider.tsx'
 
-/** The readings of a trail: one per second for a minute. */
+/** Number of readings in a trail: one per second for a minute. */
 export const TRAIL_LENGTH = 60
 
 /** Adds a reading for each second that passed; unobserved seconds are gaps. */

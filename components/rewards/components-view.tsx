@@ -84,7 +84,6 @@ function notesOf(data: { running: number; pending: number; hasMore: boolean }): 
   ]
 }
 
-/** One component over steps. */
 export function Component({ data }: { data: ComponentData }) {
   const { name, weight, last, steps } = data
   const color = name === '' ? 'var(--accent)' : hueOf('component', name)

@@ -3,7 +3,7 @@ interface Excerpt {
   before: string
   found: string
   after: string
-  /** Characters omitted at either end. */
+  /** Numbers of characters omitted at the start and at the end. */
   cutBefore: number
   cutAfter: number
 }
@@ -12,7 +12,7 @@ interface Excerpt {
 const BEFORE = 600
 const AFTER = 300
 
-/** The last occurrence of `found` in a text, with its context; null without one. */
+/** The last occurrence of `found` in a text, with its context. Null if there is none. */
 export function excerptAround(text: string, found: string): Excerpt | null {
   const at = found === '' ? -1 : text.lastIndexOf(found)
   if (at < 0) return null

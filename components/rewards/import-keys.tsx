@@ -14,7 +14,7 @@ export type Imported = inferRouterOutputs<AppRouter>['rewards']['importConfig']
 type Key = Imported['keys'][number]
 
 const LOOK: Record<Key['status'], { text: string; icon: LucideIcon; tone: string }> = {
-  honoured: { text: 'supported', icon: CircleCheck, tone: 'text-ok' },
+  supported: { text: 'supported', icon: CircleCheck, tone: 'text-ok' },
   not_applicable: { text: 'not applicable', icon: CircleDashed, tone: 'text-ink-3' },
   unknown: { text: 'unknown', icon: CircleHelp, tone: 'text-bad' },
   unresolved: { text: 'unresolved', icon: Unlink, tone: 'text-warn' },

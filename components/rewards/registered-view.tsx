@@ -30,7 +30,9 @@ interface Opening {
   onOpen(open: string | null): void
 }
 
-/** Everything that the `reward` of a batch can reference, one section per kind; entries expand to their options. */
+/**
+ * The entries that the `reward` of a batch can reference, in one section per kind. Each entry expands to its options.
+ */
 export function RegisteredView({
   rewards,
   named,
@@ -303,7 +305,6 @@ function FunctionFile({ file, ...toggle }: { file: FunctionFileDto } & Toggle) {
   )
 }
 
-/** The actions of an entry. */
 function Actions({ reward }: { reward: object }) {
   return (
     <div className="mt-3 flex flex-wrap items-center gap-2">
@@ -340,7 +341,6 @@ function NoFunctions({ folder, exists }: { folder: string | null; exists: boolea
 
 const COLUMNS = 'md:grid-cols-[200px_170px_110px_minmax(0,1fr)]'
 
-/** The options of a rule or manager. */
 function OptionTable({ of, options }: { of: string; options: readonly OptionDto[] }) {
   if (options.length === 0) {
     return <p className="text-xs text-ink-3">No options.</p>

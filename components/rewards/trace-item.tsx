@@ -6,7 +6,6 @@ import { JsonValue } from '../rollouts/raw-text.tsx'
 
 /** The response of `rewards.try`, as JSON. */
 export type Tried = inferRouterOutputs<AppRouter>['rewards']['try']
-/** A scorer step. */
 export type Step = Tried['steps'][number]
 /** A score or a failure reason. */
 export type End = Tried['end']
@@ -20,7 +19,7 @@ export function TraceItem({
 }: {
   title: ReactNode
   value?: ReactNode
-  /** Not a scoring step. */
+  /** Whether the step is muted, because it scores nothing. */
   quiet?: boolean
   children: ReactNode
 }) {

@@ -7,7 +7,6 @@ import { engineName } from '../servers/server-words.ts'
 import { EndFailure, EndText, type Step, TraceItem } from './trace-item.tsx'
 
 type ModelStep = Extract<Step, { kind: 'model' }>
-/** A request, as in the trace. */
 type TriedCall = ModelStep['attempts'][number]
 
 /** A reward model: the request, the response and its latency. */

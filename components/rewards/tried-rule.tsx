@@ -8,7 +8,7 @@ import { EndFailure, EndText, OptionsUsed, type Step, TraceItem } from './trace-
 
 type RuleStep = Extract<Step, { kind: 'rule' }>
 
-/** A rule: where it looked for the answer, the answer, and the comparison. */
+/** A rule: the part of the response that it searched, the extracted answer, and the comparison. */
 export function TriedRuleStep({ step, response }: { step: RuleStep; response: string }) {
   const { where, found, forms, comparison, verdict, end } = step
   return (
@@ -49,10 +49,7 @@ function Verdict({ verdict }: { verdict: string }) {
   )
 }
 
-/**
- * The part of the response around the answer, which is highlighted; an answer joined from several places is shown
- * separately.
- */
+/** The part of the response around the highlighted answer. An answer joined from several places is shown separately. */
 function Found({ found, response }: { found: string | null; response: string }) {
   if (found === null) return null
   const excerpt = excerptAround(response, found)
@@ -81,7 +78,7 @@ function Cut({ n }: { n: number }) {
   return <span className="num font-sans text-ink-3">… {formatCount(n)} characters … </span>
 }
 
-/** The normalization steps of both sides. */
+/** The normalization steps of the response and of the ground truth. */
 function Forms({ forms }: { forms: RuleStep['forms'] }) {
   return (
     <div className="mt-1 overflow-hidden rounded-md border">

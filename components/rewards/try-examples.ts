@@ -6,7 +6,7 @@ export interface TryExample {
   draft: Partial<TryDraft>
 }
 
-/** Each example shows a different kind of scoring; the texts are synthetic. */
+/** Examples of different kinds of scoring. The texts are synthetic. */
 export const TRY_EXAMPLES: readonly TryExample[] = [
   {
     name: 'GSM8K',

@@ -8,17 +8,17 @@ export interface TryDraft {
   response: string
   /** Text, or JSON if it starts like an object, a list or a quoted string. */
   groundTruth: string
-  /** Tokens; empty: unknown. */
+  /** Number of response tokens; empty if unknown. */
   responseLength: string
-  /** A JSON object; empty: none. */
+  /** A JSON object, or empty. */
   extraInfo: string
-  /** Empty (by data source), `rule:gsm8k`, `model:my-rm` or `judge:my-judge`. */
+  /** `rule:gsm8k`, `model:my-rm`, `judge:my-judge`, or empty for the rule of the data source. */
   scorer: string
   judge: string
   manager: string
-  /** A JSON object; empty: none. */
+  /** A JSON object, or empty. */
   kwargs: string
-  /** The whole reward as JSON, in place of the fields above; null: the fields apply. */
+  /** The whole reward as JSON, which replaces the fields above; null if the fields apply. */
   reward: string | null
 }
 
@@ -165,7 +165,7 @@ export function draftOfSample(
   }
 }
 
-/** Text that starts like an object, a list or a string is JSON; `[0, 1)` and `{1, 2}` are answers and stay text. */
+/** Whether a text starts like a JSON object, list or string. `[0, 1)` and `{1, 2}` are answers and stay text. */
 function looksLikeJson(text: string): boolean {
   return /^\s*(?:\{\s*"|\{\s*\}|\[\s*["[{]|")/.test(text)
 }

@@ -78,7 +78,7 @@ export function TryView({
     } catch (error) {
       setRun(abort.signal.aborted ? { state: 'none' } : { state: 'failed', error })
     }
-    // Below this width the result is under the form.
+    // Below this width, the result is under the form, so the page scrolls to it.
     if (!matchMedia('(min-width: 1180px)').matches) outcome.current?.scrollIntoView()
   }
   return (

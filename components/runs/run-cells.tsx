@@ -79,11 +79,10 @@ export function RunChange({ change }: { change: RunChangeDto | null }) {
   )
 }
 
-/** A tag of a run. */
 export const TAG_CHIP =
   'max-w-36 shrink-0 truncate rounded border px-1 text-2xs leading-4 font-normal text-ink-2'
 
-/** A value of a configuration; small numbers with an exponent. */
+/** A value of a configuration. Small numbers have an exponent. */
 export function configText(value: ConfigValue): string {
   return typeof value === 'number' && value !== 0 && Math.abs(value) < 0.001
     ? value.toExponential()

@@ -364,7 +364,7 @@ function Bar({ value }: { value: number }) {
   )
 }
 
-/** Links to the samples of a part, before and after. */
+/** Links to the samples of a part in both ranges. */
 function SampleLinks({
   run,
   data,
@@ -397,7 +397,7 @@ function stepsFilter({ from, to }: StepRange): SampleFilter {
   return from === to ? { step: from } : { step: from, stepTo: to }
 }
 
-/** The filter of a part's samples; null: no filter selects them. */
+/** The filter that selects the samples of a part. Null if no filter can select them. */
 function filterOf(dimension: Dimension, key: string): SampleFilter | null {
   if (dimension === 'component') return {}
   if (dimension === 'prompt' || key === '' || key === OTHERS) return null
@@ -469,7 +469,7 @@ function Prompts({ run, data }: { run: RunDto; data: ChangesDto }) {
   )
 }
 
-/** Notes: excluded samples, response length, changed reward. */
+/** Notes on excluded samples, response length and a changed reward. */
 function Beside({ data }: { data: ChangesDto }) {
   const { before, after, excluded, rewardChanged } = data
   const notes = [

@@ -109,7 +109,7 @@ function SpreadChart({ run }: { run: RunDto }) {
   )
 }
 
-/** Samples by verdict, with failed ones. */
+/** Samples by verdict, and failed samples. */
 function OutcomesChart({ run }: { run: RunDto }) {
   const toSamples = useSamplesOf(run)
   const data = useMemo(() => prepareOutcomes(run.steps), [run.steps])
@@ -138,7 +138,6 @@ function OutcomesChart({ run }: { run: RunDto }) {
   )
 }
 
-/** No-signal groups by class. */
 function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
   const router = useRouter()
   if (data.signals.length === 0)

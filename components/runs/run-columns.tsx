@@ -18,11 +18,11 @@ import { SeededMark } from './seeded-mark.tsx'
 /** A column of the Runs page. */
 export interface RunColumn {
   label: string
-  /** Definition and unit. */
+  /** Tooltip with definition and unit. */
   title?: string
-  /** The sort of the column; absent: it cannot be sorted. */
+  /** The sort of the column. A column without one cannot be sorted. */
   sort?: RunsUrl['sort']
-  /** Left-aligned. */
+  /** Whether the column is left-aligned. */
   start?: boolean
   className?: string
   cell(run: RunTableRowDto, onTag: (tag: string) => void): ReactNode

@@ -11,7 +11,7 @@ import { Empty } from '../ui/empty.tsx'
 import { Segmented } from '../ui/field.tsx'
 import type { RunUrl } from './run-url.ts'
 
-/** The switch between training and validation; absent without validation batches. */
+/** The switch between training and validation. It is hidden without validation batches. */
 export function RunSplits({
   run,
   split,
@@ -54,7 +54,7 @@ export function RunMissing({ name }: { name: string }) {
   )
 }
 
-/** The marks of a run by step: those of its rewards, and those that users made. */
+/** The marks of a run by step: automatic marks of changed rewards, and marks made by users. */
 export function useRunMarks(name: string, run: Pick<RunDto, 'marks'> | undefined) {
   const trpc = useTRPC()
   const made = useQuery(

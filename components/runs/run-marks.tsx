@@ -30,7 +30,7 @@ export function RunMarks({
   marks: readonly RunMarkDto[]
   /** The default step of a new mark. */
   lastStep: number
-  /** `new`, the ID of a mark, or null: the form is closed. */
+  /** The mark in the form: `new`, an ID, or null if the form is closed. */
   open: string | null
   onOpen(open: string | null): void
 }) {

@@ -51,7 +51,7 @@ export function RunMonitors({
   const monitors = isBefore && older.data !== undefined ? older : newest
   const loaded = monitors.data !== undefined
   useEffect(() => {
-    // The anchor target does not exist when the page loads, so the page scrolls to it later.
+    // When the page loads, the target of the anchor does not exist yet, so the page scrolls to it here.
     if (loaded && location.hash.startsWith('#monitor'))
       document.getElementById(location.hash.slice(1))?.scrollIntoView()
   }, [loaded])

@@ -160,7 +160,7 @@ function Loaded({
           { meta: { topics: ['batches'] }, placeholderData: keepPreviousData },
         ),
       ),
-    // A new function would combine on every render.
+    // The function is memoized, because a new one would combine the results on every render.
     combine: useCallback(
       (others: readonly { data?: RunDto | undefined }[]) =>
         others.flatMap(({ data }) => (data ? [zoomed(data, zoom)] : [])),
@@ -209,7 +209,7 @@ function Loaded({
   )
 }
 
-/** The data that charts and figures exclude. */
+/** Notes on the data that charts and figures exclude. */
 function Notes({ run }: { run: RunDto }) {
   const repeated = run.steps.reduce((n, { others }) => n + others, 0)
   const notes = [

@@ -14,26 +14,25 @@ export const SMOOTHINGS = [0, 0.6, 0.9, 0.97] as const
 /** The URL state of a run page. */
 export interface RunUrl {
   split: 'train' | 'val'
-  /** Overlaid runs. */
   over: string[]
-  /** Scale from the minimum to the maximum score. */
+  /** Whether the scale spans the minimum to the maximum score. */
   range: boolean
-  /** The weight of the past in the smoothed mean; 0: not smoothed. */
+  /** The weight of the past in the smoothed mean; 0 does not smooth. */
   smoothing: number
   /** The horizontal axis of all step charts. */
   x: XAxisBy
-  /** The reward wait has a logarithmic axis. */
+  /** Whether the reward wait has a logarithmic axis. */
   log: boolean
-  /** The steps shown by all charts; null: all. */
+  /** The steps that all charts show; null shows all steps. */
   zoom: StepRange | null
-  /** The mark form: `new`, the ID of a mark, or null. */
+  /** The mark in the form: `new`, an ID, or null if the form is closed. */
   mark: string | null
-  /** The compared ranges of steps, as `9-10`; null: the largest sudden change. */
+  /** The compared ranges of steps, as `9-10`. Null compares the ranges around the largest sudden change. */
   before: StepRange | null
   after: StepRange | null
-  /** The dimension of the comparison; null: the one that explains most. */
+  /** The dimension of the comparison. Null selects the one that explains most of the change. */
   dimension: Dimension | null
-  /** The data source of the comparison; null: all. */
+  /** The data source of the comparison; null compares all. */
   source: string | null
 }
 
@@ -89,7 +88,7 @@ export function rangeOfText(text: string | null): StepRange | null {
   return range.to <= MAX_STEP ? range : null
 }
 
-/** Both ranges, or none. */
+/** Reads the two ranges. If one is missing or invalid, both are null. */
 function rangesOf(params: URLSearchParams): Pick<RunUrl, 'before' | 'after'> {
   const [before, after] = ['before', 'after'].map((name) => rangeOfText(params.get(name)))
   return before && after ? { before, after } : { before: null, after: null }
@@ -104,7 +103,7 @@ export function runSamplesHref(
   return `/samples?${writeSampleFilter({ ...ofRun, ...filter })}`
 }
 
-/** The points of the zoomed steps. */
+/** The points within the zoom. */
 export function inRange<T extends { step: number }>(
   points: readonly T[],
   zoom: StepRange | null,
@@ -122,7 +121,7 @@ export function isBinned({ steps }: Pick<RunDto, 'steps'>): boolean {
   return steps.some(({ bin }) => bin !== null)
 }
 
-/** A run with the zoomed steps alone, and the bins that have some of them. */
+/** A run reduced to the zoomed steps, and to the bins that contain some of them. */
 export function zoomed(run: RunDto, zoom: StepRange | null): RunDto {
   if (zoom === null) return run
   const steps = run.steps.filter(

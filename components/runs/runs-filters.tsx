@@ -29,7 +29,7 @@ export function RunsFilters({
 }: {
   url: RunsUrl
   onChange(change: Partial<RunsUrl>): void
-  /** Matching and all runs; null: unknown. */
+  /** The numbers of matching runs and of all runs; null until they are loaded. */
   count: { total: number; runs: number } | null
 }) {
   const trpc = useTRPC()
@@ -133,7 +133,7 @@ function Chip({ text, label, onRemove }: { text: string; label: string; onRemove
   )
 }
 
-/** Adds a condition on Enter, such as `optimizer.lr < 1e-5`. */
+/** An input that adds a condition, such as `optimizer.lr < 1e-5`, on Enter. */
 function ConditionField({
   keys,
   onAdd,

@@ -40,7 +40,7 @@ export function RunsPage() {
     placeholderData: keepPreviousData,
   })
   const first = list.data?.pages[0]
-  // A run whose figures changed between the reads of two pages may be on both.
+  // Duplicates are removed: a run whose figures changed between the reads of two pages may be on both.
   const rows = useMemo(() => {
     const all = list.data?.pages.flatMap((page) => page.items)
     return all && [...new Map(all.map((run) => [idOf(run), run])).values()]
@@ -48,7 +48,7 @@ export function RunsPage() {
   const { shown, freshCount, showFresh } = useAnnounced(
     rows,
     idOf,
-    // Until the rows of a new input arrive, those of the previous one stay.
+    // Until the rows of a new input arrive, the rows of the previous input stay.
     list.isPlaceholderData ? 'previous' : JSON.stringify(input),
     list.hasNextPage,
   )

@@ -38,7 +38,6 @@ export interface RunsUrl {
   chosen: string[]
 }
 
-/** No filter. */
 export const NO_RUN_FILTERS = { named: '', tags: [], status: null, where: [] }
 
 export const runsUrl: UrlCodec<RunsUrl> = {
@@ -79,7 +78,7 @@ function isSort(sort: string): sort is RunsUrl['sort'] {
   return RUN_SORTS.includes(sort as RunSort) || configKey(sort) !== null
 }
 
-/** The key of a column or sort of the configuration; null for other columns. */
+/** The configuration key of a column or sort; null for other columns. */
 export function configKey(column: string): string | null {
   const key = column.startsWith(CONFIG_PREFIX) ? column.slice(CONFIG_PREFIX.length) : ''
   return key === '' ? null : key
@@ -110,8 +109,8 @@ export function runTableInput({
 }
 
 /**
- * Parses a condition as typed: `optimizer.lr < 1e-5`. The end of a key, such as `lr`, stands for the only one of `keys`
- * that ends with it. Null: there is no operator, or no key.
+ * Parses a condition as typed: `optimizer.lr < 1e-5`. The end of a key, such as `lr`, stands for the key that ends with
+ * it, if only one of `keys` does. Returns null without an operator or a key.
  */
 export function parseCondition(text: string, keys: readonly string[] = []): ConfigFilter | null {
   const match = /^(.*?)(!=|<=|>=|=|<|>|~)(.*)$/s.exec(text)

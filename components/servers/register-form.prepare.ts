@@ -224,7 +224,7 @@ const FIELD_OF_REASON: Partial<Record<Failure['reason'], FormField>> = {
   server_unreachable: 'url',
   server_redirects: 'url',
   forbidden_url: 'url',
-  server_not_recognised: 'engine',
+  server_not_recognized: 'engine',
   model_not_served: 'model',
   key_refused: 'apiKey',
 }

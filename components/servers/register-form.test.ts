@@ -83,7 +83,7 @@ describe('registration form', () => {
     expect(refusal('server_unreachable', 'connect ECONNREFUSED', 'Start the server.')).toEqual({
       url: 'Connect ECONNREFUSED. Start the server.',
     })
-    expect(refusal('server_not_recognised', 'not one of ours.')).toEqual({
+    expect(refusal('server_not_recognized', 'not one of ours.')).toEqual({
       engine: 'Not one of ours.',
     })
     expect(refusal('model_not_served', 'serves m2')).toEqual({ model: 'Serves m2.' })

@@ -10,7 +10,7 @@ export interface MenuAction {
   icon?: ReactNode
   danger?: boolean
   disabled?: boolean
-  /** Why the user may not run it; null: they may. */
+  /** The reason why the user may not run the action; null if they may. */
   refused?: string | null
   /** Adds a separator above. */
   apart?: boolean

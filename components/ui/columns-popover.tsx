@@ -9,7 +9,7 @@ export function ColumnsPopover({
   trigger,
   children,
 }: {
-  /** The button that opens it. */
+  /** The button that opens the popup. */
   trigger: ReactElement
   children: ReactNode
 }) {

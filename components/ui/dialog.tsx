@@ -12,14 +12,14 @@ export const BACKDROP =
 
 /**
  * Returns the focus to where it was before the dialog opened. Base UI remembers the focus only after a field with
- * `autoFocus` has taken it, and would leave it on the page's body. It is the first child of a dialog, so that it runs
- * before such a field.
+ * `autoFocus` has taken it, and would leave it on the page's body. This component is the first child of a dialog, so
+ * that it runs before such a field.
  */
 function ReturnFocus() {
   useLayoutEffect(() => {
     const before = document.activeElement
     return () =>
-      // The page behind the dialog can take the focus only after the dialog has been removed.
+      // The page behind the dialog cannot be focused until the dialog has been removed.
       queueMicrotask(() => {
         if (document.activeElement === document.body && before instanceof HTMLElement)
           before.focus({ preventScroll: true })
@@ -93,7 +93,7 @@ export function Window({
   )
 }
 
-/** A confirmation dialog; `danger` where the action cannot be undone. */
+/** A confirmation dialog. `danger` marks an action that cannot be undone. */
 export function Confirm({
   open,
   title,

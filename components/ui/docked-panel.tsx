@@ -7,9 +7,9 @@ import { useCopy } from './copy-text.tsx'
 import { Scroll } from './scroll.tsx'
 
 /**
- * The details of a list row, docked next to the list, or over the page below 1,180 px. Its header copies a link,
- * moves to the previous and next row, and closes; the page handles J, K and Escape. It takes the focus, because the rows
- * of the list lie between, or beneath it, and returns it when it closes.
+ * The details of a list row, docked next to the list, or over the page below 1,180 px. The header has buttons for a
+ * link, the previous and next row, and closing; the page handles J, K and Escape. The panel takes the focus, because
+ * the rows of the list are between it and the opened row, or beneath it. It returns the focus when it closes.
  */
 export function DockedPanel({
   label,
@@ -32,7 +32,7 @@ export function DockedPanel({
   details: string
   /** Additional links and buttons. */
   actions?: ReactNode
-  /** Sticky where the page scrolls; otherwise as high as its parent. */
+  /** Whether the panel is sticky, on a page that scrolls. Otherwise it is as high as its parent. */
   sticky?: boolean
   onClose(): void
   onWalk(by: 1 | -1): void
@@ -85,7 +85,7 @@ export function DockedPanel({
           </IconButton>
         </span>
       </header>
-      {/* Relative, so that visually hidden texts in it do not make the page itself scroll. */}
+      {/* The position is relative, so that visually hidden texts in the panel do not make the page itself scroll. */}
       <Scroll label={details} className="relative min-h-0 flex-1 overflow-y-auto">
         {children}
       </Scroll>
@@ -101,7 +101,7 @@ export function PanelPart({
   children,
 }: {
   title: string
-  /** Count, unit or origin, next to the title. */
+  /** Text beside the title: count, unit or origin. */
   note?: ReactNode
   /** Controls on the right of the title. */
   actions?: ReactNode

@@ -16,7 +16,7 @@ export function Drawer({
 }: {
   open: boolean
   onClose(): void
-  /** Read out, not visible. */
+  /** The title is read out, but not visible. */
   title: string
   head: ReactNode
   children: ReactNode

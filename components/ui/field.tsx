@@ -1,6 +1,5 @@
 import { type InputHTMLAttributes, type ReactNode, type TextareaHTMLAttributes, useId } from 'react'
 
-/** The look of a field. */
 export const FIELD_BOX =
   'w-full rounded-md border border-line-strong bg-surface text-ink placeholder:text-ink-3 quick transition-[border-color] hover:border-ink-3 aria-invalid:border-bad'
 
@@ -54,7 +53,7 @@ export function TextArea({
   ...area
 }: TextareaHTMLAttributes<HTMLTextAreaElement> & {
   label: string
-  /** Next to the label, in lighter type. */
+  /** Text beside the label, in lighter type. */
   note?: ReactNode
   hint?: ReactNode
   error?: ReactNode

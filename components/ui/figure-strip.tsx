@@ -4,7 +4,7 @@ import { Skeleton } from './skeleton.tsx'
 /** Up to six figures in a row; two columns on a phone. */
 export function FigureStrip({ label, children }: { label: string; children: ReactNode }) {
   return (
-    // A container query, because a docked panel takes half of the screen.
+    // The number of columns follows the container, because a docked panel takes half of the screen.
     <div className="@container">
       <dl
         aria-label={label}
@@ -31,7 +31,6 @@ export function Figure({
   value: ReactNode
   unit?: string
   detail?: ReactNode
-  /** A sparkline. */
   children?: ReactNode
 }) {
   return (

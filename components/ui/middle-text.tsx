@@ -1,4 +1,4 @@
-/** Shorter names are not split; they fit nearly everywhere. */
+/** Names shorter than this are not split. */
 const MIN_CHARS = 18
 /** The length of the end that stays visible. */
 const END_CHARS = 7
@@ -12,10 +12,10 @@ export function MiddleText({ text, className = '' }: { text: string; className?:
     return <span className={`block min-w-0 truncate ${className}`}>{text}</span>
   }
   const code = text.charCodeAt(text.length - END_CHARS)
-  // Never inside a surrogate pair.
+  // A name is never split inside a surrogate pair.
   const at = text.length - END_CHARS + (code >= 0xdc00 && code <= 0xdfff ? 1 : 0)
-  // The end has a fixed width, which the beginning leaves free. With a flexible layout, copied text would contain a line
-  // break between the two. Centred or right-aligned, as in a button, the end would be apart from the beginning.
+  // The end has a fixed width, which the beginning leaves free. A flex layout would add a line break to copied text.
+  // Both parts are left-aligned, because centered text, as in a button, would separate them.
   return (
     <span className={`block min-w-0 overflow-hidden whitespace-pre ${className}`}>
       <span className="inline-block max-w-[calc(100%-8ch)] overflow-hidden text-start align-bottom text-ellipsis">

@@ -8,7 +8,7 @@ export function NewRows({
   onShow,
 }: {
   count: number
-  /** There may be more than counted. */
+  /** Whether there may be more new rows than counted. */
   more?: boolean
   noun: [one: string, many: string]
   onShow(): void

@@ -18,7 +18,7 @@ function turn(on: boolean): void {
     root.dataset.theme = 'light'
   } else if (themeBefore === undefined) delete root.dataset.theme
   else root.dataset.theme = themeBefore
-  // The browser captures the page as soon as this returns.
+  // The browser captures the page as soon as this function returns.
   flushSync(() => {
     for (const listener of listeners) listener()
   })

@@ -4,11 +4,11 @@ export function saveFile(blob: Blob, name: string): void {
   link.href = URL.createObjectURL(blob)
   link.download = name
   link.click()
-  // The address must last until the browser has started to read it.
+  // The address must stay valid until the browser has started to read it.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }
 
-/** Downloads a table as CSV. The file has the name of its title. */
+/** Downloads a table as a CSV file that is named after its title. */
 export function saveCsv(title: string, rows: readonly (readonly (string | number)[])[]): void {
   const name = title.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, '-')
   const text = rows.map((cells) =>

@@ -11,10 +11,10 @@ export function Section({
   id,
 }: {
   title: ReactNode
-  /** n, unit or state, next to the title. */
+  /** Text beside the title: n, unit or state. */
   note?: ReactNode
   actions?: ReactNode
-  /** Buttons that stay on the first line. */
+  /** Buttons that stay on the line of the title. */
   corner?: ReactNode
   children: ReactNode
   className?: string
@@ -27,7 +27,7 @@ export function Section({
           <h2 className="text-sm leading-7">{title}</h2>
           {note !== undefined && <span className="num text-xs text-ink-3">{note}</span>}
           {actions && (
-            // With a corner, the actions have their own line on a phone.
+            // On a phone, actions have their own line if there is a corner.
             <span
               className={`ml-auto flex items-center gap-1.5 max-sm:flex-wrap print:hidden ${corner ? 'max-sm:mt-1 max-sm:w-full' : ''}`}
             >

@@ -4,7 +4,7 @@ import type { ComponentProps } from 'react'
 interface Segment {
   key: string | number
   share: number
-  /** Start position. Default: the end of the previous segment. */
+  /** Start position, by default the end of the previous segment. */
   from?: number
   color?: string
   className?: string
@@ -12,7 +12,7 @@ interface Segment {
 }
 
 /**
- * A bar with segments side by side or, with `from`, at their positions. A segment that is not 0 is at least 2 px long,
+ * A bar with segments side by side, or at their positions if they have `from`. A segment above 0 is at least 2 px long,
  * so that one failure of a million remains visible. Without a role, the bar is hidden from screen readers.
  */
 export function SegmentBar({
@@ -37,7 +37,7 @@ export function SegmentBar({
             className={`absolute inset-y-0 ${look}`}
             style={{
               left: `min(${from * 100}%, 100% - 2px)`,
-              // A gap of 1 px before the next one.
+              // A gap of 1 px separates the segment from the next one.
               width: `max(${share * 100}% - ${end > 0.9999 ? 0 : 1}px, 2px)`,
               background: color,
             }}

@@ -115,7 +115,7 @@ export function SearchableList<T extends Primitive>(props: ListProps<T>) {
           <Combobox.Popup
             aria-label={label}
             className={POPUP}
-            // As wide as the longest option, so that its width stays the same while the user types.
+            // The list is as wide as the longest option, so that its width stays the same while the user types.
             style={{
               width: `max(240px, ${Math.max(...items.map((item) => item.label.length)) + 9}ch)`,
             }}

@@ -11,9 +11,9 @@ export type Primitive = string | number | boolean | null
 
 export interface SelectOption<T extends Primitive> {
   value: T
-  /** Default: the value. */
+  /** By default the value itself. */
   label?: string
-  /** Beside the label, in lighter type, such as a count. */
+  /** Text beside the label, in lighter type, such as a count. */
   note?: string | undefined
   /** The heading above the options of this group. */
   group?: string
@@ -21,17 +21,17 @@ export interface SelectOption<T extends Primitive> {
 
 interface SelectProps<T extends Primitive> {
   label: string
-  /** Hides the label, for lists in a line of filters, which are smaller. */
+  /** Hides the label and makes the list smaller, for a row of filters. */
   hideLabel?: boolean
   value: T
   /** A plain value is its own label. */
   options: readonly (SelectOption<T> | T)[]
   onChange(value: NoInfer<T>): void
-  /** Shown while no option has the value. Default: the value itself, such as a run that is no longer listed. */
+  /** Text shown while no option has the value. By default the value itself, such as a run that is no longer listed. */
   placeholder?: string
   /** Adds a search field, for lists that grow with the data: runs, servers, data sources. */
   searchable?: boolean
-  /** Whether the value narrows a list; the field is then highlighted. */
+  /** Whether the value filters a list. The field is then highlighted. */
   narrows?: boolean
   disabled?: boolean
   title?: string | undefined
@@ -42,15 +42,15 @@ type Lists = typeof import('./select-lists.tsx')
 let loaded: Lists | null = null
 
 /**
- * Loads the lists when the pointer or the focus first reaches a select: their scripts are 24 kB compressed, and 74 kB with
- * those that position a popup.
+ * Loads the lists when the pointer or the focus first reaches a select, because their scripts take 24 kB compressed,
+ * and 74 kB with those that position a popup.
  */
 async function loadLists(): Promise<Lists> {
   loaded = await import('./select-lists.tsx')
   return loaded
 }
 
-/** A list to choose one option from, with the keys of a native select. */
+/** A list of options, of which one is selected, with the keys of a native select. */
 export function Select<T extends Primitive>(props: SelectProps<T>) {
   const { label, hideLabel, value, placeholder, searchable, narrows, disabled, title } = props
   const id = useId()
@@ -59,7 +59,7 @@ export function Select<T extends Primitive>(props: SelectProps<T>) {
   const place = useRef<HTMLDivElement>(null)
   const hadFocus = useRef(false)
   const load = () => {
-    // A list that could not be loaded is loaded by the next attempt.
+    // If loading fails, the next attempt loads the lists.
     void loadLists().then(
       (lists) => {
         hadFocus.current = place.current?.contains(document.activeElement) ?? false

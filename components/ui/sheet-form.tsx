@@ -18,13 +18,13 @@ export function SheetForm({
   /** The label of the submit button. */
   action: string
   busy?: boolean
-  /** There is nothing to submit yet. */
+  /** Whether there is nothing to submit yet. */
   disabled?: boolean
-  /** Why the user may not submit. */
+  /** The reason why the user may not submit. */
   refused?: Refusal
-  /** On the left of the buttons: another button, or progress. */
+  /** Content to the left of the buttons, such as another button or the progress. */
   beside?: ReactNode
-  /** Must validate the fields, because browser validation is off. */
+  /** Called on submit. It must validate the fields, because browser validation is off. */
   onSubmit(): void
   onClose(): void
   children: ReactNode
@@ -35,7 +35,7 @@ export function SheetForm({
       className="flex min-h-full flex-col"
       onSubmit={(event) => {
         event.preventDefault()
-        // Enter submits a form with a single field regardless of its buttons.
+        // Enter submits a form with a single field even if its buttons are disabled.
         if (refused === null) onSubmit()
       }}
     >

@@ -2,7 +2,7 @@
 
 import { Button } from './button.tsx'
 
-/** The part of an infinite query that is needed here. */
+/** The part of an infinite query that the button uses. */
 interface PagedQuery {
   hasNextPage: boolean
   isFetchingNextPage: boolean
@@ -15,7 +15,7 @@ export function ShowMore({
   children = 'Show more',
 }: {
   query: PagedQuery
-  /** The label, where there is a better one. */
+  /** The label of the button. */
   children?: string
 }) {
   if (!query.hasNextPage) return null

@@ -142,7 +142,7 @@ function Status({ look, title }: { look: Look | undefined; title?: string | unde
 export function BatchStatusView({ status }: { status: BatchStatus }) {
   return <Status look={BATCH[status]} />
 }
-/** `age`: the time in this state, such as `3 h`. */
+/** The status of a run. `age` is the time in this state, such as `3 h`. */
 export function RunStatusView({
   status,
   age,
@@ -173,7 +173,7 @@ export function PromptClassView({ name }: { name: PromptClass }) {
   return <Status look={PROMPT[name]} title={PROMPT_CLASS_TEXT[name]} />
 }
 
-/** The label and color of a state or health, where there is no room for an icon. */
+/** The label and color of a state or health, for places without room for an icon. */
 export function stateLook(state: string): { text: string; tone: Tone } {
   const look = (SERVER as Record<string, Look>)[state] ?? (HEALTH as Record<string, Look>)[state]
   return look ? { text: look.text, tone: look.tone } : { text: state, tone: 'idle' }

@@ -2,7 +2,7 @@
 
 import { useSyncExternalStore } from 'react'
 
-// The breakpoint of the navigation drawer.
+// The breakpoint below which the navigation is a drawer.
 const NARROW = '(max-width: 899px)'
 
 function subscribe(listener: () => void): () => void {

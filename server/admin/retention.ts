@@ -170,7 +170,7 @@ export class Retention {
     if (found.busy > 0) {
       throw new RewardOpsError(
         'run_busy',
-        `${found.busy} batches of "${run}" have not ended, or are being rescored.`,
+        `"${run}" has batches that have not ended or are being rescored: ${found.busy}.`,
       )
     }
     return this.#begin({

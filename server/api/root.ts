@@ -251,7 +251,7 @@ export const appRouter = router({
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.launch(input))),
     /**
      * Registers a server after a probe and a self-test. The same name again updates the server.
-     * @throws forbidden_url, server_unreachable, server_redirects, server_not_recognised, model_not_served,
+     * @throws forbidden_url, server_unreachable, server_redirects, server_not_recognized, model_not_served,
      * key_refused, server_busy, unsupported_setting
      * @example {"name": "rm-0", "url": "http://10.0.0.5:8000", "engine": "auto", "maxInFlight": 32}
      */
@@ -261,7 +261,7 @@ export const appRouter = router({
     /**
      * Changes fields of a server; their meanings are those of servers.register, and null restores the default. A new
      * address or key is probed first; a new chat template, route or label repeats the self-test.
-     * @throws server_not_found, forbidden_url, server_unreachable, server_redirects, server_not_recognised,
+     * @throws server_not_found, forbidden_url, server_unreachable, server_redirects, server_not_recognized,
      * model_not_served, key_refused, server_busy, unsupported_setting
      * @example {"name": "rm-0", "weight": 2}
      */

@@ -133,7 +133,7 @@ export const ERROR_REASONS = {
     httpStatus: 422,
     hint: 'Register the target of the redirect: redirects are not followed.',
   },
-  server_not_recognised: {
+  server_not_recognized: {
     httpStatus: 422,
     hint: 'Set "engine", or check that the address is the root of a reward-model server.',
   },

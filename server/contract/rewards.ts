@@ -306,7 +306,7 @@ export interface ImportedKeyDto {
   line: number
   value: unknown
   /** `not_applicable`: known but unused; `unresolved`: refers to a key outside the text. */
-  status: 'honoured' | 'not_applicable' | 'unknown' | 'unresolved'
+  status: 'supported' | 'not_applicable' | 'unknown' | 'unresolved'
   /** The effect of the key, or the reason why it has none. */
   note: string
   /** The nearest known key. */

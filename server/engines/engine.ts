@@ -247,7 +247,7 @@ export type ProbeReason =
   | 'forbidden_url'
   | 'server_unreachable'
   | 'server_redirects'
-  | 'server_not_recognised'
+  | 'server_not_recognized'
   | 'model_not_served'
   | 'key_refused'
 

@@ -66,7 +66,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     const unready = answer.class === 'busy' || (answer.class === 'fault' && !answer.broken)
     return {
       ok: false,
-      reason: unready ? 'server_unreachable' : 'server_not_recognised',
+      reason: unready ? 'server_unreachable' : 'server_not_recognized',
       cause: unready ? 'not_ready' : 'unknown_server',
       message: `POST ${request.path} with an OpenRLHF query failed: ${answer.detail}`,
       hint: 'Give the address that OpenRLHF would get as --reward.remote_url, its path included.',

@@ -30,7 +30,7 @@ export async function listModels(fetch: EngineFetch, path: string): Promise<Mode
   if (!Array.isArray(data)) {
     return {
       ok: false,
-      reason: 'server_not_recognised',
+      reason: 'server_not_recognized',
       cause: 'not_json',
       message: `GET ${path} answered ${looksLikeHtml(reply.bodyText) ? 'an HTML page' : 'something'} that is not a list of models`,
       hint: 'Check that the address is the root of a reward-model server, not of a page or a proxy before it.',
@@ -85,7 +85,7 @@ export function routerAddress(): ProbeFailure {
 export function otherEngine(named: string, found: string, engine: string): ProbeFailure {
   return {
     ok: false,
-    reason: 'server_not_recognised',
+    reason: 'server_not_recognized',
     cause: 'other_engine',
     message: `the server is ${found}, not ${named}`,
     hint: `Register it with "engine": "${engine}", or "auto".`,
@@ -94,12 +94,12 @@ export function otherEngine(named: string, found: string, engine: string): Probe
 
 /** Returns the failure for a server that does not answer like the named engine, or like any engine. */
 export function notRecognized(message: string, hint: string): ProbeFailure {
-  return { ok: false, reason: 'server_not_recognised', cause: 'unknown_server', message, hint }
+  return { ok: false, reason: 'server_not_recognized', cause: 'unknown_server', message, hint }
 }
 
 /** Returns the failure for a server that does not fit its intended use. */
 export function otherKind(message: string, hint: string): ProbeFailure {
-  return { ok: false, reason: 'server_not_recognised', cause: 'other_kind', message, hint }
+  return { ok: false, reason: 'server_not_recognized', cause: 'other_kind', message, hint }
 }
 
 /** Returns the failure for a judge without a chat route. */

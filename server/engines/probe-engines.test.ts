@@ -58,7 +58,7 @@ describe('vllm', () => {
       route: null,
     })
     expect(await probe(judge, { kind: 'discriminative' })).toMatchObject({
-      reason: 'server_not_recognised',
+      reason: 'server_not_recognized',
       cause: 'other_kind',
       hint: expect.stringContaining('"kind": "generative"'),
     })
@@ -270,7 +270,7 @@ describe('llamacpp', () => {
     })
     for (const kind of ['discriminative', null] as const) {
       expect(await probe(server, { kind })).toMatchObject({
-        reason: 'server_not_recognised',
+        reason: 'server_not_recognized',
         cause: 'other_kind',
         hint: expect.stringContaining('--reranking'),
       })
@@ -346,7 +346,7 @@ describe('openai', () => {
   test('a server without the chat route is not recognized', async () => {
     const server = await serve({ 'GET /v1/models': models('someone', 'm') })
     expect(await probe(server, { engine: 'openai' })).toMatchObject({ cause: 'unknown_server' })
-    expect(await probe(server)).toMatchObject({ reason: 'server_not_recognised' })
+    expect(await probe(server)).toMatchObject({ reason: 'server_not_recognized' })
   })
 })
 
@@ -385,7 +385,7 @@ describe('http', () => {
   ])('%s is refused', async (_what, handler) => {
     const server = await serve({ 'POST /score': handler })
     expect(await probe(server, { url: `${server.url}/score`, engine: 'http' })).toMatchObject({
-      reason: 'server_not_recognised',
+      reason: 'server_not_recognized',
       cause: 'unknown_server',
     })
   })

@@ -135,15 +135,15 @@ test.each(['auto', ...ENGINE_NAMES] as const)(
 
 test('a server of another engine is refused', async () => {
   expect(await probe(await serve(sglangRoutes), { engine: 'vllm' })).toMatchObject({
-    reason: 'server_not_recognised',
+    reason: 'server_not_recognized',
     cause: 'other_engine',
   })
   expect(await probe(await serve(vllmRoutes), { engine: 'sglang' })).toMatchObject({
-    reason: 'server_not_recognised',
+    reason: 'server_not_recognized',
     cause: 'other_engine',
   })
   expect(await probe(await serve(vllmRoutes), { engine: 'openrlhf' })).toMatchObject({
-    reason: 'server_not_recognised',
+    reason: 'server_not_recognized',
   })
   for (const [owner, named] of [
     ['llamacpp', 'vllm'],
@@ -165,12 +165,12 @@ test('an unserved model is refused with the names of the served ones', async () 
 test('an HTML page or another server is not recognized', async () => {
   const page = await serve({})
   page.handler = answer(200, '<!doctype html><title>Hello</title>', { 'content-type': 'text/html' })
-  expect(await probe(page)).toMatchObject({ reason: 'server_not_recognised' })
+  expect(await probe(page)).toMatchObject({ reason: 'server_not_recognized' })
   expect(await probe(page, { engine: 'vllm' })).toMatchObject({
-    reason: 'server_not_recognised',
+    reason: 'server_not_recognized',
     cause: 'not_json',
   })
-  expect(await probe(await serve({}))).toMatchObject({ reason: 'server_not_recognised' })
+  expect(await probe(await serve({}))).toMatchObject({ reason: 'server_not_recognized' })
 })
 
 test('a loading server is unreachable, not unknown', async () => {

@@ -54,12 +54,12 @@ async function selfTest(
 }
 
 describe('vLLM’s dialects of activation', () => {
-  const honoured = model('vllm', (text, { use_activation: on = true }) =>
+  const honored = model('vllm', (text, { use_activation: on = true }) =>
     on ? sigmoid(logit(text)) : logit(text),
   )
 
   test('honored parameter: raw', async () => {
-    const result = await selfTest('vllm', honoured)
+    const result = await selfTest('vllm', honored)
     expect(result).toMatchObject({ verdict: 'raw', raw: 1.25, calibration: 1.25 })
     expect(result.activated).toBeCloseTo(sigmoid(1.25))
     expect(result.server.calls.length).toBeLessThanOrEqual(9)
@@ -105,7 +105,7 @@ describe('vLLM’s dialects of activation', () => {
     )
     expect(await selfTest('vllm', old, { version: '0.11.0' })).toMatchObject({ verdict: 'raw' })
     // A current server ignores the older parameter.
-    expect(await selfTest('vllm', honoured, { version: '0.11.0' })).toMatchObject({
+    expect(await selfTest('vllm', honored, { version: '0.11.0' })).toMatchObject({
       verdict: 'squashed',
     })
   })
@@ -235,10 +235,10 @@ test('SGLang has no activated scores: raw if some are outside 0 to 1, otherwise 
 
 test('TEI: raw_scores honored and ignored, by both routes', async () => {
   for (const route of ['classify', 'pair'] as const) {
-    const honoured = model('tei', (text, { raw_scores: raw }) =>
+    const honored = model('tei', (text, { raw_scores: raw }) =>
       raw ? logit(text) : sigmoid(logit(text)),
     )
-    expect(await selfTest('tei', honoured, { route })).toMatchObject({ verdict: 'raw' })
+    expect(await selfTest('tei', honored, { route })).toMatchObject({ verdict: 'raw' })
     const ignored = model('tei', (text) => sigmoid(logit(text)))
     expect(await selfTest('tei', ignored, { route })).toMatchObject({ verdict: 'squashed' })
   }

@@ -585,7 +585,7 @@ describe('servers.register', () => {
     ))
 
   it('refuses an address that serves web pages', () =>
-    register({ url: page.url }, { status: 422, reason: 'server_not_recognised', message: /./ }))
+    register({ url: page.url }, { status: 422, reason: 'server_not_recognized', message: /./ }))
 
   it('refuses a model that the server does not serve', () =>
     register(
@@ -614,7 +614,7 @@ describe('servers.register', () => {
     // The server returns scores but no chat replies.
     await register(
       { url: rm.url, kind: 'generative' },
-      { status: 422, reason: 'server_not_recognised', message: 'chat' },
+      { status: 422, reason: 'server_not_recognized', message: 'chat' },
     )
   })
 

@@ -194,7 +194,7 @@ describe('a judge', () => {
     ])
     await refused(
       { url: judge.url },
-      { status: 422, reason: 'server_not_recognised', message: /./ },
+      { status: 422, reason: 'server_not_recognized', message: /./ },
     )
     await refused(
       { url: rm.url, engine: 'tei', kind: 'generative' },
@@ -235,7 +235,7 @@ describe('a pool', () => {
     await register('rm', rm.url)
     const itself = {
       status: 422,
-      reason: 'server_not_recognised',
+      reason: 'server_not_recognized',
       message: /router address of a rewardops service/,
     } as const
     await refused({ url: service.url }, itself)
@@ -275,7 +275,7 @@ describe('a server that cannot be used', () => {
         { url: rm.url, ...vllm, model: 'another' },
         as('model_not_served', /"another".*"simulated-rm"/),
       ],
-      ['a wrong engine', { url: tei.url, ...vllm }, as('server_not_recognised', /./)],
+      ['a wrong engine', { url: tei.url, ...vllm }, as('server_not_recognized', /./)],
       [
         'a redirect',
         { url: redirecting.url, ...vllm, apiKey: SECRET },

@@ -208,7 +208,7 @@ describe('a judge', () => {
   it('cannot be a process reward model, which has the chat route on 0.14.0', async () => {
     const prm = await fake(recorded.prm14)
     await expect(register('judge', prm, generative)).rejects.toMatchObject({
-      reason: 'server_not_recognised',
+      reason: 'server_not_recognized',
       message: expect.stringContaining('does not support Chat Completions API'),
     })
     const kept = { ...generative, engine: 'vllm', ifUnreachable: 'keep' }

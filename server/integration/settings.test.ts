@@ -845,7 +845,7 @@ describe('retention', () => {
       ...{ samples: 16, samplesRemovedAt: expect.any(String) },
     })
     const busy = await service.post('retention.deleteRun', '{"run":"curve","confirm":"curve"}')
-    expectRefusal(busy, { status: 409, reason: 'run_busy', message: '1 batches' })
+    expectRefusal(busy, { status: 409, reason: 'run_busy', message: 'rescored: 1' })
     await service.api.batches.cancel.mutate({ batchId: running.batchId })
   })
 

@@ -365,7 +365,7 @@ function noScoreRoute(
   if (kind === 'generative') {
     return {
       ok: false,
-      reason: 'server_not_recognised',
+      reason: 'server_not_recognized',
       cause: 'other_kind',
       message: `the server cannot be a judge: ${detail}`,
       hint: 'Register it with "kind": "discriminative", or serve a model that generates.',
@@ -373,7 +373,7 @@ function noScoreRoute(
   }
   return {
     ok: false,
-    reason: 'server_not_recognised',
+    reason: 'server_not_recognized',
     cause: 'other_engine',
     message: `the server lacks the scoring route of ${engine}: ${detail}`,
     hint: 'Register it with "engine": "auto", or check its engine and that its model returns scores.',

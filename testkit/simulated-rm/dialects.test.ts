@@ -162,14 +162,14 @@ describe('vllm', () => {
     }
   })
 
-  test('the activation can be honoured, ignored, inverted or absent', async () => {
+  test('the activation can be honored, ignored, inverted or absent', async () => {
     const expected = {
-      honoured: [RAW, sigmoid(RAW)],
+      honored: [RAW, sigmoid(RAW)],
       ignored: [sigmoid(RAW), sigmoid(RAW)],
       inverted: [sigmoid(RAW), RAW],
       identity: [RAW, RAW],
     }
-    for (const activation of ['honoured', 'ignored', 'inverted', 'identity'] as const) {
+    for (const activation of ['honored', 'ignored', 'inverted', 'identity'] as const) {
       const server = await start({ activation })
       const scores = await Promise.all(
         [false, true].map((use_activation) => classify(server, { messages, use_activation })),

@@ -18,7 +18,7 @@ Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
   --labels 1                labels of the model's head; the last label's logit is the score
   --has-chat-template true  vLLM: false refuses messages; a cross-encoder has none by default
   --sleeps true             vLLM: false makes /sleep answer 200 without effect
-  --activation version      version | honoured | ignored | inverted | identity | softmax (llama.cpp's Qwen3 rank heads)
+  --activation version      version | honored | ignored | inverted | identity | softmax (llama.cpp's Qwen3 rank heads)
   --api-key KEY
   --score hash              hash (follows from the text and --weights) | features (a linear model) | constant (0.5)
   --max-model-len 32768     in tokens of --chars-per-token 3.6 characters

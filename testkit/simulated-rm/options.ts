@@ -81,13 +81,13 @@ export const ServerOptions = z.strictObject({
   maxModelLen: count.min(1).default(32_768),
   charsPerToken: z.coerce.number().positive().default(3.6),
   /**
-   * When the server returns raw scores. `version`: if the parameters that the version reads request them. `honoured`:
+   * When the server returns raw scores. `version`: if the parameters that the version reads request them. `honored`:
    * if either parameter requests them. `ignored`: never. `inverted`: if the request asks for the activation.
    * `identity`: always. `softmax`: the softmax of label 0, as llama.cpp for Qwen3 rank heads, which is 1 for every
    * text with one label.
    */
   activation: z
-    .enum(['version', 'honoured', 'ignored', 'inverted', 'identity', 'softmax'])
+    .enum(['version', 'honored', 'ignored', 'inverted', 'identity', 'softmax'])
     .default('version'),
   /** Whether the sleep and wake routes exist (vLLM's development mode, SGLang's memory saver). */
   canSleep: z.stringbool().or(z.boolean()).default(true),

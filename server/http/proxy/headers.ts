@@ -20,7 +20,7 @@ const HOP_BY_HOP = [
 ]
 
 /** Request headers that are not passed on. */
-const KEPT: ReadonlySet<string> = new Set([
+const NOT_FORWARDED: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
   // The connection to the server sets its own; the body is sent uncompressed.
   'host',
@@ -59,7 +59,7 @@ export function requestHeaders(
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string
     const lower = name.toLowerCase()
-    if (KEPT.has(lower) || named?.has(lower)) continue
+    if (NOT_FORWARDED.has(lower) || named?.has(lower)) continue
     headers.push(name, rawHeaders[i + 1] as string)
   }
   return headers

@@ -200,7 +200,7 @@ function numberOf(
 ): (logit: number) => number {
   const wantsRaw = body.raw_scores === true
   const raw = {
-    ...{ version: wantsRaw, honoured: wantsRaw, softmax: wantsRaw },
+    ...{ version: wantsRaw, honored: wantsRaw, softmax: wantsRaw },
     ...{ ignored: false, inverted: !wantsRaw, identity: true },
   }
   return raw[settings.activation] ? (logit) => logit : sigmoid

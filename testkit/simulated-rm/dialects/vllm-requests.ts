@@ -88,7 +88,7 @@ function isRaw(
       return true
     case 'ignored':
       return false
-    case 'honoured':
+    case 'honored':
       return (now ?? old) === false
     case 'inverted':
       return (now ?? old) === true
