@@ -25,7 +25,7 @@ export default function RootLayout({ children }: { children: ReactNode }) {
     <html
       lang="en"
       className={`${GeistSans.variable} ${GeistMono.variable}`}
-      // The script below sets the theme on this element before React hydrates.
+      // The script below sets the theme on this element before React hydrates it.
       suppressHydrationWarning
     >
       <head>

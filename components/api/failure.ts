@@ -72,7 +72,7 @@ const TITLES: Partial<Record<ErrorData['reason'], string>> = {
   shutting_down: 'Service stopping',
 }
 
-/** The delay before an automatic retry in milliseconds; null means no automatic retry. */
+/** The delay before an automatic retry, ms; null for no automatic retry. */
 export function retryDelayMs(error: unknown, failures: number): number | null {
   const failure = describeFailure(error)
   if (!failure.retryable || failures >= 3) return null

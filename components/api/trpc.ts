@@ -15,7 +15,7 @@ export const { TRPCProvider, useTRPC, useTRPCClient } = createTRPCContext<AppRou
 
 /**
  * The tRPC client of the pages. Queries of one tick share a streamed request, so a slow query does not delay the
- * others. Mutations use requests of their own, because a streamed response cannot set the cookie of a sign-in.
+ * others. Each mutation has its own request, because a streamed response cannot set the cookie of a sign-in.
  */
 export function createClient(): TRPCClient<AppRouter> {
   const url = `${BASE_PATH}/api/trpc`
@@ -27,7 +27,7 @@ export function createClient(): TRPCClient<AppRouter> {
         false: splitLink({
           condition: (op) => op.type === 'mutation',
           true: httpLink({ url }),
-          // Proxies and Node allow 8 KiB to 16 KiB for a request line.
+          // The URL stays short, because proxies and Node allow a request line of 8 to 16 KiB.
           false: httpBatchStreamLink({ url, maxURLLength: 4096 }),
         }),
       }),

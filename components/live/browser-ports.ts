@@ -5,7 +5,7 @@ import { EVERYTHING } from './topics.ts'
 
 const NAME = 'rewardops-live'
 
-/** Messages between the tabs of one browser. */
+/** Sends messages between the tabs of one browser. */
 export function broadcastPort(): MessagePort {
   const channel = new BroadcastChannel(NAME)
   return {
@@ -32,7 +32,7 @@ function lockElection(): Election {
   const election: Election = {
     campaign(lead, { steal }) {
       if (closed) return
-      // At most one pending request per tab; otherwise a tab could get the lock twice.
+      // A tab has at most one pending request. With more, it could get the lock twice.
       inLine?.abort()
       const waiting = new AbortController()
       inLine = steal ? null : waiting
@@ -63,7 +63,10 @@ function lockElection(): Election {
   return election
 }
 
-/** A lease of 5 s, renewed every second; if two tabs take it at once, the next check resolves it. */
+/**
+ * Leader election by a lease of 5 s, renewed every second. If two tabs take it at once, the next check resolves the
+ * conflict.
+ */
 function leaseElection(): Election {
   const me = Math.random().toString(36).slice(2)
   const leaseMs = 5_000
@@ -104,7 +107,9 @@ function leaseElection(): Election {
   }
 }
 
-/** The tRPC subscription. It reopens after an HTTP error or the end of the stream, which the browser does not do. */
+/**
+ * The tRPC subscription. It reopens after an HTTP error or the end of the stream, because the browser does not do so.
+ */
 export function liveStream(client: TRPCClient<AppRouter>): Stream {
   return {
     open(on) {
@@ -128,8 +133,8 @@ export function liveStream(client: TRPCClient<AppRouter>): Stream {
             const isOpen = state === 'pending'
             if (isOpen) {
               failures = 0
-              // Changes during a disconnection are unknown, so everything is read again: at once after a
-              // disconnection, and 3 s after a page opens, because its first read is still fresh.
+              // Changes during a disconnection are unknown, so all queries are refetched: at once after a
+              // disconnection, and 3 s after a page opens, because its first data are still fresh.
               clearTimeout(resync)
               resync = setTimeout(() => on.topics([EVERYTHING]), wasOpen ? 0 : 3_000)
               wasOpen = true

@@ -85,7 +85,7 @@ class Tab {
   readonly heard: string[] = []
   link: boolean | null = null
   visible = true
-  /** A frozen tab runs no timers and sends nothing. */
+  /** Whether the tab is frozen: it runs no timers and sends nothing. */
   silent = false
   leadAgain: (lost: AbortSignal) => void = () => {}
   private channel!: LiveChannel

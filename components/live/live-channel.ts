@@ -9,7 +9,7 @@ export type LiveMessage =
   | { kind: 'link'; open: boolean }
   | { kind: 'hello' }
 
-/** The message transport; `BroadcastChannel` in the browser. */
+/** The transport of messages: `BroadcastChannel` in the browser. */
 export interface MessagePort {
   post(message: LiveMessage): void
   onMessage(listener: (message: LiveMessage) => void): void
@@ -38,7 +38,7 @@ export const BEAT_MS = 2_000
 /** A visible tab without a heartbeat for this long takes over: browsers throttle or freeze hidden tabs. */
 export const BEAT_LOST_MS = 6_000
 
-/** A tab's part in the shared stream, without a clock or timer of its own. */
+/** The part of a tab in the shared stream. It has no clock or timer; the caller passes the time. */
 export class LiveChannel {
   private readonly port: MessagePort
   private readonly election: Election

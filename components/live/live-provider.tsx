@@ -38,10 +38,10 @@ export function useLive(): LiveContext {
   return live
 }
 
-/** The polling interval while the stream is down or refetches fail, ms, because some proxies block streams. */
+/** Polling interval while the stream is down or refetches fail, ms. Some proxies block streams. */
 const POLL_WHILE_CUT_MS = 5_000
 
-/** Holds this tab's part of the shared stream, and refetches changed queries. */
+/** Connects the tab to the shared stream, and refetches changed queries. */
 export function LiveProvider({ children, enabled }: { children: ReactNode; enabled: boolean }) {
   const [state, dispatch] = useReducer(liveReducer, initialLive)
   const queryClient = useQueryClient()
@@ -64,7 +64,7 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
           if (frozen.current) dispatch({ type: 'changes' })
         },
         link(open) {
-          // The stream also ends when the key is revoked. An idle page makes no other request, so the session is read
+          // The stream also ends when the key is revoked. An idle page sends no other request, so the session is read
           // again.
           if (isOpen && !open) {
             void queryClient.invalidateQueries({ queryKey: [['session', 'get']] })
@@ -112,8 +112,8 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
 declare module '@tanstack/react-query' {
   interface Register {
     /**
-     * `topics`: a change of any of them refetches the query. `minGapMs`: the time for which the service keeps the
-     * answer, if it is long; more refetches would return the same.
+     * A change of any of the `topics` refetches the query. `minGapMs` is the time for which the service caches the
+     * response, if it is long. More refetches would return the same data.
      */
     queryMeta: { topics?: readonly Topic[]; minGapMs?: number }
   }
@@ -144,7 +144,7 @@ function readsFail(queryClient: QueryClient): boolean {
     )
 }
 
-/** Refetches changed queries, coalesced; the pace is in topics.ts. */
+/** Coalesces refetches of changed queries. Their pace is defined in topics.ts. */
 function createRefresher(queryClient: QueryClient) {
   let waiting = new Set<string>()
   const readings = new PacedReadings()
@@ -166,9 +166,9 @@ function createRefresher(queryClient: QueryClient) {
     const now = Date.now()
     const { ready, left } = readings.take(changed, shown, now)
     if (changed.size + left.size > 0) {
-      // Queries of other pages are only invalidated, and refetched when shown again.
+      // Queries that have left the page are only invalidated. They are refetched when they are shown again.
       const hasLeft = (query: Query) => !query.isActive() && left.has(query.queryHash)
-      // A read that began before the change would make its data count as new.
+      // The current read is aborted, because its data are older than the change but would count as fresh.
       void queryClient.cancelQueries({ predicate: hasLeft })
       queryClient.invalidateQueries({
         predicate: (query) =>
@@ -218,7 +218,7 @@ function onSecond(listener: () => void): () => void {
   }
 }
 
-/** The current time, epoch milliseconds, once a second, from one timer per page. 0 before hydration. */
+/** The current time, epoch ms, updated once a second by one timer per page. 0 before hydration. */
 export function useNow(): number {
   return useSyncExternalStore(
     onSecond,

@@ -1,12 +1,7 @@
 /**
- * The state of the live stream in a tab.
- *
- *            open                 down                  10 s
- *   waiting ------> open ------------------> reconnecting ----> cut
- *                     ^-----------------------------+------------+
- *                                   open
- *
- * A waiting link is also cut after 10 s. Pausing is independent of the link: the stream continues, but pages do not
+ * The state of the live stream in a tab. open                 down                  10 s   waiting ------> open
+ * ------------------> reconnecting ----> cut                     ^-----------------------------+------------+
+ * open A waiting link is also cut after 10 s. Pausing does not affect the link: the stream continues, but pages do not
  * refetch.
  */
 export interface LiveState {
@@ -14,7 +9,7 @@ export interface LiveState {
   frozenAt: number | null
   /** When the link went down; null while it is open. */
   lostAt: number | null
-  /** Changes that arrived while paused. */
+  /** Number of changes that arrived while paused. */
   missed: number
 }
 
@@ -68,8 +63,9 @@ interface LiveWords {
 }
 
 /**
- * `dataAt`: when data last arrived, epoch milliseconds, null before the first. `failing`: a query on the page failed
- * to refetch, which is possible while the stream is open, for example when the database is down.
+ * The header texts of a state. `dataAt` is the time at which data last arrived, epoch ms; null before the first data.
+ * `failing` means that a query on the page failed to refetch. This is possible while the stream is open, for example
+ * when the database is down.
  */
 export function liveWords(
   state: LiveState,

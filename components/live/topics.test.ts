@@ -58,7 +58,7 @@ describe('paced refetches', () => {
       readAt.push(now)
       readings.ended('history', now, now + 20)
     }
-    // The last change is never lost.
+    // The last change is read too.
     expect(readAt).toEqual([0, 2_000, 4_000, 6_000])
   })
 

@@ -3,11 +3,11 @@
 /** Matches every topic: used after a reconnection, when missed changes are unknown. */
 export const EVERYTHING = '*'
 
-/** At most three refetches a second per query that names no gap. */
+/** Default gap between two refetches of a query, ms: at most three a second. */
 export const MIN_GAP_MS = 340
-/** The longest pause before a live page refetches, however slow the service is. */
+/** The longest pause before a live page refetches, even if the service is slow. */
 export const MAX_PAUSE_MS = 5_000
-/** A read in progress for this long is slow. */
+/** A read that takes this long is slow. */
 export const SLOW_MS = 1_000
 
 /** Whether a query with the topics `shown` must be refetched after a change of the topics `changed`. */
@@ -25,22 +25,21 @@ export function pauseAfter(tookMs: number): number {
 
 /** A query on the page. */
 interface ShownQuery {
-  /** Its unique hash. */
   key: string
   topics: readonly string[]
-  /** Whether it is being fetched. */
+  /** Whether the query is being fetched. */
   busy: boolean
-  /** The shortest time between the starts of two refetches, ms; {@link MIN_GAP_MS} if absent. */
+  /** The shortest time between the starts of two refetches, ms. By default {@link MIN_GAP_MS}. */
   minGapMs?: number
 }
 
-/** The refetch state of a query. Epoch milliseconds. */
+/** The refetch state of a query. Times are epoch ms. */
 interface Pace {
-  /** Its data changed since the last read. */
+  /** Whether the data changed since the last read. */
   due: boolean
-  /** No refetch before this time. */
+  /** The query is not refetched before this time. */
   quietUntil: number
-  /** Start of the current read, as observed; null: none. */
+  /** Observed start of the current read; null without one. */
   busySince: number | null
 }
 
@@ -53,9 +52,9 @@ export class PacedReadings {
   #paces = new Map<string, Pace>()
 
   /**
-   * Returns the queries of `shown` that are due at `now`, given the changes since the last call. A query that is
-   * being read, or was just read, stays due, so the last change is never lost and no read is started twice. `left`:
-   * the keys of queries that left the page while due; their data is outdated.
+   * Returns the queries of `shown` that are due at `now`, given the changes since the last call. A query that is being
+   * read, or was just read, stays due, so the last change is never lost and no read is started twice. `left` contains
+   * the keys of queries that left the page while due; their data are outdated.
    */
   take<T extends ShownQuery>(
     changed: ReadonlySet<string>,

@@ -22,7 +22,7 @@ export function LoginPage() {
   const [missing, setMissing] = useState(false)
   const signIn = useMutation(
     trpc.session.signIn.mutationOptions({
-      // A full page load, to drop all unauthenticated state.
+      // A full page load drops all unauthenticated state.
       onSuccess: () => location.assign(BASE_PATH + next),
     }),
   )

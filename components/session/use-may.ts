@@ -3,11 +3,11 @@
 import { mayDo, type Role } from '../../server/contract/roles.ts'
 import { useSession } from './use-session.ts'
 
-/** Why an action is unavailable; null: it is available. */
+/** The reason why an action is unavailable; null if it is available. */
 export type Refusal = string | null
 
 /**
- * Checks whether the user may make a change that needs a role. Returns the reason for the tooltip if not. Nothing is
+ * Returns the reason why the user may not make a change that needs a role, for a tooltip; null if they may. Nothing is
  * disabled before the session is known, because the service enforces roles in any case.
  */
 export function useMay(needed: Role): Refusal {

@@ -6,7 +6,7 @@ import { useTRPC } from '../api/trpc.ts'
 /** The retry interval of the session query, ms. */
 const AGAIN_MS = 5_000
 
-/** The current session, fetched once per page load. */
+/** The current session. It is fetched once per page load. */
 export function useSession() {
   const trpc = useTRPC()
   return useQuery(

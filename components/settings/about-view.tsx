@@ -27,7 +27,7 @@ export function AboutView() {
   )
 }
 
-/** Definitions of the levels. */
+/** Definitions of the isolation levels. */
 const ISOLATION_TEXT: Record<AboutDto['functionIsolation']['level'], string> = {
   process:
     "Reward functions run without the service's secrets and without privileges, with limits on memory, processes and disk.",

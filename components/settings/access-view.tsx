@@ -43,7 +43,7 @@ export function AccessView({
   const keys = useQuery(
     trpc.keys.list.queryOptions(undefined, {
       enabled: refused === null,
-      // Last-used times are written once a minute.
+      // The service updates last-used times once a minute.
       refetchInterval: 30_000,
     }),
   )

@@ -155,7 +155,7 @@ function Changes({ changes }: { changes: readonly AuditChange[] }) {
   )
 }
 
-/** A text without quotes; other values as stored. */
+/** A text without its quotes. Other values stay as stored. */
 function plain(json: string): string {
   try {
     const value: unknown = JSON.parse(json)

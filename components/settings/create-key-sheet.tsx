@@ -47,7 +47,7 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
   const [days, setDays] = useState<number | null>(null)
   const create = useMutation(
     trpc.keys.create.mutationOptions({
-      // The response contains the key: it is dropped from memory when the sheet closes.
+      // The response contains the key, so it is dropped from memory when the sheet closes.
       gcTime: 0,
       onSuccess: (key) => {
         void queryClient.invalidateQueries(trpc.keys.pathFilter())
@@ -56,7 +56,7 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
     }),
   )
   const failure = create.error && describeFailure(create.error)
-  // The other combinations are refused: an admin key covers every run, and only trainers submit.
+  // The service refuses other combinations: an admin key covers every run, and only trainers submit.
   const isLimitable = role !== 'admin'
   const accesses = KEY_ACCESS.filter((one) => one !== 'submit' || role === 'trainer')
   const chosen = accesses.includes(access) ? access : 'full'

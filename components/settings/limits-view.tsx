@@ -35,7 +35,7 @@ export function LimitsView() {
   )
 }
 
-/** The edited limits; `run` null: the default, '' a run not named yet. */
+/** The edited limits. `run` is null for the default limits, and empty while a new run has no name. */
 interface Editing {
   run: string | null
   values: RunLimitValues
@@ -263,7 +263,6 @@ const LIMIT_FIELDS = [
   },
 ] as const satisfies readonly { name: keyof RunLimitValues; label: string; hint: string }[]
 
-/** The field values. */
 type LimitDraft = Record<keyof RunLimitValues, string>
 
 const BOUNDS: Record<keyof RunLimitValues, [least: number, most: number]> = {
@@ -272,7 +271,7 @@ const BOUNDS: Record<keyof RunLimitValues, [least: number, most: number]> = {
   maxPriority: [-100, 100],
 }
 
-/** Limits as field texts; no limit is an empty field. */
+/** Limits as field texts. An empty field means no limit. */
 function limitDraft(values: RunLimitValues): LimitDraft {
   const text = (value: number | null) => (value === null ? '' : String(value))
   return {

@@ -21,11 +21,11 @@ import { TableSkeleton } from '../ui/skeleton.tsx'
 import { browserName } from './browser-name.ts'
 import { ROLE_WORDS } from './role-words.ts'
 
-/** The browsers that are signed in. For admins. */
+/** The browsers that are signed in, for admins. */
 export function LoginSessions() {
   const trpc = useTRPC()
   const sessions = useQuery(
-    // Last-used times are written once a minute.
+    // The service updates last-used times once a minute.
     trpc.sessions.list.queryOptions(undefined, { refetchInterval: 30_000 }),
   )
   const refused = useMay('admin')

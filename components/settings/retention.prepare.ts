@@ -27,13 +27,12 @@ export const RETENTION_FIELDS = [
 
 export type AgeName = (typeof RETENTION_FIELDS)[number]['name']
 
-/** The field values. */
 interface RetentionDraft {
   ages: Record<AgeName, string>
   keepRollUps: boolean
 }
 
-/** A policy as field texts; forever is an empty field. */
+/** A policy as field texts. An empty field means that data are kept forever. */
 export function retentionDraft(policy: RetentionPolicy): RetentionDraft {
   const text = (days: number | null) => (days === null ? '' : String(days))
   return {
@@ -70,7 +69,7 @@ export function readRetention(
   return Object.keys(errors).length > 0 ? { errors } : { policy }
 }
 
-/** The scope of a removal as text; empty when it removes nothing. */
+/** The scope of a removal as text. Empty if it removes nothing. */
 export function removedInWords(removed: RemovedDto & { eventsCapped?: boolean }): string {
   const parts: string[] = []
   if (removed.batches > 0 || removed.samples > 0) {
@@ -90,7 +89,10 @@ function samples(n: number): string {
   return plural(n, 'sample')
 }
 
-/** The space that a removal frees, as text: a dropped partition is freed at once, deleted rows are only reusable. */
+/**
+ * The space that a removal frees, as text. A dropped partition is freed at once; the space of deleted rows is only
+ * reusable.
+ */
 export function spaceInWords({ freedBytes, reusableBytes, partitions }: RemovedDto): string {
   const parts: string[] = []
   if (freedBytes > 0) {
@@ -104,7 +106,7 @@ export function spaceInWords({ freedBytes, reusableBytes, partitions }: RemovedD
   return parts.join(', ')
 }
 
-/** The progress of a removal, 0 to 1; null where unknown. */
+/** The progress of a removal, 0 to 1; null if it is unknown. */
 export function progressOf({ removed, expected, state }: RetentionJobDto): number | null {
   if (state === 'done') return 1
   if (expected === null || expected.batches === 0) return null

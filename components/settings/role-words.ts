@@ -7,7 +7,7 @@ export const ROLE_WORDS: Record<Role, string> = {
   admin: 'Also changes servers, keys, limits, monitors and retention.',
 }
 
-/** The permissions of keys within their roles: the label, and the permissions. */
+/** Label and permissions of each access level of a key. A level narrows the role of the key. */
 export const ACCESS_WORDS: Record<KeyAccess, { label: string; about: string }> = {
   full: { label: 'Full', about: 'All permissions of the role.' },
   submit: {

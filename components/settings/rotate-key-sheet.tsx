@@ -11,7 +11,7 @@ import { SheetForm } from '../ui/sheet-form.tsx'
 import { NewKey } from './create-key-sheet.tsx'
 
 const OVERLAPS: readonly [hours: number, words: string][] = [
-  [0, 'Revoke now, end its sessions'],
+  [0, 'Revoke now, end sessions'],
   [1, 'Keep for an hour'],
   [24, 'Keep for a day'],
   [168, 'Keep for 7 days'],
@@ -25,7 +25,7 @@ export function RotateKeySheet({ of, onClose }: { of: ApiKeyDto; onClose(): void
   const [hours, setHours] = useState(24)
   const rotate = useMutation(
     trpc.keys.rotate.mutationOptions({
-      // The response contains the key: it is dropped from memory when the sheet closes.
+      // The response contains the key, so it is dropped from memory when the sheet closes.
       gcTime: 0,
       onSuccess: () => void queryClient.invalidateQueries(trpc.keys.pathFilter()),
     }),

@@ -64,7 +64,7 @@ type SettingsTab = (typeof SETTINGS_TABS)[number]
 /** The URL state of the Settings page. */
 interface SettingsUrl {
   tab: SettingsTab
-  /** The form of a new key is open. */
+  /** Whether the form of a new key is open. */
   create: boolean
   /** Filters of the audit log. */
   actor: string | null

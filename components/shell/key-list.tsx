@@ -16,7 +16,7 @@ export function KeyCap({ name }: { name: string }) {
 
 const PRINTED: Record<string, string> = { Escape: 'Esc', ArrowDown: '↓', ArrowUp: '↑' }
 
-/** The keys of a binding; `then` between keys pressed in sequence. */
+/** The keys of a binding, with `then` between keys that are pressed in sequence. */
 export function KeyCaps({ keys }: { keys: string }) {
   const modifier = useModifier()
   return (

@@ -11,28 +11,28 @@ import {
 } from 'react'
 
 /**
- * A shortcut of a page or the shell. `key` is a `KeyboardEvent.key`, `mod+` stands for Ctrl or ⌘; a sequence of two
- * keys has a space (`g b`). Null: no shortcut, palette only.
+ * A shortcut of a page or the shell. `key` is a `KeyboardEvent.key`; `mod+` stands for Ctrl or ⌘, and a sequence of two
+ * keys has a space (`g b`). Null for an action that only the palette lists.
  */
 export interface KeyBinding {
   key: string | null
   label: string
   group: string
-  /** Also listed in the palette, as an action of this page or a global one. */
+  /** Whether the palette lists the action too, as one of this page or a global one. */
   palette?: 'page' | 'anywhere'
   run(): void
 }
 
 interface KeyRegistry {
   add(bindings: { current: readonly KeyBinding[] }): () => void
-  /** Updated when a page mounts or unmounts; stable in between. */
+  /** The bindings, updated only when a page mounts or unmounts. */
   list(): readonly KeyBinding[]
-  /** The current bindings. */
+  /** The bindings with their current functions. */
   now(): readonly KeyBinding[]
   subscribe(listener: () => void): () => void
 }
 
-/** The timeout for the second key of a sequence. */
+/** Timeout for the second key of a sequence. */
 const SECOND_KEY_MS = 1_500
 
 function createRegistry(): KeyRegistry {
@@ -41,7 +41,7 @@ function createRegistry(): KeyRegistry {
   let all: readonly KeyBinding[] = []
   const changed = () => {
     const bindings = sources.flatMap((source) => source.current)
-    // A page replaces a shortcut of the shell.
+    // A shortcut of a page replaces that of the shell.
     all = bindings.filter(
       ({ key }, at) => key === null || bindings.findLastIndex((each) => each.key === key) === at,
     )
@@ -76,7 +76,7 @@ function useRegistry(): KeyRegistry {
 /** Whether a field, dialog or menu handles the keys, which disables shortcuts. */
 function isTaken(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false
-  // A closing dialog may still hold the focus.
+  // A closing dialog may still have the focus.
   if (target.closest('[role="dialog"][data-closed], [role="menu"][data-closed]') !== null)
     return false
   return (
@@ -118,7 +118,7 @@ export function KeysProvider({ children }: { children: ReactNode }) {
   return <Context.Provider value={registry}>{children}</Context.Provider>
 }
 
-/** Binds shortcuts while the component is mounted; the latest functions run. */
+/** Binds shortcuts while the component is mounted. A shortcut runs the function of the latest render. */
 export function useKeys(bindings: readonly KeyBinding[]): void {
   const registry = useRegistry()
   const current = useRef(bindings)

@@ -19,15 +19,15 @@ const RETRY_MS = 1_000
 const ATTEMPT_MS = 3_000
 
 interface Leave {
-  /** Opens a page of the dashboard, once the service answers. */
+  /** Opens a page of the dashboard once the service responds. */
   open(href: string): void
-  /** Whether the service seems to answer, so that links may be followed. */
+  /** Whether the service seems to respond, so that links can be followed. */
   answers: boolean
 }
 
 const Context = createContext<Leave>({ open() {}, answers: true })
 
-/** Opens pages. While the service does not answer, a plain link would end on the browser's own error page. */
+/** Opens pages. While the service does not respond, a plain link would end on the error page of the browser. */
 export function useLeave(): Leave {
   return useContext(Context)
 }

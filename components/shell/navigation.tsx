@@ -29,7 +29,7 @@ export function SideNavigation({ onKeys }: { onKeys(): void }) {
 
 /** The navigation in a drawer, on narrow screens. */
 export function DrawerNavigation({ onKeys, onPalette }: { onKeys(): void; onPalette(): void }) {
-  // Mounted on first use, because wide screens never need it.
+  // The drawer is mounted on first use, because wide screens never need it.
   const [wanted, setWanted] = useState(false)
   const [open, setOpen] = useState(false)
   return (

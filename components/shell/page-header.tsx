@@ -54,7 +54,7 @@ export function PageHeader({
         <span className="truncate">{title}</span>
       </h1>
       {state && (
-        // Next to buttons, a phone has room only for the icon of a state.
+        // Beside buttons, a phone has room only for the icon of the state.
         <div
           className={`flex min-w-0 shrink-[9999] items-center gap-3 truncate text-xs ${actions ? 'max-sm:[&_.status-word]:sr-only' : ''}`}
         >

@@ -5,8 +5,8 @@ import { type ComponentProps, useState } from 'react'
 import { useLeave } from './leave.tsx'
 
 /**
- * A link that prefetches on hover only, because a table of fifty batches must not fetch fifty pages. While the service
- * does not answer, it opens once the service does.
+ * A link that prefetches only on hover, because a table of fifty batches must not fetch fifty pages. While the service
+ * does not respond, a click waits until it does.
  */
 export function PageLink(props: ComponentProps<typeof Link>) {
   const [near, setNear] = useState(false)

@@ -17,7 +17,7 @@ export interface PageLink {
   href: string
   label: string
   icon: LucideIcon
-  /** The key after `g` that opens it. */
+  /** The key that opens the page after `g`. */
   key?: string
 }
 

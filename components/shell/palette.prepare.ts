@@ -5,15 +5,14 @@ export interface PaletteEntry {
   label: string
   /** Secondary text next to the label. */
   about: string
-  /** Its link; null: an action. */
+  /** The link of a page; null for an action. */
   href: string | null
-  /** Its shortcut, as in `KeyBinding.key`. */
+  /** The shortcut, as in `KeyBinding.key`. */
   keys?: string
-  /** Runs the action. */
   run?: () => void
 }
 
-/** A titled section of the list; search results have no title and are sorted by match. */
+/** A titled section of the list. Search results have no title and are sorted by match. */
 interface PaletteSection {
   title: string | null
   entries: PaletteEntry[]
@@ -53,7 +52,6 @@ export function paletteSections(
   ].filter((section) => section.entries.length > 0)
 }
 
-/** The secondary text of a page action. */
 export const THIS_PAGE = 'this page'
 
 /**

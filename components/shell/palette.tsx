@@ -71,7 +71,7 @@ function PaletteBody({ onClose }: { onClose(): void }) {
     if (entry === undefined) return
     onClose()
     if (entry.href !== null) leave.open(entry.href)
-    // The action runs after the focus is restored, because it may set the focus.
+    // The action runs after the focus is restored, because the action may move the focus.
     else requestAnimationFrame(() => entry.run?.())
   }
   const onKey = (event: KeyboardEvent) => {
@@ -168,7 +168,7 @@ function Option({
   id: string
   entry: PaletteEntry
   chosen: boolean
-  /** The section title already names the kind. */
+  /** Whether the section has a title, which already names the kind of its entries. */
   titled: boolean
   onPoint(): void
   onTake(): void
@@ -209,7 +209,7 @@ function useEntries(): PaletteEntry[] {
   const runs = useQuery(trpc.runs.list.queryOptions())
   const servers = useQuery(trpc.servers.list.queryOptions())
   const bindings = usePaletteBindings()
-  // A snapshot from when the palette opened, so that actions do not change while typing.
+  // The actions are those at the time when the palette opened, so that they do not change while the user types.
   const [actions] = useState(() =>
     bindings.map(
       (binding): PaletteEntry => ({

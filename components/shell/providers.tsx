@@ -11,7 +11,7 @@ import { useSession } from '../session/use-session.ts'
 import { KeysProvider } from './keys.tsx'
 import { LeaveProvider } from './leave.tsx'
 
-// Otherwise zod tries to compile its schemas with `new Function`, which the pages' Content-Security-Policy refuses.
+// By default zod tries to compile schemas with `new Function`, which the Content-Security-Policy of the pages refuses.
 configureZod({ jitless: true })
 
 function createQueryClient(): QueryClient {
@@ -32,7 +32,7 @@ function createQueryClient(): QueryClient {
     }),
     defaultOptions: {
       queries: {
-        // The live stream reports changes, so fresh data is not refetched on every mount.
+        // The live stream reports changes, so fresh data are not refetched on every mount.
         staleTime: 4_000,
         gcTime: 5 * 60_000,
         refetchOnWindowFocus: false,
@@ -55,7 +55,8 @@ export function Providers({ children }: { children: ReactNode }) {
       <TRPCProvider trpcClient={trpcClient} queryClient={queryClient}>
         <LiveWhenSignedIn>
           <LeaveProvider>
-            {/* The Content-Security-Policy refuses style elements without a nonce; globals.css has their rule. */}
+            {/* The Content-Security-Policy refuses style elements without a nonce. globals.css has their rule
+                instead. */}
             <CSPProvider disableStyleElements>
               <KeysProvider>{children}</KeysProvider>
             </CSPProvider>

@@ -3,7 +3,7 @@
 const KEY = 'rewardops-recent'
 const MAX_PLACES = 12
 
-/** Detail pages only; list pages have shortcuts. */
+/** Addresses of detail pages. List pages are left out, because they have shortcuts. */
 const PLACE = /^\/(batches|runs|servers)\/[^/]+$/
 
 /** Moves the address of a detail page to the front. */
@@ -12,7 +12,7 @@ export function withPlace(recent: readonly string[], path: string): string[] {
   return [path, ...recent.filter((each) => each !== path)].slice(0, MAX_PLACES)
 }
 
-/** The stored addresses; none without storage or with invalid data. */
+/** The stored addresses. Empty without browser storage or with invalid data. */
 export function readPlaces(): string[] {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]')
@@ -29,6 +29,6 @@ export function visitPlace(path: string): void {
   try {
     localStorage.setItem(KEY, JSON.stringify(withPlace(readPlaces(), path)))
   } catch {
-    // Without storage, the palette starts with its pages.
+    // Without browser storage, the palette starts with its pages.
   }
 }

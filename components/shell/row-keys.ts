@@ -5,7 +5,7 @@ import { useKeys } from './keys.tsx'
 /** Rows of the tables of a page, without their heads. */
 const ROWS = '#page tbody tr, #page [role="rowgroup"] > [role="row"]'
 
-/** The first link of each visible row with one, or its first button. */
+/** The first link of each visible row, or the first button of a row without links. */
 function rowTargets(): { row: HTMLElement; target: HTMLElement }[] {
   return [...document.querySelectorAll<HTMLElement>(ROWS)].flatMap((row) => {
     const target =
@@ -15,7 +15,10 @@ function rowTargets(): { row: HTMLElement; target: HTMLElement }[] {
   })
 }
 
-/** Moves the focus to the next or the previous row, from outside the rows to the first one; false if there is none. */
+/**
+ * Moves the focus to the next or the previous row, or to the first row from outside the rows. Returns false if there is
+ * no such row.
+ */
 export function focusRow(by: 1 | -1): boolean {
   const rows = rowTargets()
   const at = rows.findIndex(({ row }) => row.contains(document.activeElement))
@@ -28,8 +31,8 @@ export function focusRow(by: 1 | -1): boolean {
 }
 
 /**
- * `j` and `k` move the focus by rows, so that the first result of a list is one key away. The tables of a page came after
- * 31 to 55 presses of Tab. Keys that a page binds itself win, because a page is mounted later.
+ * Binds `j` and `k`, which move the focus by rows, so that the first result of a list is one key away instead of 31 to
+ * 55 presses of Tab. Keys that a page binds win, because a page is mounted later.
  */
 export function RowKeys(): null {
   useKeys([

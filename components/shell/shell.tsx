@@ -9,7 +9,7 @@ import { visitPlace } from './recent-places.ts'
 import { focusRow, RowKeys } from './row-keys.ts'
 import { useShellKeys } from './shell-keys.ts'
 
-// Loaded on first use.
+// The palette and the list of shortcuts are loaded on first use.
 const Palette = dynamic(() => import('./palette.tsx').then((each) => each.Palette), { ssr: false })
 const KeyList = dynamic(() => import('./key-list.tsx').then((each) => each.KeyList), { ssr: false })
 
@@ -35,7 +35,7 @@ function skipToResults(): void {
 /** Navigation, palette, shortcuts, and the page content. */
 export function Shell({ children }: { children: ReactNode }) {
   const [open, setOpen] = useState<'palette' | 'keys' | null>(null)
-  // Both stay mounted once opened, to animate out and restore the focus.
+  // Palette and shortcut list stay mounted once they were opened, so that they can fade out and restore the focus.
   const [wanted, setWanted] = useState({ palette: false, keys: false })
   const show = (which: 'palette' | 'keys') => {
     setWanted((was) => ({ ...was, [which]: true }))

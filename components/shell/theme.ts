@@ -1,11 +1,10 @@
 import { THEME_KEY } from '../../server/contract/theme-script.ts'
 
-/** Light, dark, or the system setting. */
+/** A theme. `system` follows the setting of the operating system. */
 export type Theme = 'system' | 'light' | 'dark'
 
 const listeners = new Set<() => void>()
 
-/** The selected theme. */
 export function readTheme(): Theme {
   const theme = document.documentElement.dataset.theme
   return theme === 'light' || theme === 'dark' ? theme : 'system'
@@ -19,7 +18,7 @@ export function setTheme(theme: Theme): void {
     if (theme === 'system') localStorage.removeItem(THEME_KEY)
     else localStorage.setItem(THEME_KEY, theme)
   } catch {
-    // Without storage the choice lasts as long as the page.
+    // Without browser storage, the choice lasts as long as the page.
   }
   for (const listener of listeners) listener()
 }

@@ -12,21 +12,22 @@ export interface UrlCodec<T> {
 }
 
 /**
- * The URL state of a page. `push` adds a history entry, `replace` does not. Neither triggers a server navigation. Changes
- * render immediately: Next applies them in a transition, which would briefly redraw a clicked checkbox in its old state.
+ * The URL state of a page. `push` adds a history entry, `replace` does not; neither navigates on the server. Changes
+ * render immediately. Next alone would apply them in a transition, and a clicked checkbox would briefly show its old
+ * state.
  */
 export function useUrl<T>(
   codec: UrlCodec<T>,
 ): [state: T, set: (change: Partial<T>, how?: 'push' | 'replace') => void] {
   const params = useSearchParams()
   const pathname = usePathname()
-  /** The last query written here, used until `useSearchParams` returns it. */
+  /** The query written last. It is used until `useSearchParams` returns it. */
   const [written, setWritten] = useState<{ over: unknown; query: string } | null>(null)
   const query = written?.over === params ? written.query : params.toString()
   const state = useMemo(() => codec.parse(new URLSearchParams(query)), [codec, query])
   const set = useCallback(
     (change: Partial<T>, how: 'push' | 'replace' = 'replace') => {
-      // Reads the address bar instead of the render, so that two changes in one tick both apply.
+      // The state is read from the address bar, not from the last render, so that two changes in one tick both apply.
       const now = codec.parse(new URLSearchParams(location.search))
       const query = codec.write({ ...now, ...change }).toString()
       const url = `${BASE_PATH}${pathname}${query === '' ? '' : `?${query}`}`

@@ -44,7 +44,7 @@ export function FleetHistory({
 }: {
   of: 'workers' | 'servers'
   range: HistoryRange
-  /** `push`: the browser's back button returns to the previous range. */
+  /** With `push`, the back button of the browser returns to the previous range. */
   onRange(range: HistoryRange, how: 'push' | 'replace'): void
 }) {
   const history = useFleetHistory(range)
@@ -98,7 +98,7 @@ export function FleetHistory({
   )
 }
 
-/** `11-23 14:02:10 – 14:20:00`; the second date only if it differs. */
+/** A range as text: `11-23 14:02:10 – 14:20:00`. The second date is written only if it differs. */
 function partText({ from, to }: { from: number; to: number }): string {
   const [first, second] = [dateTime(from * 1_000).slice(5), dateTime(to * 1_000).slice(5)]
   const isSameDay = first.slice(0, 5) === second.slice(0, 5)

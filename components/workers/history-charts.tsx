@@ -42,13 +42,13 @@ const SERVER_EVENTS: EventKinds = ['ejected', 'state']
 const WORKER_EVENTS: EventKinds = ['died']
 const ALL_EVENTS: EventKinds = [...SERVER_EVENTS, ...WORKER_EVENTS]
 
-/** A whole number of seconds, minutes or hours. */
+/** An interval as a whole number of hours, minutes or seconds. */
 export function intervalText(seconds: number): string {
   if (seconds % 3_600 === 0) return `${seconds / 3_600} h`
   return seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`
 }
 
-/** Samples whose results were written, by worker. */
+/** Throughput by worker: samples whose results were written. */
 export function Throughput({ data, ...rest }: HistoryChart) {
   const shown = useMemo(
     () => prepareCounts(data, data.throughput, WORKER_EVENTS, { per: data.intervalSeconds }),
@@ -101,7 +101,6 @@ export function EventLoopDelay({ data, ...rest }: HistoryChart) {
 
 const NO_REQUESTS = 'No request was sent to a server in this range.'
 
-/** Requests by server. */
 export function RequestsByServer({ data, ...rest }: HistoryChart) {
   const shown = useMemo(
     () => prepareCounts(data, data.requests, SERVER_EVENTS, { per: data.intervalSeconds }),
@@ -178,7 +177,6 @@ export function Retries({ data, ...rest }: HistoryChart) {
   )
 }
 
-/** Failed requests by cause. */
 export function FailedRequests({ data, ...rest }: HistoryChart) {
   const shown = useMemo(() => prepareCauses(data, data.failures, SERVER_EVENTS), [data])
   return (
@@ -196,7 +194,6 @@ export function FailedRequests({ data, ...rest }: HistoryChart) {
 
 const WITHIN = 'within one histogram bucket (9 %)'
 
-/** Latency of the servers. */
 export function LatencyByServer({ data, ...rest }: HistoryChart) {
   const { p95Ms } = data
   const shown = useMemo(() => prepareDurations(data, data.p95Ms.series, SERVER_EVENTS), [data])
@@ -252,10 +249,9 @@ type ValueText = (value: number | null) => string
 
 interface Shown extends Omit<HistoryChart, 'data'> {
   title: string
-  /** n and unit. */
   note: string
   data: HistoryData
-  /** The text in place of a chart without values. */
+  /** Text shown in place of a chart without values. */
   empty?: string
   actions?: ReactNode
 }
@@ -289,7 +285,7 @@ function tableOf(data: HistoryData, text: ValueText) {
   }
 }
 
-/** The legend of the events; empty without any. */
+/** The legend of the events. Empty without events. */
 function eventLegend({ events }: HistoryData) {
   if (events.length === 0) return []
   const color = events.some(({ isBad }) => isBad) ? 'var(--bad)' : 'var(--ok)'

@@ -4,12 +4,12 @@ import { HISTORY_RANGES_S, MIN_HISTORY_S } from '../../server/contract/fleet-his
 export interface HistoryRange {
   /** The selected length up to now, seconds. */
   last: number
-  /** A part that was dragged on a chart, epoch seconds; null: up to now. */
+  /** A part that was selected by a drag on a chart, epoch seconds. Null shows the time up to now. */
   part: { from: number; to: number } | null
 }
 
 const [SHORTEST_S] = HISTORY_RANGES_S
-/** The range of a URL without one. */
+/** The default range. */
 export const DEFAULT_RANGE: HistoryRange = { last: SHORTEST_S, part: null }
 
 /** The range of the URL parameters `last`, `from` and `to`. */

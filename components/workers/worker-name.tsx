@@ -6,7 +6,6 @@ import { DEFAULT_RANGE, type HistoryRange, rangeOfUrl, writeRange } from './hist
 
 /** The URL state of the Workers page. */
 interface WorkersUrl {
-  /** A highlighted worker. */
   worker: string | null
   /** The filter: part of an ID or host. */
   named: string

@@ -71,7 +71,7 @@ function WorkersBody({
 }: {
   workers: WorkerDto[]
   marked: string | null
-  /** The lists are filtered; the figures cover all workers. */
+  /** The filter of the lists. The figures cover all workers. */
   named: string
   onNamed(named: string): void
   range: HistoryRange
@@ -87,8 +87,8 @@ function WorkersBody({
     return (
       <>
         {history}
-        <Empty icon={Cpu} title="No workers in the last 10 minutes">
-          Workers start with the service unless{' '}
+        <Empty icon={Cpu} title="No recent workers">
+          No worker ran in the last 10 minutes. Workers start with the service unless{' '}
           <code className="font-mono text-xs">REWARDOPS_WORKERS=0</code> is set. Start one on any
           machine that can reach the database:
           <AddWorker />
@@ -193,7 +193,7 @@ function hosts(workers: readonly WorkerDto[]): string {
   return names.size === 1 ? `on ${[...names][0]}` : `on ${plural(names.size, 'host')}`
 }
 
-/** A table row. The worker in the URL is highlighted, and scrolled into view once. */
+/** A row of the table. The worker in the URL is highlighted, and scrolled into view once. */
 function Row({
   id,
   marked,
