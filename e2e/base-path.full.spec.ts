@@ -11,7 +11,7 @@ import { choose } from './fixtures/choose.ts'
 import { expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
-/** One service below /rewardops behind nginx: one of its ports removes the prefix, the other one keeps it. */
+/** A service below /rewardops behind nginx. One port of nginx removes the prefix, the other one keeps it. */
 
 const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 const PREFIX = '/rewardops'
@@ -44,7 +44,7 @@ test.afterAll(async () => {
 
 const addressOf = (kind: Kind) => `http://127.0.0.1:${ports[kind]}${PREFIX}`
 
-/** Starts nginx. Other paths than those below the prefix belong to other services: nginx answers them with 418. */
+/** Starts nginx. Paths outside of the prefix belong to other services, so nginx answers them with 418. */
 function startNginx(upstream: string): ChildProcess {
   const server = (kind: Kind, target: string) => `server {
     listen 127.0.0.1:${ports[kind]};
@@ -86,7 +86,7 @@ for (const kind of Object.keys(ports) as Kind[]) {
       if (url.pathname !== PREFIX && !url.pathname.startsWith(`${PREFIX}/`)) outside.push(url.href)
     })
 
-    // Sign-in leads back to the page; the cookie is sent to no other service of the host.
+    // Signing in leads back to the page. The cookie is not sent to other services of the host.
     await page.goto(`${address}/batches?status=running`)
     await page.waitForURL(`${address}/login?next=%2Fbatches%3Fstatus%3Drunning`)
     await page.getByLabel('API key').fill(KEY)
@@ -95,7 +95,7 @@ for (const kind of Object.keys(ports) as Kind[]) {
     await expectLive(page)
     expect((await context.cookies()).map((cookie) => cookie.path)).toEqual([PREFIX])
 
-    // A trainer submits through the proxy while the overview is open; the live stream shows its run.
+    // A trainer submits through the proxy while the overview is open, and the live stream shows the run.
     const run = `below-a-prefix-${ports[kind]}`
     await page.goto(address)
     await expectLive(page)
@@ -120,7 +120,7 @@ for (const kind of Object.keys(ports) as Kind[]) {
     await page.waitForURL(`${address}/batches/${batchId}`)
     await expect(pageHeader(page)).toContainText('completed')
 
-    // The state of a page is in its address, and an export is downloaded.
+    // The state of the page is in its URL, and an export is downloaded.
     await page.goto(`${address}/samples?batch=${batchId}`)
     await page.getByRole('button', { name: 'Export' }).click()
     const downloading = page.waitForEvent('download')
@@ -132,7 +132,7 @@ for (const kind of Object.keys(ports) as Kind[]) {
     )
     await page.getByRole('button', { name: 'Close' }).first().click()
 
-    // A change of the filter is written to the address.
+    // A change of the filter is written to the URL.
     await page.goto(`${address}/batches`)
     await choose(page.getByLabel('Status'), 'failed')
     await page.waitForURL(`${address}/batches?status=failed`)
@@ -151,7 +151,7 @@ test('addresses that the service itself writes have the prefix', async () => {
   const headers = { authorization: `Bearer ${KEY}` }
   const session = await fetch(`${address}/api/trpc/session.get`, { headers })
   expect(await session.json()).toMatchObject({ result: { data: { address } } })
-  // Health checks and the router address also answer without the prefix.
+  // Health checks and the router address also respond without the prefix.
   for (const base of [address, service.url]) {
     expect((await fetch(`${base}/readyz`)).status).toBe(200)
     expect((await fetch(`${base}/v1/models`, { headers })).status).toBe(200)

@@ -30,7 +30,7 @@ interface Rollout {
   rewardExtraInfo?: Record<string, number>
 }
 
-/** Submits a run; `rolloutsOf` gives the samples of a step, eight per group. */
+/** Submits a run. `rolloutsOf` returns the samples of a step, eight per group. */
 async function submitRun(
   run: string,
   steps: number,
@@ -53,7 +53,7 @@ async function submitRun(
   }
 }
 
-/** Answers to GSM8K for one step: some correct, some incorrect, some without the marker that the rule looks for. */
+/** Answers to GSM8K for one step: some correct, some incorrect, some without the marker that the rule requires. */
 function answers(random: () => number, rate: number, unmarked: number): Rollout[] {
   return Array.from({ length: GROUPS * SIZE }, (_, i) => {
     const difficulty = 0.25 * Math.sin(Math.floor(i / SIZE))
@@ -190,7 +190,7 @@ test('cells and steps of charts lead to their samples', async ({ page }) => {
   const heat = page.getByRole('img', { name: /^Reward distribution/ }).locator('canvas')
   const box = await heat.boundingBox()
   if (box === null) throw new Error('the heat map is not drawn')
-  // The lower row is score 0, and the ninth of sixteen steps is the first one without marks.
+  // The lower row is score 0. The clicked step is the ninth of sixteen, the first one without marks.
   const [x, y] = [box.width * (8.5 / 16), box.height * 0.75]
   await heat.hover({ position: { x, y } })
   await heat.click({ position: { x, y } })

@@ -15,13 +15,13 @@ import { startTestService, type TestService, test } from './fixtures/service.ts'
 /** The data are six runs of twelve steps. */
 const STEPS = 12
 const STEP_SAMPLES = 192
-/** The data end at midnight, so that time axes are the same on every day. */
+/** The data end at midnight, so that the labels of time axes are the same on every day. */
 const MIDNIGHT = Math.floor(Date.now() / 86_400_000) * 86_400_000
 /**
- * A pixel counts as different above a tenth of the largest color distance, and a snapshot fails when more than 0.3 %
- * of its pixels are different. Measured on 26 snapshots: moving lines and areas by 2 px or removing a bar changes
- * 0.46 to 3.6 %; other hinting and text spacing change less than 0.3 % in 24 of them, and 0.54 % where a heading
- * wraps.
+ * A pixel counts as different above a tenth of the largest color distance, and a snapshot fails if more than 0.3 % of
+ * its pixels are different. Measured on 26 snapshots, moving lines and areas by 2 px or removing a bar changes 0.46 to
+ * 3.6 % of the pixels. Other hinting and text spacing change less than 0.3 % in 24 snapshots, and 0.54 % where a
+ * heading wraps.
  */
 const TOLERANCE = { threshold: 0.1, maxDiffPixelRatio: 0.003 }
 
@@ -68,7 +68,7 @@ interface Pictured {
   path: string
   /** Snapshot names by the heading of the chart's section. */
   charts: Record<string, string>
-  /** Runs before the snapshots. */
+  /** Runs before the snapshot is taken. */
   prepare?(page: Page): Promise<void>
 }
 
@@ -150,11 +150,11 @@ for (const colorScheme of ['light', 'dark'] as const) {
     for (const { name, path, charts, prepare } of VIEWS) {
       test(name, async ({ page }) => {
         await page.emulateMedia({ reducedMotion: 'reduce', colorScheme })
-        // Server charts end at the current time.
+        // Server charts end at the current time, so the clock of the page is fixed.
         if (name === 'server') await page.clock.setFixedTime(MIDNIGHT)
         await page.goto(service.url + path)
         await prepare?.(page)
-        // A resting pointer would show a tooltip.
+        // The pointer is moved away, because it would show a tooltip.
         await page.mouse.move(0, 0)
         for (const [title, picture] of Object.entries(charts)) {
           const chart = section(page, title)

@@ -135,7 +135,7 @@ test('keeps filters, sorting and the swap of a comparison in the URL', {
   await expect(list).toContainText('n = 64')
   await page.reload()
   await expect(page.getByRole('region', { name: 'First batch' })).toContainText('simulated-rm')
-  // The run lists the rescore apart from its steps, with a link to the comparison.
+  // The run page lists the rescore separately from its steps, with a link to the comparison.
   await page.goto(`${service.url}/runs/compared`)
   await expect(page.getByRole('region', { name: 'Steps' }).locator('tbody tr')).toHaveCount(4)
   await page.getByRole('link', { name: `Compare ${batch} and ${rescored}` }).click()

@@ -110,7 +110,7 @@ test.beforeAll(async () => {
   const steps = new Map<string, number>()
   for (const [name, run, reward, samples] of submits) {
     const step = (steps.get(run) ?? 0) + 1
-    // The first step is submitted twice; the run page shows the later batch.
+    // The first step is submitted twice. The run page shows the later batch.
     steps.set(run, name === 'replaced' ? step - 1 : step)
     const { batchId } = await service.api.batches.submit.mutate({
       ...{ run, step, groupSize: name === 'few' ? null : 8, samples },
@@ -126,7 +126,7 @@ test.beforeAll(async () => {
   }
   const lines: string[] = []
   for (const run of steps.keys()) {
-    // A batch's roll-ups are written after its end.
+    // The roll-ups of a batch are written after its end.
     await expect
       .poll(async () => {
         const { pending, steps } = await service.api.runs.get.query({ name: run })
@@ -245,7 +245,7 @@ test('timelines match the samples', async () => {
           endedMs: actual.samples.endedMs[at],
           server: actual.servers[actual.samples.server[at] ?? -1] ?? null,
           reason: reasons.get(index) ?? null,
-          // The timeline lists attempts only of samples with several.
+          // The timeline lists attempts only for samples with several attempts.
           attempts: Math.max(attempts.get(index) ?? 1, 1),
         },
       ]),
@@ -461,7 +461,7 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
 
 for (const name of ['exact', 'exact-models', 'exact-components']) {
   test(`the page of run "${name}" matches the samples`, async ({ page }) => {
-    // The test reads a dozen tables.
+    // The test is slow, because it reads a dozen tables.
     test.slow()
     const of = runNumbers(name)
     await page.goto(`${service.url}/runs/${name}`)

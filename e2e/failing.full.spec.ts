@@ -30,7 +30,7 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => service?.stop())
 
-/** Pages, each with a text that its queries provide. */
+/** The tested pages, each with a text from its data. */
 const PAGES: { path: () => string; shows: string | RegExp }[] = [
   { path: () => '/', shows: 'Recent batches' },
   { path: () => '/runs', shows: 'failing' },
@@ -96,7 +96,7 @@ test('pages show query timeouts with a retry button, and recover', async ({ cont
     await lock.query(
       'lock table batch, sample, sample_group, run, process in access exclusive mode',
     )
-    // The queries of /rewards read no locked table, or are cached.
+    // /rewards is left out, because its queries read no locked table or are cached.
     const queried = PAGES.filter(({ path }) => path() !== '/rewards')
     const tabs = await Promise.all(
       queried.map(async ({ path }) => {
@@ -106,7 +106,7 @@ test('pages show query timeouts with a retry button, and recover', async ({ cont
       }),
     )
     for (const [at, tab] of tabs.entries()) {
-      // Next announces routes by an alert of its own.
+      // Next announces routes in another element with the role alert.
       const alert = tab.locator('[role=alert]:not(#__next-route-announcer__)').first()
       await expect(alert, queried[at]?.path()).toContainText('Query timed out', {
         timeout: 60_000,
@@ -117,7 +117,7 @@ test('pages show query timeouts with a retry button, and recover', async ({ cont
     await lock.query('rollback')
     for (const [at, tab] of tabs.entries()) {
       const again = tab.getByRole('button', { name: 'Try again' }).first()
-      // The page may reload the data by itself at the same time.
+      // The page may retry by itself at the same time.
       if (await again.isVisible()) await again.click({ timeout: 2_000 }).catch(() => {})
       const { shows } = queried[at] as (typeof PAGES)[number]
       await expect(tab.locator('#page').getByText(shows).first()).toBeVisible({ timeout: 30_000 })

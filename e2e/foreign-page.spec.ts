@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { expect } from '@playwright/test'
 import { policyReports, test } from './fixtures/service.ts'
 
-// A page of another site: the browser takes localhost and 127.0.0.1 for two sites.
+// The page of another site. Browsers treat localhost and 127.0.0.1 as two sites.
 let foreign: Server
 let address = ''
 test.beforeAll(async () => {
@@ -76,7 +76,7 @@ test('a page of another site cannot frame, read or open the service', async ({
     expect(await frame.content()).not.toContain('rewardops')
   expect(await batches()).toBe(before)
 
-  // Without keys, a link from another site could show the pages to the author of that site.
+  // Pages opened by a link from another site stay hidden, because that site could otherwise observe them.
   await page.evaluate((url) => {
     location.href = url
   }, sharedService.url)

@@ -20,7 +20,7 @@ test.afterAll(async () => {
   await rm.stop()
 })
 
-/** Submits a batch that takes `samples / 16` times the latency. `rm.control` can change the latency meanwhile. */
+/** Submits a batch that takes `samples / 16` times the latency. `rm.control` can change the latency while it runs. */
 async function submit(samples: number, latency = 'uniform:100,600'): Promise<string> {
   await rm.control({ latency })
   const { batchId } = await service.api.batches.submit.mutate({
@@ -66,7 +66,7 @@ test('tabs share one stream, and another tab takes over when the first is closed
   for (const path of ['/', '/batches', '/workers', '/servers', '/samples', '/runs', '/batches']) {
     const tab = await context.newPage()
     await tab.goto(service.url + path)
-    // The first tab holds the stream. If tabs opened at the same time, any of them could hold it.
+    // The first tab is live before the others open, so it holds the stream.
     if (tabs.length === 0) await expectLive(tab)
     tabs.push(tab)
   }
@@ -161,7 +161,7 @@ test('a page shows the age of its data while the service is down, and becomes li
   // The last data stay visible.
   await expect(page.locator('[data-worker]')).toHaveCount(2)
   await expect(page.locator('[data-live="disconnected"]')).toBeVisible({ timeout: 20_000 })
-  // A link does not lead to the browser's own error page; it is followed once the service is back.
+  // A link does not lead to the error page of the browser. It opens once the service responds again.
   await page.getByRole('link', { name: 'Batches', exact: true }).first().click()
   await expect(page.getByText('The service is not responding.')).toBeVisible()
   await page.getByRole('button', { name: 'Stay here' }).click()

@@ -3,7 +3,10 @@ import { expect } from '@playwright/test'
 import { watchErrors } from './fixtures/look.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
-/** The main-thread time of opening responses of 100 kB: from the click on the row to the rendered beginning, at rest. */
+/**
+ * Measures the main-thread time of opening a response of 100 kB, from the click on its row until the beginning is
+ * rendered and the page is idle.
+ */
 
 let service: TestService
 
@@ -11,7 +14,7 @@ test.beforeAll(({ sharedService }) => {
   service = sharedService
 })
 
-/** 100 kB of distinct parts. */
+/** 100 kB of parts that all differ. */
 function long(part: (i: number) => string): string {
   let text = ''
   for (let i = 0; text.length < 100_000; i++) text += part(i)
@@ -38,14 +41,14 @@ const openThink = `<think>\n${math}`
 
 const RESPONSES = { prose, line, math, code, oneBlock, table, list, think, openThink }
 
-/** CPU time of the page's main thread, without the commands of this test, ms. */
+/** CPU time of the main thread of the page without the commands of this test, ms. */
 async function threadMs(session: CDPSession): Promise<number> {
   const { metrics } = await session.send('Performance.getMetrics')
   const of = (name: string) => metrics.find((metric) => metric.name === name)?.value ?? 0
   return (of('TaskDuration') - of('DevToolsCommandDuration')) * 1_000
 }
 
-/** Waits until the main thread rests, and returns its time. */
+/** Waits until the main thread is idle, and returns its CPU time. */
 async function rest(session: CDPSession): Promise<number> {
   let ms = Number.NEGATIVE_INFINITY
   await expect
@@ -87,7 +90,7 @@ test('a response of 100 kB opens without holding the page', async ({ page }) => 
     const row = page.locator(`[data-sample="${batchId}-${i}"]`)
     await expect(row).toBeVisible()
     const before = await rest(session)
-    // By a timer of the page, because a click of Playwright looks at the whole page and is a command.
+    // A timer of the page clicks, because a click of Playwright inspects the whole page and counts as a command.
     await row.evaluate((element: HTMLElement) => {
       ;(window as unknown as { longMs: number[] }).longMs.splice(0)
       setTimeout(() => element.click())
@@ -107,7 +110,7 @@ test('a response of 100 kB opens without holding the page', async ({ page }) => 
     const formulas = await panel.locator('.katex').count()
     return { spent, longMs, pieces, formulas }
   }
-  // Loads the scripts of the panel and of the renderer.
+  // The first opening loads the scripts of the panel and of the renderer.
   await open(0)
   const calibration = (await open(0)).spent
   const lines = [`short response: ${calibration.toFixed(0)} ms`]
@@ -122,7 +125,7 @@ test('a response of 100 kB opens without holding the page', async ({ page }) => 
     )
   }
   console.info(lines.join('\n'))
-  // A busy machine took five times the time of a short response for a table with 200 formulas, the slowest of these.
+  // On a busy machine, the slowest response, a table with 200 formulas, took five times the time of a short response.
   for (const [name, spent] of spentOf) expect.soft(spent, name).toBeLessThan(10 * calibration)
   errors.expectNone()
 })

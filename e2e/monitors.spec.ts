@@ -7,8 +7,6 @@ import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { looksOf } from './fixtures/looks.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
-/** Monitors, alerts and marks of runs. */
-
 let service: TestService
 let receiver: WebhookReceiver
 

@@ -29,7 +29,7 @@ function rollouts(): SampleInput[] {
 
 test.beforeAll(async ({ sharedService }) => {
   service = sharedService
-  // The same texts fail on both servers, so that a retry does not help.
+  // The same texts fail on both servers, so that a retry fails too.
   const faults = ['--model', 'pages-rm', '--draw-by', 'text', '--faults', '{"nan":0.04}']
   rms = await Promise.all([startSimulatedServers(faults), startSimulatedServers(faults)])
   for (const [i, rm] of rms.entries()) {
@@ -217,7 +217,7 @@ test('the palette opens pages, ? lists the shortcuts, f focuses the filter', {
   await expect(page.getByRole('status').filter({ hasText: /^1 of \d+$/ })).toBeVisible()
   await expect(page.getByRole('heading', { name: 'Rules' })).toBeVisible()
   await expect(page.getByRole('heading', { name: 'Managers' })).toHaveCount(0)
-  // Two workers need no filter, so the shortcut list has no entry for it.
+  // A list of two workers has no filter, so the list of shortcuts has no entry for it.
   await page.goto(`${service.url}/workers`)
   await expectLive(page)
   await page.keyboard.press('?')

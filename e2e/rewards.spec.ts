@@ -79,7 +79,7 @@ const tried = (page: Page, end: 'scored' | 'failed' = 'scored') =>
   page.locator(`[data-tried="${end}"]`)
 const score = (page: Page) => page.getByRole('button', { name: 'Score sample' }).click()
 
-/** Views, each with the actions that fill it. */
+/** The tested views, each with the actions that fill it. */
 const VIEWS: View[] = [
   {
     name: 'registered',

@@ -70,7 +70,7 @@ test('renders Markdown, formulas, code, reasoning and tools, and marks the answe
   const batch = await submit('rendered', 1, [RESPONSE], prompt)
   const errors = watchErrors(page)
   await page.goto(`${service.url}/samples?batch=${batch}`)
-  // The table shows first lines, which the list does not contain.
+  // The table shows the first lines of texts, which are loaded separately from the list.
   const row = page.locator(`[data-sample="${batch}-0"]`)
   await expect(row).toContainText('What is $6 \\times 7$?')
   await expect(row).toContainText('I multiply **twice**.')
@@ -205,12 +205,12 @@ test('a response of 100 kB is rendered in pieces, with an outline and a jump to 
   const panel = panelOf(page, `${batch}-0`)
   const pieces = panel.locator('[data-piece]')
   const more = panel.getByRole('button', { name: /^Show all 1\d\d,\d{3} characters/ })
-  // A piece that is rendered between the hover and the press moves the button away from the mouse.
+  // A piece that renders between hover and press would move the button away from the mouse.
   await expect(async () => {
     if (await more.isVisible()) {
       await more.hover()
       await page.mouse.down()
-      // A piece above the button changes its height while the mouse button is down, as when it is rendered.
+      // While the mouse button is down, a piece above the button changes its height, as if it were rendered.
       await pieces.first().evaluate((piece) => {
         piece.style.paddingTop = '300px'
       })

@@ -117,7 +117,7 @@ test('a run page shows the rewards of each step as in the results', async ({ pag
   // Roll-ups appear within about a second after the end of a batch, without a reload.
   await expect(reward).toContainText('n = 160 in 5 steps')
   await expect(reward.locator('svg.recharts-surface').first()).toBeVisible()
-  // A click draws no frame around the chart or its parts.
+  // A click draws no focus ring around the chart or its parts.
   await reward
     .locator('svg.recharts-surface')
     .first()
@@ -144,7 +144,7 @@ test('overlays another run, shows the distribution as a table, and keeps its sta
 }, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs/learner`)
-  // The list is searched and its option chosen with the keyboard; the focus returns to it.
+  // The list is searched and an option is selected with the keyboard. The focus then returns to the list.
   const overlay = page.getByRole('combobox', { name: 'Overlay run' })
   await overlay.focus()
   await overlay.press('ArrowDown')

@@ -192,7 +192,7 @@ test.describe('settings', () => {
     await expectFits(admin)
     await expectStateAccessible(admin)
     await admin.getByRole('button', { name: 'End the session of kiosk' }).click()
-    // The page redirects without interaction, because its stream ended with the session.
+    // The page redirects without interaction, because the stream of the page ended with the session.
     await kiosk.waitForURL(/\/login\?next=%2Fworkers$/)
     await expect(admin.getByRole('button', { name: 'End the session of kiosk' })).toHaveCount(0)
     errors.expectNone()

@@ -8,7 +8,8 @@ import { startTestService, type TestService, test } from './fixtures/service.ts'
 const run = promisify(execFile)
 let service: TestService
 let batch = ''
-// The spec has its own service: the first test needs an empty one, and data of other specs would change the overview.
+// The spec has its own service, because the first test needs an empty one, and data of other specs would change the
+// overview.
 test.beforeAll(async () => {
   service = await startTestService({ REWARDOPS_WORKERS: '1' })
 })
@@ -42,14 +43,14 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   )
   await expectStateAccessible(page)
 
-  // Opens the sample with the lowest score, then the next ones.
+  // The test opens the sample with the lowest score, then the next ones.
   await page.getByRole('link', { name: 'Worst samples' }).click()
   const rows = page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
   await expect(rows.first()).toBeVisible()
   const ids = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-sample')))
   await rows.first().getByRole('button').click()
   await expect(page.locator(`[data-panel="${ids[0]}"]`)).toContainText('Response')
-  // Otherwise the Tab key would walk all rows before it reaches the panel.
+  // The panel takes the focus. Otherwise the Tab key would pass all rows before it reaches the panel.
   await expect(page.getByRole('complementary', { name: `Sample ${ids[0]}` })).toBeFocused()
   await page.keyboard.press('j')
   await expect(page.locator(`[data-panel="${ids[1]}"]`)).toBeVisible()
@@ -63,8 +64,8 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   await expect(page.locator('[data-panel]')).toHaveCount(0)
   await expect(rows.first().getByRole('button')).toBeFocused()
 
-  // Filters scores from 0.2 to 0.5. The upper bound is set first: the lowest score stays on top until the lower bound
-  // applies, so a row of the old list cannot be mistaken for one of the new list.
+  // The scores are filtered from 0.2 to 0.5. The upper bound is set first: the lowest score then stays on top until the
+  // lower bound applies, so that a row of the old list cannot be mistaken for one of the new list.
   await page.getByLabel('Score to').fill('0.5')
   await page.getByLabel('Score to').press('Enter')
   await expect(page).toHaveURL(/scoreMax=0\.5/)
@@ -179,7 +180,8 @@ test.describe('with a batch', () => {
     await page.keyboard.press('Enter')
     await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
 
-    // On another page the palette lists recent pages, and opens a sample by ID. It takes keys until it has faded out.
+    // On another page, the palette lists recent pages and opens a sample by ID. The palette takes keys until it has
+    // faded out.
     await expect(palette(page)).toHaveCount(0)
     await page.keyboard.press('g')
     await page.keyboard.press('w')
@@ -216,7 +218,7 @@ test.describe('with a batch', () => {
     await expectLive(page)
     const scripts = [...types.values()].filter(({ type }) => type === 'Script')
     expect(scripts.length).toBeGreaterThan(3)
-    // Scripts smaller than a packet are not compressed.
+    // Only scripts larger than a packet are compressed.
     expect(scripts.filter(({ encoding }) => encoding === 'br').length).toBeGreaterThan(
       scripts.length / 2,
     )
@@ -286,7 +288,7 @@ test.describe('with a batch', () => {
     await expect(page.locator('.recharts-surface').first()).toBeVisible()
     await expect(page.locator('html')).toHaveAttribute('data-theme', 'light')
     const pdf = await page.pdf({ format: 'A4' })
-    // A report without its text and images has a tenth of this size.
+    // A report without text and images would have a tenth of this size.
     expect(pdf.length).toBeGreaterThan(40_000)
     await page.emulateMedia({ media: 'screen' })
     await expect(head).toHaveCount(0)

@@ -158,7 +158,7 @@ test('keeps order, zoom, rows and mini-batches in the URL', { tag: '@full' }, as
 })
 
 test('reports that the browser cannot create the PNG', { tag: '@full' }, async ({ page }) => {
-  // Simulates a canvas that is larger than the browser's memory allows.
+  // The test simulates a canvas that exceeds the memory of the browser.
   await page.addInitScript(() => {
     HTMLCanvasElement.prototype.toBlob = (done) => done(null)
   })
@@ -272,10 +272,10 @@ test('draws 2,000 live groups up to five times a second without long tasks', {
   const note = `${perSecond.toFixed(1)} updates/s, longest task ${longest.toFixed(0)} ms of CPU, tasks over 50 ms of wall-clock time: ${longMs.join(', ') || 'none'}`
   console.info(note)
   test.info().annotations.push({ type: 'live', description: note })
-  // The limit holds for CPU time, because wall-clock time grows when the machine is busy.
+  // The limit applies to CPU time, because wall-clock time grows when the machine is busy.
   expect(cpuMs.length).toBeGreaterThan(100)
   expect(longest).toBeLessThan(50)
-  // An idle machine draws 2.9 updates per second; a busy one may draw fewer.
+  // An idle machine draws 2.9 updates per second. A busy machine may draw fewer.
   expect(perSecond).toBeLessThanOrEqual(5)
   await service.api.batches.cancel.mutate({ batchId: live })
   await expect(page.locator('[data-page-header]').getByText('cancelled')).toBeVisible()

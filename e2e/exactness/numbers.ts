@@ -123,7 +123,7 @@ export interface RunNumbers {
   >
 }
 
-/** Facts about a batch that its samples do not contain. */
+/** Facts about a batch that its exported samples do not contain. */
 export interface Facts {
   onFailure?: string
   normByStd?: boolean
@@ -154,7 +154,7 @@ export function recompute(folder: string, lines: string, facts: Record<string, F
   return JSON.parse(actual) as Numbers
 }
 
-/** The relative tolerance: floating-point sums depend on the order of their terms. */
+/** Relative tolerance. It is needed because floating-point sums depend on the order of their terms. */
 const SAME = 1e-9
 
 /**

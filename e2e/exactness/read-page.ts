@@ -1,6 +1,6 @@
 import type { Locator, Page } from '@playwright/test'
 
-/** Table rows by column header. Texts have no white space, because quantities contain several kinds of it. */
+/** Table rows by column header. Texts are without white space, because quantities contain several kinds of it. */
 export type Rows = Record<string, string>[]
 
 /** Removes all white space from a text. */
@@ -23,7 +23,7 @@ export async function rowsOf(table: Locator): Promise<Rows> {
   )
 }
 
-/** The section with this heading. */
+/** The section with the given heading. */
 export function section(page: Page, title: string): Locator {
   return page.locator('section', { has: page.getByRole('heading', { name: title, exact: true }) })
 }
@@ -33,7 +33,10 @@ export async function noteOf(page: Page, title: string): Promise<string> {
   return bare(await section(page, title).locator('header > .num').first().textContent())
 }
 
-/** Opens the table view of a chart and reads its rows, without the column "Marks": it shows changes of the reward. */
+/**
+ * Opens the table view of a chart and reads its rows. The column "Marks" is left out, because it only shows changes of
+ * the reward.
+ */
 export async function chartRows(page: Page, title: string): Promise<Rows> {
   await page.getByRole('button', { name: `Show ${title} as a table`, exact: true }).click()
   const table = page.getByRole('region', { name: `${title}, table`, exact: true })

@@ -44,7 +44,7 @@ def as_single(value):
 
 
 def mean(values):
-    """The exact mean, rounded once."""
+    """The exact mean. Only the result is rounded."""
     return float(sum(map(Fraction, values)) / len(values)) if values else None
 
 
@@ -82,7 +82,7 @@ def millis_between(start, end):
 
 
 def tenths_between(start, end):
-    """Milliseconds with one decimal, halves rounded away from zero."""
+    """Milliseconds with one decimal. Halves are rounded away from zero."""
     if start is None or end is None:
         return None
     span = end - start
@@ -162,7 +162,7 @@ def signal(members):
 
 
 def advantages(members, facts):
-    """GRPO advantages over the members that count; for others None, or 0 where group_mean set the score."""
+    """GRPO advantages over the scored members. For others None, or 0 if group_mean set the score."""
     scores = scores_of(members)
     middle, spread = mean(scores), deviation(scores)
     by_std = facts.get("normByStd", True)

@@ -19,7 +19,7 @@ export function readRollouts(): Rollout[] {
   )
 }
 
-/** Copies rollouts and gives every `every`th a ground truth that the rule cannot read. */
+/** Copies rollouts. One in `every` copies gets a ground truth that the rule cannot read. */
 export function withBroken(rollouts: readonly Rollout[], every: number): Rollout[] {
   return rollouts.map((rollout, at) =>
     at % every === every - 1 ? { ...rollout, groundTruth: { not: 'text' } } : rollout,
