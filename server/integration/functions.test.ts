@@ -223,8 +223,10 @@ describe('a reward function', () => {
     await expect(submit({ function: { path: broken } })).rejects.toMatchObject({
       data: { reason: 'invalid_function' },
     })
-    const named = { function: { path, name: 'one', kwargs: { ground_truth: 1 } } }
-    await expect(submit(named)).rejects.toMatchObject({ data: { reason: 'invalid_kwargs' } })
+    for (const field of ['ground_truth', 'messages']) {
+      const named = { function: { path, name: 'one', kwargs: { [field]: 1 } } }
+      await expect(submit(named)).rejects.toMatchObject({ data: { reason: 'invalid_kwargs' } })
+    }
     expect(await counts()).toEqual(before)
   })
 

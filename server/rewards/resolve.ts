@@ -5,6 +5,7 @@ import type { CompositeComponent, RewardComponent, RewardSpec } from '../contrac
 import { RewardOpsError } from '../errors.ts'
 import { type FunctionVersion, versionKey } from './functions/accepted-functions.ts'
 import { postProcesses } from './functions/group-calls.ts'
+import { inputOf } from './functions/host-call.ts'
 import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
 import { JudgeTemplate } from './judge/judge-template.ts'
 import { batchManager } from './managers/batch.ts'
@@ -69,10 +70,11 @@ const SANDBOX = 'sandbox'
 const SANDBOX_URL = 'sandbox_fusion_url'
 
 /** Names of the fields that a function receives with each sample; a kwarg of the same name would be lost. */
-const SAMPLE_FIELDS = new Set([
-  ...['dataSource', 'data_source', 'solutionStr', 'solution_str', 'groundTruth', 'ground_truth'],
-  ...['extraInfo', 'extra_info', 'prompt', 'responseLength', 'response_length'],
-])
+const SAMPLE_FIELDS = new Set(
+  Object.keys(
+    inputOf({ dataSource: '', prompt: '', solutionStr: '', groundTruth: null, extraInfo: {} }, {}),
+  ),
+)
 
 /**
  * Resolves which reward scores a batch: a composite reward if `combine` is given, else a single scorer.
