@@ -1,7 +1,6 @@
 import { infiniteQueryOptions, type QueryKey } from '@tanstack/react-query'
 import type { Topic } from '../../server/contract/pages.ts'
 
-/** A page of a keyset-paginated list. */
 interface Page {
   items: unknown[]
   nextCursor: string | null

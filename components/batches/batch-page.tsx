@@ -59,7 +59,6 @@ const DistributionPlot = lazyPlot(
   async () => (await import('../charts/batch-plots.tsx')).DistributionPlot,
 )
 
-/** The polling interval of an active batch, ms. */
 const SUMS_EVERY_MS = 2_000
 
 /** One batch: its progress, its reward distribution, and the timeline of its groups. */

@@ -9,7 +9,6 @@ export function seqOfRow(row: number, total: number, order: 'completion' | 'late
   return order === 'completion' ? row + 1 : total - row
 }
 
-/** The page that holds a completion number. */
 function pageOfSeq(seq: number): number {
   return Math.floor((seq - 1) / GROUP_PAGE)
 }

@@ -19,7 +19,6 @@ import {
   RunName,
 } from './batch-cells.tsx'
 
-/** The newest active batches, on the overview. */
 export function ActiveBatches({ batches, total }: { batches: BatchProgressDto[]; total: number }) {
   const more = total > batches.length ? ` of ${formatCount(total)}` : ''
   return (
@@ -91,7 +90,6 @@ export function ActiveBatches({ batches, total }: { batches: BatchProgressDto[];
 /** Hides columns in containers below 640 px, where they would cut off the end time. */
 const WIDE = '@max-[640px]:hidden'
 
-/** The batches that ended most recently, on the overview. */
 export function RecentBatches({
   batches,
   className,

@@ -3,7 +3,6 @@ import type { BatchViewDto } from '../../server/contract/pages.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 
-/** States what retention removed from a batch. */
 export function RemovedNote({
   batch,
 }: {

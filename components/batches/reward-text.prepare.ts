@@ -1,6 +1,5 @@
 import type { FunctionRef, ResolvedReward } from '../../server/contract/resolved-reward.ts'
 
-/** The `reward` of a batch, as JSON. */
 type RewardJson = Record<string, unknown>
 
 /** The scorer fields of a `reward` or of a component. */

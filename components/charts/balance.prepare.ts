@@ -18,7 +18,6 @@ export interface BalanceRow {
   ratio: number | null
 }
 
-/** The shares of a pool, prepared for drawing. */
 export interface BalanceData {
   rows: BalanceRow[]
   /** Ticks of the shared scale, in percent. */

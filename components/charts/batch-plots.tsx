@@ -23,7 +23,6 @@ export function DistributionPlot({
   label: string
   /** The color of all bars, or a function that returns the color of each bar. */
   fill?: string | ((row: DistributionRow) => string)
-  /** The width of the count axis, px. */
   axisWidth?: number
   onRow?(row: DistributionRow): void
 }) {
@@ -60,7 +59,6 @@ export function DistributionPlot({
   )
 }
 
-/** Completed groups over the time since acceptance. */
 export function CompletionPlot({ data, total }: { data: CompletionChartData; total: number }) {
   return (
     <Plot

@@ -13,7 +13,6 @@ const SECOND = 'var(--data-2)'
 
 const SHARE_TICKS = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, label: `${at * 100} %` }))
 
-/** The cumulative distribution functions of the scores of two rewards. */
 export function CdfPlot({ data, n }: { data: CdfData; n: number }) {
   const line = {
     type: 'stepAfter',

@@ -50,7 +50,6 @@ export interface OverlayStep extends StepRow {
   [band: `b${number}`]: [number, number] | null
 }
 
-/** Runs over steps, prepared for drawing. */
 export interface OverlayData {
   steps: OverlayStep[]
   ticks: Tick[]

@@ -7,7 +7,6 @@ interface CompletionPoint {
   groups: number
 }
 
-/** Completed groups over time, prepared for drawing. */
 export interface CompletionChartData {
   points: CompletionPoint[]
   /** While the batch runs, the part of the curve from the last completion to now, which is drawn paler. */
@@ -16,7 +15,6 @@ export interface CompletionChartData {
   /** Time to p50 of groups and time to all groups, ms. Null until reached. */
   halfMs: number | null
   allMs: number | null
-  /** The end of the time axis. */
   endMs: number
   /** Ticks of the count axis, none above the number of groups. */
   countTicks: Tick[]

@@ -14,7 +14,6 @@ interface ComponentStep {
   n: number
 }
 
-/** A component over steps, prepared for drawing. */
 export interface ComponentData {
   /** Empty for the reward itself. */
   name: string
@@ -64,7 +63,6 @@ export type ContributionStep = {
   [part: `part:${string}`]: number | null
 }
 
-/** Weighted contributions over steps, prepared for drawing. */
 export interface ContributionData {
   steps: ContributionStep[]
   names: string[]

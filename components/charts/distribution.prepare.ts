@@ -17,7 +17,6 @@ export interface DistributionRow {
   height: number
 }
 
-/** A distribution, prepared for drawing, with the ticks of its count axis. */
 export interface DistributionChartData {
   kind: Distribution['kind']
   n: number
@@ -32,7 +31,6 @@ export function logHeight(count: number): number {
   return count === 0 ? 0 : 1 + Math.log10(count)
 }
 
-/** Prepares the reward distribution of a batch. */
 export function prepareDistribution(
   distribution: Distribution,
   options: { log: boolean },

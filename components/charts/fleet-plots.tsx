@@ -19,14 +19,12 @@ import { MarkTip, Tip, type TipProps } from './tip.tsx'
 /** On narrow screens, where all time labels would overlap, only every second, third, … one is shown. */
 const TIME_TICKS = 'equidistantPreserveStart'
 
-/** Events and selection of a chart over time. */
 interface OverTime {
   events?: readonly EventMark[]
   /** Called after a drag with the start times of the first and last interval, epoch ms. */
   onRange?(from: number, to: number): void
 }
 
-/** The tooltip of an interval, with its events. */
 function TimeTip({
   at,
   events = [],
@@ -295,7 +293,6 @@ function LonePoint<Row, Key extends keyof Row>({
 /** Server names longer than this are shortened next to the bars. */
 const MAX_NAME_CHARS = 20
 
-/** The share of requests and the share of capacity of each server of a pool. */
 export function BalancePlot({ data }: { data: BalanceData }) {
   const { rows } = data
   const tick = useCallback(
@@ -350,7 +347,6 @@ interface TickPlace {
   index: number
 }
 
-/** The name of a server, linked to its page. */
 function ServerTick({ x, y, server }: Omit<TickPlace, 'index'> & { server: BalanceRow }) {
   return (
     <PageLink href={serverHref(server)} className="hover:underline">

@@ -12,7 +12,6 @@ interface HeatCell {
   fill: number
 }
 
-/** The score distribution of each step, prepared for drawing. */
 export interface HeatData {
   cells: HeatCell[]
   /** The scores of the rows, or the bounds of their bins, in ascending order. */
@@ -31,7 +30,6 @@ export interface HeatData {
   placeOf(x: number): number
 }
 
-/** A step or a bin. */
 export interface HeatColumn extends StepRow {
   left: number
   right: number

@@ -20,7 +20,6 @@ export interface HistoryRow {
   [series: `of:${string}`]: number | null
 }
 
-/** The events of one interval. */
 export interface EventMark {
   /** The start of the interval, epoch ms. */
   at: number
@@ -29,7 +28,6 @@ export interface EventMark {
   events: { label: string; note: string }[]
 }
 
-/** Series over time, prepared for drawing. */
 export interface HistoryData {
   rows: HistoryRow[]
   /** Names of the series, in stacking order. */
@@ -38,7 +36,6 @@ export interface HistoryData {
   others: string | null
   /** Names of the series that are lines over the stack. */
   lines: string[]
-  /** Whether any value is above 0. */
   hasValues: boolean
   events: EventMark[]
   timeTicks: Tick[]
@@ -49,7 +46,6 @@ type Times = Pick<
   FleetHistoryDto,
   'from' | 'intervalSeconds' | 'intervals' | 'isRunning' | 'events'
 >
-/** The kinds of events that a chart shows. */
 export type EventKinds = readonly FleetEventDto['kind'][]
 
 const CAUSE_WORDS: Record<CallFailure, string> = {
@@ -60,7 +56,6 @@ const CAUSE_WORDS: Record<CallFailure, string> = {
   client: 'refused',
 }
 
-/** Sums the series of each interval. */
 export function sumsOf(intervals: number, some: readonly (readonly number[])[]): number[] {
   const sums = new Array<number>(intervals).fill(0)
   for (const values of some) for (const [at, n] of values.entries()) sums[at] = (sums[at] ?? 0) + n

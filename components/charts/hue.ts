@@ -46,7 +46,6 @@ export function ownHue(name: string): string {
   return `var(--data-${pickHue(name, [])})`
 }
 
-/** The color of a name, as a CSS value. */
 export function hueOf(kind: HueKind, name: string): string {
   const hues = load()
   const key = `${kind}:${name}`

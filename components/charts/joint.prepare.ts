@@ -11,13 +11,11 @@ interface JointCell {
   /** Strength of the fill, 0 to 1. */
   fill: number
   samples: number
-  /** The indices of the cell on both axes. */
   index: JointCellIndex
   first: string
   second: string
 }
 
-/** The joint distribution of two scores, prepared for drawing. */
 export interface JointData {
   cells: JointCell[]
   columns: number

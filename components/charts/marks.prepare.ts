@@ -55,7 +55,6 @@ export function prepareMarks(
   })
 }
 
-/** Adds the marks to the table view of a chart over steps. */
 export function withMarks(
   table: { head: string[]; rows: (string | number)[][] },
   marks: readonly RunMarkDto[],

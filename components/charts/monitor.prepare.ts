@@ -13,10 +13,8 @@ interface MonitorStep {
   detail: string | null
 }
 
-/** A monitor over steps with its thresholds, prepared for drawing. */
 export interface MonitorData {
   steps: MonitorStep[]
-  /** The threshold lines: value and severity. */
   thresholds: { at: number; severity: 'warning' | 'alerting' }[]
   last: MonitorStep | null
   /** Number of steps with a value. */

@@ -191,7 +191,6 @@ function useKept<T extends { tick?: unknown }>(value: T): T {
   return value
 }
 
-/** The Recharts properties of an axis with prepared ticks. */
 function ticked<Props extends { ticks?: readonly Tick[] }>({ ticks, ...props }: Props) {
   if (ticks === undefined) return props
   return {

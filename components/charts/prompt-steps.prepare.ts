@@ -13,7 +13,6 @@ export type PassStep = { step: number; batchId: string | null; groups: number } 
   number | null
 >
 
-/** Groups by pass rate over steps, prepared for drawing. */
 export interface PassData {
   steps: PassStep[]
   stepTicks: number[]
@@ -44,7 +43,6 @@ export type KStep = { step: number; batchId: string | null; groups: number } & {
   [k: `k:${number}`]: number | null
 }
 
-/** Lines by k over steps, prepared for drawing. */
 export interface KData {
   steps: KStep[]
   ks: number[]
@@ -93,7 +91,6 @@ export function isBestOfPassAt(steps: readonly PromptStepDto[]): boolean {
   )
 }
 
-/** A visit of a prompt, or a gap. */
 export interface VisitStep {
   step: number
   /** The position among all visits; null for a gap. */
@@ -104,7 +101,6 @@ export interface VisitStep {
   n: number
 }
 
-/** The visits of a prompt, prepared for drawing. */
 export interface VisitData {
   steps: VisitStep[]
   /** Whether all rates are pass rates. Otherwise they are mean scores. */

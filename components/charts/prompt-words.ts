@@ -1,6 +1,5 @@
 import type { PassLevel } from './prompt-steps.prepare.ts'
 
-/** Labels of groups by the share of their samples that passed. */
 export const PASS_LABEL: Record<PassLevel, string> = {
   none: 'none passed',
   some: 'below half',

@@ -238,7 +238,6 @@ export function FailuresPlot({
   )
 }
 
-/** The reward wait of a step next to its step time. */
 export function WaitsPlot({ data, log }: { data: WaitData; log: boolean }) {
   return (
     <StepPlot
@@ -357,7 +356,6 @@ export function ComponentPlot({ data, color }: { data: ComponentData; color: str
   )
 }
 
-/** Weighted contributions of components, stacked, with their sum. */
 export function ContributionsPlot({ data }: { data: ContributionData }) {
   return (
     <StepPlot
@@ -387,7 +385,6 @@ export function ContributionsPlot({ data }: { data: ContributionData }) {
   )
 }
 
-/** A monitor over the steps of a run, with its thresholds. */
 export function MonitorPlot({
   data,
   label,

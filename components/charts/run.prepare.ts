@@ -41,7 +41,6 @@ export interface FanStep extends StepRow {
 /** A reward with at most this many distinct scores is drawn with the interval of its mean instead of quantile bands. */
 const FEW_VALUES = 12
 
-/** The rewards of a run over steps, prepared for drawing. */
 export interface FanData {
   /** Whether the reward has few distinct values, such as 0 and 1, so that quantiles are not informative. */
   isFewValued: boolean
@@ -146,12 +145,10 @@ function gapped(steps: readonly RunStepDto[]): number[] {
   return withGaps([...ends.keys()], (step) => ends.get(step) as number)
 }
 
-/** The number of steps that these points cover. */
 export function countSteps(steps: readonly Pick<RunStepDto, 'bin'>[]): number {
   return steps.reduce((sum, { bin }) => sum + (bin?.steps ?? 1), 0)
 }
 
-/** The last step of a bin, for a row of a chart. */
 function lastOf(at: Pick<RunStepDto, 'bin'> | undefined): { last?: number } {
   return at?.bin ? { last: at.bin.last } : {}
 }
@@ -239,7 +236,6 @@ function fanStep(
   }
 }
 
-/** The no-signal classes, in stacking order. */
 const NO_SIGNAL_CLASSES = GROUP_SIGNALS.filter((signal) => signal !== 'varied') as Exclude<
   GroupSignal,
   'varied'
@@ -306,7 +302,6 @@ export type OutcomeStep = StepRow & {
   [outcome: `outcome:${string}`]: number | null
 }
 
-/** Outcomes over steps, prepared for drawing. */
 export interface OutcomeData {
   steps: OutcomeStep[]
   /** Verdicts by frequency, then `other`, `failed` and `substituted` where they occur. */
@@ -373,7 +368,6 @@ function totalOf(counts: GroupSignalCounts): number {
   return GROUP_SIGNALS.reduce((sum, signal) => sum + counts[signal], 0)
 }
 
-/** The reward wait of a step next to its step time. */
 interface WaitStep extends StepRow {
   waitMs: number | null
   stepMs: number | null
@@ -447,7 +441,6 @@ export function medianOf(values: readonly number[]): number | null {
   return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1] ?? null
 }
 
-/** A data source over steps. */
 export interface SourceData {
   name: string
   steps: (StepRow & {
@@ -459,10 +452,8 @@ export interface SourceData {
   last: { step: number; mean: number; n: number }
 }
 
-/** The data sources of a run on one value scale, prepared for drawing. */
 export interface SourcesData {
   sources: SourceData[]
-  /** Whether the sources have bands. */
   hasBands: boolean
   valueTicks: Tick[]
   stepTicks: number[]

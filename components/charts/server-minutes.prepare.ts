@@ -18,7 +18,6 @@ export interface CallMinute extends Record<RequestOutcome, number> {
   isRunning: boolean
 }
 
-/** The last hour of a server, prepared for drawing. */
 export interface ServerMinutesData {
   /** 61 minutes, oldest first: an hour and the current minute. */
   minutes: CallMinute[]

@@ -17,13 +17,11 @@ interface BandMark {
   at: number
 }
 
-/** The states of a server over time, prepared for drawing. */
 export interface StateBandData {
   segments: BandSegment[]
   marks: BandMark[]
   startMs: number
   endMs: number
-  /** The length of the band as a label. */
   span: string
 }
 

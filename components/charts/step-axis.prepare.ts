@@ -14,7 +14,6 @@ export interface StepRow {
   isPause?: boolean
 }
 
-/** A step with its position on the axis. */
 export type Placed<T> = T & { x: number }
 
 /** The step, or the range of a bin: `4,992–5,007`. */

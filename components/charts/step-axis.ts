@@ -6,7 +6,6 @@ import { createContext, useContext } from 'react'
 export const X_AXES = ['step', 'time'] as const
 export type XAxisBy = (typeof X_AXES)[number]
 
-/** The horizontal axis that the step charts of a page share. */
 export interface StepAxis {
   by: XAxisBy
   /** The time at which the batch of a step was accepted, epoch ms; null if it is unknown. */

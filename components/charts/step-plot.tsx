@@ -46,7 +46,6 @@ export function StepPlot<T extends StepRow>({
   stepTicks: readonly number[]
   valueTicks: readonly Tick[]
   axisWidth?: number
-  /** Whether the value axis is logarithmic. */
   isLog?: boolean
   /** Whether marks have labels where there is room. */
   labels?: boolean
@@ -187,7 +186,6 @@ export function StepBand({
   )
 }
 
-/** A layer of a stacked plot. */
 export function StepArea({ dataKey, color }: { dataKey: string; color: string }) {
   return (
     <Area
@@ -228,7 +226,6 @@ export function StepLine({
   color: string
   /** Number of points of the line. If omitted, no dots are drawn. */
   points?: number
-  /** The line width, px. */
   width?: number
   hide?: boolean
   /**

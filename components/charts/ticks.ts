@@ -162,7 +162,6 @@ export function minutesOfHour(stored: readonly number[], nowMs: number): number[
   return Array.from({ length: MINUTES }, (_, i) => (last - MINUTES + 1 + i) * MINUTE_MS)
 }
 
-/** Ticks at full ten minutes. */
 export function minuteTicks(minutes: readonly number[]): Tick[] {
   return minutes
     .filter((at) => new Date(at).getMinutes() % 10 === 0)

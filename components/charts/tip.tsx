@@ -9,7 +9,6 @@ export interface TipProps {
   rows: readonly TipRow[]
 }
 
-/** The tooltip of a chart. */
 export function Tip({ title, rows }: TipProps) {
   return (
     <div className="rounded-md border border-line-strong bg-raised px-2.5 py-1.5 text-xs shadow-pop">

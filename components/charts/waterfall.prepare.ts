@@ -18,13 +18,11 @@ interface WaterfallRow {
   attempt: AttemptDto | null
 }
 
-/** The stages of a sample from acceptance to its end. */
 interface WaterfallData {
   rows: WaterfallRow[]
   totalMs: number
 }
 
-/** Prepares the waterfall of a sample: the queue, then one line per attempt, on one time scale. */
 export function prepareWaterfall(sample: {
   submittedAt: string
   queueMs: number | null

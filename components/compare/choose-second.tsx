@@ -89,7 +89,6 @@ export function ChooseSecond({
   )
 }
 
-/** Offers to rescore the batch with a second reward. */
 export function Rescore({
   batch,
   onDone,

@@ -15,7 +15,6 @@ import { ChooseSecond } from './choose-second.tsx'
 import type { CompareProps } from './compare-url.ts'
 import { PairView } from './pair-view.tsx'
 
-/** Selects two batches, then compares them. */
 export function CompareBatches({ url, onChange }: CompareProps) {
   if (url.first === null) return <ChoosePair onChange={onChange} />
   if (url.second === null) return <ChooseSecond first={url.first} onChange={onChange} />

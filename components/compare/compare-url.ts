@@ -11,7 +11,6 @@ import type { UrlCodec } from '../url/use-url.ts'
 const BANDS = ['none', 'middle', 'most'] as const
 export type Band = (typeof BANDS)[number]
 
-/** The URL state of the Compare page. */
 export interface CompareUrl {
   mode: 'batches' | 'runs'
   /** The two batches. While the second one is null, the page offers batches to select. */

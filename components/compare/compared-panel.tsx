@@ -15,7 +15,6 @@ import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { SIDE_COLOR } from './pair-words.ts'
 
-/** One sample with the results of both rewards. */
 export function ComparedPanel({
   open,
   row,

@@ -35,7 +35,6 @@ import { MEASURE_LABEL, SIDE_COLOR } from './pair-words.ts'
 const PAGE = 25
 const WIDE = '@max-[900px]:hidden'
 
-/** The list of samples and the position in it. */
 interface ComparedList {
   query: UseInfiniteQueryResult<InfiniteData<ComparedPage<ComparedSampleDto>>>
   rows: readonly ComparedSampleDto[]
@@ -100,7 +99,6 @@ export function useComparedSamples(
 
 const SECTION = 'disagreements'
 
-/** Scrolls to the list of samples. */
 export function showDisagreements(): void {
   document.getElementById(SECTION)?.scrollIntoView({ block: 'start' })
 }
@@ -274,7 +272,6 @@ function Rows({
   )
 }
 
-/** A column header of one side, in its color. */
 function ofSide(side: 'first' | 'second', text: string) {
   return {
     end: (

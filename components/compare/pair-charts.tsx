@@ -18,7 +18,6 @@ const DistributionPlot = lazyPlot(
   async () => (await import('../charts/batch-plots.tsx')).DistributionPlot,
 )
 
-/** Maximum rows of a table view. */
 const TABLE_ROWS = 200
 
 /** The score distributions of both batches: joint, separate, and the differences. */

@@ -81,7 +81,6 @@ export function SideBlock({
 }: {
   side: 'first' | 'second'
   batch: ComparedBatchDto
-  /** The statistics over the compared samples. */
   scores?: ComparedScores
   action?: ReactNode
 }) {

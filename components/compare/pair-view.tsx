@@ -15,7 +15,6 @@ import { PairSides } from './pair-sides.tsx'
 import { AdvantageSigns, SourcesTable, StatisticsTable } from './pair-tables.tsx'
 import { pairVerdict, shareText } from './pair-words.ts'
 
-/** A comparison: verdict, score distributions, and samples. */
 export function PairView({
   pair,
   isOld,

@@ -2,7 +2,6 @@ import { correlationWord, kappaWord } from '../../server/contract/agreement.ts'
 import type { ComparePairDto, DisagreementMeasure } from '../../server/contract/compare.ts'
 import { formatCount, formatScore, percentText, plural } from '../format/numbers.ts'
 
-/** The color of each side in every chart. */
 export const SIDE_COLOR = { first: 'var(--data-1)', second: 'var(--data-2)' } as const
 
 export const MEASURE_LABEL: Record<DisagreementMeasure, string> = {

@@ -36,7 +36,6 @@ const StepDeltaPlot = lazyPlot(
   async () => (await import('../charts/compare-plots.tsx')).StepDeltaPlot,
 )
 
-/** The number of newest steps in a table view. */
 const TABLE_STEPS = 200
 const LIST_STEPS = 50
 
@@ -244,7 +243,6 @@ function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<st
   )
 }
 
-/** The number of steps, or bins, of both runs. */
 function sharedText(n: number, width: number): string {
   return plural(n, width > 1 ? 'shared bin' : 'shared step')
 }

@@ -6,7 +6,6 @@ export interface Quantity {
   unit: string
 }
 
-/** The placeholder for an unknown number. */
 const UNKNOWN = '–'
 
 const grouped = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 })

@@ -5,7 +5,6 @@ import { EVERYTHING } from './topics.ts'
 
 const NAME = 'rewardops-live'
 
-/** Sends messages between the tabs of one browser. */
 export function broadcastPort(): MessagePort {
   const channel = new BroadcastChannel(NAME)
   return {

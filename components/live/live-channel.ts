@@ -27,7 +27,6 @@ export interface Stream {
   open(on: { topics(topics: string[]): void; link(open: boolean): void }): { stop(): void }
 }
 
-/** The callbacks of a tab. */
 interface LiveListener {
   topics(topics: string[]): void
   link(open: boolean): void

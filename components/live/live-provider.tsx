@@ -25,13 +25,11 @@ interface LiveContext {
   setFrozen(frozen: boolean): void
   /** When data last arrived, epoch milliseconds. */
   dataAt(): number | null
-  /** Whether a query on the page failed to refetch. */
   failing(): boolean
 }
 
 const Context = createContext<LiveContext | null>(null)
 
-/** The state of the live stream, for pages. */
 export function useLive(): LiveContext {
   const live = useContext(Context)
   if (live === null) throw new Error('useLive outside of LiveProvider')

@@ -24,7 +24,6 @@ export type LiveAction =
 /** A link that is down for this long counts as disconnected. */
 export const CUT_AFTER_MS = 10_000
 
-/** The initial state of a page. */
 export const initialLive: LiveState = { link: 'waiting', frozenAt: null, lostAt: null, missed: 0 }
 
 /** The reducer; returns the same object when nothing changed, to avoid a render. */
@@ -54,7 +53,6 @@ export function liveReducer(state: LiveState, action: LiveAction): LiveState {
   }
 }
 
-/** The label of the state in the header. */
 interface LiveWords {
   word: 'Live' | 'Stale' | 'Paused' | 'Connecting' | 'Reconnecting' | 'Disconnected'
   tone: 'ok' | 'idle' | 'warn' | 'bad'

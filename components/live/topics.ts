@@ -23,7 +23,6 @@ export function pauseAfter(tookMs: number): number {
   return Math.min(MAX_PAUSE_MS, Math.max(MIN_GAP_MS - tookMs, 2 * tookMs))
 }
 
-/** A query on the page. */
 interface ShownQuery {
   key: string
   topics: readonly string[]

@@ -179,7 +179,6 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
   )
 }
 
-/** The subscription of a webhook, in one line. */
 function subscriptionText(webhook: WebhookDto): string {
   const { severities, monitors, runs, fleet, signed, createdBy } = webhook
   return [
@@ -220,7 +219,6 @@ function TestAnswer({ tested }: { tested: TestedWebhookDto }) {
 
 const PAGE = 25
 
-/** The deliveries of the last 30 days, with state and attempts. */
 function DeliveryLog() {
   const trpc = useTRPC()
   const client = useTRPCClient()

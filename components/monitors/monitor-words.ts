@@ -46,7 +46,6 @@ export function readThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, typed: 
   return unit === 'share' ? value / 100 : value
 }
 
-/** The link to a monitor of a run. */
 export function monitorHref(
   run: string,
   split: 'train' | 'val' | null,

@@ -41,7 +41,6 @@ const ABOUT: Record<MonitorTab, string> = {
   alerts: 'Webhooks that receive alerts.',
 }
 
-/** Monitors of runs: current incidents, history, and alerts. */
 export function MonitorsPage() {
   const trpc = useTRPC()
   const [url, setUrl] = useUrl(monitorsUrl)
@@ -149,7 +148,6 @@ function Now({
 
 const PAGE = 50
 
-/** All incidents, newest first, in pages. */
 function IncidentHistory({
   url,
   onChange,

@@ -1,13 +1,11 @@
 import { FLEET_MONITORS, MONITORS } from '../../server/contract/monitors.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** The tabs of the Monitors page. */
 const MONITOR_TABS = ['now', 'history', 'alerts'] as const
 export type MonitorTab = (typeof MONITOR_TABS)[number]
 
 type AnyMonitor = (typeof MONITORS)[number] | (typeof FLEET_MONITORS)[number]
 
-/** The URL state of the Monitors page. */
 export interface MonitorsUrl {
   tab: MonitorTab
   /** The run whose monitors are listed. It also filters the history. */

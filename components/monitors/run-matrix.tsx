@@ -14,7 +14,6 @@ import { Section } from '../ui/section.tsx'
 import { MonitorStateIcon } from './monitor-state.tsx'
 import { monitorHref, readingText } from './monitor-words.ts'
 
-/** The states of recent runs by monitor. */
 export function RunMatrix({
   runs,
   pending,

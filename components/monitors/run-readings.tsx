@@ -24,10 +24,8 @@ import { MonitorStateView } from './monitor-state.tsx'
 import { monitorHref, readingText, thresholdText } from './monitor-words.ts'
 import { ThresholdSheet } from './threshold-sheet.tsx'
 
-/** Number of batches in a sparkline. */
 const SPARK_POINTS = 60
 
-/** The monitors of a run, one per row: definition, state, and recent values. */
 export function RunReadings({ run, split }: { run: string; split: 'train' | 'val' }) {
   const trpc = useTRPC()
   const [edited, setEdited] = useState<MonitorName | null>(null)

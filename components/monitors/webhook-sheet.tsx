@@ -11,7 +11,6 @@ import { Checkbox, FieldAbout, Segmented, TextField } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import { monitorLabel } from './monitor-words.ts'
 
-/** Adds or edits a webhook. */
 export function WebhookSheet({
   webhook,
   onClose,

@@ -29,7 +29,6 @@ import { RunCurves } from './run-curves.tsx'
 import { useTrail } from './trail.ts'
 
 const RECENT_SHOWN = 10
-/** Maximum number of batches that one query lists. */
 const MAX_LISTED = 200
 const RETRIES_SKELETON = (
   <Section title="Retries" note="last hour">

@@ -1,10 +1,8 @@
-/** An example that submits a first batch, in one language. */
 export interface Snippet {
   language: 'curl' | 'Python' | 'TypeScript'
   /** The requirements of the example. The page puts “requires” before them. */
   needs: string
   code: string
-  /** The output of the example. */
   prints: string
 }
 

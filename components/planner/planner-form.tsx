@@ -16,7 +16,6 @@ const SPREAD_LABELS: Record<Spread, { name: string; first: string; second: strin
   constant: { name: 'Constant', first: 'Latency, s', second: null },
 }
 
-/** The inputs of a plan: reward latencies, trainer time, limits. */
 export function PlannerForm({
   draft,
   errors,

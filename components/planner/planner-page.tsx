@@ -21,7 +21,6 @@ import { StepTimeline } from './step-timeline.tsx'
 import { StrategyTable } from './strategy-table.tsx'
 import { stepText, verdictOf } from './strategy-words.ts'
 
-/** The debounce delay of the form. */
 const SETTLED_MS = 250
 
 /** Estimates the time saved by overlapping rewards and training, from recorded or typed latencies. */

@@ -101,7 +101,6 @@ export const plannerUrl: UrlCodec<PlannerDraft> = {
   },
 }
 
-/** The address of the planner with the recorded latencies of a batch. */
 export function planBatchHref(batchId: string): string {
   return `/planner?batch=${batchId}`
 }

@@ -43,7 +43,6 @@ export function stepText(ms: number): string {
   return `${seconds < 1_000 ? seconds.toFixed(1) : formatCount(Math.round(seconds))}\u00a0s`
 }
 
-/** A limit as a column header. */
 export function limitText({ limit, servers }: { limit: number | null; servers: number }): string {
   const at = limit === null ? 'no limit' : `${formatCount(limit)} concurrent`
   return servers === 1 ? at : `${formatCount(servers)} servers, ${at}`

@@ -29,7 +29,6 @@ export interface TimelineData {
 
 const TICKS = 6
 
-/** Prepares the timeline of the first steps. */
 export function prepareTimeline({ untilMs, pictures }: PlannerDto['shown']): TimelineData {
   const most = Math.max(0, ...pictures.flatMap(({ inFlight }) => inFlight))
   const percent = (ms: number) => (untilMs > 0 ? Math.min(100, (100 * ms) / untilMs) : 0)

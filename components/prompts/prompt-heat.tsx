@@ -90,7 +90,6 @@ function Loaded({ run, url, heat }: { run: string; url: PromptsUrl; heat: Prompt
   )
 }
 
-/** The colors of the lowest and the highest rate. */
 function HeatScale({ low, high }: { low: string; high: string }) {
   return (
     <span className="num flex items-center gap-1.5 text-xs text-ink-3">

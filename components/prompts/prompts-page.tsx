@@ -47,7 +47,6 @@ const keyOf = (prompt: PromptRowDto) => prompt.key
 
 type SetUrl = (change: Partial<PromptsUrl>) => void
 
-/** The prompts of a run over its steps: a list, a heat map, and charts over steps. */
 export function PromptsPage({ run: name }: { run: string }) {
   const trpc = useTRPC()
   const [url, setUrl] = useUrl(promptsUrl)

@@ -8,7 +8,6 @@ import type { UrlCodec } from '../url/use-url.ts'
 
 type Split = 'train' | 'val'
 
-/** The views of the prompts of a run. */
 export const PROMPT_VIEWS = [
   { value: 'list', label: 'List' },
   { value: 'heat', label: 'Heat map' },
@@ -30,7 +29,6 @@ export const PROMPT_SORTS = [
 ] as const satisfies readonly ({ value: string; label: string } & Ordering)[]
 export type PromptSort = (typeof PROMPT_SORTS)[number]['value']
 
-/** The URL state of the prompts of a run. */
 export interface PromptsUrl {
   split: Split
   view: PromptsViewName
@@ -113,13 +111,11 @@ export function visitIds(visits: readonly { batchId: string }[]): string[] {
   })
 }
 
-/** The address of the prompts of a run. */
 export function promptsHref(run: string, state: Partial<PromptsUrl> = {}): string {
   const all = { ...promptsUrl.parse(new URLSearchParams()), ...state }
   return addressOf(`/runs/${encodeURIComponent(run)}/prompts`, promptsUrl.write(all))
 }
 
-/** The address of a prompt. */
 export function promptHref(run: string, split: Split, key: string): string {
   const path = `/runs/${encodeURIComponent(run)}/prompts/${key}`
   return addressOf(path, promptUrl.write({ split, visit: null, beside: null }))

@@ -10,7 +10,6 @@ import { saveCsv } from '../ui/save-file.ts'
 export const MAX_SAVED = 10_000
 const PAGE = 200
 
-/** Saves a list of prompts as CSV, up to {@link MAX_SAVED} of them. */
 export function usePromptsCsv(input: Omit<PromptListInput, 'cursor' | 'limit'>) {
   const client = useTRPCClient()
   const [isBusy, setBusy] = useState(false)

@@ -15,7 +15,6 @@ import { ChartSkeleton } from '../ui/skeleton.tsx'
 
 const ComponentPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).ComponentPlot)
 
-/** The polling interval while roll-ups are pending, ms. */
 const AGAIN_MS = 500
 
 /** The components of composite rewards over the steps of a run, each on its own scale. */

@@ -1,4 +1,3 @@
-/** An excerpt around a match. */
 interface Excerpt {
   before: string
   found: string

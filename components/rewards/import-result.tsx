@@ -22,7 +22,6 @@ const SHAPES: Record<Imported['shape'], string> = {
   none: 'no reward keys',
 }
 
-/** The result of an import: problems, the converted reward, servers, and all keys. */
 export function ImportResult({ config }: { config: Imported }) {
   const session = useSession()
   const { reward, servers, functionServer, problems, keys } = config

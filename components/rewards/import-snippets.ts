@@ -1,6 +1,5 @@
 import type { ImportedConfigDto } from '../../server/contract/rewards.ts'
 
-/** The inputs of the snippets. */
 type Imported = Pick<ImportedConfigDto, 'reward' | 'groupSize'>
 
 /** `batches.submit` with the imported reward, as a shell command; `keyed` adds the API key header. */
@@ -48,7 +47,6 @@ export function serveCommand(words: readonly string[], keyed: boolean): string {
   return `${keyed ? 'REWARDOPS_API_KEY="$REWARDOPS_KEY" ' : ''}${shellWords(words)}`
 }
 
-/** Quotes a command for a shell. */
 export function shellWords(words: readonly string[]): string {
   return words
     .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`))

@@ -379,7 +379,6 @@ function OptionTable({ of, options }: { of: string; options: readonly OptionDto[
   )
 }
 
-/** One registry entry, expandable. */
 function RegisteredItem({
   name,
   title,

@@ -29,7 +29,6 @@ const ABOUT: Record<RewardView, string> = {
   import: 'Converts a verl configuration and reports every key.',
 }
 
-/** Rewards: registered scorers, playground, components, and configuration import. */
 export function RewardsPage() {
   const trpc = useTRPC()
   const [view, setView] = useUrl(rewardsUrl)

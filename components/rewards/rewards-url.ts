@@ -1,15 +1,12 @@
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** The tabs of the Rewards page. */
 const REWARD_VIEWS = ['registered', 'try', 'components', 'import'] as const
 export type RewardView = (typeof REWARD_VIEWS)[number]
 
-/** The URL state of the Rewards page. */
 interface RewardsUrl {
   view: RewardView
   /** The expanded registry entry, such as `rule:gsm8k`. */
   open: string | null
-  /** The registry filter. */
   named: string
   /** A stored sample for the playground. */
   sample: string | null

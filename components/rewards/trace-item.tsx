@@ -61,7 +61,6 @@ export function EndFailure({ end }: { end: End }) {
   return end.ok ? null : <p className="mt-1.5 text-xs break-words text-bad">{end.detail}</p>
 }
 
-/** Keys and values in monospace. */
 export function Pairs({ pairs }: { pairs: [string, unknown][] }) {
   return (
     <dl className="mt-1.5 grid grid-cols-[minmax(72px,auto)_minmax(0,1fr)] gap-x-5 gap-y-0.5">

@@ -9,7 +9,6 @@ import { EndFailure, EndText, type Step, TraceItem } from './trace-item.tsx'
 type ModelStep = Extract<Step, { kind: 'model' }>
 type TriedCall = ModelStep['attempts'][number]
 
-/** A reward model: the request, the response and its latency. */
 export function TriedModelStep({ step }: { step: ModelStep }) {
   const { model, serverName, request, promptTokens, tokenScores, attempts, end } = step
   return (

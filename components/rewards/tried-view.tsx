@@ -16,7 +16,6 @@ import { TriedJudgeStep } from './tried-judge.tsx'
 import { TriedModelStep } from './tried-model.tsx'
 import { TriedRuleStep } from './tried-rule.tsx'
 
-/** The score of a sample, and the trace of its computation. */
 export function TriedView({ tried, response }: { tried: Tried; response: string }) {
   const { resolved, steps, manager, rewardExtraInfo, end } = tried
   const kwargs = Object.entries(resolved.kwargs)
@@ -134,7 +133,6 @@ function TriedStep({ step, response }: { step: Step; response: string }) {
   }
 }
 
-/** The components of a composite reward, one per row. */
 function Parts({ parts }: { parts: Extract<Step, { kind: 'composite' }>['components'] }) {
   return (
     <table className="num mt-1 text-xs">

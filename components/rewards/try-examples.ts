@@ -1,6 +1,5 @@
 import type { TryDraft } from './try-form.prepare.ts'
 
-/** An example sample and reward. */
 export interface TryExample {
   name: string
   draft: Partial<TryDraft>

@@ -1,6 +1,5 @@
 import type { SampleDetailDto } from '../../server/contract/pages.ts'
 
-/** The playground form, as typed. */
 export interface TryDraft {
   dataSource: string
   /** Text, or messages as JSON. */
@@ -38,7 +37,6 @@ export const EMPTY_TRY: TryDraft = {
 
 export type TryErrors = Partial<Record<keyof TryDraft, string>>
 
-/** The input of `rewards.try`. */
 interface TryCall {
   sample: {
     dataSource: string

@@ -13,7 +13,6 @@ import { Select } from '../ui/select.tsx'
 import { TRY_EXAMPLES, type TryExample } from './try-examples.ts'
 import { rewardOf, type TryDraft, type TryErrors } from './try-form.prepare.ts'
 
-/** The sample and the reward to score it with. */
 export function TryForm({
   rewards,
   draft,

@@ -19,7 +19,6 @@ function loadHighlighter(): Promise<Highlighter> {
 /** Code longer than this is shown without colors, because highlighting it takes more than a frame. */
 const MAX_COLORED_CHARS = 12_000
 
-/** A block of code with its language, colors and a copy button. */
 export function CodeBlock({
   text,
   language,

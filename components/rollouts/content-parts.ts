@@ -1,7 +1,6 @@
 import { IMAGES_PATH, storedImageOf } from '../../server/contract/images.ts'
 import { BASE_PATH } from '../url/base-path.ts'
 
-/** A part of a message's content. */
 export type ContentPart =
   | { kind: 'text'; text: string }
   /**

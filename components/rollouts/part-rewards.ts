@@ -6,7 +6,6 @@ import type { TextMark } from './text-marks.ts'
 /** The messages of a response. Plain text counts as one message. */
 type ResponseMessages = Parameters<typeof messageText>[0]
 
-/** The rewards of a whole message and of its spans. */
 interface MessageRewards {
   /** The reward of the whole message; null if only spans have one. */
   score: number | null
@@ -26,7 +25,6 @@ export function rewardsByMessage(rewards: PartRewards | null): (message: number)
       : NO_REWARDS
 }
 
-/** The marks of the rewarded spans of one message. */
 export function spanMarks(spans: readonly Span[], text: string): readonly TextMark[] {
   if (spans.length === 0) return NO_MARKS
   const unitOf = codeUnits(text)

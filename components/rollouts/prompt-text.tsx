@@ -21,7 +21,6 @@ import { ToolCallBlock, ToolResultBlock } from './tool-blocks.tsx'
 /** Messages longer than this are folded. */
 const MAX_CHARS = 1_600
 
-/** A prompt: a text, or messages with roles. */
 export function PromptText({ prompt }: { prompt: string | readonly ChatTurn[] }) {
   return typeof prompt === 'string' ? (
     <TextView text={prompt} maxChars={MAX_CHARS} />
@@ -69,7 +68,6 @@ export function Messages({
   )
 }
 
-/** The reward of a whole message. */
 export function TurnScore({ score }: { score: number }) {
   return (
     <span

@@ -244,7 +244,6 @@ function byRank(a: TextMark, b: TextMark): number {
   return Number(b.kind === 'answer') - Number(a.kind === 'answer')
 }
 
-/** Text with named invisible characters. */
 function named(text: string): ElementContent[] {
   return textParts(text).map((part) =>
     'text' in part

@@ -34,7 +34,6 @@ export const MARK_TEXT: Record<MarkKind, string> = {
   token: 'Token with its score',
 }
 
-/** The attributes of a marked element. */
 export function markProps({ kind, level, title = MARK_TEXT[kind] }: MarkLook) {
   if (level === undefined) return { 'data-mark': kind, title }
   const strength = `${Math.round(Math.abs(level) * 100)}%`
@@ -113,7 +112,6 @@ export function evidenceMarks(text: string, extra: Record<string, unknown>): Tex
   })
 }
 
-/** The matches of a search. */
 export function searchMarks(text: string, pattern: RegExp | null): TextMark[] {
   if (pattern === null) return []
   const marks: TextMark[] = []

@@ -1,6 +1,5 @@
 import { nextFence, type RolloutBlock } from './rollout-blocks.ts'
 
-/** An entry of the outline of a text. */
 export interface OutlineEntry {
   label: string
   kind: 'heading' | 'think' | 'call' | 'result' | 'answer'

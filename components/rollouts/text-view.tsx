@@ -20,7 +20,6 @@ const RenderedText = lazy(async () => {
   return { default: RenderedText }
 })
 
-/** Props of both views of a text. */
 export interface TextViewProps {
   text: string
   /** A text longer than this is folded. */

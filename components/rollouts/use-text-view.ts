@@ -19,7 +19,6 @@ function read(): TextView {
   }
 }
 
-/** Sets and stores the view. */
 export function setTextView(view: TextView): void {
   chosen = view
   try {

@@ -34,10 +34,8 @@ const SourcePlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')
 const WaitsPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).WaitsPlot)
 
 const FRAME = 'border-b md:odd:border-r'
-/** The number of newest steps in wide tables. */
 const TABLE_STEPS = 200
 
-/** Whether a chart has a logarithmic axis. */
 interface LogAxis {
   log: boolean
   onLog(log: boolean): void
@@ -62,7 +60,6 @@ function useSamplesOf(run: RunDto): (of: SampleFilter) => void {
   return (of) => router.push(runSamplesHref(run, of))
 }
 
-/** The score distribution of each step. */
 function SpreadChart({ run }: { run: RunDto }) {
   const { heat } = run
   const toSamples = useSamplesOf(run)
@@ -213,7 +210,6 @@ function reasonsOf(run: RunDto): [string, number][] {
   return [...sums].sort((a, b) => b[1] - a[1])
 }
 
-/** The reward wait of each step next to its step time. */
 function WaitsChart({ run, log, onLog }: { run: RunDto } & LogAxis) {
   const data = useMemo(() => prepareWaits(run.steps, { log }), [run.steps, log])
   const isBins = isBinned(run)

@@ -15,7 +15,6 @@ import { runSamplesHref } from './run-url.ts'
 import { configKey, EXTRA_COLUMNS, type ExtraColumn, type RunsUrl } from './runs-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
 
-/** A column of the Runs page. */
 export interface RunColumn {
   label: string
   /** Tooltip with definition and unit. */

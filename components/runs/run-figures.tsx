@@ -16,7 +16,6 @@ import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 import { RunChange } from './run-cells.tsx'
 import { runSamplesHref } from './run-url.ts'
 
-/** The number of recent steps in figures. */
 const RECENT_STEPS = 20
 
 export function RunFigures({ run }: { run: RunDto }) {

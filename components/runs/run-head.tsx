@@ -35,7 +35,6 @@ export function RunSplits({
   )
 }
 
-/** The page of a run that does not exist. */
 export function RunMissing({ name }: { name: string }) {
   return (
     <Empty

@@ -58,7 +58,6 @@ const ContributionsPlot = lazyPlot(
   async () => (await import('../charts/run-plots.tsx')).ContributionsPlot,
 )
 
-/** One run: its reward over steps, and possible causes of changes. */
 export function RunPage({ name }: { name: string }) {
   const trpc = useTRPC()
   const [url, setUrl] = useUrl(runUrl)

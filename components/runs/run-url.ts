@@ -11,7 +11,6 @@ export const MAX_OVERLAYS = 7
 /** The selectable weights of the past in a smoothed mean. */
 export const SMOOTHINGS = [0, 0.6, 0.9, 0.97] as const
 
-/** The URL state of a run page. */
 export interface RunUrl {
   split: 'train' | 'val'
   over: string[]
@@ -19,7 +18,6 @@ export interface RunUrl {
   range: boolean
   /** The weight of the past in the smoothed mean; 0 does not smooth. */
   smoothing: number
-  /** The horizontal axis of all step charts. */
   x: XAxisBy
   /** Whether the reward wait has a logarithmic axis. */
   log: boolean

@@ -21,7 +21,6 @@ import {
 
 const NO_FACETS: RunFacetsDto = { tags: [], keys: [] }
 
-/** Search, filters, grouping and columns of the Runs page. */
 export function RunsFilters({
   url,
   onChange,

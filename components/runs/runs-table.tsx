@@ -13,7 +13,6 @@ import { firstOrder, type RunColumn, runColumns } from './run-columns.tsx'
 import { runSamplesHref } from './run-url.ts'
 import type { RunsUrl } from './runs-url.ts'
 
-/** The runs with their figures. */
 export function RunsTable({
   runs,
   url,

@@ -21,7 +21,6 @@ const CONFIG_PREFIX = 'config.'
 /** The service returns at most this many values of the configuration. */
 const MAX_COLUMNS = 20
 
-/** The URL state of the Runs page. */
 export interface RunsUrl {
   /** Part of the name. */
   named: string
@@ -84,7 +83,6 @@ export function configKey(column: string): string | null {
   return key === '' ? null : key
 }
 
-/** The input of `runs.table`. */
 export function runTableInput({
   named,
   tags,

@@ -15,7 +15,6 @@ import { SheetForm } from '../ui/sheet-form.tsx'
 import { asWritten, LabelInput, NoteInput } from './annotations-part.tsx'
 import type { Target } from './selection.ts'
 
-/** Adds one label and note to many samples. */
 export function AnnotateSheet({
   target,
   open,

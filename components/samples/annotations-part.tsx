@@ -14,7 +14,6 @@ import { Button, IconButton } from '../ui/button.tsx'
 import { TextArea } from '../ui/field.tsx'
 import { LABEL_CHIP } from './sample-columns.tsx'
 
-/** The annotations of a sample, and a form for a new one. */
 export function AnnotationsPart({
   sample,
 }: {

@@ -9,7 +9,6 @@ import { useMay } from '../session/use-may.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import type { Selected } from './selection.ts'
 
-/** The number of selected samples, and the bulk actions on them. */
 export function BulkBar({
   selected,
   filter,

@@ -8,7 +8,6 @@ import { ColumnsPopover, FindColumn } from '../ui/columns-popover.tsx'
 import { chosenColumns, columnChoices, EXTRA_PREFIX, type SampleColumn } from './sample-columns.tsx'
 import type { ChosenColumn, SampleView } from './sample-filters.ts'
 
-/** Selects and orders columns, including reward extra info keys. */
 export function ColumnPicker({
   view,
   extraKeys,

@@ -3,10 +3,8 @@ import { saveFile } from '../ui/save-file.ts'
 
 /** The largest export that the page buffers. Larger exports need the direct download. */
 export const MAX_BUFFERED_BYTES = 256 << 20
-/** The minimum interval between progress updates. */
 const REPORT_EVERY_MS = 120
 
-/** The formats that the page exports. */
 export type PageExportFormat = Exclude<ExportFormat, 'verl'>
 
 /**

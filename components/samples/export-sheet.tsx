@@ -16,7 +16,6 @@ import { DEFAULT_EXPORT_COLUMNS, exportColumns } from './export-columns.ts'
 import { downloadExport, MAX_BUFFERED_BYTES, type PageExportFormat } from './export-download.ts'
 import type { SampleColumn } from './sample-columns.tsx'
 
-/** Exports all matching samples to a file. */
 export function ExportSheet({
   open,
   filter,

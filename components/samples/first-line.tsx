@@ -6,7 +6,6 @@ import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { MarkedText } from '../rollouts/marked-text.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 
-/** The largest number of samples in one query. */
 const MAX_IDS = 100
 /** Rows that appear within this time, about a frame while scrolling, are read together. */
 const GATHER_MS = 20

@@ -15,7 +15,6 @@ import { Select } from '../ui/select.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import type { Target } from './selection.ts'
 
-/** The maximum number of batches per rescore. */
 const MAX_BATCHES = 20
 
 /** Rescores the selected samples with another reward: one new batch per source batch. */

@@ -108,7 +108,6 @@ function Texts({ sample }: { sample: ReadSample }) {
   )
 }
 
-/** Turn and span rewards, as a list. */
 function RewardedParts({ sample, rewards }: { sample: ReadSample; rewards: PartRewards }) {
   const [all, setAll] = useState(false)
   const parts = useMemo(
@@ -155,7 +154,6 @@ function TextsRemoved({ at }: { at: string }) {
   )
 }
 
-/** A sample with its texts, scores and attempts. */
 export function SampleDetails({
   sample,
   onOpen,

@@ -40,7 +40,6 @@ export function SampleFilterBar({
   onChange(change: Partial<SampleView>): void
   rows: readonly SampleRowDto[]
   extraKeys: readonly ExtraKeyDto[]
-  /** The saved views menu. */
   views: ReactNode
   onExport(): void
 }) {

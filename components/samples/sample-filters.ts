@@ -9,7 +9,6 @@ import {
 import type { SampleStatus } from '../../server/contract/trainer.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** The URL state of the Samples page. */
 export interface SampleView {
   /** The sample filter, shared with the export and the CLI. */
   filter: SampleFilter

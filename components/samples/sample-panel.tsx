@@ -19,7 +19,6 @@ const loadDetails = () => import('./sample-details.tsx')
 /** The script of the details is loaded with the first opened sample, because only they render texts. */
 const SampleDetails = lazy(async () => ({ default: (await loadDetails()).SampleDetails }))
 
-/** The details of one sample next to the table. */
 export function SamplePanel({
   id,
   nextId,
@@ -30,7 +29,6 @@ export function SamplePanel({
 }: {
   id: string
   nextId: string | null
-  /** The search term to highlight. */
   searched: string | null
   onOpen(id: string): void
   onClose(): void

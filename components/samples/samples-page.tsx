@@ -291,7 +291,6 @@ export function SamplesPage() {
 
 const NO_KEYS: readonly ExtraKeyDto[] = []
 
-/** The columns with a new width for one of them. */
 function withWidth(
   view: SampleView,
   columns: readonly SampleColumn[],

@@ -13,7 +13,6 @@ export interface Selected {
   last: string | null
 }
 
-/** The maximum number of individually selected rows. */
 const MAX_SELECTED = 1_000
 
 export function noneSelected(key: string): Selected {

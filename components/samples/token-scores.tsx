@@ -76,7 +76,6 @@ function Scale({ min, max, peak }: { min: number; max: number; peak: number }) {
   )
 }
 
-/** Token scores as a table. */
 export function TokenTable({
   tokens,
   response,

@@ -15,7 +15,6 @@ import { Confirm, Window } from '../ui/dialog.tsx'
 import { TextField } from '../ui/field.tsx'
 import { type SampleView, sampleView, stateOf } from './sample-filters.ts'
 
-/** Saved views: open, save, update, rename, delete, and share by link. */
 export function ViewMenu({
   view,
   saved,

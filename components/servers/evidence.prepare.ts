@@ -2,7 +2,6 @@ import type { ServerDto } from '../../server/contract/servers.ts'
 import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
 import { ENGINE_WORDS } from './server-words.ts'
 
-/** One observation, as text. */
 export interface EvidenceRow {
   label: string
   value: string

@@ -11,7 +11,6 @@ import { ServerStateView } from '../ui/status.tsx'
 import { ErrorShare, HealthCell, LoadBar, ServerName } from './server-cells.tsx'
 import { fleetWords, healthWords } from './server-words.ts'
 
-/** The reward-model servers on the overview. */
 export function FleetTable({ servers }: { servers: ServerDto[] }) {
   const fleet = fleetWords(servers)
   return (

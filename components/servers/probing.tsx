@@ -1,4 +1,3 @@
-/** Shown while a server is probed. */
 export function Probing({ address }: { address: string }) {
   return (
     <span className="mr-auto min-w-0 truncate text-xs text-ink-2" role="status">

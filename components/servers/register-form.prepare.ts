@@ -78,7 +78,6 @@ const SETTINGS = Object.entries(SETTING_FIELDS) as [SettingName, SettingField][]
 /** The fields shared by both forms, as typed. */
 export type SettingsDraft = Record<SettingName | 'apiKey', string>
 
-/** The registration form. */
 export interface RegisterDraft extends SettingsDraft {
   name: string
   url: string

@@ -4,7 +4,6 @@ import { Ago } from '../ui/ago.tsx'
 import { VerdictView } from '../ui/status.tsx'
 import { VERDICT_MEANING } from './server-words.ts'
 
-/** A verdict with its evidence. */
 export function SelfTestFacts({ test }: { test: SelfTestDto | null }) {
   if (test === null) return <p className="text-ink-2">No self-test result yet.</p>
   return (

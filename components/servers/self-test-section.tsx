@@ -14,7 +14,6 @@ import { SelfTestFacts } from './self-test-facts.tsx'
 import type { ServerActions } from './server-actions.tsx'
 import { ServerName } from './server-cells.tsx'
 
-/** The self-test: whether scores are raw, its evidence, and the calibration scores of the pool. */
 export function SelfTestSection({
   server,
   actions,

@@ -43,7 +43,6 @@ const AWAKE_FOR = [
   [28_800_000, '8 hours'],
 ] as const
 
-/** The actions of a server: a menu, confirmation dialogs, and the error of the last action. */
 export interface ServerActions {
   menu: MenuAction[]
   /** The dialogs. A page must render them exactly once. */
@@ -53,7 +52,6 @@ export interface ServerActions {
   /** Probes the server and tests its scores. */
   probe(): void
   probing: boolean
-  /** The reason why the user may not act; null if they may. */
   refused: string | null
   /** Opens the confirmation dialog of an action. */
   confirm(question: Question): void

@@ -49,7 +49,6 @@ export function ServerName({
   )
 }
 
-/** Requests in flight against the limit. */
 export function LoadBar({ server }: { server: Pick<ServerDto, 'inFlight' | 'limit'> }) {
   const share = server.limit === 0 ? 0 : Math.min(1, server.inFlight / server.limit)
   return (
@@ -134,7 +133,6 @@ export function HealthCell({
   )
 }
 
-/** The self-test verdict, and whether a user trusts it anyway. */
 export function SelfTestCell({ test }: { test: ServerDto['selfTest'] }) {
   if (test === null) return <span className="text-ink-3">–</span>
   return (

@@ -16,7 +16,6 @@ import { useTrail } from '../overview/trail.ts'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
 
-/** Rate, latency, errors, load and share of a server, over the last hour. */
 export function ServerFigures({
   server,
   minutes: { minutes, totals },

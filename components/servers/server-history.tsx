@@ -16,7 +16,6 @@ import { SegmentBar } from '../ui/segment-bar.tsx'
 import { stateLook, type Tone } from '../ui/status.tsx'
 import { type EvidenceRow, prepareEvidence } from './evidence.prepare.ts'
 
-/** The event filter. */
 export type EventKind = 'all' | ServerEventDto['kind']
 
 const SHOWN_FIRST = 12

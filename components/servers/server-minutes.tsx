@@ -29,7 +29,6 @@ const RESENT = {
   hedges: { label: 'hedged', color: 'var(--ink-3)', stroke: 'dashed' },
 } as const
 
-/** Latency p50 and p99 per minute over the last hour. */
 export function LatencyChart({ name, data }: { name: string; data: ServerMinutesData }) {
   const color = hueOf('server', name)
   return (

@@ -4,7 +4,6 @@ import { plural } from '../format/numbers.ts'
 import { sentence } from '../format/text.ts'
 import { MONITOR_WORDS, VERDICT_MEANING } from './server-words.ts'
 
-/** A current notice about a server. */
 export interface ServerNote {
   key: string
   level: 'error' | 'warning' | 'info'

@@ -8,7 +8,6 @@ const LOOK = {
   info: { icon: Info, color: 'text-ink-3', soft: 'bg-sunken' },
 } as const
 
-/** Notices as lines with an icon, a title and a color. */
 export function ServerNotes({
   notes,
   inset,
@@ -17,7 +16,6 @@ export function ServerNotes({
   notes: readonly ServerNote[]
   /** Whether the list has no frame, as in a table row. */
   inset?: boolean
-  /** The actions of a notice. */
   actions?: (note: ServerNote) => ReactNode
 }) {
   return (

@@ -60,7 +60,6 @@ const serverView: UrlCodec<ServerView> = {
   },
 }
 
-/** One server: its state and cause, its figures, and its problems. */
 export function ServerPage({ serverRef }: { serverRef: { id: string } | { name: string } }) {
   const trpc = useTRPC()
   const detail = useQuery(
@@ -301,7 +300,6 @@ function ServerSkeleton() {
   )
 }
 
-/** The server monitors with their current findings. */
 function ServerMonitors({ server, className }: { server: ServerDetailDto; className: string }) {
   const kinds = Object.keys(MONITOR_WORDS) as MonitorKind[]
   const seen = new Set(server.monitors.map(({ kind }) => kind)).size

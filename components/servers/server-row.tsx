@@ -63,7 +63,6 @@ interface ServerRowProps {
   marked: boolean
 }
 
-/** A server of a pool as a row of its table. */
 export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
   const [editing, setEditing] = useState(false)
   const actions = useServerActions(server, { onEdit: () => setEditing(true) })

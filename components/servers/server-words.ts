@@ -50,7 +50,6 @@ export const ROUTE_WORDS: Record<NonNullable<ServerDto['route']>, string> = {
   pair: 'prompt and response as a pair',
 }
 
-/** The name and definition of each server monitor. */
 export const MONITOR_WORDS: Record<MonitorKind, { name: string; watches: string }> = {
   degraded: {
     name: 'Degraded',
@@ -155,7 +154,6 @@ export function healthWords(health: ServerDto['health']): {
   }
 }
 
-/** The imbalance between requests and capacity of a pool. */
 export function imbalanceWords(imbalance: number | null): string {
   if (imbalance === null) return 'no requests'
   // An imbalance below 10 % is noise from small request counts.

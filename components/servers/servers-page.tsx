@@ -44,7 +44,6 @@ const serversView: UrlCodec<ServersView> = {
   },
 }
 
-/** The registered reward-model servers, grouped into pools by model. */
 export function ServersPage() {
   const trpc = useTRPC()
   const [view, setView] = useUrl(serversView)

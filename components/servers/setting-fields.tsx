@@ -11,7 +11,6 @@ import {
 
 const FIELDS = Object.entries(SETTING_FIELDS) as [keyof typeof SETTING_FIELDS, SettingField][]
 
-/** The setting and key fields shared by both forms. */
 export function SettingFields({
   draft,
   errors,

@@ -16,7 +16,6 @@ import { Section } from '../ui/section.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 
-/** Versions, sizes and active settings. */
 export function AboutView() {
   const trpc = useTRPC()
   const about = useQuery(trpc.about.get.queryOptions(undefined, { refetchInterval: 60_000 }))
@@ -27,7 +26,6 @@ export function AboutView() {
   )
 }
 
-/** Definitions of the isolation levels. */
 const ISOLATION_TEXT: Record<AboutDto['functionIsolation']['level'], string> = {
   process:
     "Reward functions run without the service's secrets and without privileges, with limits on memory, processes and disk.",

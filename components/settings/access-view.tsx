@@ -29,7 +29,6 @@ import { LoginSessions } from './login-sessions.tsx'
 import { ROLE_WORDS } from './role-words.ts'
 import { RotateKeySheet } from './rotate-key-sheet.tsx'
 
-/** The access mode, and the API keys. */
 export function AccessView({
   create,
   onCreate,

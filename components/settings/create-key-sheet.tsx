@@ -23,7 +23,6 @@ const ENDS: readonly [days: number | null, words: string][] = [
   [365, 'In a year'],
 ]
 
-/** Creates a key and shows it once. */
 export function CreateKeySheet({ open, onClose }: { open: boolean; onClose(): void }) {
   const [made, setMade] = useState<CreatedKeyDto | null>(null)
   const close = () => {
@@ -120,7 +119,6 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
   )
 }
 
-/** A new key, shown once. */
 export function NewKey({ made, onDone }: { made: CreatedKeyDto; onDone(): void }) {
   return (
     <div className="flex min-h-full flex-col">

@@ -22,7 +22,6 @@ import { Section } from '../ui/section.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 
-/** Run limits: the default, and overrides by run. */
 export function LimitsView() {
   const trpc = useTRPC()
   const limits = useQuery(
@@ -244,7 +243,6 @@ function LimitSheet({ of, onClose }: { of: Editing; onClose(): void }) {
   )
 }
 
-/** The limit fields in display order. */
 const LIMIT_FIELDS = [
   {
     name: 'maxQueuedSamples',

@@ -15,7 +15,6 @@ import { Section } from '../ui/section.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
 import { progressOf, removedInWords } from './retention.prepare.ts'
 
-/** Running and past removals. */
 export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()

@@ -20,7 +20,6 @@ import { Section } from '../ui/section.tsx'
 import { Skeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { removedInWords, spaceInWords } from './retention.prepare.ts'
 
-/** Retention by run: exempt runs, and deletion. */
 export function RetentionRuns({ kept }: { kept: RetentionDto['kept'] }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()

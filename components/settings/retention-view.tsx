@@ -26,7 +26,6 @@ import {
 import { Removals } from './retention-removals.tsx'
 import { RetentionRuns } from './retention-runs.tsx'
 
-/** The retention policy, a preview, and past removals. */
 export function RetentionView() {
   const trpc = useTRPC()
   const retention = useQuery(

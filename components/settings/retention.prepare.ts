@@ -5,7 +5,6 @@ import type {
 } from '../../server/contract/retention.ts'
 import { formatBytes, formatCount, plural, quantityText } from '../format/numbers.ts'
 
-/** The retention ages in display order. */
 export const RETENTION_FIELDS = [
   {
     name: 'textsDays',

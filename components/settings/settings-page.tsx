@@ -28,7 +28,6 @@ const ABOUT: Record<SettingsTab, string> = {
   about: 'Versions, sizes and active settings.',
 }
 
-/** Settings: keys, limits, retention, alerts, audit log, and about. */
 export function SettingsPage() {
   const [view, setView] = useUrl(settingsUrl)
   return (
@@ -57,11 +56,9 @@ export function SettingsPage() {
   )
 }
 
-/** The sections of the Settings page. */
 const SETTINGS_TABS = ['access', 'limits', 'retention', 'alerts', 'audit', 'about'] as const
 type SettingsTab = (typeof SETTINGS_TABS)[number]
 
-/** The URL state of the Settings page. */
 interface SettingsUrl {
   tab: SettingsTab
   /** Whether the form of a new key is open. */

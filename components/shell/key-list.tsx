@@ -5,7 +5,6 @@ import { Window } from '../ui/dialog.tsx'
 import { type KeyBinding, useKeyList } from './keys.tsx'
 import { useModifier } from './use-modifier.ts'
 
-/** A key as printed on a keyboard. */
 export function KeyCap({ name }: { name: string }) {
   return (
     <kbd className="inline-flex h-5 min-w-5 items-center justify-center rounded border border-line-strong bg-sunken px-1.5 font-mono text-2xs text-ink-2">
@@ -36,7 +35,6 @@ export function KeyCaps({ keys }: { keys: string }) {
   )
 }
 
-/** The keyboard shortcuts of this page. */
 export function KeyList({ open, onClose }: { open: boolean; onClose(): void }) {
   const keys = useKeyList().filter((each) => each.key !== null) as (KeyBinding & { key: string })[]
   const groups = [...new Set(keys.map((key) => key.group))].reverse()

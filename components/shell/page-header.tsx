@@ -9,7 +9,6 @@ import { PageLink } from './page-link.tsx'
 import { useShell } from './shell.tsx'
 import { useModifier } from './use-modifier.ts'
 
-/** The page header: title, state, live toggle and actions. */
 export function PageHeader({
   title,
   parent,

@@ -21,7 +21,6 @@ export interface PageLink {
   key?: string
 }
 
-/** The navigation, in groups. */
 export const NAVIGATION: readonly { title: string | null; pages: readonly PageLink[] }[] = [
   { title: null, pages: [{ href: '/', label: 'Overview', icon: Gauge, key: 'o' }] },
   {

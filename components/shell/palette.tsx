@@ -36,12 +36,10 @@ const ICONS: Record<PaletteEntry['kind'], LucideIcon> = {
   action: Zap,
 }
 
-/** The icons of the navigation. */
 const PAGE_ICONS = new Map(
   NAVIGATION.flatMap((group) => group.pages).map(({ href, icon }) => [href, icon]),
 )
 
-/** The command palette: pages, runs, batches, servers, samples by ID, actions. */
 export function Palette({ open, onClose }: { open: boolean; onClose(): void }) {
   return (
     <Window open={open} onClose={onClose} title="Command palette" hideTitle>

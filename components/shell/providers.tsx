@@ -46,7 +46,6 @@ function createQueryClient(): QueryClient {
   return client
 }
 
-/** The providers of every page: API, live stream, shortcuts. */
 export function Providers({ children }: { children: ReactNode }) {
   const [queryClient] = useState(createQueryClient)
   const [trpcClient] = useState(createClient)

@@ -32,7 +32,6 @@ function skipToResults(): void {
   if (!focusRow(1)) document.getElementById('page')?.focus()
 }
 
-/** Navigation, palette, shortcuts, and the page content. */
 export function Shell({ children }: { children: ReactNode }) {
   const [open, setOpen] = useState<'palette' | 'keys' | null>(null)
   // Palette and shortcut list stay mounted once they were opened, so that they can fade out and restore the focus.

@@ -17,10 +17,8 @@ export interface MenuAction {
   onSelect(): void
 }
 
-/** The popup style of every menu. */
 export const MENU_POPUP =
   'min-w-44 rounded-lg border border-line-strong bg-raised p-1 shadow-pop outline-none quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0'
-/** The item style of every menu. */
 export const MENU_ITEM =
   'flex h-8 cursor-default items-center gap-2 rounded-md px-2 text-sm outline-none data-highlighted:bg-hover data-disabled:opacity-45'
 

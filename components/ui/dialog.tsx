@@ -6,7 +6,6 @@ import { X } from 'lucide-react'
 import { type ReactNode, useLayoutEffect } from 'react'
 import { Button, IconButton } from './button.tsx'
 
-/** The backdrop of a dialog. */
 export const BACKDROP =
   'fixed inset-0 z-40 bg-[#00000059] quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0'
 
@@ -110,7 +109,6 @@ export function Confirm({
   title: string
   children: ReactNode
   action: string
-  /** The label of the button that cancels. */
   keep?: string
   danger?: boolean
   busy?: boolean

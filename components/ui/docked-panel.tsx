@@ -30,7 +30,6 @@ export function DockedPanel({
   noun: string
   /** The label of the scrolling part. */
   details: string
-  /** Additional links and buttons. */
   actions?: ReactNode
   /** Whether the panel is sticky, on a page that scrolls. Otherwise it is as high as its parent. */
   sticky?: boolean

@@ -3,7 +3,6 @@ import { type InputHTMLAttributes, type ReactNode, type TextareaHTMLAttributes, 
 export const FIELD_BOX =
   'w-full rounded-md border border-line-strong bg-surface text-ink placeholder:text-ink-3 quick transition-[border-color] hover:border-ink-3 aria-invalid:border-bad'
 
-/** The label above a field. */
 export function FieldLabel({ htmlFor, children }: { htmlFor: string; children: ReactNode }) {
   return (
     <label htmlFor={htmlFor} className="mb-1 block text-xs font-medium text-ink-2">
@@ -12,7 +11,6 @@ export function FieldLabel({ htmlFor, children }: { htmlFor: string; children: R
   )
 }
 
-/** A labeled input with a hint and an error. */
 export function TextField({
   label,
   hint,
@@ -43,7 +41,6 @@ export function TextField({
   )
 }
 
-/** A labeled, resizable text area. */
 export function TextArea({
   label,
   note,
@@ -136,7 +133,6 @@ export function Segmented<T extends string>({
   )
 }
 
-/** Radio buttons, each with a description. */
 export function Choices<T extends string>({
   legend,
   name,
@@ -173,7 +169,6 @@ export function Choices<T extends string>({
   )
 }
 
-/** A checkbox with an optional description. */
 export function Checkbox({
   label,
   about,

@@ -72,7 +72,6 @@ export function fitsFilter(filter: string, ...texts: readonly string[]): boolean
   return texts.some((text) => text.toLowerCase().includes(wanted))
 }
 
-/** The filter line above a list, with its match count. */
 export function FilterLine({
   label,
   value,

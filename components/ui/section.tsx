@@ -1,6 +1,5 @@
 import type { ReactNode } from 'react'
 
-/** A titled section with a note and actions. */
 export function Section({
   title,
   note,

@@ -24,10 +24,8 @@ const POSITION = {
   className: 'z-50 outline-none',
 } as const
 
-/** An option with its label. */
 export type LabeledOption<T extends Primitive> = SelectOption<T> & { label: string }
 
-/** Props of both kinds of list. */
 export interface ListProps<T extends Primitive> {
   groups: readonly { name: string | undefined; items: LabeledOption<T>[] }[]
   value: T

@@ -6,7 +6,6 @@ import { FIELD_BOX, FieldLabel } from './field.tsx'
 import { MiddleText } from './middle-text.tsx'
 import type { LabeledOption } from './select-lists.tsx'
 
-/** Values that can be compared. */
 export type Primitive = string | number | boolean | null
 
 export interface SelectOption<T extends Primitive> {

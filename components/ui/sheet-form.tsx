@@ -15,7 +15,6 @@ export function SheetForm({
   onClose,
   children,
 }: {
-  /** The label of the submit button. */
   action: string
   busy?: boolean
   /** Whether there is nothing to submit yet. */
@@ -51,7 +50,6 @@ export function SheetForm({
   )
 }
 
-/** The sticky buttons of a sheet. */
 export function SheetFoot({ children }: { children: ReactNode }) {
   return (
     <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">

@@ -15,7 +15,6 @@ export function ShowMore({
   children = 'Show more',
 }: {
   query: PagedQuery
-  /** The label of the button. */
   children?: string
 }) {
   if (!query.hasNextPage) return null

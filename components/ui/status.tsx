@@ -124,7 +124,6 @@ const PROMPT: Record<PromptClass, Look> = {
   never_varied: { icon: Equal, text: 'never varied', tone: 'idle' },
 }
 
-/** A state as icon, label and color. */
 function Status({ look, title }: { look: Look | undefined; title?: string | undefined }) {
   if (look === undefined) return null
   const Icon = look.icon
@@ -168,7 +167,6 @@ export function VerdictView({ verdict, detail }: { verdict: SelfTestVerdict; det
   return <Status look={VERDICT[verdict]} title={detail} />
 }
 
-/** The class of a prompt, with its definition as tooltip. */
 export function PromptClassView({ name }: { name: PromptClass }) {
   return <Status look={PROMPT[name]} title={PROMPT_CLASS_TEXT[name]} />
 }

@@ -11,7 +11,6 @@ function subscribe(listener: () => void): () => void {
   return () => query.removeEventListener('change', listener)
 }
 
-/** Whether the screen is narrow. */
 export function useNarrow(): boolean {
   return useSyncExternalStore(
     subscribe,

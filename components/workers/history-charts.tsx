@@ -30,7 +30,6 @@ const LinesPlot = lazyPlot(async () => (await import('../charts/fleet-plots.tsx'
 const SYNC = 'fleet-history'
 const FRAME = 'border-b md:odd:border-r'
 
-/** A chart of the fleet over time. */
 export interface HistoryChart {
   data: FleetHistoryDto
   /** Called after a drag with the start times of the first and last interval, epoch ms. */
@@ -83,7 +82,6 @@ export function Load({ data, ...rest }: HistoryChart) {
   )
 }
 
-/** The event-loop delay of the workers. */
 export function EventLoopDelay({ data, ...rest }: HistoryChart) {
   const { loopP99Ms } = data
   const shown = useMemo(() => prepareDurations(data, data.loopP99Ms.series, WORKER_EVENTS), [data])
@@ -118,7 +116,6 @@ export function RequestsByServer({ data, ...rest }: HistoryChart) {
   )
 }
 
-/** The imbalance of requests within each pool. */
 export function Imbalance({ data, ...rest }: HistoryChart) {
   const { imbalance } = data
   const shown = useMemo(() => prepareLines(data, data.imbalance.series, SERVER_EVENTS), [data])

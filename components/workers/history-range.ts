@@ -1,6 +1,5 @@
 import { HISTORY_RANGES_S, MIN_HISTORY_S } from '../../server/contract/fleet-history.ts'
 
-/** The time range of the fleet's charts. */
 export interface HistoryRange {
   /** The selected length up to now, seconds. */
   last: number
@@ -9,7 +8,6 @@ export interface HistoryRange {
 }
 
 const [SHORTEST_S] = HISTORY_RANGES_S
-/** The default range. */
 export const DEFAULT_RANGE: HistoryRange = { last: SHORTEST_S, part: null }
 
 /** The range of the URL parameters `last`, `from` and `to`. */
@@ -23,7 +21,6 @@ export function rangeOfUrl(params: URLSearchParams): HistoryRange {
   }
 }
 
-/** Adds the range to URL parameters. */
 export function writeRange(params: URLSearchParams, { last, part }: HistoryRange): void {
   if (last !== SHORTEST_S) params.set('last', String(last))
   if (part === null) return

@@ -4,7 +4,6 @@ import { PageLink } from '../shell/page-link.tsx'
 import type { UrlCodec } from '../url/use-url.ts'
 import { DEFAULT_RANGE, type HistoryRange, rangeOfUrl, writeRange } from './history-range.ts'
 
-/** The URL state of the Workers page. */
 interface WorkersUrl {
   worker: string | null
   /** The filter: part of an ID or host. */
@@ -27,7 +26,6 @@ export const workersView: UrlCodec<WorkersUrl> = {
   },
 }
 
-/** A worker ID, linked to the Workers page. */
 export function WorkerName({ id }: { id: string }) {
   return (
     <PageLink

@@ -9,7 +9,6 @@ import { Section } from '../ui/section.tsx'
 import { WorkerStateView } from '../ui/status.tsx'
 import { WorkerName } from './worker-name.tsx'
 
-/** The workers on the overview. */
 export function WorkersGlance({
   workers,
   className,

@@ -27,7 +27,6 @@ import { FleetHistory } from './fleet-history.tsx'
 import type { HistoryRange } from './history-range.ts'
 import { workersView } from './worker-name.tsx'
 
-/** Live worker processes, and exited ones. */
 export function WorkersPage() {
   const trpc = useTRPC()
   const [{ worker, named, range }, setUrl] = useUrl(workersView)

@@ -131,7 +131,6 @@ export interface Facts {
   components?: string[]
 }
 
-/** Whether python3 is available. */
 export function havePython(): boolean {
   try {
     execFileSync('python3', ['--version'], { stdio: 'ignore' })

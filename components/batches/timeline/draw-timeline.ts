@@ -19,7 +19,6 @@ export interface TimelineScene {
   window: TimeWindow | null
   /** The time at which running groups are drawn to end, ms; null when no group runs. */
   nowMs: number | null
-  /** The rectangle of the rows. */
   plot: Box
   rowPx: number
   scrollPx: number

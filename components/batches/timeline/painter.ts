@@ -66,6 +66,5 @@ export interface Painter {
   lines(flat: readonly number[], ink: Ink, look?: { width?: number; dash?: boolean }): void
   /** `y` is the middle of the line. */
   text(x: number, y: number, text: string, look: TextLook): void
-  /** Clips the output of `draw` to the box. */
   clipped(box: Box, draw: () => void): void
 }

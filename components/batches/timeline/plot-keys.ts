@@ -1,7 +1,6 @@
 import type { TimelineRow } from './timeline.prepare.ts'
 import type { SampleMark } from './timeline-model.ts'
 
-/** The action of a key on the plot. */
 type PlotStep =
   | { do: 'reach'; at: number; mark: SampleMark | null }
   | { do: 'zoom'; factor: number }

@@ -9,11 +9,9 @@ const MIN_PX = 72
 const NAMED_WIDTH_PX = 640
 /** Right margin, for half a mark and the last tick label. */
 export const RIGHT_PX = 14
-/** The left margin, without and with group names. */
 const GUTTER_PX = 46
 const NAMED_GUTTER_PX = 152
 
-/** The sizes of a plot, in pixels. */
 interface PlotLayout {
   rowPx: number
   plotPx: number

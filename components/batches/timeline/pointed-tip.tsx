@@ -14,7 +14,6 @@ export interface Pointed {
   mark: SampleMark | null
 }
 
-/** The tooltip of the hovered group and the nearest sample. */
 export function PointedTip({
   pointed: { row, mark },
   x,

@@ -106,7 +106,6 @@ export interface TimeWindow {
   toMs: number
 }
 
-/** The smallest window, at maximum zoom. */
 const MIN_WINDOW_MS = 5
 
 /** Clamps a window to the span, at least 5 ms wide. Returns null if it is the whole span. */

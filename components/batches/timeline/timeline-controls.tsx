@@ -10,7 +10,6 @@ import { type TimelineView, wholeWindow } from './timeline-url.ts'
 /** Up to this many groups fit as readable rows, so the choice of row height is hidden. */
 const MAX_READABLE_GROUPS = 20
 
-/** The view controls of the chart: rows, idle time, zoom. */
 export function TimelineControls({
   view,
   onView,

@@ -10,7 +10,6 @@ import {
 } from './timeline.prepare.ts'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
-/** The legend, with the causes that stragglers have. */
 export function TimelineLegend({ data, running }: { data: TimelineData; running: boolean }) {
   const causes = stragglerCauses(data)
   return (

@@ -38,7 +38,6 @@ export interface GroupTrack {
   lastCalls: readonly SampleCall[]
 }
 
-/** The known part of a batch's timeline. */
 export interface TimelineModel
   extends Pick<
     TimelineDto,

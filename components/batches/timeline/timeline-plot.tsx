@@ -309,7 +309,6 @@ export function TimelinePlot({
   )
 }
 
-/** The label of the time range being selected. */
 function SelectionWords({
   scene,
   selection: { fromX, toX },

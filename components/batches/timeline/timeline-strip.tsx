@@ -119,7 +119,6 @@ export function TimelineStrip({
   )
 }
 
-/** Draws samples ended over time, collapsed ranges, and the window. */
 function drawStrip(
   context: CanvasRenderingContext2D,
   width: number,

@@ -33,7 +33,6 @@ const HEADS = [
   'Delay cause',
 ]
 
-/** The groups of the plot as a table, in the same order. */
 export function TimelineTable({ data, batchId }: { data: TimelineData; batchId: string }) {
   const scroller = useRef<HTMLElement>(null)
   const rows = useVirtualizer({
@@ -155,7 +154,6 @@ function Cells({ row, batchId, late }: { row: TimelineRow; batchId: string; late
   )
 }
 
-/** A table of when each mini-batch was ready. */
 export function MiniBatchTable({ miniBatches }: { miniBatches: readonly MiniBatch[] }) {
   if (miniBatches.length === 0) return null
   return (

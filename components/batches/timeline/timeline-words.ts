@@ -61,7 +61,6 @@ export function groupText(row: TimelineRow): string {
   return `${parts.join(' · ')}`
 }
 
-/** A sample as one line. */
 export function sampleText(mark: SampleMark): string {
   const parts = [`Sample #${mark.index}`]
   if (mark.dispatchedMs === null) parts.push('never dispatched')

@@ -32,7 +32,6 @@ export interface TimelineRow {
    * runs.
    */
   tailMs: number | null
-  /** The straggler delay by cause. */
   waits: Readonly<Record<WaitCause, number>>
   /** The main cause of the straggler delay; null without a delay. */
   cause: WaitCause | null
@@ -153,7 +152,6 @@ export interface MiniBatch {
   afterMs: number | null
 }
 
-/** A part of a batch's timeline, prepared for drawing. */
 export interface TimelineData {
   rows: readonly TimelineRow[]
   /** Number of complete groups among the rows. */
@@ -228,7 +226,6 @@ function median(values: readonly number[]): number {
   return n === 0 ? 0 : ((sorted[(n - 1) >> 1] as number) + (sorted[n >> 1] as number)) / 2
 }
 
-/** The delay causes of the visible stragglers. */
 export function stragglerCauses(data: TimelineData): Set<WaitCause> {
   const causes = new Set<WaitCause>()
   for (const { track, cause } of data.rows)

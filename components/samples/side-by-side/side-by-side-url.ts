@@ -2,7 +2,6 @@ import type { UrlCodec } from '../../url/use-url.ts'
 
 export type Side = 'left' | 'right'
 
-/** The URL state of two samples side by side. */
 export interface SideBySideView {
   left: string | null
   right: string | null
