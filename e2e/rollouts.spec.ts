@@ -280,5 +280,5 @@ test('the same prompt is compared at two steps, on a phone too', async ({ page }
   await expectFits(page)
   await expectStateAccessible(page)
   await page.goto(`${service.url}/samples/compare?left=nonsense`)
-  await expect(page.getByText('Choose two samples')).toBeVisible()
+  await expect(page.getByText('Select two samples')).toBeVisible()
 })

@@ -11,7 +11,7 @@ export default function PageError({ error, reset }: { error: Error; reset: () =>
       <PageHeader title="Page error" />
       <Empty
         icon={Bug}
-        title="This page failed to render"
+        title="Page failed to render"
         actions={
           <>
             <Button variant="primary" onClick={reset}>

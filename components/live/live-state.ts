@@ -26,7 +26,7 @@ export const CUT_AFTER_MS = 10_000
 
 export const initialLive: LiveState = { link: 'waiting', frozenAt: null, lostAt: null, missed: 0 }
 
-/** The reducer; returns the same object when nothing changed, to avoid a render. */
+/** The reducer. It returns the same object if nothing changed, to avoid a render. */
 export function liveReducer(state: LiveState, action: LiveAction): LiveState {
   switch (action.type) {
     case 'link':

@@ -30,7 +30,7 @@ export function PromptTable({
             { start: 'Class', className: 'w-32' },
             'Prompt',
             { start: 'Data source', className: 'w-40' },
-            { end: 'Visits', className: 'w-16', title: 'Groups of the prompt; the newest 256' },
+            { end: 'Visits', className: 'w-16', title: 'Groups of the prompt, newest 256' },
             { end: rate, className: rate.length > 10 ? 'w-34' : 'w-20', title: 'Over all visits' },
             { end: 'Last two', className: 'w-20', title: `${rate} of the last two visits` },
             {

@@ -53,7 +53,7 @@ export function ComponentsView({
               <p className="num text-xs text-ink-3">{notesOf(data).join(' · ')}</p>
             </div>
             {data.components.length === 0 ? (
-              <Empty icon={ChartSpline} title="No components in this run">
+              <Empty icon={ChartSpline} title="No components">
                 {data.running > 0
                   ? 'Components appear once a batch with a composite reward has ended.'
                   : 'The rewards of this run are not composite.'}

@@ -7,7 +7,7 @@ import { searchMarks, type TextMark } from './text-marks.ts'
 /** The search term to highlight, or null. */
 export const SearchedText = createContext<string | null>(null)
 
-/** A position to unfold and render; `seq` counts the requests. */
+/** A position in the response that a jump unfolds and renders. `seq` counts the jumps. */
 export interface Revealed {
   at: number
   seq: number

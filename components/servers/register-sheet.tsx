@@ -25,7 +25,7 @@ import { ENGINE_WORDS, ROUTE_WORDS } from './server-words.ts'
 import { SettingFields } from './setting-fields.tsx'
 import { TemplateField } from './template-field.tsx'
 
-/** Registers a reward-model server. The service probes it and tests its scores before it saves it. */
+/** Registers a reward-model server. The service probes the server and tests its scores before it saves the server. */
 export function RegisterSheet({
   open,
   onClose,

@@ -172,7 +172,9 @@ export function ratesWords({ rpm, tpm }: Pick<ServerDto, 'rpm' | 'tpm'>): string
 // Names that cannot be a URL segment: dots alone are path steps, and these extensions collide with files of Next.
 const NOT_IN_A_PATH = /^\.+$|\.(rsc|txt|json|html|xml|ico|png|svg|js|map)$/i
 
-/** The page of a server, addressed by name, which survives re-registration. */
+/**
+ * The address of the page of a server. It contains the name, because the ID changes if the server is registered again.
+ */
 export function serverHref({ id, name }: Pick<ServerDto, 'id' | 'name'>): string {
   return `/servers/${NOT_IN_A_PATH.test(name) ? `~${id}` : encodeURIComponent(name)}`
 }

@@ -27,7 +27,7 @@ interface Leave {
 
 const Context = createContext<Leave>({ open() {}, answers: true })
 
-/** Opens pages. While the service does not respond, a plain link would end on the error page of the browser. */
+/** Opens pages once the service responds. Until then, a plain link would end on the error page of the browser. */
 export function useLeave(): Leave {
   return useContext(Context)
 }

@@ -167,7 +167,10 @@ export interface TimelineData {
   spanMs: number
 }
 
-/** Prepares the groups of a part: order, stragglers, delays, mini-batches of `chunk` groups (0: none). */
+/**
+ * Prepares the groups of a part: order, stragglers, delays, and mini-batches of `chunk` groups, or none if `chunk` is
+ * 0.
+ */
 export function prepareTimeline(
   model: TimelineModel,
   options: { sort: TimelineSort; chunk: number },

@@ -34,8 +34,8 @@ export function SideBySidePage() {
   }
   const back = left === null ? '/samples' : `/samples?batch=${left.split('-')[0]}&sample=${left}`
   useKeys([
-    { key: 'j', label: 'Next sample of the group', group: 'Side by side', run: () => walk(1) },
-    { key: 'k', label: 'Previous sample of the group', group: 'Side by side', run: () => walk(-1) },
+    { key: 'j', label: 'Next sibling', group: 'Side by side', run: () => walk(1) },
+    { key: 'k', label: 'Previous sibling', group: 'Side by side', run: () => walk(-1) },
     {
       key: '[',
       label: 'Select left side',
@@ -67,7 +67,7 @@ export function SideBySidePage() {
       {left === null || right === null ? (
         <Empty
           icon={Columns2}
-          title="Choose two samples"
+          title="Select two samples"
           actions={
             <PageLink href={back} className={buttonClass('primary')}>
               Open samples

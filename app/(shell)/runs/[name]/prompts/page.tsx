@@ -3,11 +3,11 @@ import { Suspense } from 'react'
 import { PromptsPage } from '../../../../../components/prompts/prompts-page.tsx'
 import { PageSkeleton } from '../../../../../components/shell/page-skeleton.tsx'
 
-// Rendered per request, so that the filters of the URL are visible before any data.
+// The page is rendered per request, so that the filters of the URL are visible before any data.
 type Props = { params: Promise<{ name: string }> }
 
 export async function generateMetadata({ params }: Props): Promise<Metadata> {
-  // Next decodes the parameters here, unlike those of the page.
+  // Next decodes the parameters of this function, but not those of the page.
   return { title: `Prompts of ${(await params).name}` }
 }
 

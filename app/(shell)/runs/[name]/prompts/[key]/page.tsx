@@ -3,11 +3,11 @@ import { Suspense } from 'react'
 import { PromptPage } from '../../../../../../components/prompts/prompt-page.tsx'
 import { PageSkeleton } from '../../../../../../components/shell/page-skeleton.tsx'
 
-// Rendered per request: a cached shell per prompt would mean many thousands of shells per run.
+// The page is rendered per request, because a cached shell per prompt would mean thousands of shells per run.
 type Props = { params: Promise<{ name: string; key: string }> }
 
 export async function generateMetadata({ params }: Props): Promise<Metadata> {
-  // Next decodes the parameters here, unlike those of the page.
+  // Next decodes the parameters of this function, but not those of the page.
   return { title: `Prompt of ${(await params).name}` }
 }
 
