@@ -23,7 +23,7 @@ import { concerns, EVERYTHING, PacedReadings } from './topics.ts'
 interface LiveContext {
   state: LiveState
   setFrozen(frozen: boolean): void
-  /** When data last arrived, epoch milliseconds. */
+  /** The time at which data last arrived, epoch ms. */
   dataAt(): number | null
   failing(): boolean
 }

@@ -1,13 +1,18 @@
 /**
- * The state of the live stream in a tab. open                 down                  10 s   waiting ------> open
- * ------------------> reconnecting ----> cut                     ^-----------------------------+------------+
- * open A waiting link is also cut after 10 s. Pausing does not affect the link: the stream continues, but pages do not
+ * The state of the live stream in a tab.
+ *
+ *            open                 down                  10 s
+ *   waiting ------> open ------------------> reconnecting ----> cut
+ *                     ^-----------------------------+------------+
+ *                                   open
+ *
+ * A waiting link is also cut after 10 s. Pausing does not affect the link: the stream continues, but pages do not
  * refetch.
  */
 export interface LiveState {
   link: 'waiting' | 'open' | 'reconnecting' | 'cut'
   frozenAt: number | null
-  /** When the link went down; null while it is open. */
+  /** The time at which the link went down; null while it is open. */
   lostAt: number | null
   /** Number of changes that arrived while paused. */
   missed: number

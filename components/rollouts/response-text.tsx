@@ -177,7 +177,7 @@ function OutlineMenu({
   )
 }
 
-/** How long a jump waits for its target to load and render. */
+/** Maximum time that a jump waits for its target to render. */
 const MAX_WAIT_MS = 3_000
 /**
  * Time during which the scroll position is corrected, because parts above the target change their height while they

@@ -2,7 +2,7 @@
 
 import { useSyncExternalStore } from 'react'
 
-/** How the texts of rollouts are shown: rendered, or as they are stored. */
+/** Texts of rollouts are shown rendered, or as they are stored. */
 export type TextView = 'rendered' | 'raw'
 
 const KEY = 'rewardops-text-view'

@@ -118,7 +118,7 @@ export function fleetWords(servers: readonly Pick<ServerDto, 'state' | 'health'>
   }
 }
 
-/** How many processes see a server in each state other than `ok`, the worst first. */
+/** Number of processes that see a server in each health state other than `ok`, worst first. */
 function badHealth({ suspect, ejected, halfOpen, slowStart }: ServerDto['health']) {
   return (
     [

@@ -35,10 +35,11 @@ export function useAnnounced<T>(
 
 /**
  * Splits the current rows of a live list into rows to show and new rows to announce, so that no row is inserted under
- * the cursor. `before` are the visible rows, in order. `more` means that the list continues after `rows`. Rows after
- * the last known one were loaded by scrolling and are shown. Rows before or between known ones are new. A known row
- * missing between others no longer matches the filter and is removed. Known rows missing at the end of a list that
- * continues were pushed off the page by new ones, and stay.
+ * the cursor. `before` are the visible rows, in order. `more` means that the list continues after `rows`.
+ *
+ * Rows after the last known one were loaded by scrolling and are shown. Rows before or between known ones are new. A
+ * known row missing between others no longer matches the filter and is removed. Known rows missing at the end of a
+ * list that continues were pushed off the page by new ones, and stay.
  */
 export function announce<T>(
   rows: readonly T[],

@@ -236,7 +236,7 @@ export function stragglerCauses(data: TimelineData): Set<WaitCause> {
   return causes
 }
 
-/** When each mini-batch of `chunk` groups was ready. The last one may have fewer groups once the batch has ended. */
+/** The mini-batches of `chunk` groups. The last one may have fewer groups once the batch has ended. */
 function miniBatches(
   rows: readonly TimelineRow[],
   chunk: number,
