@@ -104,9 +104,9 @@ export function prepareOverlay(
           : band === 'none'
             ? (run.means[at] ?? [])
             : BAND_QUANTILES[band].map((q) => run.quantiles[q]?.[at] ?? null)
-      const pair = low === null || low === undefined || high === null || high === undefined
-      row[`b${r}`] = pair ? null : [low, high]
-      if (shown[r] && !pair) values.push(low, high)
+      const isMissing = low === null || low === undefined || high === null || high === undefined
+      row[`b${r}`] = isMissing ? null : [low, high]
+      if (shown[r] && !isMissing) values.push(low, high)
     }
     return row
   })
