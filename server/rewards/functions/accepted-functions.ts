@@ -31,7 +31,6 @@ export interface ResolvedFunctions {
   sources: FunctionSource[]
 }
 
-/** Folders and settings with which a reward's functions are found and loaded. */
 export interface AcceptedFunctionsOptions
   extends Pick<VersionFolders, 'versionsDir' | 'functionsDir'> {
   settings: HostSettings

@@ -30,13 +30,12 @@ export interface FunctionCall {
   onAbort: (() => void) | null
 }
 
-/** How a call ended, and how long it waited for a process. */
+/** The end of a call. `waitedMs`: its wait for a process. */
 export interface EndedCall {
   end: CallEnd['end']
   waitedMs: number
 }
 
-/** The sample's outcome of an ended call. */
 export function outcomeOf({ end, waitedMs }: EndedCall): RewardOutcome {
   const rest = { attempts: null, waitedMs }
   if (!end.ok) return { ok: false, reason: end.reason, detail: end.detail, ...rest }

@@ -37,7 +37,6 @@ export interface WrappedScorer {
   score(sample: RewardSample): Promise<RewardOutcome>
 }
 
-/** The outcome of {@link FunctionCaller.method}. */
 export type MethodOutcome =
   | { ok: true; value: unknown }
   | { ok: false; reason: SampleFailureReason; detail: string }

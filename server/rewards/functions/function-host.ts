@@ -35,7 +35,6 @@ export interface HostListener {
     fields: object | null,
     sampleId: string | null,
   ): void
-  /** The process has ended. */
   gone(incident: Incident): void
 }
 
@@ -90,14 +89,14 @@ export class FunctionHost {
   readonly #heldUp = new HeldUp()
   /** Number of reports and of log lines in the current second. */
   readonly #second = { atMs: 0, reports: 0, logLines: 0 }
-  /** The call that has begun and not yet returned: its code is on the stack. */
+  /** Id of the call whose code is on the stack: it has begun and not yet returned. */
   #onStack: number | null = null
   /** Number of calls sent to the process, and of those that it reported as begun and as having returned a promise. */
   #dispatched = 0
   #begun = 0
   #returned = 0
   #gone = false
-  /** Why the worker ended the process. */
+  /** The worker's reason for ending the process; null if the worker has not ended it. */
   #verdict: Pick<Incident, 'reason' | 'detail' | 'culprit' | 'certain'> | null = null
   #exit: { code: number; id: number } | null = null
   #lastError = ''

@@ -24,15 +24,14 @@ import type { CallEnd, CallWork, FunctionTarget, RouterAnswer, RouterQuestion } 
 import type { HostSettings } from './start-host.ts'
 
 const TICK_MS = 100
-/** Capacity while no function runs: one job. */
+/** Capacity while no function runs: one job of the maximum size. */
 const IDLE_CAPACITY = 64
 /**
- * Capacity in addition to that of running functions: two jobs of 16 samples, the second of which belongs to another
- * run if one is waiting.
+ * Capacity in addition to that of running functions: two jobs of the minimum size, 16 samples. The second one belongs
+ * to another run if one is waiting.
  */
 const SPARE_CAPACITY = 32
 
-/** Options of a worker's pool. */
 export interface FunctionPoolOptions extends VersionFolders {
   settings: HostSettings
   router: RewardRouter
@@ -73,13 +72,12 @@ export class FunctionPool implements FunctionCaller {
     return capacity === 0 ? IDLE_CAPACITY : SPARE_CAPACITY + capacity
   }
 
-  /** Why this worker cannot run functions at the service's isolation level; null if it can. */
+  /** The reason why this worker cannot run functions at the service's isolation level; null if it can. */
   get problem(): string | null {
     const { plan } = this.#options.settings
     return plan.level === 'sandbox' ? sandboxProblem(plan) : null
   }
 
-  /** Process ids of the children. */
   get pids(): number[] {
     return [...this.#lanes.values()].flatMap((lane) => lane.pids)
   }

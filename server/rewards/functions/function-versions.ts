@@ -5,7 +5,6 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { FunctionSource, FunctionSources } from './function-source.ts'
 
-/** Where versions of functions are unpacked and found. */
 export interface VersionFolders {
   /** `functions` in the data folder: a folder for each version, named by its hash. */
   versionsDir: string

@@ -7,7 +7,7 @@ export class HeldUp {
   #holder: number | null = null
   #beforeMs = 0
 
-  /** The call that blocks the process; 0 if unknown, null if none. */
+  /** Id of the call that blocks the process; 0 if unknown, null if none. */
   get holder(): number | null {
     return this.#holder
   }

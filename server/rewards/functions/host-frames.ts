@@ -32,7 +32,7 @@ export function encodeLimitedFrame(message: object): Buffer {
   return frame
 }
 
-/** Why a body cannot be parsed safely; null if it can. */
+/** The reason why a body cannot be parsed safely; null if it can. */
 export function problemOfBody(body: Buffer): string | null {
   if (body.length > MAX_MESSAGE_BYTES) return tooLarge(body.length)
   let depth = 0

@@ -35,7 +35,6 @@ import { findingKey, readGroupResults, readResult } from './read-result.ts'
  * promises run concurrently; a call that computes blocks only this process.
  */
 
-/** A loaded target. */
 interface Loaded {
   dir: string
   score: (input: FunctionInput, context: FunctionContext) => unknown
@@ -427,7 +426,6 @@ function plain(fields: object | undefined): object | null {
   }
 }
 
-/** The error's message and its location in the user's files. */
 function locatedMessage(error: unknown, dir: string | null): string {
   return fullMessage(error, dir).slice(0, MAX_TEXT_CHARS)
 }

@@ -77,7 +77,6 @@ const Message = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('spent'), why: detail }),
 ])
 
-/** A valid message, or the reason why it is invalid. */
 export type ReadMessage = { ok: true; message: FromHost } | { ok: false; problem: string }
 
 /** Reads the body of a frame. Never throws. */

@@ -165,7 +165,7 @@ const ATTEMPTS: Attempt[] = [
     process: true,
   },
   {
-    name: 'have a link removed with its temporary folder',
+    name: 'have the target of a link removed with its temporary folder',
     code: `fs.symlinkSync(aims.project, process.env.TMPDIR + '/link')
       process.kill(process.pid, 'SIGKILL')`,
     process: true,

@@ -1,6 +1,5 @@
 import type { FunctionCall } from './function-call.ts'
 
-/** A call in a process. */
 export interface DispatchedCall {
   id: number
   call: FunctionCall
@@ -15,12 +14,11 @@ export interface Incident {
   reason: 'timeout' | 'function_error'
   /** Detail for the culprit's failure and the log. */
   detail: string
-  /** The call at fault, if known. */
+  /** The call at fault; null if unknown. */
   culprit: DispatchedCall | null
   /** Whether the culprit is certain; otherwise it runs again, alone. */
   certain: boolean
   /** Calls that had begun, without the culprit if it is certain. */
   started: DispatchedCall[]
-  /** Calls that had not begun. */
   waiting: DispatchedCall[]
 }

@@ -4,7 +4,7 @@ import type { FunctionConfig } from '../../config.ts'
 import { openToFunctions, planIsolation } from '../../isolation/isolation.ts'
 import { HOST_PATHS, type HostSettings } from './start-host.ts'
 
-/** How custom reward functions run in this process. The object can be passed to a thread. */
+/** The settings of custom reward functions with this machine's isolation plan. The object can be passed to a thread. */
 export interface PlannedFunctions extends Omit<FunctionConfig, 'settings' | 'isolation'> {
   settings: HostSettings
 }

@@ -17,7 +17,7 @@ export interface FunctionTarget {
   key: string
   /** The version's folder on disk. */
   dir: string
-  /** Its file, relative to `dir`. */
+  /** The version's entry file, relative to `dir`. */
   path: string
   /** The export's name; null for the default export, `compute_score` or `computeScore`. */
   name: string | null
@@ -29,14 +29,12 @@ export interface FunctionTarget {
   wraps?: FunctionTarget
 }
 
-/** A sample with the kwargs of its call. */
 export interface CallOfSample {
   sample: RewardSample
   /** Further fields of the function's input, including the target's kwargs. */
   kwargs: Record<string, unknown>
 }
 
-/** The work of one call. */
 export type CallWork =
   | ({ op: 'score' } & CallOfSample)
   /** All members of a group, in one call with lists. */
@@ -46,7 +44,7 @@ export type CallWork =
   /** Another method of the object: the first existing name, or the scoring method if no names are given. */
   | { op: 'method'; names: string[]; args: unknown[] }
 
-/** From the worker to the child. */
+/** Messages from the worker to the child. */
 export type ToHost =
   /** Loads and constructs the target; answered by `loaded`. */
   | { type: 'load'; target: FunctionTarget }
@@ -73,7 +71,6 @@ export type RouterQuestion =
   /** Scores a sample by the scorer that a manager class wraps, if it is not a custom function. */
   | { op: 'wrapped'; sample: RewardSample }
 
-/** Options of one call to the router. */
 export interface RouterCallOptions {
   /** Time limit of the call, ms. Default: the sample's time limit. */
   timeoutMs?: number
@@ -81,14 +78,16 @@ export interface RouterCallOptions {
   maxAttempts?: number
 }
 
-/** The answer to a question. */
 export type RouterAnswer =
   | ({ ok: true; score: number; extra: Record<string, unknown> | null } & Finding)
   | { ok: true; reply: ChatReply }
   | { ok: true; template: string }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
-/** How a call ended. `sync`: its function returned a value, not a promise. `busyMs`: time until it returned, ms. */
+/**
+ * The end of a call. `sync`: the function returned a value, not a promise. `busyMs`: time until the function returned,
+ * ms.
+ */
 export interface CallEnd {
   type: 'end'
   id: number
@@ -101,16 +100,15 @@ export interface CallEnd {
     | { ok: false; reason: SampleFailureReason; detail: string }
 }
 
-/** How an export can be called. */
+/** The kind of an export that can be called. */
 export type FunctionForm = 'function' | 'class' | 'object'
 
-/** The inspected export of a module. */
 export type Inspected =
   | { ok: true; form: FunctionForm; methods: string[] }
   /** `exports`: the callable exports of the module. */
   | { ok: false; message: string; exports: string[] }
 
-/** From the child to the worker. */
+/** Messages from the child to the worker. */
 export type FromHost =
   | { type: 'loaded'; key: string; error: string | null }
   | { type: 'inspected'; result: Inspected }
@@ -130,7 +128,6 @@ export type FromHost =
   /** An uncaught error: the process takes no more calls. */
   | { type: 'spent'; why: string }
 
-/** Levels of a function's logger. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 /**

@@ -3,7 +3,6 @@ import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { PartRewards } from '../../contract/trainer.ts'
 import type { Verdict } from '../managers/manager.ts'
 
-/** The reward a function returned, or the problem with it. */
 export type ReadResult =
   | {
       ok: true
@@ -18,7 +17,6 @@ export type ReadResult =
 /** The key of a result that holds its verdict and its turn and span rewards instead of extra info. */
 export const FINDING_KEY = 'rewardops'
 
-/** Maximum characters of a verdict. */
 const MAX_VERDICT_CHARS = 64
 
 /** Maximum characters of a sample's extra info as JSON, because it is delivered with the score. */

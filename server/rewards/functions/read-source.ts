@@ -81,7 +81,6 @@ async function rootOf(functionsDir: string): Promise<string> {
   }
 }
 
-/** The state of reading one function. */
 class Reading {
   readonly files = new Map<string, FunctionSource['files'][string]>()
   readonly #at: string
@@ -195,7 +194,7 @@ interface Imported {
 
 /** Maximum number of files whose imports are cached, because every batch needs those of its functions. */
 const MAX_CACHED = 1_000
-/** Above this size, building the syntax tree (1 ms a KiB) would block the server's event loop for too long. */
+/** Above this size, building the syntax tree (1 ms per KiB) would block the server's event loop for too long. */
 const MAX_TREE_CHARS = 100_000
 const known = new Map<string, Imported[]>()
 

@@ -22,11 +22,13 @@ const PROJECT = ['package.json', 'node_modules', 'packages', 'server'].map((name
 /** Files and folders that a function process must be able to read, besides its version: Node and the host. */
 export const HOST_PATHS = [process.execPath, ...PROJECT]
 
-/** Settings of child processes. */
 export interface HostSettings {
   /** The whole environment of a child, without the service's variables, which hold secrets. */
   env: Record<string, string>
-  /** Memory limit of the process, and of the process with all its descendants, beyond that of a fresh process, bytes. */
+  /**
+   * Memory limit of the process, and of the process with all its descendants, in addition to the memory of a fresh
+   * process, bytes.
+   */
   memoryBytes: number
   plan: IsolationPlan
 }

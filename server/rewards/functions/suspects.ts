@@ -47,7 +47,6 @@ export class Suspects {
     }
   }
 
-  /** Removes and returns all suspects. */
   takeAll(): FunctionCall[] {
     return this.#groups.splice(0).flat()
   }

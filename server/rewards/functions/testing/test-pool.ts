@@ -39,7 +39,6 @@ function fillCompileCache(): void {
 }
 if (NODE_COMPILE_CACHE !== undefined) fillCompileCache()
 
-/** Creates a pool with defaults for tests. */
 export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
   const dir = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))
   chmodSync(dir, 0o755)
