@@ -8,19 +8,14 @@ import {
   type RuleResult,
 } from './rule.ts'
 
-/** The service that an async rule calls. */
 export interface RuleService {
-  /** Address of the service, without a path. */
+  /** URL of the service, without a path. */
   url: string
   fetch: typeof fetch
-  /**
-   * Concurrent requests that it handles, if it is the local sandbox, which answers every request, however long that
-   * takes.
-   */
+  /** Number of requests that the local sandbox handles concurrently; absent for any other service. */
   slots?: number
 }
 
-/** Context of an async rule's call. */
 export interface AsyncRuleContext {
   /** Aborts the rule's calls; the rule then rejects with the signal's reason. */
   signal?: AbortSignal

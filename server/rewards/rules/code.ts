@@ -95,7 +95,7 @@ const kwargs = z.strictObject({
     .url({ protocol: /^https?$/ })
     .nullable()
     .default(null)
-    .describe('Address of a sandbox that an admin has named, instead of its name'),
+    .describe('URL of a sandbox that an admin has named, instead of its name'),
   isolation: z
     .enum(['auto', 'strong', 'weak'])
     .default('auto')
@@ -135,7 +135,7 @@ type Options = z.output<typeof kwargs>
 /** The outcomes of a sample's test cases. */
 interface Tested {
   isolation: Isolation
-  /** Why the isolation is weak, unless it was requested. */
+  /** The reason why the isolation is weak, unless weak isolation was requested. */
   isolationReason?: string | null
   cases: CaseOutcome[]
 }

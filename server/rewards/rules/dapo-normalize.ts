@@ -5,7 +5,7 @@
  */
 import { isDigits, replaceLiteral, strip } from './python-text.ts'
 
-/** Replacements, applied in this order: the deletion of spaces in the middle affects the later ones. */
+/** Replacements, applied in this order: one in the middle deletes spaces, which affects the later ones. */
 const replacements: readonly (readonly [from: string, to: string])[] = [
   ['an ', ''],
   ['a ', ''],

@@ -21,7 +21,6 @@ const rules: readonly Rule[] = [
   mathVerifyRule,
 ]
 
-/** Rules that call a service. */
 const asyncRules: readonly AsyncRule[] = [codeRule]
 
 /** Rules by the exact name of a data source. */

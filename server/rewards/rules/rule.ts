@@ -31,17 +31,17 @@ export interface RuleResult {
 }
 
 /**
- * How a rule computed its score, for display: computed for one sample on a page, never while a batch is scored. Each
- * form is the response's answer and the ground truth after one step; the last one is compared.
+ * The steps by which a rule scored a sample, for display: computed for one sample on a page, never while a batch is
+ * scored. Each form is the response's answer and the ground truth after one step; the last one is compared.
  */
 export interface RuleExplanation {
-  /** Where the rule searches for the answer, in words. */
+  /** The part of the response in which the rule searches for the answer, in words. */
   where: string
   /** The answer as written in the response; null if there is none. */
   found: string | null
   /** The forms from the written text to the compared one; null where a side has none. */
   forms: { step: string; response: string | null; groundTruth: string | null }[]
-  /** How the last forms are compared, in words. */
+  /** The method by which the last forms are compared, in words. */
   comparison: string
 }
 
@@ -68,7 +68,6 @@ export interface Rule {
 /** A rollout or a kwarg that a rule cannot use: the sample fails and does not score 0. */
 export class RuleInputError extends Error {
   override readonly name = 'RuleInputError'
-  /** How the caller can fix the input. */
   readonly hint: string
 
   constructor(message: string, hint: string) {

@@ -8,7 +8,6 @@ import {
 } from '../../contract/sandbox.ts'
 import { type AsyncRuleContext, RuleServiceError } from './async-rule.ts'
 
-/** A program to run. */
 export interface SandboxJob {
   code: string
   language: string
@@ -19,7 +18,6 @@ export interface SandboxJob {
   memoryLimitMb: number
 }
 
-/** The outcome of a program. */
 export type SandboxOutcome =
   | { status: 'finished'; stdout: string }
   | {
@@ -191,7 +189,7 @@ function serviceError(
   if (limit?.aborted || name === 'TimeoutError') {
     return new RuleServiceError('timeout', 'the sandbox did not answer in time')
   }
-  // The message omits the address, which an admin has configured.
+  // The message omits the URL, which an admin has configured.
   const code = (cause as NodeJS.ErrnoException | undefined)?.code
   const why = code === undefined ? '' : `: ${code}`
   return new RuleServiceError('transport', `the sandbox could not be reached${why}`)

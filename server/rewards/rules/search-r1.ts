@@ -12,7 +12,7 @@ import {
 const opening = '<answer>'
 const closing = '</answer>'
 
-/** If a response has more opening or closing tags, a correct answer scores only a quarter. */
+/** If a response has more opening or closing tags, a correct answer scores a quarter of `score`. */
 const tagLimit = 10
 
 /** The 32 characters of Python's `string.punctuation`. */
