@@ -12,7 +12,6 @@ const USUAL_PATHS = ['/usr/bin/python3', '/usr/local/bin/python3']
 /** The package in `python/` uses features of this version. */
 const MIN_PYTHON = '3.10'
 
-/** The Python interpreter that runs programs, or why programs cannot be run here. */
 export type PythonHome =
   | { ok: true; python: string; binds: SandboxBind[] }
   | { ok: false; reason: string; remedy: string }

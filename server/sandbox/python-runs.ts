@@ -19,13 +19,12 @@ const START_MS = 20_000
 const MAX_BACKOFF_MS = 5_000
 /** Maximum bytes of a run's report: its output, escaped as JSON. */
 const MAX_REPORT_BYTES = 64 * 1024 * 1024
-/** The user that programs run as if the service runs as root. */
+/** If the service runs as root, programs run as this user. */
 const NOBODY = { uid: 65_534, gid: 65_534 }
 
 /** Programs run without sockets: all runs share the network namespace of their sandbox, which holds only a loopback. */
 const NO_SOCKETS: number[] = []
 
-/** Options of {@link PythonRuns}. */
 export interface PythonRunsOptions {
   /**
    * Absolute path of a folder for this object alone, emptied at start. The user of programs needs access to its

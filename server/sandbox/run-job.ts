@@ -42,9 +42,9 @@ export const ReportLine = z.union([
   z.strictObject({ loaded: z.literal(true) }),
   z.strictObject({ notLoaded: CaseReport }),
   z.strictObject({ case: CaseReport }),
-  /** Why the tests need objects of the program. */
+  /** The reason why the tests need objects of the program. */
   z.strictObject({ needs: z.string() }),
-  /** Why the tests themselves fail before the first case. */
+  /** The error of tests that fail before their first case. */
   z.strictObject({ broken: z.string() }),
 ])
 export type ReportLine = z.infer<typeof ReportLine>

@@ -1,4 +1,4 @@
-/** Tests all problems of HumanEval and all cheats, and measures the rate of programs. */
+/** Tests all problems of HumanEval and all cheats, and measures programs per second. */
 import { availableParallelism, loadavg } from 'node:os'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RunTestsReply } from '../contract/sandbox.ts'
@@ -86,7 +86,7 @@ test.skipIf(!python.ok)(
 )
 
 test.skipIf(!python.ok)(
-  'prints the rate of programs',
+  'prints programs per second',
   async () => {
     const program = { code: 'def f(x): return x + 1', cases: ['assert f(1) == 2'] }
     for (const isolation of ['strong', 'weak'] as const) {

@@ -6,7 +6,7 @@ import { findPython } from '../python-home.ts'
 import { PythonRuns } from '../python-runs.ts'
 import { runTests } from '../run-tests.ts'
 
-/** The interpreter, or why there is none. Without it, the tests print the reason and are skipped. */
+/** Without a usable interpreter, the tests print the reason and are skipped. */
 export const python = await findPython(null)
 if (!python.ok) console.warn(`vitest: the sandbox is not tested. ${python.reason} ${python.remedy}`)
 
@@ -28,7 +28,6 @@ export async function judged(
   return RunTestsReply.parse(await runTests(parsed, runs, new AbortController().signal))
 }
 
-/** Whether every case passed. */
 export function hasPassed(reply: RunTestsReply): boolean {
   return reply.status === 'Success' && reply.cases.every(({ status }) => status === 'passed')
 }
@@ -50,7 +49,6 @@ export function humanEval(): HumanEvalProblem[] | null {
   return lines.map((line) => JSON.parse(line) as HumanEvalProblem)
 }
 
-/** The unit tests of a problem. */
 export const testsOf = ({ prompt, entry_point, test }: HumanEvalProblem) => ({
   ...{ helpers: prompt, setup: test, cases: [`check(${entry_point})`], entry_point },
 })

@@ -13,7 +13,7 @@ from .test_names import NeedsObjects, functions_called
 
 
 class ProgramFailed(BaseException):
-    """Ends a test whose verdict is known. A test that swallows it changes nothing."""
+    """Raised to end a test whose verdict is known. A test that catches it does not change the verdict."""
 
 
 class Grader:
@@ -21,14 +21,16 @@ class Grader:
         self._channel = channel
         self._report = report
         self._job = job
-        # Why the tests cannot be judged across processes; set at most once.
+        # The reason why the tests cannot be judged across processes; set at most once.
         self._needs = None
         # Status, detail and limit of the current case, once it has failed.
         self._failure = None
         self._has_ended = False
 
     def judge(self):
-        """Judges the cases from `first` on. Reports each one, or why none can be judged, as a line of JSON."""
+        """
+        Judges the cases from `first` on. Reports each case, or the reason why none can be judged, as a line of JSON.
+        """
         try:
             scope, setup, cases = self._prepare()
         except NeedsObjects as error:
@@ -141,7 +143,7 @@ def _why_not_loaded(answer):
 
 
 def _failure(status, detail, limit=None, has_ended=False):
-    """A verdict. `ended`: whether the program's process ended, so that a limit may be the cause."""
+    """A verdict. `has_ended`: whether the program's process ended, so that a limit may be the cause."""
     known = limit if limit in PROGRAM_LIMITS else None
     return {"status": status, "detail": detail, "limit": known, "ended": has_ended}
 
