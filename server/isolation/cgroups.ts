@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sendKill } from '../process-signals.ts'
 
 /**
- * Folders in which this process can create control groups; plain data, for threads. v2: the parent of this process's
- * own group, which passes the controllers on. v1: a folder for each controller.
+ * Folders in which this process can create control groups. The object is plain data, so it can be passed to threads.
+ * v2: the parent of this process's own group, which passes the controllers on. v1: a folder for each controller.
  */
 export interface Cgroups {
   version: 1 | 2
@@ -138,7 +138,6 @@ export class Cgroup {
     return this.#paths.some((path) => /^oom_kill [1-9]/m.test(readIfThere(join(path, file))))
   }
 
-  /** Kills all processes of the group. */
   kill(): void {
     if (this.#version === 2) {
       this.#write('cgroup.kill', 1)

@@ -21,7 +21,10 @@ import { type SandboxBind, spawnSandboxed } from './sandbox.ts'
 import { checkSandbox, type SandboxCheck } from './sandbox-check.ts'
 import { systemProgram } from './system-program.ts'
 
-/** How this machine isolates processes of user code, found once at start. Plain data, for threads. */
+/**
+ * This machine's isolation of user-code processes, determined once at start. The object is plain data, so it can be
+ * passed to threads.
+ */
 export interface IsolationPlan {
   level: Isolation
   network: SandboxNetwork
@@ -40,7 +43,6 @@ export interface IsolationPlan {
   missing: string[]
 }
 
-/** Options of {@link planIsolation}. */
 export interface PlanOptions {
   level: Isolation
   network: SandboxNetwork
@@ -155,7 +157,10 @@ function unreadableFor(
   })
 }
 
-/** Opens a folder and its parent, so that function users can pass through them. Only root needs it. */
+/**
+ * Opens a folder and its parent, so that function users can pass through them. Does nothing unless the service runs as
+ * root.
+ */
 export function openToFunctions(folder: string): void {
   if (process.getuid?.() !== 0) return
   for (const path of [folder, dirname(folder)]) {
@@ -181,7 +186,6 @@ export function describePlan(
   return { level, how, missing }
 }
 
-/** A program of user code to start. */
 export interface IsolatedProgram {
   command: readonly [string, ...string[]]
   /** Isolation level, at most the plan's. */
@@ -189,11 +193,14 @@ export interface IsolatedProgram {
   /** The complete environment, without TMPDIR and, if the process has another user, HOME. */
   env: Record<string, string>
   stdio: ('ignore' | 'pipe')[]
-  /** Memory limit of the process, and of the process with all its descendants, beyond that of a fresh process, bytes. */
+  /**
+   * Memory limit of the process, and of the process with all its descendants, in addition to the memory of a fresh
+   * process, bytes.
+   */
   memoryBytes: number
   /** Files and folders that a sandbox can read. */
   binds: readonly SandboxBind[]
-  /** Where a sandbox sees the folder that it shares with the service. */
+  /** Path inside a sandbox of the folder that it shares with the service. */
   folderInside: string
   /** Prepares the folder that the process shares with the service, before it starts. */
   prepare?: (folder: string, user: { uid: number; gid: number } | null) => void
@@ -201,9 +208,8 @@ export interface IsolatedProgram {
   onOver: (detail: string) => void
 }
 
-/** A started program. */
 export interface IsolatedProcess {
-  /** The process. If it could not be started, it has no pid and emits `error`. */
+  /** If the process could not be started, it has no pid and emits `error`. */
   child: ChildProcess
   /** Kills the process and everything that it started. */
   kill(): void
@@ -265,7 +271,7 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
   return { child, kill: () => own.kill(), closed }
 }
 
-/** Why sandboxes are not available with this plan; null if they are. */
+/** The reason why sandboxes are not available with this plan; null if they are. */
 export function sandboxProblem({ sandbox }: IsolationPlan): string | null {
   if (sandbox === null) {
     return 'The function was accepted at level sandbox, and this process is at level process: set REWARDOPS_FUNCTION_ISOLATION to the same value everywhere.'

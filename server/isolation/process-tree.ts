@@ -17,12 +17,12 @@ export interface TreeLimits {
   diskBytes: number
 }
 
-/** How the processes of a tree are recognized and limited. */
+/** Limits of a tree, and the properties by which its processes are recognized. */
 export interface TreeOptions {
   limits: TreeLimits
   /** If null, the process table is read every quarter of a second, and a tree over its limits is killed. */
   cgroups: Cgroups | null
-  /** The user of this tree alone; null if the tree has the service's user. */
+  /** The user that only this tree has; null if the tree has the service's user. */
   user: { uid: number; gid: number } | null
   /** Whether the tree has its own user namespace. */
   hasNamespace: boolean
@@ -40,7 +40,6 @@ const NICENESS = 6
 /** Maximum files whose sizes are added up; further files of a folder are ignored. */
 const MAX_FILES = 10_000
 
-/** A row of the process table. */
 interface ProcessEntry {
   pid: number
   parent: number
@@ -211,7 +210,7 @@ function processTable(): ProcessEntry[] | null {
   return entries.sort((a, b) => a.pid - b.pid)
 }
 
-/** The table row of a process; null if the process has ended. @throws Error if nothing can be read now */
+/** The entry of a process; null if the process has ended. @throws Error if nothing can be read now */
 function entryOf(pid: number): ProcessEntry | null {
   const stat = readProcFile(`/proc/${pid}/stat`)
   // Fields of proc(5) after the name, which may contain spaces: state, ppid, … threads (20th), start (22nd).

@@ -16,7 +16,7 @@ import { systemProgram } from './system-program.ts'
 export interface SandboxBind {
   /** Absolute path on the machine. */
   from: string
-  /** Absolute path inside. Default: `from`. */
+  /** Absolute path inside the sandbox. Default: `from`. */
   to?: string
 }
 
@@ -25,7 +25,7 @@ export interface SandboxOptions {
   binds: readonly SandboxBind[]
   /** The program's complete environment. */
   env: Record<string, string>
-  /** Absolute path inside. Default: /tmp. */
+  /** Absolute path inside the sandbox. Default: /tmp. */
   cwd?: string
   /** Size of each of the two writable folders, /tmp and /dev/shm, which are in memory and start empty. */
   tmpBytes: number
@@ -43,7 +43,7 @@ export interface SandboxOptions {
   stdio: Exclude<SpawnOptions['stdio'], string | undefined>
 }
 
-/** Folders of programs and libraries. If /bin or another one links into /usr, it is a link inside too. */
+/** Folders of programs and libraries. If /bin or another one links into /usr, it is a link inside the sandbox too. */
 const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store']
 /** Files that the dynamic linker, TLS and clocks need; no file that holds secrets. */
 const SYSTEM_FILES = [
