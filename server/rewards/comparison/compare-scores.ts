@@ -11,7 +11,7 @@ import { type MatchedSamples, matchSamples, type SampleColumns, SCORED } from '.
 import { ascending, averageRanks } from './ranks.ts'
 import { cdfOf, distributionOf, jointOf, MAX_VALUES } from './score-shapes.ts'
 
-/** A comparison of two rewards on the samples that both scored, with one array entry per sample for lists. */
+/** A comparison of two rewards on the samples that both scored. */
 export interface Comparison {
   matched: MatchedSamples
   groups: GroupColumns

@@ -4,7 +4,7 @@ import { ascending, countBelow, mergeSorted } from './ranks.ts'
 const ALL_PAIRS = 64
 const PORTION = 8_192
 
-/** How two rewards order the pairs of a group. */
+/** Counts of a group's pairs of members, by the order that two rewards give them. */
 export interface PairCounts {
   /** n (n − 1) / 2. */
   pairs: number

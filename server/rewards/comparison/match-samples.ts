@@ -102,7 +102,7 @@ export function* matchSamples(
   return matched
 }
 
-/** Why two samples are not compared; null if they are. */
+/** The reason why two samples are not compared; null if they are. */
 function reasonOf(first: number, second: number): UnmatchedReason | null {
   if (first === PENDING || second === PENDING) return 'pending'
   if (first === FAILED) return second === FAILED ? 'failed_both' : 'failed_first'

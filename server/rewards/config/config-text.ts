@@ -19,14 +19,12 @@ export interface ConfigLeaf {
   line: number
 }
 
-/** The settings of a configuration text, or the reason why it cannot be read. */
 export type ConfigText =
   | { ok: true; leaves: ConfigLeaf[] }
   | { ok: false; line: number | null; message: string }
 
 /** Maximum characters of a text; upstream's composed configuration has about 40,000. */
 const MAX_CHARS = 1_000_000
-/** Maximum number of settings. */
 const MAX_LEAVES = 20_000
 
 /** Hydra reads `yes`, `no`, `on` and `off` as booleans, but not `y` and `n`. */

@@ -16,7 +16,7 @@ const MANAGERS = ['naive', 'dapo', RATE_LIMITED, 'remote', 'gdpo', 'batch']
 /**
  * Translates upstream's configuration: YAML of the old or new shape, whole or one of its component files, or the
  * overrides of a command line. Every key is reported. Never throws: an invalid text is reported as a problem.
- * `address`: the service's address, for the command that registers a function.
+ * `address`: the service's URL, for the command that registers a function.
  */
 export function importConfig(text: string, address: string | null = null): ImportedConfigDto {
   const read = readConfigText(text)
@@ -296,7 +296,7 @@ function readRest(settings: Settings, result: ImportedConfigDto): void {
     for (const key of ['url', 'max_concurrent', 'memory_limit_mb']) {
       settings.honour(
         `reward.sandbox_fusion.${key}`,
-        'the sandbox of the code rule; an admin names its address in REWARDOPS_SANDBOXES',
+        'the sandbox of the code rule; an admin names its URL in REWARDOPS_SANDBOXES',
       )
     }
   }

@@ -6,7 +6,6 @@ import { RewardOpsError } from '../../errors.ts'
 const MAX_IMPORTS = 4
 const HEAP_MB = 256
 
-/** Time limits of one import. */
 interface ImportLimits {
   /**
    * Maximum processor time of the thread, ms; beyond it the text is refused. Upstream's composed configuration takes
@@ -24,7 +23,8 @@ let running = 0
 
 /**
  * Runs `importConfig` in a separate thread, which is terminated when it takes too long. On the server's event loop, a
- * short text of nested aliases would block all requests. `address`: the service's address, for the commands.
+ * short text of nested aliases would block all requests. `address`: the service's URL, for the command that registers a
+ * function.
  * @throws RewardOpsError `invalid_input` if the text takes too much processor time or memory; `busy` if too many
  * imports run, or the machine is too busy
  */

@@ -1,6 +1,6 @@
 import type { ConfigLeaf } from './config-text.ts'
 
-/** A leaf with its references resolved, or the first reference that could not be resolved. */
+/** `unresolved`: the leaf's first reference that could not be resolved; null if all could. */
 export type ResolvedLeaf = ConfigLeaf & { unresolved: string | null }
 
 /** Maximum depth of nested references, so that cycles end. */

@@ -121,7 +121,7 @@ export class Settings {
     this.problems.push({ key: leaf?.key ?? key, line: leaf?.line ?? null, message })
   }
 
-  /** One report for every key of the text, in its order. */
+  /** One report for every key, in the order of the text. */
   account(): ImportedKeyDto[] {
     for (const entry of this.#entries) {
       if (entry.report) continue

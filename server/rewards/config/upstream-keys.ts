@@ -217,7 +217,9 @@ export function isRead(key: string): boolean {
   return READ_KEYS.some((known) => (known.endsWith('.') ? key.startsWith(known) : key === known))
 }
 
-/** Why a known key is not read; null for other keys. The key is looked up as written, then in the new shape. */
+/**
+ * The reason why a known key is not read; null for other keys. The key is looked up as written, then in the new shape.
+ */
 export function whyElsewhere(key: string): string | null {
   for (const candidate of [key, currentKey(key)]) {
     const exact = ELSEWHERE[candidate]

@@ -3,7 +3,6 @@ import { type LimitClock, systemClock } from './clock.ts'
 import { GateRegistry } from './gate-registry.ts'
 import type { RequestGate } from './request-gate.ts'
 
-/** The limiter of a reward. */
 export interface LimiterRef {
   name: string
   limits: RequestLimits

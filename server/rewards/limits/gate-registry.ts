@@ -6,7 +6,6 @@ import type { Rate } from './token-bucket.ts'
 /** Finds the shared rates per minute of a limiter name; missing rates are kept in this process. */
 export type RatesFor = (name: string, limits: RequestLimits) => { requests?: Rate; tokens?: Rate }
 
-/** A gate, and those of the requested limits that it ignores. */
 export interface GateFound {
   gate: RequestGate
   /** One text per ignored limit, such as `maxRpm stays 60, 120 is ignored`. */

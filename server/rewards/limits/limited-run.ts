@@ -4,18 +4,15 @@ import type { GatePermit, GateWaits, RequestGate } from './request-gate.ts'
 /** Time for which a cancelled call may keep its slot, ms, because it may still be running on the server. */
 const STOP_WITHIN_MS = 5_000
 
-/** The outcome of a limited call, with its times. */
 export type LimitedOutcome<Value> = (
   | { ok: true; value: Value }
   | { ok: false; reason: 'timeout' | 'function_error' | 'cancelled'; detail: string }
 ) & {
-  /** Waiting times by cause. */
   waits: GateWaits
   /** Time from the call's start to its end, ms. */
   serviceMs: number
 }
 
-/** Options of a limited call. */
 export interface LimitedRunOptions<Value> {
   signal?: AbortSignal
   /** Time limit of the call. Default: the timeout of the gate's limits. */

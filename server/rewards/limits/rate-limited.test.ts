@@ -200,7 +200,7 @@ describe('Q18: no reserved capacity stays unused', () => {
     await clock.pass(59_000)
     stalled = false
     await clock.until(Promise.all(all))
-    // By then, upstream has taken the permits of all five calls, so it sends the other four at 60 s.
+    // During the stall, upstream takes the permits of all five calls, so it sends the other four at 60 s.
     expect(rounded(calls)).toEqual([0, 60_000, 61_000, 62_000, 63_000])
   })
 
@@ -307,7 +307,7 @@ describe('Q16: one limit over several workers', () => {
     const clock = new TestClock()
     const limits = readLimits({ max_concurrent: 50, max_rpm: 600 })
     const row = new TokenBucket(10, 10)
-    // Each answer takes a while, as from a table row.
+    // Each answer takes 3 ms, as from a database row.
     const shared = {
       async reserve(amount: number, nowMs: number) {
         await clock.sleep(3)

@@ -18,7 +18,6 @@ export interface GatePermit {
   release(tokens?: number, requests?: number): void
 }
 
-/** The current state of a gate. */
 export interface GateStats {
   inFlight: number
   waiting: number
@@ -66,7 +65,6 @@ export class RequestGate {
   readonly #queue: Waiter[] = []
   /** Maximum number of calls in flight now. */
   #slots: number
-  /** The calls in flight. */
   readonly #inFlight = new Set<AbortController>()
   /** Whether the first call in the queue has a slot and waits for its rates. */
   #reserved = false
@@ -79,7 +77,7 @@ export class RequestGate {
   #causeSinceMs = 0
   readonly #blocked: GateWaits = { slotMs: 0, rpmMs: 0, tpmMs: 0 }
 
-  /** `sources`: limits kept outside this process, e.g. in rows shared by several processes. */
+  /** `sources`: limits kept outside this process, e.g. in database rows shared by several processes. */
   constructor(limits: RequestLimits, clock: LimitClock, sources: GateSources = {}) {
     this.#limits = limits
     this.#clock = clock
@@ -269,7 +267,8 @@ export class RequestGate {
 
   #refund(requests: number, tokens: number): void {
     const nowMs = this.#clock.nowMs()
-    // If the shared row cannot be reached, the refund is lost: the limit is stricter until the bucket is full again.
+    // If the shared database row cannot be reached, the refund is lost: the limit is stricter until the bucket is full
+    // again.
     const ignore = () => {}
     if (requests !== 0) Promise.resolve(this.#requests?.refund(requests, nowMs)).catch(ignore)
     if (tokens !== 0) Promise.resolve(this.#tokens?.refund(tokens, nowMs)).catch(ignore)
