@@ -15,7 +15,6 @@ export interface GroupStatistics {
   max: number | null
 }
 
-/** Options for normalizing advantages. */
 export interface AdvantageOptions {
   /** Divide by the group's standard deviation (upstream's `norm_adv_by_std_in_grpo`). Default true. */
   normByStd?: boolean

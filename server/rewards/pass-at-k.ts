@@ -1,6 +1,6 @@
 import type { AtK } from '../contract/prompts.ts'
 
-/** Groups by number of counted scores and of passed samples. */
+/** The number of groups with `n` counted scores, of which `passed` pass. */
 export interface PassCount {
   n: number
   passed: number

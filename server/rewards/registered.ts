@@ -8,7 +8,6 @@ import { MANAGER_ALIASES, managerNames } from './managers/registry.ts'
 import { remoteOptions } from './managers/remote.ts'
 import { listAsyncRules, listRules } from './rules/registry.ts'
 
-/** Description and kwargs of each manager. */
 const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObject }>> = {
   naive: {
     description: 'Scores each sample with the scorer of the batch; the score is the reward.',
@@ -48,7 +47,6 @@ export function describeRules(): RuleDto[] {
 
 type Async = ReturnType<typeof listAsyncRules>[number]
 
-/** The registered managers with their aliases. */
 export function describeManagers(): ManagerDto[] {
   return managerNames().map((name) => ({
     name,
@@ -58,7 +56,6 @@ export function describeManagers(): ManagerDto[] {
   }))
 }
 
-/** The built-in judge templates. */
 export function describeJudges(): JudgeDto[] {
   return [...BUILTIN_JUDGES.values()].map(({ name, kind, turns, parser, votes, sampling }) => {
     const { kind: parserKind, ...options } = parser

@@ -93,7 +93,7 @@ describe('the rule code', () => {
     )
   })
 
-  test('uses only sandboxes that an admin has named, by name or by their address', () => {
+  test('uses only sandboxes that an admin has named, by name or by URL', () => {
     const big = { name: 'big', url }
     expect(withNamed({ kwargs: { sandbox: 'big' } }, ['taco']).reward.sandbox).toEqual(big)
     for (const address of [url, `${url}/`, `${url}/run_code`]) {

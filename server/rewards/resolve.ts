@@ -26,7 +26,7 @@ import {
 } from './rules/registry.ts'
 import { ownKwargs, type Rule } from './rules/rule.ts'
 
-/** The functions and models that a reward may name. */
+/** The functions, models and sandboxes that a reward may name. */
 export interface ResolveContext {
   /** The custom functions that the reward names, by `versionKey`. */
   functions?: ReadonlyMap<string, FunctionVersion>
@@ -36,7 +36,7 @@ export interface ResolveContext {
   judges?: readonly string[]
   /** Models without a server that can be put to sleep. */
   sleepless?: readonly string[]
-  /** Addresses of sandboxes by the names that an admin gave them. */
+  /** URLs of sandboxes by the names that an admin gave them. */
   sandboxes?: Record<string, string>
 }
 
@@ -65,7 +65,7 @@ type ScorerSpec = Pick<RewardComponent, 'function' | 'model' | 'judge' | 'tokenS
 
 type AnyRule = Rule | AsyncRule
 
-/** The kwargs of the rule `code` that choose its sandbox, by name and by address. */
+/** The kwargs of the rule `code` that choose its sandbox, by name and by URL. */
 const SANDBOX = 'sandbox'
 const SANDBOX_URL = 'sandbox_fusion_url'
 
@@ -415,7 +415,7 @@ function resolveRules(
   }
 }
 
-/** The sandbox that the kwargs choose. Only addresses that an admin has configured are called. */
+/** The sandbox that the kwargs choose. Only URLs that an admin has configured are called. */
 function sandboxOf(
   { [SANDBOX]: name, [SANDBOX_URL]: url }: Record<string, unknown>,
   { sandboxes = {} }: ResolveContext,
@@ -437,7 +437,7 @@ function sandboxOf(
     if (found !== undefined && address !== null) return { name: found, url: address }
     throw new RewardOpsError(
       'forbidden_url',
-      `kwarg "${SANDBOX_URL}": ${JSON.stringify(url)} is not the address of a sandbox that an admin has named.`,
+      `kwarg "${SANDBOX_URL}": ${JSON.stringify(url)} is not the URL of a sandbox that an admin has named.`,
       { hint },
     )
   }
@@ -487,7 +487,7 @@ export function checkRulesForMore(dataSources: readonly string[], reward: Resolv
   if (!byDataSource || reward.rule !== undefined) return
   for (const rule of rulesFor(dataSources)) {
     checkKwargs([rule], ownKwargs(rule.kwargs, reward.kwargs))
-    // A batch of an earlier version has its sandbox's address among the kwargs.
+    // A batch of an earlier version has its sandbox's URL among the kwargs.
     const hasSandbox =
       reward.sandbox !== undefined || typeof reward.kwargs[SANDBOX_URL] === 'string'
     if (isAsync(rule) && !hasSandbox) throw withoutSandbox(rule)

@@ -6,7 +6,7 @@ import { type RuleService, RuleServiceError } from './rules/async-rule.ts'
 
 /** The sandboxes that rewards may use. */
 export interface SandboxAccess {
-  /** Addresses of the configured sandboxes, by name. */
+  /** URLs of the configured sandboxes, by name. */
   named: Record<string, string>
   /** Starts the local sandbox if necessary. */
   local: () => Promise<LocalSandbox>
@@ -18,7 +18,7 @@ export interface Sandboxes {
   of(reward: ResolvedReward): Promise<RuleService>
 }
 
-/** The local sandbox, and those whose addresses an admin has configured. */
+/** The local sandbox, and those whose URLs an admin has configured. */
 export class ReachableSandboxes implements Sandboxes {
   readonly #local: () => Promise<LocalSandbox>
   #agent: { socketPath: string; agent: Agent } | null = null
@@ -29,7 +29,7 @@ export class ReachableSandboxes implements Sandboxes {
   }
 
   async of({ sandbox, kwargs }: ResolvedReward): Promise<RuleService> {
-    // A batch that an earlier version accepted has the sandbox's address among the kwargs.
+    // A batch that an earlier version accepted has the sandbox's URL among the kwargs.
     const before = sandbox === undefined ? kwargs.sandbox_fusion_url : undefined
     const url = sandbox?.url ?? (typeof before === 'string' ? sandboxAddress(before) : null)
     if (url !== null) return { url, fetch: guardedFetch }

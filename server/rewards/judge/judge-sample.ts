@@ -209,7 +209,7 @@ function cutOff(content: string, maxTokens: number | undefined): string {
   return `cut off at ${limit} (finish_reason length); ${content === '' ? 'the reply is empty' : end}`
 }
 
-/** Value and winner of a verdict from the response's point of view, whichever of the two was shown first. */
+/** Value and winner of a verdict from the response's point of view, regardless of the order of the pair. */
 function fromResponse(
   verdict: Extract<Verdict, { ok: true }>,
   swapped: boolean,

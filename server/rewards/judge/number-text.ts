@@ -4,7 +4,7 @@ export interface NumberRange {
   max?: number | undefined
 }
 
-/** A number in a text: its value, or the reason why it is not a score. */
+/** A number in a text. `problem`: the reason why it is not a score. */
 export type NumberFound =
   | { ok: true; value: number; text: string }
   | { ok: false; text: string; problem: string }
@@ -56,7 +56,6 @@ function read(match: RegExpExecArray, range: NumberRange): NumberFound {
   return withinRange(value, text, range)
 }
 
-/** Checks a value against the range. */
 export function withinRange(value: number, text: string, { min, max }: NumberRange): NumberFound {
   if (!Number.isFinite(value)) return { ok: false, text, problem: `${text} is not finite` }
   if ((min !== undefined && value < min) || (max !== undefined && value > max)) {

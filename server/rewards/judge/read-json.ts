@@ -110,7 +110,7 @@ function schemaProblem(value: unknown, schema: Record<string, unknown>): string 
   return `the JSON does not fit the schema: ${[...issue.path, issue.message].join(' ')}`
 }
 
-/** Why a schema cannot be used; null if it can. */
+/** The reason why a schema cannot be used; null if it can. */
 export function schemaIsUsable(schema: Record<string, unknown>): string | null {
   try {
     schemaProblem({}, schema)

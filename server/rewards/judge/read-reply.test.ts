@@ -9,7 +9,6 @@ function read(content: string, parser: Input) {
   return readReply({ content, logprobs: null }, JudgeParser.parse(parser))
 }
 
-/** The score in a reply, or the problem. */
 function said(content: string, parser: Input): number | string {
   const verdict = read(content, parser)
   return verdict.ok ? verdict.value : verdict.problem
@@ -273,7 +272,7 @@ describe('ten thousand random replies', () => {
         content += next() < 0.2 ? `[[${Math.floor(next() * 24) / 2}]]` : pick(words)
       }
       const verdict = readReply({ content, logprobs: null }, parser)
-      // Searches independently: backwards from each closing pair of brackets, without a regular expression.
+      // This search is independent of the parser: it goes backwards from each `]]`, without a regular expression.
       const thought = content.lastIndexOf('</think>')
       const reply = thought < 0 ? content : content.slice(thought + '</think>'.length)
       const values = new Set<string>()

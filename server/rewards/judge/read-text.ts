@@ -76,7 +76,7 @@ function boxesIn(text: string): string[] {
   while (at >= 0) {
     const start = at + opening.length
     const end = closingBrace(text, start)
-    // If this box is not closed, no later box is: its brace would have closed this one.
+    // If this box is not closed, no later box is: a later closing brace would have closed this one.
     if (end < 0) break
     boxes.push(text.slice(start, end))
     at = text.indexOf(opening, end)

@@ -1,4 +1,3 @@
-/** The score in a reply, or the reason why there is none. */
 export type Verdict =
   | {
       ok: true

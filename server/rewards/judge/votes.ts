@@ -1,7 +1,5 @@
-/** How votes become one score. */
 export type CombineVotes = 'mean' | 'median' | 'majority'
 
-/** The score of several votes, or the reason why there is none. */
 export type VotesCombined = { ok: true; value: number } | { ok: false; problem: string }
 
 /**

@@ -73,7 +73,7 @@ function split<Value>(kwargs: Record<string, Value>, own: readonly string[]) {
   return { mine: of(true), rest: of(false) }
 }
 
-/** Runs `read`; if it throws, returns which kwarg of the manager is invalid and describes its values. */
+/** Runs `read`. If it throws, the result names the invalid kwarg and describes its allowed values. */
 function reading<Value>(
   manager: string,
   options: z.ZodObject,

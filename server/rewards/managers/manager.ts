@@ -22,7 +22,7 @@ export interface RewardSample {
   responseLength?: number | null
 }
 
-/** The outcome behind a score, by which samples are counted and filtered. */
+/** The class of a score's reason, by which samples are counted and filtered, and the extracted answer. */
 export interface Verdict {
   /** A class of few words: `equal`, `different`, `no answer`, … */
   verdict: string
@@ -30,7 +30,7 @@ export interface Verdict {
   extracted: string | null
 }
 
-/** The outcome of a sample: a score with its extra info, or a typed reason; a failure never has a score. */
+/** The outcome of a sample. A failure never has a score. */
 export type RewardOutcome = (
   | {
       ok: true
@@ -52,7 +52,7 @@ export type RewardOutcome = (
 ) & {
   /** The scorer's calls to servers; null if they are not recorded individually. */
   attempts: AttemptRecord[] | null
-  /** Tokens used by its calls; absent unless every call reported them. */
+  /** Tokens used by the scorer's calls; absent unless every call reported them. */
   tokens?: number
   /** Time that the sample waited before its scoring began, ms; if absent, the first attempt has this time. */
   waitedMs?: number
@@ -67,7 +67,6 @@ export interface RewardTools {
   sandboxes: Sandboxes
 }
 
-/** The context of a manager's call. */
 export interface RewardContext extends RewardTools {
   reward: ResolvedReward
   signal: AbortSignal | undefined
@@ -86,7 +85,6 @@ export interface RewardContext extends RewardTools {
   order?: number
   /** Remaining time of the batch's deadline, ms; undefined without one. */
   deadlineMs: number | undefined
-  /** The trace of the sample; undefined if it is not traced. */
   trace?: SampleTrace | undefined
 }
 

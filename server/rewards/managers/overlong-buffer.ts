@@ -35,7 +35,7 @@ export interface OverlongBuffer {
   clamp: boolean
 }
 
-/** The buffer in a batch's kwargs (null if it is disabled), or the error in them. */
+/** `buffer` is null if the buffer is disabled. */
 export type OverlongBufferRead =
   | { ok: true; buffer: OverlongBuffer | null }
   | { ok: false; message: string; hint: string }

@@ -58,7 +58,6 @@ export function scoreByRule(sample: RewardSample, reward: ResolvedReward): Rewar
   }
 }
 
-/** The verdict of a rule's result. */
 export function verdictOf({ reason, verdict = reason, extracted }: RuleResult): Verdict {
   return { verdict, extracted }
 }

@@ -86,7 +86,7 @@ function optionsOf(
   return parsed.success ? (parsed.data as Record<string, unknown>) : ownKwargs(kwargs, given)
 }
 
-/** Null if the rule throws because it cannot score the sample; the end of the try shows the reason. */
+/** Null if the rule throws because it cannot score the sample; the sample's outcome shows the reason. */
 function attempt<T extends RuleResult | RuleExplanation>(work: () => T): T | null {
   try {
     return work()

@@ -13,7 +13,6 @@ import type { RecordedCalls, RecordedFunction, RecordedScore } from './recorded-
 import { ruleStep } from './rule-step.ts'
 import { attemptsOf, failedEnd, scorerEnd } from './tried-end.ts'
 
-/** A sample's outcome and the recorded calls. */
 export interface Tried {
   calls: RecordedCalls
   startedAtMs: number
@@ -134,7 +133,6 @@ async function compositeStep(
   return { kind: 'composite', components, end: scorerEnd(outcome) }
 }
 
-/** The outcome of a component that was not run. */
 const NOT_RUN: RewardOutcome = {
   ok: false,
   reason: 'cancelled',

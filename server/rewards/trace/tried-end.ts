@@ -26,7 +26,6 @@ export function scorerEnd(outcome: RewardOutcome): TriedEnd {
   return outcome.ok ? { ok: true, score: outcome.rawScore ?? outcome.score } : failedEnd(outcome)
 }
 
-/** A failure for display. */
 export function failedEnd({ reason, detail }: Extract<TriedEnd, { ok: false }>): TriedEnd {
   return { ok: false, reason, detail }
 }

@@ -3,7 +3,7 @@ import type { RewardSample } from '../managers/manager.ts'
 import { readOverlongBuffer } from '../managers/overlong-buffer.ts'
 import { asyncRuleForDataSource, ruleForDataSource } from '../rules/registry.ts'
 
-/** Why this reward scores the sample, in a sentence. */
+/** A sentence that says why this reward scores the sample. */
 export function whyReward(reward: ResolvedReward, sample: RewardSample): string {
   switch (reward.kind) {
     case 'model':
