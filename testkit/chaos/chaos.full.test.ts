@@ -8,7 +8,6 @@ import { SourceTree } from './source-tree.ts'
 
 /** An episode takes about 40 s, and up to three minutes on a busy machine. */
 const EPISODE_MS = 300_000
-/** Fixed seeds with their setups and kinds of fault. */
 const SEEDS: readonly [seed: number, setup: string, kind: FaultKind][] = [
   [1, 'embedded', 'none'],
   [2, 'embedded', 'server-kill'],

@@ -150,7 +150,7 @@ test('a flawless history breaks no law', () => {
 
 test('a wrong score breaks `score`', () => {
   const history = flawless()
-  // The reread answer shares these groups.
+  // The answer that reads the batch again shares these groups.
   answerTo(history, 'batches.next').groups[0].samples[0].score += 0.5
   answerTo(history, 'batches.results').score[0] += 0.5
   expect(lawsBroken(history)).toEqual(['score'])
@@ -346,7 +346,7 @@ test('a request that is split breaks `calls`, unless its answer was late', () =>
     ...callsAt(late + 92, late + 95, ['x:1']),
   ]
   expect(lawsBroken(withEvents(flawless(), slow))).toEqual([])
-  // Seed 26006: on a busy machine the model received the request and its answer was read late.
+  // Seed 26006: on a busy machine, the model received the request late and the worker read the answer late.
   const busy = [
     ...callsAt(late, late + 14, ['x:1', 'x:2']),
     ...callsAt(late + 45, late + 47, ['x:1']),

@@ -14,7 +14,6 @@ export type HistoryEvent =
   | ModelEndEvent
   | HarnessEvent
 
-/** The trainer sends a call. */
 export interface CallEvent {
   e: 'call'
   at: number

@@ -15,10 +15,10 @@ trainer and reward models.
 
   --seed 1          the first seed; each episode takes the next
   --episodes 10
-  --setup NAME      ${SETUPS.map(({ name }) => name).join(' | ')}; without it drawn by the seed
+  --setup NAME      ${SETUPS.map(({ name }) => name).join(' | ')}; default: drawn from the seed
   --kind KIND       ${KINDS.join(' | ')};
-                    may be repeated; without it drawn by the seed
-  --for SECONDS     how long every fault lasts; without it drawn by the seed
+                    may be repeated; default: drawn from the seed
+  --for SECONDS     duration of every fault; default: drawn from the seed
   --plant BUG       runs a copy of the product with this bug until it is caught; "list" lists the bugs; "all", or
                     several names with commas between them, runs one bug after the other
   --record FILE     adds the seeds that caught planted bugs to a file

@@ -25,7 +25,7 @@ export function summaryLine({
   ].join('  ')
 }
 
-/** How many texts the reward models received, and how often a text was sent again. */
+/** The number of texts that the reward models received, and of texts that were sent again. */
 function sentTwice(events: readonly HistoryEvent[]): string {
   const sent = events.flatMap((event) => (event.e === 'rm-start' ? event.ids : []))
   const texts = new Set(sent).size

@@ -32,7 +32,6 @@ export const KINDS = [
 ] as const
 export type FaultKind = (typeof KINDS)[number]
 
-/** One fault of a schedule. */
 export interface Fault {
   kind: FaultKind
   /** Time from the trainer's first acknowledgement to the fault, ms. */

@@ -35,7 +35,6 @@ const FAKETIME = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-li
 
 /** Whether this machine supports clock steps. */
 export const hasFaketime = existsSync(FAKETIME)
-/** Whether PgBouncer is installed. */
 export const hasPgBouncer = existsSync('/usr/sbin/pgbouncer')
 
 /** A process that runs unless a fault keeps it down. */

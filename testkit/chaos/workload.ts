@@ -122,7 +122,6 @@ export function runOf(job: TrainerJob): string {
   return job.kind === 'single' ? `chaos-${job.key}` : 'chaos'
 }
 
-/** A sample as the trainer sends it. */
 export interface SentSample {
   uid: string
   dataSource: string
@@ -131,7 +130,6 @@ export interface SentSample {
   groundTruth: string | null
 }
 
-/** Sample number `index` of a job. */
 export function sampleOf(job: TrainerJob, index: number): SentSample {
   const id = `${job.key}:${index}`
   const uid = `${job.key}-g${Math.floor(index / job.groupSize)}`

@@ -56,7 +56,6 @@ export function modelPath(name: string): string {
   return join(cacheDir(), 'models', name)
 }
 
-/** The GGUF file of a model. */
 export function ggufPath(name: string): string {
   return join(cacheDir(), 'gguf', `${name}.gguf`)
 }

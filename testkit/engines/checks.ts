@@ -39,7 +39,7 @@ export interface Check {
 
 /** A served model, its registration and its checks. */
 export interface Stage extends Omit<Serving, 'release'> {
-  /** Fields of `servers.register` in addition to name and address. */
+  /** Fields of `servers.register` in addition to name and URL. */
   register?: Partial<ApiInputs['servers']['register']>
   checks: Check[]
 }

@@ -74,7 +74,7 @@ export class EngineProcess {
     return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  /** Starts the server, also again after its end, and waits until it is healthy. */
+  /** Starts or restarts the server and waits until it is healthy. */
   async start(): Promise<void> {
     const log = createWriteStream(this.logPath, { flags: 'a' })
     const { command, env } = commandOf(this.serving, this.port)

@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** How a child process ended. */
 export interface ChildEnd {
   code: number | null
   signal: NodeJS.Signals | null

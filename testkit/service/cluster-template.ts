@@ -8,8 +8,8 @@ import { openDatabase } from '../../server/store/postgres/connect.ts'
 const VARIABLE = 'REWARDOPS_TEST_CLUSTER'
 
 /**
- * Creates a migrated cluster as a template for the services of a test run. Creating a cluster takes a second per
- * start, and copying one a tenth of that. Returns a function that removes the template.
+ * Creates a migrated cluster as a template for the services of a test run. Creating a cluster takes 1 s per
+ * start, and copying the template takes 0.1 s. Returns a function that removes the template.
  */
 export async function makeClusterTemplate(): Promise<() => void> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rewardops-template-'))

@@ -7,7 +7,7 @@ export function noisePng(seed: string, side: number): Buffer {
   const pixels = createHash('shake256', { outputLength: row * side })
     .update(seed)
     .digest()
-  // Each row begins with its filter: none.
+  // Each row begins with its filter type; 0 means no filter.
   for (let y = 0; y < side; y++) pixels[y * row] = 0
   const size = Buffer.alloc(13)
   size.writeUInt32BE(side, 0)

@@ -1,11 +1,9 @@
-/** One series of a scrape. */
 export interface ScrapedSeries {
   name: string
   labels: Record<string, string>
   value: number
 }
 
-/** A scraped metric with its series. */
 export interface ScrapedFamily {
   name: string
   help: string

@@ -153,12 +153,10 @@ export interface StormCounts {
   wrong: string[]
 }
 
-/** Parameters of a storm. */
 export interface StormOptions {
   url: string
   model: string
   requests: number
-  /** Concurrent requests. */
   inFlight: number
   seed: number
   headers?: Record<string, string>

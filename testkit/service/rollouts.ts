@@ -6,7 +6,6 @@ import { logitOf, textId } from '../simulated-rm/text.ts'
 
 /** A sample with a response of plain text as a trainer submits it, without defaults. */
 export type Sample = z.input<typeof SampleInput> & { response: string }
-/** A submit as a trainer sends it. */
 export type Submit = z.input<typeof SubmitInput>
 
 /** One correct answer to a GSM8K question; `fields` overrides the fields under test. */
@@ -52,7 +51,7 @@ export interface GradedProblem {
   responses: { model: string; response: string; label: boolean }[]
 }
 
-/** 200 problems. */
+/** Reads the 200 graded problems. */
 export function gradedProblems(): GradedProblem[] {
   const lines = readFileSync(GRADED, 'utf8').trim().split('\n')
   return lines.map((line) => JSON.parse(line) as GradedProblem)

@@ -25,7 +25,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const scriptOf = (tree: string) => join(tree, 'server/start.ts')
 /** Time limit of a start, which takes 3 to 6 s, and many times that on a busy machine. */
 const START_MS = 60_000
-/** The key of secrets that several processes of one database need. */
+/** The secrets key, which all processes of a shared database need. */
 export const SHARED_SECRETS_KEY = { REWARDOPS_SECRETS_KEY: '5e'.repeat(32) }
 /** Maximum time of a drain after SIGTERM. */
 export const STOP_MS = 8_000

@@ -1,4 +1,3 @@
-/** Interval between checks, in ms. */
 const LOOK_EVERY_MS = 25
 
 /**

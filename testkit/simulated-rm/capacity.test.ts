@@ -38,7 +38,7 @@ describe('capacity', () => {
     expect(Math.min(...ends)).toBeCloseTo(Math.max(...ends))
   })
 
-  test('the makespan of a mixed step is within a tenth of its lower bound', () => {
+  test('the makespan of a mixed step is at most 10 % above its lower bound', () => {
     const jobs = Array.from({ length: 200 }, (_, i) => ({ tokens: 100 + ((i * 37) % 900) }))
     const boundMs = (jobs.reduce((sum, job) => sum + job.tokens, 0) / 8000) * 1000
     const makespanMs = Math.max(...schedule({}, jobs))

@@ -12,7 +12,6 @@ export interface CapacitySettings {
   speed: number
 }
 
-/** One unit of work. */
 export interface Work {
   /** Called when the job starts. Returns its tokens without those of a cached prompt. */
   begin(): number
@@ -167,7 +166,6 @@ export class Capacity {
     return this.#jobs.size
   }
 
-  /** Number of waiting jobs. */
   get waiting(): number {
     return this.#queue.size
   }

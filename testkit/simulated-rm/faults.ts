@@ -65,7 +65,6 @@ const FAULTS = {
 }
 
 export type FaultName = keyof typeof FAULTS
-/** The settings of each fault. */
 export type FaultSettings = { [N in FaultName]?: z.output<(typeof FAULTS)[N]> }
 
 /** Accepts a bare share, which sets the fault with its defaults. */
@@ -127,7 +126,6 @@ export interface Struck {
   driftedWeights: number | null
 }
 
-/** No faults. */
 export const UNSTRUCK: Struck = { fault: null, slowFactor: 1, driftedWeights: null }
 
 /** Draws the faults of a request; calls `onStruck` for each fault that strikes. */

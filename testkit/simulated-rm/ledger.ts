@@ -21,7 +21,7 @@ export interface TextRecord {
 export interface LifecycleCall {
   route: string
   atMs: number
-  /** Texts in flight at that moment. */
+  /** Texts in flight at `atMs`. */
   inFlight: number
 }
 

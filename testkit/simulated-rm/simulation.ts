@@ -30,7 +30,6 @@ export interface Job {
   fixedMs?: number
 }
 
-/** The outcome of a request. */
 export interface Outcome {
   struck: Struck
   /** Share of the reply that was written when the engine aborted the request; null: not aborted. */
@@ -430,7 +429,6 @@ function routeMissing(status: 404 | 405 | 501): Answer {
   return json(501, { error: { code: 501, message, type: 'not_supported_error' } })
 }
 
-/** One text's score. */
 export interface Scored {
   index: number
   job: Job

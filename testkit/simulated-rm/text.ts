@@ -22,7 +22,7 @@ const TEMPLATE_MARKS = /<\|[^|<>]{1,40}\|>|<(?:start|end)_of_turn>|\[\/?INST\]/g
 /**
  * The id of a text in the server's records: 16 hex digits computed from the prompt, a newline and the response. It is the
  * same for every dialect and form. Half of it is a CRC of the whole text and half a hash of its last 64 UTF-16 units,
- * because SHA-1 took a tenth of a request's cost.
+ * because SHA-1 made up 10 % of a request's cost.
  */
 export function textId(prompt: string, response: string): string {
   const isWhole = prompt === ''

@@ -1,7 +1,7 @@
 import type { HistoryEvent } from '../history.ts'
 import { type Evidence, type FaultSpan, faultSpans, type Violation } from './law.ts'
 
-/** One request at the reward model. */
+/** One request, as the reward model recorded it. */
 export interface ModelCall {
   server: number
   n: number
@@ -16,7 +16,7 @@ export interface ModelCall {
 const ABORT_SLACK_MS = 400
 /** Calls of a stopped or disconnected process may exceed the limit for this long during the fault and after it. */
 const HOLDER_MS = 30_000
-/** Maximum time until a finished sample is written: 40 ms, and much longer on a busy machine. */
+/** Time limit for writing a finished sample. Workers flush every 40 ms; a busy machine takes much longer. */
 const UNFLUSHED_MS = 1_500
 /** Maximum time that an answer takes from the model to the router. */
 const HEDGE_SLACK_MS = 25
@@ -254,8 +254,8 @@ function isHedgeOf(call: ModelCall, other: ModelCall, id: string): boolean {
 }
 
 /**
- * Time by which the result of a call is certainly stored, epoch ms: soon after its end, or after an outage at its
- * end.
+ * Time by which the result of a call is certainly stored, epoch ms: shortly after the call ends, or shortly after an
+ * outage that is in progress then.
  */
 function flushedBy(
   call: ModelCall,

@@ -143,7 +143,7 @@ def make_yes(judge):
             table[token, axis] = 1
         judge.model.embed_tokens.weight.copy_(table)
         judge.model.norm.weight.fill_(1)
-        # RMSNorm gives each of these three rows this length.
+        # The length that RMSNorm gives each of the three embeddings.
         length = math.sqrt(width)
         head = torch.zeros(size, width)
         head[yes, 0] = (30 + math.log(3)) / length

@@ -8,7 +8,6 @@ import { type AnyProcedure, PROCEDURES } from '../procedures.ts'
 import { type Body, bodiesOf, HOSTILE_VALUES, jsonText, withChanges } from './hostile.ts'
 import { type InputSchema, inputsOf, type Known } from './inputs.ts'
 
-/** One call, as it is sent. */
 export interface Call {
   /** The part of the service: a procedure's path, or a name such as `export`. */
   surface: string
@@ -50,7 +49,6 @@ const escapedText = fc.oneof(
   fc.constantFrom('%', '%zz', '%00', '%2e%2e', '%ff', '+', '%F0%9F', '..%2f', '%u0041'),
 )
 
-/** Calls of every surface. */
 export function callsOf(target: Target): fc.Arbitrary<Call> {
   const surfaces: [weight: number, calls: fc.Arbitrary<Call>][] = [
     [60, procedureCalls(target)],
@@ -156,7 +154,7 @@ function batchedCalls({ known }: Target): fc.Arbitrary<Call> {
     })
 }
 
-/** A call with the input in the address or in the body. */
+/** A call with the input in the URL or in the body. */
 function addressed(
   surface: string,
   path: string,
@@ -164,7 +162,7 @@ function addressed(
   inAddress: boolean,
   method: string | null,
 ): Call {
-  // Longer addresses are refused by Node's parser, which raw calls test.
+  // Node's parser refuses longer URLs, which raw calls test.
   const input = encode(bytes.toString().slice(0, 8_000))
   const rest = { surface, lasts: LASTING.has(surface) }
   if (inAddress && input.length < 5_000) {
@@ -503,7 +501,7 @@ function pageCalls({ known }: Target): fc.Arbitrary<Call> {
   }))
 }
 
-/** Requests that HTTP libraries refuse to send. HOST is the service's own address. */
+/** Requests that HTTP libraries refuse to send. HOST stands for the service's host and port. */
 const RAW_REQUESTS: readonly string[] = [
   'GET * HTTP/1.1\r\nHost: HOST\r\n\r\n',
   'OPTIONS * HTTP/1.1\r\nHost: HOST\r\n\r\n',
@@ -571,7 +569,7 @@ function rawCalls({ authorizations }: Target): fc.Arbitrary<Call> {
 
 const encode = (text: string) => encodeURIComponent(text.toWellFormed())
 
-/** Removes the mark of a raw text. Only JSON bodies replace marked texts, not addresses and headers. */
+/** Removes the mark of a raw text. Only JSON bodies replace marked texts; URLs and headers do not. */
 function headerless(text: string): string {
   return text.startsWith('@raw:') ? text.slice(5) : text
 }

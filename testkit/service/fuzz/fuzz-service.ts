@@ -10,11 +10,11 @@ import { fillTarget } from './target.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 
-/** The outcome of a fuzz run over a service of its own. */
+/** The outcome of a fuzz run on a new service. */
 export interface ServiceTally extends Tally {
   /** Memory of the server process after a full garbage collection, in bytes: after a tenth of the calls, and at the end. */
   heapBytes: [early: number, end: number]
-  /** Whether the server process, Postgres and the worker are those of the start. */
+  /** Whether the server process, Postgres and the worker kept running from start to end. */
   isSameProcesses: boolean
   /** Unexpected lines of the log. */
   problems: string[]

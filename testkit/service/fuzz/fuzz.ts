@@ -4,7 +4,7 @@ import { type Call, callsOf, type Target } from './calls.ts'
 import { send } from './send.ts'
 import { judge } from './verdict.ts'
 
-/** A fault, with all that is needed to send the call again. */
+/** A fault of the service, with the seed and number that reproduce its call. */
 export interface Fault {
   seed: number
   /** The call's number; the same seed and number make the same call. */

@@ -69,7 +69,7 @@ const hostile: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 4 }) },
 )
 
-/** Changes one place of a value. `at` chooses the place. */
+/** A change at one place of a value. `at` selects the place. */
 interface Change {
   how: 'replace' | 'remove' | 'wrap' | 'add'
   at: number

@@ -3,7 +3,6 @@ import { connect } from 'node:net'
 import type { Dispatcher } from 'undici'
 import type { Call } from './calls.ts'
 
-/** The end of a call. */
 export interface Answer {
   /** The status; null: the connection ended without one, or the caller left. */
   status: number | null
@@ -40,7 +39,7 @@ async function sendHttp(
     const method = call.method as Dispatcher.HttpMethod
     const ask = (path: string) => agent.request({ origin, path, method, headers, body, signal })
     let response = await ask(call.path)
-    // Next redirects navigation within the pages to an address with a digest of its headers.
+    // Next redirects client-side navigation to a URL with a digest of the request headers.
     if (response.statusCode === 307) {
       await response.body.dump()
       response = await ask(String(response.headers.location))

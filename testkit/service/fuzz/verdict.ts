@@ -3,11 +3,10 @@ import { ERROR_REASONS, type ErrorReason } from '../../../server/contract/error-
 import type { Call } from './calls.ts'
 import type { Answer } from './send.ts'
 
-/** The judgment of an answer. */
 export interface Verdict {
   /** Answers of one kind are counted together: the surface, the status and the reason. */
   kind: string
-  /** Why the answer is a fault of the service; null: it is none. */
+  /** The fault of the service that the answer shows; null: none. */
   fault: string | null
 }
 
@@ -58,7 +57,7 @@ function faultOf(
     const documented = reason !== null && ERROR_REASONS[reason as ErrorReason]?.httpStatus
     if (documented !== status || reason === 'internal') return `a status of ${status}`
   }
-  // The router address passes the errors of servers on as they are.
+  // The router address forwards the errors of servers unchanged.
   if (/^\/(api|compat)\//.test(path) && reason === null) return 'the error has no reason'
   const known = DOCUMENTED.get(surface)
   if (known !== undefined && reason !== null && !known.has(reason) && !GENERAL.has(reason)) {

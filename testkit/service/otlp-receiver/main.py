@@ -29,7 +29,7 @@ def attributes_of(message):
 
 
 def of_json(text):
-    """OTLP's JSON has ids in hexadecimal, protobuf's own JSON in Base64."""
+    """Parses OTLP's JSON, whose ids are hexadecimal; protobuf's own JSON has them in Base64."""
     request = json.loads(text)
     for resource in request.get("resourceSpans", []):
         for scope in resource.get("scopeSpans", []):

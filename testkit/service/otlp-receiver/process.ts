@@ -3,9 +3,8 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-/** A span as the receiver decoded it. */
 export interface DecodedSpan {
-  /** The content type of its request. */
+  /** The content type of the request that contained the span. */
   type: string
   resource: Record<string, unknown>
   scope: string
@@ -28,7 +27,7 @@ export interface DecodedSpan {
 const PYTHON = process.env.REWARDOPS_OTLP_PYTHON ?? 'python3'
 const SCRIPT = fileURLToPath(new URL('./main.py', import.meta.url))
 
-/** Whether the receiver can start here. */
+/** Whether the receiver can start on this machine. */
 export function hasOtlpReceiver(): boolean {
   const check = 'import opentelemetry.proto.collector.trace.v1.trace_service_pb2'
   return spawnSync(PYTHON, ['-c', check]).status === 0

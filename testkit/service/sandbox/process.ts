@@ -6,7 +6,7 @@ import type { SandboxStats } from './main.ts'
 
 /** A sandbox in its own process. */
 export interface Sandbox extends Child {
-  /** Address for running code. */
+  /** URL of `POST /run_code`. */
   runUrl: string
   stats(): Promise<SandboxStats>
 }

@@ -29,7 +29,7 @@ function contextExceeded(tokens: number, limit: number): Answer {
   )
 }
 
-/** Why a text cannot be scored; null if it can. Encoders process a text in one physical batch and answer 500 beyond it. */
+/** The error of a text that is too long; null if it fits. An encoder answers 500 beyond its physical batch size. */
 function tooLong(simulation: Simulation, tokens: number): Answer | null {
   const { maxModelLen, physicalBatch } = simulation.settings
   if (physicalBatch !== null && tokens > physicalBatch) {

@@ -5,7 +5,7 @@ import { chatCompletions } from './chat-completions.ts'
 import type { Dialect, Handler } from './dialect.ts'
 import { exposition } from './prometheus.ts'
 
-/** How long /health waits for its probe before it answers 503 (`SGLANG_HEALTH_CHECK_TIMEOUT`). */
+/** Time that /health waits for its probe before it answers 503 (`SGLANG_HEALTH_CHECK_TIMEOUT`). */
 const HEALTH_TIMEOUT_MS = 20_000
 
 /** OpenAI routes return flat errors; native routes return nested errors. */

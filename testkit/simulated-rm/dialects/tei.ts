@@ -193,7 +193,7 @@ function rerank(simulation: Simulation): Handler {
   }
 }
 
-/** How a logit becomes the score: raw or its sigmoid. `raw_scores` decides, unless `activation` is set. */
+/** The function from logit to score: identity or sigmoid, by `raw_scores` unless `activation` overrides it. */
 function numberOf(
   { settings }: Simulation,
   body: Record<string, unknown>,

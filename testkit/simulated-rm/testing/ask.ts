@@ -10,7 +10,6 @@ import type {
 import { engineOf } from '../../../server/engines/registry.ts'
 import type { SimulatedServer } from '../server.ts'
 
-/** An HTTP answer. */
 export interface HttpAnswer {
   status: number
   headers: ResponseHeaders
