@@ -36,7 +36,6 @@ export class AbortRegistry<T extends { abortIndex: number }> {
     group.add(member)
   }
 
-  /** Removes a member; `onAbort` is no longer called for it. */
   delete(signal: AbortSignal, member: T): void {
     this.#groups.get(signal)?.delete(member)
   }

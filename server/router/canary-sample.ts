@@ -9,7 +9,6 @@ import type { HttpCall } from './transport.ts'
 
 /** Time limit of a canary, which may wait inside the server behind the samples of a step. */
 const CANARY_TIMEOUT_MS = 30_000
-/** Estimated tokens of a canary. */
 const CANARY_TOKENS = 16
 /** The canary of a judge: any reply shows that the judge works. */
 const CHAT: ChatRequest = {

@@ -32,7 +32,7 @@ describe.each(SERVERS)('a server %s', (_, server) => {
     },
   )
 
-  test('reaches that share with samples of equal size, and of sizes that differ a hundredfold', () => {
+  test('reaches 75 % with samples of equal size, and of sizes that differ a hundredfold', () => {
     const best = Math.max(...FIXED.map((n) => goodputAt(server, n)))
     for (const spread of [0, 1.2]) {
       const { limits } = serve(server, new AdaptiveLimit(BOUNDS), {
@@ -115,7 +115,7 @@ describe('a busy server', () => {
     expect(Math.max(...later.limits)).toBeGreaterThan(60)
   })
 
-  test('a fixed limit shrinks and recovers by a tenth per second', () => {
+  test('a fixed limit shrinks, and recovers 10 % of its value per second', () => {
     const limit = new AdaptiveLimit({ initial: 64, min: 1, max: 64, fixed: true })
     limit.busy(10_000)
     expect(limit.limit).toBe(44)

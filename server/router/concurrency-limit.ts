@@ -9,7 +9,7 @@ export interface LimitOptions {
   /** The lower bound, even if the server is always busy; at least 1. */
   min: number
   max: number
-  /** Whether the limit is configured. It then shrinks only temporarily, while the server is busy. */
+  /** Whether the limit is configured. A configured limit shrinks only while the server is busy. */
   fixed: boolean
 }
 
@@ -44,9 +44,9 @@ const BUSY_STEP = 0.7
 const BUSY_EVERY_MS = 1_000
 /** Share of a fixed limit that is restored for each second without a busy answer. */
 const RECOVERY_A_SECOND = 0.1
-/** How long an adaptive limit stays below the value at which the server was busy. */
+/** Time for which an adaptive limit stays below the value at which the server was busy. */
 const BUSY_REMEMBERED_MS = 30_000
-/** How long a report of requests waiting in the engine stops growth: 2.5 times the interval between two reports. */
+/** Time for which requests waiting in the engine stop growth: 2.5 times the interval between two load reports. */
 const NO_GROWTH_MS = 5_000
 
 /** The lower bound of an adaptive limit, summed over all processes. */
@@ -85,7 +85,7 @@ export class AdaptiveLimit {
   #held = 0
   #nextProbe: 'up' | 'down' = 'up'
 
-  /** When the limit was last set. Samples sent before are not counted. */
+  /** Time at which the limit was last set. Samples sent before it are not counted. */
   #setAtMs = Number.NEGATIVE_INFINITY
   // The current epoch: samples ended, their tokens and time in flight; samples sent, the sum of samples in flight at
   // those moments, and how many of them filled the limit.
@@ -331,7 +331,7 @@ export class ServerLimit {
     })
   }
 
-  /** The limit's measurements, which receive every dispatch and completion. */
+  /** The adaptive limit, to which callers report every dispatch and completion. */
   get search(): AdaptiveLimit {
     return this.#limit
   }

@@ -32,7 +32,6 @@ export interface FairItem {
 /** The priority classes, which share capacity 4 : 3 : 1 in tokens. */
 export type PriorityClass = 'interactive' | 'step' | 'backfill'
 
-/** A queued item. */
 export class Entry<T extends FairItem> {
   readonly item: T
   readonly group: Group<T>
@@ -101,7 +100,6 @@ export class Flow<T extends FairItem> {
   readonly number: number
   weight = 1
   size = 0
-  /** Items added so far. */
   pushed = 0
   index = -1
 

@@ -12,7 +12,7 @@ export type { FairItem, PriorityClass } from './fair-queue-parts.ts'
 
 /** Weights of the priority classes, in the order that breaks ties between them. */
 const CLASS_WEIGHTS: Record<PriorityClass, number> = { interactive: 4, step: 3, backfill: 1 }
-/** Maximum number of items, groups and runs that one filtered search checks: about 20 µs. */
+/** Maximum number of items, groups and runs that one filtered search checks. Such a search takes about 20 µs. */
 const MAX_CHECKS = 512
 
 export interface FairQueueOptions {
@@ -145,7 +145,6 @@ export class FairQueue<T extends FairItem> {
     return this.#begun.first?.name ?? null
   }
 
-  /** Number of waiting items of the group. */
   samplesOfGroup(group: string): number {
     let samples = 0
     for (let each = this.#groups.get(group) ?? null; each !== null; each = each.namesake) {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { guardedFetch } from './guarded-fetch.ts'
 import { checkServerUrl, setEgressPolicy } from './server-admission.ts'
 
-// The address that every name resolves to. A test changes it, as a DNS server may.
+// The IP address that every name resolves to. A test changes it, as a DNS server may.
 const resolved = vi.hoisted(() => ({ address: '127.0.0.1' }))
 vi.mock('node:dns', () => ({
   lookup: (_name: string, _options: object, callback: (e: null, found: object[]) => void) =>

@@ -8,7 +8,7 @@ const CONNECT_TIMEOUT_MS = 2_000
 let agent: Agent | undefined
 
 /**
- * `fetch` for addresses that users configure. Connections to addresses that REWARDOPS_EGRESS_ALLOW refuses fail. Callers
+ * `fetch` for URLs that users configure. Connections to IP addresses that REWARDOPS_EGRESS_ALLOW refuses fail. Callers
  * set their own time limits.
  */
 export const guardedFetch: typeof fetch = (input, init) => {

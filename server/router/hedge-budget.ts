@@ -54,7 +54,6 @@ export class HedgeBudget {
     this.#minuteSamples.add(nowMs)
   }
 
-  /** Whether another hedge is within the budget. */
   allows(nowMs: number): boolean {
     if (this.#promised >= this.#of(this.#samples)) return false
     const samples = Math.max(

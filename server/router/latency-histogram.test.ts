@@ -13,7 +13,7 @@ test('a quantile is within half a bucket of the truth', () => {
   }
 })
 
-test('every duration is counted in the bucket with its bounds', () => {
+test('every duration is counted in the bucket whose bounds contain it', () => {
   for (const duration of [0, -1, Number.NaN, 0.05, 0.1, 0.11, 1, 7.3, 999, 1e5, 1e9, Infinity]) {
     const histogram = new LatencyHistogram()
     histogram.add(duration)

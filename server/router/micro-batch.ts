@@ -22,7 +22,7 @@ export class MicroBatch {
   /** The protocol and target when the samples were bound; the server's own may change before the answer arrives. */
   readonly protocol: MicroBatchProtocol
   readonly target: EngineTarget
-  /** When the request was sent; NaN before. */
+  /** Time at which the request was sent; NaN before. */
   sentAtMs = Number.NaN
   /** Number of checks since the request was sent, 100 ms apart. */
   checks = 0
@@ -44,7 +44,7 @@ export class MicroBatch {
     return this.#call?.status ?? 0
   }
 
-  /** Adds a flight. Only before the request is sent. */
+  /** Adds a flight, before the request is sent. */
   add(flight: Flight): void {
     this.flights.push(flight)
     this.tokens += flight.sample.tokens
@@ -59,7 +59,7 @@ export class MicroBatch {
     return this.#call
   }
 
-  /** Removes an abandoned flight. Without flights, the request is cancelled. */
+  /** Removes an abandoned flight. The request is cancelled when the last flight leaves. */
   leave(flight: Flight): void {
     const at = this.flights.indexOf(flight)
     if (at < 0) return

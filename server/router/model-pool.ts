@@ -68,7 +68,7 @@ export class ModelPool {
   readonly #candidates: PoolServer[] = []
   readonly #eligible: PoolServer[] = []
   #policy: BalancingPolicy
-  /** The policies that requests named, by name. */
+  /** One instance of each policy that requests have named. */
   readonly #named = new Map<PolicyName, BalancingPolicy>()
   #pinnedWaiting = 0
   /** Mean cost of the samples begun, as a share of their tokens. */
@@ -267,7 +267,7 @@ export class ModelPool {
     this.#fresh.remove(sample)
   }
 
-  /** Why the pool's servers take no samples, for a failure's detail. */
+  /** The reasons why the pool's servers take no samples, for a failure's detail. */
   describe(nowMs: number): string {
     if (this.servers.length === 0) return 'none is registered'
     const described = this.servers.slice(0, MAX_DESCRIBED).map((server) => server.describe(nowMs))

@@ -33,7 +33,6 @@ export class Permits {
     this.#untilMs = permits.untilMs
   }
 
-  /** Whether the permits allow another call now. */
   allow(nowMs: number): boolean {
     if (!this.#requestsLimited && !this.#tokensLimited) return true
     if (nowMs >= this.#untilMs) return false
@@ -76,7 +75,7 @@ export class Permits {
     return unused
   }
 
-  /** The permits left now. */
+  /** The unexpired permits. `requests` is negative if calls used more than were granted. */
   left(nowMs: number): { requests: number; tokens: number } {
     if (nowMs >= this.#untilMs) return { requests: Math.min(0, this.#requests), tokens: 0 }
     return { requests: this.#requests, tokens: this.#tokens }

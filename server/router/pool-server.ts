@@ -32,11 +32,11 @@ const MIN_FAULT_CALLS = 10
 const CORRUPT_TO_EJECT = 3
 /** See `MicroBatchOptions.slowMs`. */
 const SLOW_MS = 250
-/** How long samples are sent one by one, ms: after a refused micro-batch, and after a slow or failed call. */
+/** Time for which samples are sent one by one, ms: after a refused micro-batch, and after a slow or failed call. */
 const APART_MS = { refused: 60_000, slow: 5_000 }
 
 export interface PoolServerListener {
-  /** The server may take calls again. */
+  /** Called when the server may take calls again. */
   onRoom(server: PoolServer): void
   onHealth(server: PoolServer, ...change: Parameters<OnHealthChange>): void
 }
@@ -96,7 +96,7 @@ export class PoolServer implements PolicyServer {
   /** The oldest call in flight; the others are linked from it in order of start. */
   oldest: Flight | null = null
   #newest: Flight | null = null
-  /** When the server last answered a call, or received work after being idle. */
+  /** Time of the server's last answer, or of its first work after being idle. */
   progressAtMs = 0
 
   #inFlight = 0
@@ -168,7 +168,7 @@ export class PoolServer implements PolicyServer {
     this.canary.processes = this.#processes
   }
 
-  /** Address including the base path. */
+  /** URL including the base path. */
   get url(): string {
     return this.#url
   }
@@ -398,7 +398,7 @@ export class PoolServer implements PolicyServer {
     return this.transport.close()
   }
 
-  /** Why the server takes no sample now, for a failure's detail. */
+  /** The reason why the server takes no sample now, for a failure's detail. */
   describe(nowMs: number): string {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`

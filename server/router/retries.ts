@@ -35,7 +35,6 @@ export class RetryBudget {
     return this.#inFlight < this.#most(callsInFlight)
   }
 
-  /** Number of further retries allowed. */
   left(callsInFlight: number): number {
     return Math.max(0, this.#most(callsInFlight) - this.#inFlight)
   }
@@ -45,7 +44,6 @@ export class RetryBudget {
     this.#inFlight++
   }
 
-  /** Records the end of a retry's call. */
   ended(): void {
     if (this.#inFlight > 0) this.#inFlight--
   }

@@ -360,7 +360,7 @@ describe('the registry', () => {
     await until(() => a?.sockets.size === 0)
   })
 
-  test('a new address and model of a server apply', async () => {
+  test('a new URL and model of a server apply', async () => {
     const a = await harness.fake(scores(1))
     const b = await harness.fake(scores(2))
     harness.router.setServers([config(1, a.url)])

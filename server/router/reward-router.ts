@@ -80,7 +80,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
         const moved = known.url !== config.url
         known.update(config)
         this.#pools.get(before)?.configured()
-        // The server at the new address may score samples that the old one refused.
+        // The server at the new URL may score samples that the old one refused.
         if (moved) this.#pools.get(before)?.unhold(known)
         if (before !== known.model) {
           this.#pools.get(before)?.remove(known)

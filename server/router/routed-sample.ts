@@ -15,7 +15,6 @@ import type { HttpCall } from './transport.ts'
 /** Longer time limits are cut to 30 days. */
 const MAX_TIMER_MS = 30 * 86_400_000
 
-/** The success of a call. */
 export interface SampleAnswer {
   ok: true
   /** Tokens counted by the server; null: not counted. */
@@ -62,7 +61,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   hedgeWanted: HedgeKind | null = null
   /** The server to which the `deterministic` policy bound the sample, while the sample waits. */
   pinned: PoolServer | null = null
-  /** When the current wait began, on the clock of `performance.now()`. */
+  /** Start of the current wait, on the clock of `performance.now()`. */
   waitingSinceMs: number
   /** End of the back-off, after which the sample waits for a slot. */
   backoffUntilMs: number
@@ -134,7 +133,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   abstract build(server: PoolServer): EngineRequest | null
   /** Parses a complete answer, and keeps its result for {@link succeed}. */
   abstract read(server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure
-  /** Reports the last result that was read or accepted to the caller. */
+  /** Reports to the caller the last result that was read or accepted. */
   abstract succeed(server: PoolServer): void
   /** Reports to the caller that there is no result. */
   abstract refuse(reason: SampleFailureReason, detail: string): void

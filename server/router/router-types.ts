@@ -208,7 +208,6 @@ export type RouterResult =
     }
   | { ok: false; reason: SampleFailureReason; detail: string; attempts: AttemptRecord[] }
 
-/** A judge's reply, or the reason why there is none. */
 export type RouterChatResult =
   | { ok: true; reply: ChatReply; serverId: number; attempts: AttemptRecord[] }
   | { ok: false; reason: SampleFailureReason; detail: string; attempts: AttemptRecord[] }
@@ -285,8 +284,8 @@ export interface RouterOptions {
    */
   ejectionStepMs?: number
   /**
-   * How long a sample that failed on one server waits for a slot of an untried server, in ms, before it takes any free
-   * one. Default 2,000, which is longer than most calls to a reward model and shorter than most calls to a judge.
+   * Time for which a sample that failed on one server waits for a slot of an untried server, in ms, before it takes any
+   * free one. Default 2,000, which is longer than most calls to a reward model and shorter than most calls to a judge.
    */
   patienceMs?: number
   /** Default policy of every pool. Default `least_work`. */

@@ -22,9 +22,9 @@ const BLAMED_SHARE = 0.5
 
 /** Handles servers and pools that become idle. */
 export interface SampleLifecycleOwner {
-  /** The last call in flight to the server ended. */
+  /** Called when the last call in flight to the server has ended. */
   onServerIdle(server: PoolServer): void
-  /** The last sample of the pool ended. */
+  /** Called when the last sample of the pool has ended. */
   onPoolIdle(pool: ModelPool): void
 }
 

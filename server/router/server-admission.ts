@@ -30,7 +30,7 @@ export interface EngineAbilities {
   sleeps: boolean
   /** The routes that a registration may select. */
   routes: readonly ScoreRoute[]
-  /** How a registration may select a label; null: not at all. */
+  /** The form of label that a registration may select, as in `Engine.labels`; null: none. */
   labels: 'index' | 'name' | 'two' | null
 }
 
@@ -39,7 +39,6 @@ export function abilitiesOf(engine: EngineName): EngineAbilities {
   return { scores, chats, selfTested, sleeps: lifecycle !== null, routes, labels }
 }
 
-/** A server to test. */
 export interface ScoringServer extends ServerAddress {
   kind: 'discriminative' | 'generative'
   model: string
@@ -101,7 +100,7 @@ export function isAsleep(server: ServerAddress, timeoutMs: number): Promise<bool
   })
 }
 
-/** Puts a server to sleep, which must have nothing in flight. @throws Error with the server's answer if it refuses */
+/** Puts a server with nothing in flight to sleep. @throws Error with the server's answer if it refuses */
 export function tellToSleep(
   server: ServerAddress,
   level: SleepLevel,

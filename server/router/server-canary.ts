@@ -8,8 +8,8 @@ const INTERVAL_MS = 1_000
  */
 const REFUSALS_TO_PROBE = 8
 /**
- * Maximum of this number, which starts at {@link REFUSALS_TO_PROBE} and doubles with every canary scored while refusals
- * continue.
+ * Maximum number of refusals before a canary. The number starts at {@link REFUSALS_TO_PROBE} and doubles with every
+ * canary scored while refusals continue.
  */
 const MAX_REFUSALS_TO_PROBE = 1_024
 
@@ -29,7 +29,7 @@ export class ServerCanary {
   isBlocking = false
   /** Whether a canary is in flight. */
   isOut = false
-  /** When a canary last failed, on the clock of `performance.now()`. Earlier refusals do not count. */
+  /** Time of the last failed canary, on the clock of `performance.now()`. Earlier refusals do not count. */
   failedAtMs = Number.NEGATIVE_INFINITY
   /** Different samples refused since the last score. */
   streak = 0
@@ -58,7 +58,7 @@ export class ServerCanary {
     return this.isBlocking || this.#isRequested || this.held.size > 0
   }
 
-  /** When the next canary may be sent, on the clock of `performance.now()`. */
+  /** Earliest time of the next canary, on the clock of `performance.now()`. */
   get dueAtMs(): number {
     return this.#sentAtMs + this.#intervalMs
   }
@@ -68,7 +68,6 @@ export class ServerCanary {
     return this.#known !== null
   }
 
-  /** Records a scored sample. */
   scored(): void {
     if (this.streak === 0) return
     this.streak = 0
@@ -197,7 +196,7 @@ export class ServerCanary {
     this.#timer.unref()
   }
 
-  /** Resets the state, because the server has another address. */
+  /** Resets the state, because the server has another URL. */
   reset(): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null

@@ -70,7 +70,7 @@ test('half-open admits one call at a time, and two consecutive scores end it', (
   expect(health.consecutiveFaults).toBe(0)
 })
 
-test('slow start admits a share of its slots that grows from a tenth to all within 20 s', () => {
+test('slow start admits a share of its slots that grows from 10 % to 100 % within 20 s', () => {
   const { health, fault, success } = healthOf()
   for (let i = 0; i < 5; i++) fault(0)
   health.state(5_000)

@@ -85,7 +85,7 @@ export class ServerHealth {
     return this.#everEjected
   }
 
-  /** When the ejection ends, on the clock of `performance.now()`. */
+  /** End of the ejection, on the clock of `performance.now()`. */
   get ejectedUntilMs(): number {
     return this.#ejectedUntilMs
   }
@@ -107,7 +107,6 @@ export class ServerHealth {
     )
   }
 
-  /** Whether a call may begin now. */
   admits(nowMs: number): boolean {
     if (this.#state === 'ok') return true
     const state = this.state(nowMs)
@@ -169,7 +168,7 @@ export class ServerHealth {
     if (this.#state !== 'ejected') this.#eject(nowMs, cause, soft, evidence)
   }
 
-  /** Resets the health, because the server is registered as ready again or has another address. */
+  /** Resets the health, because the server is registered as ready again or has another URL. */
   reset(nowMs: number): void {
     this.#faults = 0
     this.#ejections = 0

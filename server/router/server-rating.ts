@@ -54,7 +54,7 @@ export class ServerRating {
   #peakAtMs = Number.NEGATIVE_INFINITY
   #meanTokens = 0
 
-  // Exponential means of size, time, size squared and size × time, for the line.
+  // Exponential means of size, time, size squared and size × time, for the fitted line.
   #lineSamples = 0
   #x = 0
   #y = 0
@@ -210,7 +210,7 @@ export class ServerRating {
     return this.quantileMs(0.5, tokens)
   }
 
-  /** Resets all measurements, because the server has another address. */
+  /** Resets all measurements, because the server has another URL. */
   reset(): void {
     this.#windowSamples = 0
     this.#tokens = 0

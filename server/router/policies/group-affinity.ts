@@ -9,7 +9,7 @@ import { hashText, rendezvousRank, weightedRank } from './rendezvous.ts'
  */
 const BOUND = 1.25
 /**
- * A server with fewer samples than this is never above the bound: the size of a usual group. Otherwise, an idle pool
+ * A server with fewer samples than this, the size of a usual group, is never above the bound. Otherwise, an idle pool
  * would spread the samples of its only group over all servers, and each server would compute the prefix.
  */
 const FREE_SAMPLES = 8

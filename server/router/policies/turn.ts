@@ -1,11 +1,10 @@
 /**
  * Breaks ties round robin: of equally good servers, the next one by id after the server taken last, cyclically. If the
- * first one were taken, an idle pool would send every sample to one server.
+ * first one were always taken, an idle pool would send every sample to one server.
  */
 export class Turn {
   #last = Number.NEGATIVE_INFINITY
 
-  /** Whether server `a` comes before server `b`. */
   before(a: number, b: number): boolean {
     return a > this.#last === b > this.#last ? a < b : a > this.#last
   }

@@ -61,7 +61,6 @@ export class Harness {
   }
 }
 
-/** A server registration. */
 export function config(id: number, url: string, over: Partial<RouterServer> = {}): RouterServer {
   return {
     id,

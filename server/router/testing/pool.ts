@@ -98,7 +98,6 @@ export class SimulatedPool {
     return this.router.snapshot().reduce((sum, { requests }) => sum + requests, 0)
   }
 
-  /** Hedges sent to all servers. */
   get hedges(): number {
     return this.router.snapshot().reduce((sum, { hedges }) => sum + hedges, 0)
   }
@@ -109,7 +108,6 @@ export class SimulatedPool {
   }
 }
 
-/** The results without a score. */
 export function failuresOf(results: RouterResult[]): RouterResult[] {
   return results.filter(({ ok }) => !ok)
 }

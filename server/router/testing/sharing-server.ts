@@ -10,7 +10,6 @@ export interface SharingServer {
   thrashing?: number
 }
 
-/** Limits the samples in flight. */
 export interface Limiter {
   readonly limit: number
   dispatched(nowMs: number, inFlight: number): void
