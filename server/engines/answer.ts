@@ -50,7 +50,7 @@ const ENGINE_DEAD = /EngineCore encountered|EngineDeadError|background loop has 
 const NO_ROUTE = /does not support [\w ]{1,40} API\b/i
 
 /**
- * Statuses that concern the server, its address or its key, regardless of the message: missing route or model, refused
+ * Statuses that concern the server, its URL or its key, regardless of the message: missing route or model, refused
  * key, exhausted quota, wrong protocol. 413 and 422 concern one request.
  */
 const OF_THE_SERVER = new Set([401, 402, 403, 404, 405, 406, 407, 410, 411, 415, 421, 426, 501])
@@ -209,7 +209,6 @@ function htmlText(html: string): string {
   return `HTML page: ${html.replace(/<[^>]*>/g, ' ')}`
 }
 
-/** A parsed 2xx body, or a failure. */
 export type JsonAnswer = { ok: true; value: unknown } | EngineFailure
 
 /** Parses the body of a 2xx response; any other response is classified by its status. */

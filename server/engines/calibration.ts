@@ -84,7 +84,7 @@ function tokensDiffer(a: Calibration, b: Calibration): boolean {
   return a.promptTokens !== null && b.promptTokens !== null && a.promptTokens !== b.promptTokens
 }
 
-/** A score, or the failure. `routeMissing`: the server has no such route. */
+/** `routeMissing`: the server has no scoring route. */
 export type CalibrationAnswer = EngineScore | (EngineFailure & { routeMissing?: boolean })
 
 /** Requests the score of one text. Never rejects. */

@@ -63,7 +63,7 @@ describe('the request', () => {
     expect(bodyOf('vllm', { topLogprobs: 0 })).toMatchObject({ logprobs: true, top_logprobs: 0 })
   })
 
-  test('has the same path for addresses with /v1, and contains lone surrogates as U+FFFD', () => {
+  test('has the same path for URLs with /v1, and contains lone surrogates as U+FFFD', () => {
     for (const basePath of ['', '/v1']) {
       expect(buildChatRequest('openai', chat, { ...target, basePath }).path).toBe(
         '/v1/chat/completions',

@@ -50,7 +50,7 @@ describe('a policy', () => {
   )
 })
 
-it('is checked for the address of a server and at each connection', async () => {
+it('the policy is checked for the URL of a server and at each connection', async () => {
   let connections = 0
   const server = createServer((socket) => {
     connections++
@@ -78,7 +78,7 @@ it('is checked for the address of a server and at each connection', async () => 
       message: expect.stringContaining('127.0.0.1 is a loopback address'),
     })
     const before = connections
-    // An address that was registered under another policy is refused too.
+    // A host that was registered under another policy is refused too.
     for (const host of ['127.0.0.1', '[::ffff:127.0.0.1]', 'localhost']) {
       expect(await connected(host), host).toMatchObject({ code: 'ERR_FORBIDDEN_ADDRESS' })
     }

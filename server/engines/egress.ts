@@ -179,8 +179,8 @@ function guardedLookup(hostname: string, options: LookupOptions, callback: Looku
 }
 
 /**
- * The connector of all clients for addresses that users configure. It checks each address that it connects to, because
- * names may be rebound, and because an address may have been registered under another policy.
+ * The connector of all clients for URLs that users configure. It checks each IP address that it connects to, because
+ * names may be rebound, and because a URL may have been registered under another policy.
  */
 export function guardedConnector(timeoutMs: number): buildConnector.connector {
   const connect = buildConnector({ timeout: timeoutMs, allowH2: false, lookup: guardedLookup })

@@ -28,13 +28,12 @@ export class ProbeStop extends Error {
 export interface OpenFetch {
   /** Sends a request. @throws ProbeStop if no usable response arrives */
   readonly fetch: EngineFetch
-  /** Path of the address, without a trailing slash. */
+  /** Path of the URL, without a trailing slash. */
   readonly basePath: string
   /** Closes the connection; requests in flight fail. */
   close(): void
 }
 
-/** Time limits of an {@link OpenFetch}. */
 export interface OpenFetchOptions {
   /** Time limit of each request, in ms; ignored with `totalMs`. */
   timeoutMs: number
@@ -43,8 +42,8 @@ export interface OpenFetchOptions {
 }
 
 /**
- * Opens a connection to a server. Forbidden addresses are refused, redirects are not followed, the size of responses is
- * limited, and the key is sent as a bearer token. @throws ProbeStop for a forbidden address
+ * Opens a connection to a server. Forbidden URLs are refused, redirects are not followed, the size of responses is
+ * limited, and the key is sent as a bearer token. @throws ProbeStop for a forbidden URL
  */
 export function openFetch(
   url: string,
@@ -56,7 +55,7 @@ export function openFetch(
   return openChecked(checked, apiKey, options)
 }
 
-/** Opens a connection to an address that {@link checkServerUrl} has accepted. */
+/** Opens a connection to a URL that {@link checkServerUrl} has accepted. */
 export function openChecked(
   { origin, basePath }: ServerUrl,
   apiKey: string | null,

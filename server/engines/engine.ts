@@ -37,7 +37,7 @@ export interface EngineTarget {
   model: string | null
   /** The reported version; null: unknown, treated as current. */
   version: string | null
-  /** Path of the server's address, without a trailing slash (`''` for the root). */
+  /** Path of the server's URL, without a trailing slash (`''` for the root). */
   basePath?: string
   /** The scoring route; null or absent: the engine's default. */
   route?: ScoreRoute | null
@@ -100,10 +100,10 @@ export interface EngineFailure {
 export interface TokenOffsets {
   /** The index of the first token with text of the response. */
   first: number
-  /** Where each token from `first` on starts in the response, in Unicode code points. */
+  /** Start of each token from `first` on in the response, in Unicode code points. */
   starts: number[]
   /**
-   * Where each of these tokens ends, exclusive. If a character spans several tokens, it belongs to the last of them,
+   * End of each of these tokens, exclusive. If a character spans several tokens, it belongs to the last of them,
    * and the others have no part of it.
    */
   ends: number[]
@@ -117,7 +117,7 @@ export interface EngineScore {
   promptTokens?: number
   /** Scores of the tokens or steps, if the model returns them; the last is `score`. */
   tokenScores?: number[]
-  /** Offsets of these tokens in the response, or why they are unknown; absent: not requested. */
+  /** Offsets of these tokens in the response, or the reason why they are unknown; absent: not requested. */
   tokenOffsets?: TokenOffsets | { problem: string }
   /** Further fields of the answer of a custom scorer (`http`). */
   extra?: Record<string, unknown>
@@ -344,7 +344,7 @@ export interface Engine {
   readonly selfTested: boolean
   /** Routes that a registration can name; empty: there is only one. */
   readonly routes: readonly ScoreRoute[]
-  /** How a registration can name a label: by `index`; by `name` or index; or `two`: index 0 or 1; null: not at all. */
+  /** Labels that a registration can give: `index`, an index; `name`, a name or index; `two`, index 0 or 1; null, none. */
   readonly labels: 'index' | 'name' | 'two' | null
   /**
    * Whether its servers score whole texts, which a chat template can render (the route `pair` keeps prompt and response

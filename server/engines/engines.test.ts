@@ -54,7 +54,7 @@ describe('vllm', () => {
     })
   })
 
-  test('an address that ends in /v1 means the same server', () => {
+  test('a URL that ends in /v1 means the same server', () => {
     expect(vllm.buildScoreRequest(sample, at(null, '/v1')).path).toBe('/classify')
     expect(vllm.buildScoreRequest(sample, at(null, '/rm/v1')).path).toBe('/rm/classify')
     expect(vllm.buildScoreRequest(sample, at(null, '/rm')).path).toBe('/rm/classify')
@@ -252,7 +252,7 @@ describe('llamacpp', () => {
 })
 
 describe('http', () => {
-  test('sends the sample as submitted, to the exact address', () => {
+  test('sends the sample as submitted, to the exact URL', () => {
     const request = http.buildScoreRequest(
       {
         prompt: [{ role: 'user', content: 'Q' }],

@@ -128,7 +128,7 @@ test('servers in use and sleeping servers receive no scoring requests', async ()
   expect(await probe(asleep)).toMatchObject({ found: { ok: true, sleeping: true }, posts: [] })
 })
 
-test('an unserved model is refused by name, not by the answers of its routes', async () => {
+test('a model that is not served is refused without a request to its routes', async () => {
   expect(await probe(recorded.nope32, { model: 'nope' })).toMatchObject({
     found: {
       ok: false,

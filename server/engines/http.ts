@@ -29,7 +29,7 @@ function isDeeper(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1))
 }
 
-/** Returns the scoring route, which is the path of the server's address. */
+/** Returns the scoring route, which is the path of the server's URL. */
 function scorePath(basePath: string | undefined): string {
   return basePath === undefined || basePath === '' ? '/' : basePath
 }
@@ -115,7 +115,7 @@ function answersNoResults(status: number, bodyText: string): boolean {
   }
 }
 
-/** A custom HTTP scorer: POST {"samples":[…]} to its address returns {"results":[{"score", …} | {"error"}]}. */
+/** A custom HTTP scorer: POST {"samples":[…]} to its URL returns {"results":[{"score", …} | {"error"}]}. */
 export const http: Engine = {
   name: 'http',
   scores: true,

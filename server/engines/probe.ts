@@ -45,9 +45,8 @@ export interface ProbeRequest {
   known?: ProbeContext['known']
 }
 
-/** A server that can be used. */
 export interface ProbedServer extends ProbeFacts {
-  /** The normalized address. */
+  /** The normalized URL. */
   url: string
   /** The requested model, or the first that the server lists; null: the server lists none. */
   model: string | null
@@ -57,7 +56,7 @@ export interface ProbedServer extends ProbeFacts {
 /**
  * Probes a server. It must be reachable without a redirect, speak the engine's protocol (`auto` detects it), serve the
  * requested model and fit its intended use. Never throws for problems of the server, and sends nothing to a forbidden
- * address.
+ * URL.
  */
 export async function probeServer(request: ProbeRequest): Promise<ProbedServer | ProbeFailure> {
   const checked = checkServerUrl(request.url)
@@ -118,7 +117,7 @@ async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeR
   if (rewards.ok || rewards.reason === 'server_unreachable') return rewards
   return notRecognized(
     'the server answers, but not as any supported engine: vLLM, SGLang, text-embeddings-inference, llama.cpp, OpenAI, OpenRLHF, custom HTTP scorers',
-    'Set "engine", or check that the address is the root of a reward-model server.',
+    'Set "engine", or check that the URL is the root of a reward-model server.',
   )
 }
 

@@ -1,7 +1,6 @@
 import { mediaIn, turnText } from '../contract/turn-text.ts'
 import type { EngineTarget, ScoreInput } from './engine.ts'
 
-/** One turn of a conversation. */
 export interface ChatMessage {
   role: string
   content: string

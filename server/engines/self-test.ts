@@ -21,7 +21,6 @@ import type {
   ScoreInput,
 } from './engine.ts'
 
-/** The server and model to test. */
 export interface SelfTestTarget extends EngineTarget {
   /** The max context in tokens, if known. The long texts stay below it. */
   maxModelLen?: number | null

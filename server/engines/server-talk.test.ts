@@ -104,7 +104,7 @@ describe('sleep and wake', () => {
     })
     const { fetch } = talkTo(server.url)
     const vllm = lifecycleOf('vllm')
-    // An address that ends in /v1 means the same server.
+    // A URL that ends in /v1 means the same server.
     expect(await vllm.isSleeping(fetch, '/v1')).toBe(false)
     await vllm.sleep(fetch, '/v1', 2)
     expect(await vllm.isSleeping(fetch, '')).toBe(true)

@@ -2,10 +2,10 @@ import { ERROR_REASONS } from '../contract/error-reasons.ts'
 import { hostRefusal } from './egress.ts'
 import type { ProbeCause, ProbeFailure } from './engine.ts'
 
-/** An accepted address. */
+/** An accepted URL. */
 export interface ServerUrl {
   ok: true
-  /** The normalized address, without a trailing slash, as stored and shown. */
+  /** The normalized URL, without a trailing slash, as stored and shown. */
   url: string
   /** Scheme, host and port. */
   origin: string
@@ -16,9 +16,9 @@ export interface ServerUrl {
 const MAX_URL_CHARS = 2048
 
 /**
- * Checks a server's address without network access. It must be http or https, without credentials, query or fragment,
- * and no address that REWARDOPS_EGRESS_ALLOW refuses, in any notation (`new URL` turns decimal, octal and hex into
- * dotted form). The addresses of a host name are checked when a connection is opened.
+ * Checks a server's URL without network access. It must be http or https, without credentials, query or fragment. Its
+ * host must not be an IP address that REWARDOPS_EGRESS_ALLOW refuses, in any notation (`new URL` turns decimal, octal
+ * and hex into dotted form). The addresses of a host name are checked when a connection is opened.
  */
 export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
   if (text.length > MAX_URL_CHARS) return refused('malformed', 'the address is too long')
@@ -49,7 +49,7 @@ export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
 }
 
 /**
- * Returns the root of a server's routes. An address that ends in /v1 means the same server, because /classify, /version
+ * Returns the root of a server's routes. A URL that ends in /v1 means the same server, because /classify, /version
  * and other routes are next to /v1, not under it.
  */
 export function rootOf(basePath: string | undefined): string {

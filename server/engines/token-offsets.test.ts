@@ -4,7 +4,6 @@ import { recordings } from './testing/recorded.ts'
 import { offsetsOf } from './token-offsets.ts'
 import { vllm } from './vllm.ts'
 
-/** The texts of the tokens. */
 function textsOf(response: string, offsets: ReturnType<typeof offsetsOf>): string[] {
   if ('problem' in offsets) throw new Error(offsets.problem)
   const points = [...response]

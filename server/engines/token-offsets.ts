@@ -22,7 +22,7 @@ export function offsetsOf(
   return { problem: "the texts of the server's tokens do not contain the response" }
 }
 
-/** Where the response starts in the joined pieces, in bytes; null: nowhere. */
+/** Start of the response in the joined pieces, in bytes; null: it is not in them. */
 function responseAt(pieces: readonly Buffer[], response: Buffer, isLast: boolean): number | null {
   const text = Buffer.concat(pieces)
   if (isLast) {
@@ -55,7 +55,7 @@ function isBlank(bytes: Buffer): boolean {
   return bytes.toString().trim() === ''
 }
 
-/** The offsets of the pieces that overlap the response. Bytes within a character count to the token that completes it. */
+/** Offsets of the pieces that overlap the response. Bytes within a character count to the token that completes it. */
 function offsetsFrom(pieces: readonly Buffer[], response: Buffer, at: number): TokenOffsets {
   const charsBefore = completeChars(response)
   const starts: number[] = []
@@ -74,7 +74,7 @@ function offsetsFrom(pieces: readonly Buffer[], response: Buffer, at: number): T
   return { first: Math.max(0, first), starts, ends }
 }
 
-/** For each offset in UTF-8, the code points that end at or before it. */
+/** The number of code points that end at or before each offset in UTF-8. */
 function completeChars(text: Buffer): Uint32Array {
   const complete = new Uint32Array(text.length + 1)
   let chars = 0

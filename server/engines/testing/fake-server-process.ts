@@ -1,7 +1,7 @@
 import { answer, FakeServer, scoreBody } from './fake-server.ts'
 
 /**
- * A fake vLLM server in a separate process, for tests that kill it. It sends its address to its parent process, answers
+ * A fake vLLM server in a separate process, for tests that kill it. It sends its URL to its parent process, answers
  * after `FAKE_DELAY_MS`, and ends with its parent.
  */
 const delayMs = Number(process.env.FAKE_DELAY_MS ?? 0)
