@@ -60,7 +60,7 @@ async function rollUpsOf(id: number) {
   return new Map(rows.map(({ batch_id: _, data_source, ...rest }) => [data_source, rest]))
 }
 
-/** As numpy's default: linear interpolation between neighbors. */
+/** The quantile as numpy computes it by default, with linear interpolation between neighbors. */
 function quantile(sorted: readonly number[], q: number): number {
   const at = q * (sorted.length - 1)
   const low = sorted[Math.floor(at)] as number

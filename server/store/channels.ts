@@ -3,7 +3,7 @@ import type { ClientBase } from 'pg'
 /**
  * The notifications that processes send each other through Postgres, by name, with the first letter of their payload. A
  * payload is that letter and an id, without data. Receivers also poll, because a notification may be lost. The functions
- * in `functions/` write the letters themselves; a test compares them with this table.
+ * in `functions/` write the letters themselves; a test compares them with these.
  */
 export const NOTIFICATIONS = {
   /**

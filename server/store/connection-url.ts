@@ -13,7 +13,6 @@ export const SSL_MODES = [
 ] as const
 export type SslMode = (typeof SSL_MODES)[number]
 
-/** Whether a connection is encrypted. */
 export type Encryption = 'tls' | 'plain'
 
 /** A connection string, split into the part for node-postgres and the SSL parameters. */

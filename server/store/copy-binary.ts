@@ -31,7 +31,7 @@ export interface RowPosition {
 export class CopyBinary {
   readonly #columns: number
   readonly #blockBytes: number
-  /** The first blocks, for `release`. */
+  /** Blocks that `release` returns to `freeBlocks`. */
   #reusable: Buffer[] = []
   #done: Buffer[] = []
   #block: Buffer = Buffer.alloc(0)
@@ -45,7 +45,6 @@ export class CopyBinary {
     this.#blockBytes = blockBytes
   }
 
-  /** Bytes collected so far. */
   get byteLength(): number {
     return this.#bytes + this.#at
   }
@@ -118,7 +117,6 @@ export class CopyBinary {
     this.#at = this.#block.writeDoubleBE(value, this.#at)
   }
 
-  /** A point in time, epoch milliseconds. */
   timestamptz(epochMs: number): void {
     this.#at = this.#block.writeInt32BE(8, this.#at)
     this.#at = this.#block.writeBigInt64BE(
@@ -127,7 +125,7 @@ export class CopyBinary {
     )
   }
 
-  /** Text without NUL and lone surrogates. */
+  /** `value` must not contain NUL or lone surrogates. */
   text(value: string): void {
     const bytes = this.#block.write(value, this.#at + 4, 'utf8')
     this.#block.writeInt32BE(bytes, this.#at)
@@ -157,7 +155,7 @@ export class CopyBinary {
   }
 }
 
-/** A calendar day as Postgres stores it. */
+/** The number of days from 2000-01-01 to a day, as Postgres stores it. */
 export function postgresDay(day: string): number {
   return Math.round((Date.parse(`${day}T00:00:00Z`) - POSTGRES_EPOCH_MS) / 86_400_000)
 }

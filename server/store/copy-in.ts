@@ -45,7 +45,7 @@ export class CopyIn {
     })
   }
 
-  /** The number of stored rows, after the end. */
+  /** The number of stored rows; valid after `end`. */
   get rows(): number {
     return this.#stream.rowCount
   }

@@ -7,8 +7,8 @@ import { isFatal, isTooManyConnections, SessionPool, type SessionSettings } from
 
 export type Client = pg.PoolClient
 
-/** A statement. With a name, Postgres plans it once per connection. */
 export interface Statement {
+  /** With a name, Postgres plans the statement once per connection. */
   name: string | undefined
   text: string
   values: unknown[]
@@ -72,7 +72,7 @@ export function isOutage(error: unknown): boolean {
   return isConnectionLoss(error) || isTooManyConnections(error)
 }
 
-/** The error that callers get for an outage. The database may answer and still take no writes. */
+/** The error that callers get for an outage. The database may still answer reads. */
 export function outageRefusal(error: unknown): RewardOpsError {
   return new RewardOpsError('database_unavailable', outageMessage(error), {
     retryAfterMs: 1_000,
@@ -108,7 +108,7 @@ export async function inTransaction<T>(client: pg.ClientBase, work: () => Promis
   }
 }
 
-/** How long a request of the server waits for a connection slot of the database. */
+/** Time that a request of the server waits for a connection slot of the database. */
 const SLOT_WAIT_MS = 5_000
 const IDLE_TIMEOUT_MS = 60_000
 
@@ -129,7 +129,7 @@ export interface DatabaseOptions {
   /** Client-side time limit of every statement, in ms. It ends connections that were cut off silently. */
   queryTimeoutMs?: number
   /**
-   * How long a caller waits while others use all connections, in ms; then `PoolBusyError`. By default, the wait fails
+   * Time that a caller waits while others use all connections, in ms; then `PoolBusyError`. By default, the wait fails
    * as an outage after 30 s.
    */
   queueTimeoutMs?: number
@@ -142,7 +142,7 @@ export interface DatabaseOptions {
   lazyCommits?: boolean
   /** Idle connections are kept. */
   staysOpen?: boolean
-  /** How long a caller waits while the database has no connection slot; Infinity: without limit. Default: 5 s. */
+  /** Time that a caller waits while the database has no connection slot, in ms; Infinity: no limit. Default: 5 s. */
   slotWaitMs?: number
 }
 
@@ -151,7 +151,7 @@ export class Database {
   readonly pool: pg.Pool & Pick<SessionPool, 'lend'>
   readonly url: string
   readonly max: number
-  /** How long a caller waits while the database has no connection slot, in ms. */
+  /** Time that a caller waits while the database has no connection slot, in ms. */
   slotWaitMs: number
   /** Encrypts and decrypts the secrets in the rows. A process sets it when it starts. */
   secrets = new SecretBox([])

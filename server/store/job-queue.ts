@@ -136,7 +136,7 @@ export class JobQueue {
     this.#boss.on('warning', (w) => log.debug({ warning: w.message }, 'queue warning'))
   }
 
-  /** A name for a repeated statement, so that Postgres plans a fetch once per connection, not once per fetch (1 ms). */
+  /** A name for a repeated statement, so that Postgres plans a fetch (1 ms) once per connection, not at each fetch. */
   #nameOf(text: string): string | undefined {
     let name = this.#names.get(text)
     if (name === undefined && this.#names.size < 300) {

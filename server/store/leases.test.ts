@@ -61,7 +61,7 @@ describe('renew_lease', () => {
 
   it('shares by demand: small demands are met, the rest is split evenly', async () => {
     await renew(1, 100, 64)
-    // The first holds all slots. The second waits for their release, then both have their fair share.
+    // The first worker holds all slots. The second waits for their release, then both have their fair share.
     expect(await renew(2, 100, 64)).toBe(0)
     expect(await renew(1, 100, 64)).toBe(32)
     expect(await renew(2, 100, 64)).toBe(32)

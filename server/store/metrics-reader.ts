@@ -167,7 +167,7 @@ export class MetricsReader {
   async #batches(): Promise<Pick<Figures, 'batches' | 'runs'>> {
     const rows = await this.#db.rows<BatchRow>(
       'metrics-batches',
-      // Ten minutes, because a batch may be committed after batches with higher ids have ended.
+      // A batch is settled ten minutes after its end, because one with a lower id may be committed later.
       `with edge as (
          select coalesce(
            (select min(id) from batch where id >= $1

@@ -16,7 +16,7 @@ import {
 } from './schema-version.ts'
 import { connectSession, START_SLOT_WAIT_MS } from './session.ts'
 
-/** Prisma's own advisory lock for migrations, so that the two exclude each other. */
+/** Prisma's advisory lock for migrations, so that this program and Prisma never migrate at the same time. */
 export const PRISMA_LOCK = 72_707_369
 
 /** Wait for another process's lock before a message is logged; longer than the migration of an empty database. */
@@ -62,7 +62,7 @@ export interface MigrateOptions {
   /** Folder of the migrations, for tests. By default, the schema version and the functions are installed too. */
   dir?: string
   log?: Logger
-  /** How long to wait for processes of an earlier version to end. */
+  /** Time to wait for processes of an earlier version to end. */
   waitMs?: number
   /** A sentence on how to start with an empty database, for a database that cannot be upgraded. */
   startEmpty?: string

@@ -5,7 +5,7 @@ export interface PeriodicWork {
   everyMs: number
   /** Runs the first turn at the start instead of `everyMs` after it. */
   atStart?: boolean
-  /** The log message for a failed turn: `'sweep failed'`. */
+  /** The log message for a failed turn, such as `'sweep failed'`. */
   failed: string
   log: Pick<Logger, 'warn'>
   /** Called before each turn; resolves to true if this one of several processes does the work. */

@@ -1,6 +1,6 @@
 import type { Database } from './database.ts'
 
-/** Maximum number of runs with series of their own; the others are counted together. */
+/** Maximum number of runs with metric series of their own; the others are counted together. */
 export const MAX_METRIC_RUNS = 50
 /** Time after its last activity for which a run without pending samples counts as active. */
 const ACTIVE_MS = 3_600_000
@@ -38,7 +38,7 @@ export interface RunFigures {
   lastBatches: readonly LastBatch[]
 }
 
-/** Counts of some batches of one run. */
+/** Counts of the batches of a run, with one row per status and for settled and other batches. */
 export interface RunBatchesRow extends RunCounts {
   run_id: number
   settled: boolean

@@ -31,7 +31,6 @@ export const FIRST_MIGRATION = '20261122120000_init'
 /** A process that has not reported for this long counts as gone. */
 export const GONE_AFTER_MS = 5_000
 
-/** A version of the schema as stored in the database. */
 export interface StoredVersion {
   version: number
   compatible_from: number

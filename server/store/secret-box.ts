@@ -20,7 +20,6 @@ const SEALED = /^sealed:v1:([0-9a-f]{8}):([\w-]+)$/
 const IV_BYTES = 12
 const TAG_BYTES = 16
 
-/** The key of these 32 bytes. */
 export function secretKey(bytes: Buffer): SecretKey {
   const id = createHash('sha256').update('rewardops secrets key').update(bytes).digest('hex')
   return { id: id.slice(0, 8), bytes }

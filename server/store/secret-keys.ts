@@ -25,7 +25,6 @@ export interface SecretKeySource {
 
 /** Name of the setting with the id of the key that encrypts new secrets. */
 const KEY_SETTING = 'secrets.key'
-/** Columns of secrets. */
 const COLUMNS: readonly { use: SecretUse; table: string; column: string }[] = [
   { use: 'server.api_key', table: 'server', column: 'api_key' },
   { use: 'webhook.url', table: 'webhook', column: 'url' },

@@ -21,7 +21,6 @@ export class ServerLocks {
     this.#db = db
   }
 
-  /** Whether this process holds a server's lock. */
   holds(id: number): boolean {
     return this.#held.has(id)
   }

@@ -35,7 +35,6 @@ export interface ProbedFacts {
   warnings?: string[]
 }
 
-/** Everything stored with a registration. */
 export interface Registration {
   fields: RegistrationFields
   /** Null: the server did not answer; stored facts stay. */
@@ -47,7 +46,7 @@ export interface Registration {
   state: ServerState
   cause: string
   evidence?: Record<string, unknown>
-  /** The queue of its model; null while the model is not known. */
+  /** The queue of the server's model; null while the model is not known. */
   pool: string | null
 }
 
@@ -127,7 +126,6 @@ export class ServerRegistry {
     return row.id
   }
 
-  /** Changes a server's registration. */
   async update(id: number, fields: Partial<RegistrationFields>): Promise<void> {
     await this.#prisma.server.update({ where: { id }, data: await this.#sealed(fields) })
     await this.changed()
@@ -161,7 +159,7 @@ export class ServerRegistry {
     return changeState(this.#db, id, change)
   }
 
-  /** Updates the cause of a server's state. */
+  /** Updates the cause of a server's state, if the server still has that state. */
   async explain(id: number, state: ServerState, cause: string): Promise<void> {
     const changed = await this.#db.rows(
       'server-explain',

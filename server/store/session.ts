@@ -8,9 +8,9 @@ export type SessionSettings = Readonly<Record<string, string | number>>
 
 /** Time limit of connecting, authentication and the session's settings together. */
 const CONNECT_TIMEOUT_MS = 10_000
-/** How long callers of a pool wait for one of its connections before the database counts as unreachable. */
+/** Time that callers of a pool wait for one of its connections before the database counts as unreachable. */
 const QUEUE_TIMEOUT_MS = 30_000
-/** How long a start waits while the database has no connection slot. */
+/** Time that a start waits while the database has no connection slot. */
 export const START_SLOT_WAIT_MS = 60_000
 /** First and longest pause between attempts while the database has no free connection slot. */
 const FIRST_RETRY_MS = 50
@@ -221,7 +221,7 @@ function timedOut(error: Error): Error {
     : error
 }
 
-/** One statement for all settings. */
+/** One statement that applies all settings. */
 function setUpOf(settings: SessionSettings, ...statements: string[]): string {
   return [
     ...Object.entries(settings).map(([name, value]) => `set ${name} = '${value}'`),
@@ -237,7 +237,7 @@ export interface SessionOptions {
   connectTimeoutMs?: number
   /** Client-side time limit of every statement, in ms. */
   queryTimeoutMs?: number
-  /** How long to wait for a free connection slot, in ms. Default: 0. */
+  /** Time to wait for a free connection slot, in ms. Default: 0. */
   slotWaitMs?: number
   /** Ends the wait for a slot. */
   signal?: AbortSignal
@@ -301,13 +301,13 @@ export interface SessionPoolOptions {
   /** Client-side time limit of every statement, in ms. It ends connections that were cut off silently. */
   queryTimeoutMs?: number | undefined
   /**
-   * How long a caller waits while others use all connections, in ms; then {@link PoolBusyError}. Undefined: 30 s, after
-   * which the database counts as unreachable.
+   * Time that a caller waits while others use all connections, in ms; then {@link PoolBusyError}. Undefined: 30 s,
+   * after which the database counts as unreachable.
    */
   queueTimeoutMs?: number | undefined
   /** Time after which an idle connection is closed, in ms; 0: never. */
   idleTimeoutMs: number
-  /** How long a caller waits for a connection slot of the database, in ms; Infinity: without limit. */
+  /** Time that a caller waits for a connection slot of the database, in ms; Infinity: no limit. */
   slotWaitMs(): number
   log: Pick<Logger, 'warn' | 'info'>
 }

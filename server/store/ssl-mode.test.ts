@@ -251,7 +251,7 @@ describe('a server that requires a client certificate', () => {
   })
 })
 
-describe('wrong parameters are refused by name', () => {
+describe('wrong parameters are refused with an error that names them', () => {
   it.each<[Record<string, string>, RegExp]>([
     [
       { sslmode: 'full' },

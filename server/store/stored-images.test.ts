@@ -23,7 +23,7 @@ const OTHER = noisePng('b', 40)
 const LAST = noisePng('c', 40)
 const hashOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
 
-/** A prompt whose message has these addresses of images, encoded as sent. */
+/** A prompt whose message has images with these URLs, encoded as sent. */
 const withImages = (...urls: string[]): GivenTexts => ({
   prompt: [
     { role: 'user', content: urls.map((url) => ({ type: 'image_url', image_url: { url } })) },
@@ -70,7 +70,7 @@ it.each([
   ['base64 that is not canonical', `${dataUrl(PNG).replace(/=*$/, '')}====`],
   ['base64 with line ends', dataUrl(PNG).replace(/(.{76})/g, '$1\n')],
   ['an image of a few bytes', dataUrl(PNG.subarray(0, 60))],
-  ['an address', `https://images.invalid/${'a'.repeat(1_000)}.png`],
+  ['a URL', `https://images.invalid/${'a'.repeat(1_000)}.png`],
   ['a reference after JSON is parsed', `data:image/png;base64,/${'a'.repeat(64)}`],
   ['a reference as it is stored', `data:image/png;base64,\\/${'a'.repeat(64)}`],
   ['a text that quotes a reference', `"data:image/png;base64,\\/${'a'.repeat(64)}"`],
@@ -109,7 +109,7 @@ it('images stay in their messages while an earlier version runs, and can be take
   expect(images.takeStored(apart)).toEqual(apart)
 })
 
-it.each([true, false])('an image beyond the limit is refused by name (apart: %s)', (isApart) => {
+it.each([true, false])('the error for a large image names its sample (apart: %s)', (isApart) => {
   const images = collector({ isApart, maxBytes: PNG.length })
   taken(images, withImages(dataUrl(PNG)), 'samples[0]')
   expect(() => taken(images, withImages(dataUrl(noisePng('c', 48))), 'samples[3]')).toThrow(

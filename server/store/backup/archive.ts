@@ -1,6 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises'
 
-/** A backup cannot be written, read or restored. The message says why and what to do; nothing was changed. */
+/** A backup cannot be written, read or restored. The message gives the reason and the remedy; nothing was changed. */
 export class BackupError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
@@ -8,7 +8,6 @@ export class BackupError extends Error {
   }
 }
 
-/** A file in an archive. */
 export interface Entry {
   name: string
   /** Position of its first byte in the archive. */

@@ -62,7 +62,7 @@ afterAll(async () => {
 const backUp = (path: string, url = source.url) =>
   writeBackup({ url, path, program: '0.0.0', settings: {} })
 
-/** Restores a file into `target`. Returns a client of it. */
+/** Restores a backup into `target` and returns a client of `target`. */
 async function restore(path: string, replace = false): Promise<Database> {
   const archive = await ArchiveReader.open(path)
   const restored = new Database(target.url, log, { max: 2, name: 'test' })
@@ -266,7 +266,6 @@ it('a migration of a newer version waits for the backup', async () => {
   }
 })
 
-/** A folder with the first migrations of this program. */
 function firstMigrations(count: number): string {
   const dir = mkdtempSync(join(folder, 'migrations-'))
   const all = join(import.meta.dirname, '../../../prisma/migrations')
@@ -317,7 +316,7 @@ function firstBytes(share: number, more = 0): string {
   return path
 }
 
-/** A copy of the backup without its manifest, as a killed backup leaves it, but with the end of an archive. */
+/** A copy of the backup that lacks the manifest but has the blocks that end an archive. */
 async function withoutManifest(): Promise<string> {
   const archive = await ArchiveReader.open(file)
   const manifest = (await archive.entries()).at(-1)!

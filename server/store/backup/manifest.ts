@@ -3,7 +3,7 @@ import { type ArchiveReader, BackupError, type Entry } from './archive.ts'
 
 /** Version of the archive's layout. */
 export const FORMAT = 1
-/** The last file of the archive, so that a backup without it did not finish. */
+/** The last file of the archive; a backup without it is incomplete. */
 export const MANIFEST = 'manifest.json'
 /** The file with the keys of secrets, if the backup includes them. */
 export const SECRETS_KEY = 'secrets.key'

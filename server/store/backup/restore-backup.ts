@@ -41,7 +41,7 @@ export interface RestoreOptions {
   prepare(): Promise<void>
   /** Queues the samples of unfinished batches, in the transaction of the restore. Returns their number. */
   requeue(client: pg.ClientBase): Promise<number>
-  /** Called after each piece, with the length of all rows so far and of those of the backup, before compression. */
+  /** Called after each chunk, with the uncompressed length of the rows so far and of all rows. */
   onProgress?(bytes: number, total: number): void
   signal?: AbortSignal
 }
@@ -88,7 +88,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<number> {
       signal?.throwIfAborted()
       return samples
     })
-    // Pages would plan without statistics until autovacuum has collected them.
+    // Postgres would plan page queries without statistics until autovacuum has collected them.
     await client.query(`analyze ${tablesOf().join(', ')}`)
     return requeued
   } finally {

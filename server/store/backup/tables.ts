@@ -41,7 +41,7 @@ export function dayOf(table: string): string | null {
   return found === null ? null : `${found[1]}-${found[2]}-${found[3]}`
 }
 
-/** The columns of a table that can be written. */
+/** The writable columns of a table. */
 export async function columnsOf(client: Queries, table: string): Promise<string[]> {
   const { rows } = await client.query<{ name: string }>(
     `select attname as name from pg_attribute

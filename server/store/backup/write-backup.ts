@@ -25,7 +25,7 @@ const compress = promisify(zstdCompress)
 
 /** Rows are compressed in pieces of at least this length, of which two are in memory. */
 const CHUNK_BYTES = 8 << 20
-/** Maximum snapshots: if a partition of texts is dropped before it is locked, the snapshot is taken again. */
+/** Maximum number of snapshots: if a partition of texts is dropped before it is locked, the snapshot is taken again. */
 const MAX_SNAPSHOTS = 5
 const UNDEFINED_TABLE = '42P01'
 
@@ -38,7 +38,7 @@ export interface WriteBackupOptions {
   settings: Record<string, string>
   /** The keys of secrets, one per line, if the backup is to include them. */
   secretsKey?: string | undefined
-  /** Called after each piece, with the length of all rows so far, before compression. */
+  /** Called after each chunk, with the uncompressed length of the rows so far. */
   onProgress?(bytes: number): void
   /** Aborting removes the unfinished file. */
   signal?: AbortSignal
@@ -87,7 +87,7 @@ async function write(file: FileHandle, options: WriteBackupOptions): Promise<Man
   try {
     const names = await takeSnapshot(client)
     const facts = await factsOf(client)
-    // Numbers drawn after the snapshot do no harm, but numbers drawn before it must not be drawn again.
+    // Read after the snapshot, because a restore may skip numbers but must not draw those of the snapshot again.
     const sequences = await sequencesOf(client, names)
     const tables: BackedUpTable[] = []
     let bytes = 0

@@ -51,7 +51,7 @@ async function query(url: string, sql: string): Promise<Record<string, unknown>[
   }
 }
 
-test('without DATABASE_URL: repeated starts open the embedded database with its tables, unless it is unreleased', async () => {
+test('without DATABASE_URL: repeated starts open the embedded database, unless it is from before the first release', async () => {
   const first = await open(null)
   expect(first.applied).toEqual(['20260101_a'])
   expect(first.embedded?.state).toBe('up')

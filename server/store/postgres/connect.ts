@@ -33,9 +33,9 @@ export interface OpenDatabaseOptions
   log: Logger
   /** Folder of the migrations, for tests. */
   migrationsDir?: string
-  /** How long to wait for a database that does not answer yet, ms. */
+  /** Time to wait for a database that does not answer yet, ms. */
   waitMs?: number
-  /** How long to wait for a free connection slot of the database, ms. */
+  /** Time to wait for a free connection slot of the database, ms. */
   slotWaitMs?: number
 }
 
@@ -66,7 +66,8 @@ export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDa
 }
 
 /**
- * As {@link openDatabase}, without migrations: the embedded database may be empty, and another may have any tables.
+ * As {@link openDatabase}, without migrations: the embedded database may be empty, and that of DATABASE_URL may have
+ * any tables.
  * @throws DatabaseStartError; the signal's reason, with nothing left running
  */
 export async function connectDatabase(

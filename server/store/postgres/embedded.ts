@@ -42,15 +42,15 @@ export interface EmbeddedPostgresOptions {
   settings?: Readonly<Record<string, string>>
   /** Aborting cancels the start: started processes are ended before it rejects. */
   signal?: AbortSignal
-  /** How long to wait for another live service on the same data folder, ms. */
+  /** Time to wait for another live service on the same data folder, ms. */
   waitForOwnerMs?: number
   /** For tests. */
   runtime?: RuntimeOptions
 }
 
-/** How long a start waits for the service that it replaces: its drain of at most 8 s, and a margin. */
+/** Time that a start waits for the service that it replaces, which drains for at most 8 s. */
 const WAIT_FOR_OWNER_MS = 10_000
-/** How long processes of a killed Postgres may take to end before a start fails. */
+/** Time that processes of a killed Postgres may take to end before a start fails. */
 const PASSING_FAILURES_MS = 20_000
 const BACKOFF_MAX_MS = 5_000
 /** An exit after at least this uptime counts as a first failure, so that the restart is immediate. */

@@ -6,7 +6,7 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   // Clients connect through the socket's folder only.
   listen_addresses: '',
   unix_socket_permissions: '0700',
-  // A server uses 12, a worker 4; an idle one costs 2 to 3 MB.
+  // A server uses 12 connections, a worker 4; an idle connection costs 2 to 3 MB.
   max_connections: '200',
   shared_buffers: '256MB',
   work_mem: '16MB',
@@ -19,11 +19,11 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   // Without replicas and base backups, the minimal log suffices.
   wal_level: 'minimal',
   max_wal_senders: '0',
-  // On SSDs, a random page costs little more than the next one.
+  // On SSDs, reading a random page costs little more than reading the next page.
   random_page_cost: '1.1',
   // Compiling costs more than it saves in queries of a few ms.
   jit: 'off',
-  // Samples are written twice and leases several times per second, so vacuum runs early and in small steps.
+  // Each sample is written twice, and each lease several times per second, so vacuum runs early and in small steps.
   autovacuum_naptime: '15s',
   autovacuum_vacuum_scale_factor: '0.05',
   autovacuum_analyze_scale_factor: '0.05',

@@ -10,7 +10,7 @@ import { migrate } from '../migrate.ts'
 import { startEmbeddedPostgres } from './embedded.ts'
 import { THROWAWAY_SETTINGS } from './settings.ts'
 
-/** Input of `test-database.ts`: the address of Postgres, or the reason why the template could not be created. */
+/** Input of `test-database.ts`: the URL of Postgres, or the reason why the template could not be created. */
 export interface TestPostgres {
   adminUrl: string
   problem: string | null

@@ -53,7 +53,6 @@ const TRAJECTORY = `json_build_array(
 /** A reference to a stored image has an escape that `json_build_object` would escape again. */
 const WITH_IMAGES = `replace(${TRAJECTORY}, ';base64,@', ';base64,\\/')`
 
-/** The seeded amounts. */
 export interface Seeded {
   runs: string[]
   batches: number

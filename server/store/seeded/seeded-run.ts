@@ -49,11 +49,11 @@ const COMMON = {
 const RULE = { ...COMMON, kind: 'rule' } satisfies ResolvedReward
 const MODEL = { ...COMMON, kind: 'model', model: 'seeded-rm' } satisfies ResolvedReward
 
-/** A verdict that the policy gets right more often as it learns. */
+/** SQL of a score of 0 or 1, which is 1 more often as the policy learns. */
 const RIGHT = '(not unmarked and u < 1 / (1 + exp(-(skill * 1.6 + ease * 1.9))))::int::float8'
 const VERDICT =
   "case when unmarked then 'no answer' when score >= 1 then 'equal' else 'different' end"
-/** The style of a composite reward, which drifts late in the run. */
+/** SQL of the score of the component `style`, which drifts late in the run. */
 const STYLE = 'round((skill * 0.3 + luck * 0.8 + drift)::numeric, 4)::float8'
 
 /**

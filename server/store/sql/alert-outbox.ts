@@ -107,7 +107,6 @@ export async function takeDueDeliveries(
   }))
 }
 
-/** The outcome of an attempt. */
 export interface Attempted {
   delivered: boolean
   status: number | null
@@ -117,7 +116,7 @@ export interface Attempted {
   againMs: number | null
 }
 
-/** Stores the outcome of an attempt; a delivered delivery stays delivered. */
+/** Stores the outcome of an attempt; a delivery that succeeded before stays delivered. */
 export async function noteAttempt(db: Database, id: number, attempt: Attempted): Promise<void> {
   await db.rows(
     'note-attempt',

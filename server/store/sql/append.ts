@@ -66,7 +66,7 @@ export async function groupsToGrow(
   return rows
 }
 
-/** Adds samples to groups. */
+/** Adds to the numbers of received and ended samples of groups. */
 export async function growGroups(
   client: Client,
   batchId: number,

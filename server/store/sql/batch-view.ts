@@ -159,7 +159,7 @@ export async function groupMembers(
   )
 }
 
-/** A sample as shown in the table. */
+/** A sample as shown in the list of samples. */
 export interface SampleRow extends ResultRow {
   batch_id: number
   run: string
@@ -177,7 +177,7 @@ export interface SampleDetailRow extends SampleRow {
   reward: ResolvedReward
   reward_name: string
   submitted_at: Date
-  /** Set if retention removed the texts of its batch. */
+  /** Set if retention removed the texts of the sample's batch. */
   texts_removed_at: Date | null
   dispatched_at: Date | null
   prompt_id: string | null

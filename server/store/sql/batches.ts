@@ -128,7 +128,6 @@ export async function rollUpEnded(db: Database): Promise<number[]> {
   return rows.map((row) => row.id)
 }
 
-/** The batch's summary in the contract. */
 export function toSummary(row: BatchRow): BatchSummary {
   return {
     batchId: `b${row.id}`,
@@ -156,7 +155,6 @@ export function toSummary(row: BatchRow): BatchSummary {
   }
 }
 
-/** Whether a status is final. */
 export function hasEnded(status: BatchStatus): boolean {
   return status === 'completed' || status === 'cancelled' || status === 'failed'
 }

@@ -5,7 +5,6 @@ import { correlationOf, deviationOf, meanOf } from './moments.ts'
 /** Maximum number of batches of a run, or of all runs, newest first, that are searched for composite rewards. */
 const MAX_SEARCHED = 2_000
 
-/** A batch whose reward has components. */
 export interface ComponentBatch {
   id: number
   step: number

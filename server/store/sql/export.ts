@@ -120,7 +120,7 @@ export async function* fittingIndexes(
   }
 }
 
-/** The indexes of samples with the text. Each statement reads some 4 MiB. */
+/** The indexes of samples with the text. Each statement reads about 4 MiB. */
 async function* withText(
   db: Database,
   batch: Pick<ExportedBatch, 'id' | 'text_bucket'>,

@@ -77,7 +77,6 @@ export async function deleteLoginSessions(
   return rows.length
 }
 
-/** Deletes the sessions of a stored key. */
 export async function deleteSessionsOfKey(db: Database, keyId: number): Promise<void> {
   await db.adhoc('delete from login_session where key_id = $1', [keyId])
 }

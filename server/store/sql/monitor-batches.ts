@@ -18,7 +18,6 @@ export async function batchesToMonitor(db: Database, limit: number): Promise<num
   return rows.map(({ id }) => id)
 }
 
-/** A batch for the monitors to evaluate. */
 export interface MonitoredBatch {
   id: number
   run_id: number

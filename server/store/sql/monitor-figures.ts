@@ -3,7 +3,8 @@ import { correlationOf, scaled } from './moments.ts'
 
 /**
  * Maximum bytes of the texts that are read in full to find a batch's duplicates: those whose length and beginning
- * equal another's in their group. Beyond it the batch has no such figure. 256 MiB is the maximum of one submit.
+ * equal another's in their group. A batch with more bytes has no number of duplicates. 256 MiB is the maximum of one
+ * submit.
  */
 const MAX_COMPARED_BYTES = 268_435_456
 /** Number of characters compared first. They are in the row, or in the first piece of a text stored out of line. */

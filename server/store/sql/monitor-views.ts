@@ -5,7 +5,6 @@ import type { RowOf } from '../row-of.ts'
 import { args } from './args.ts'
 import type { StoredValue } from './monitor-batches.ts'
 
-/** An incident with its times as dates. */
 export type IncidentRow = RowOf<IncidentDto, 'openedAt' | 'closedAt'>
 
 const INCIDENT = `'i' || i.id as id, i.monitor, run.name as run, i.split, i.subject, i.severity,

@@ -2,7 +2,10 @@ import type { ClientBase } from 'pg'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Client } from '../database.ts'
 
-/** Advisory lock for returning a batch's orphans, so that two servers never return the same ones. */
+/**
+ * Advisory lock for requeueing the orphans of a batch (pending samples that no job holds), so that two servers never
+ * requeue the same ones.
+ */
 const ORPHAN_LOCK = 72_707_380
 
 /** The jobs of a batch that have not ended. */
@@ -33,7 +36,7 @@ export async function unfinishedBatches(
 }
 
 /**
- * Takes the lock for returning a batch's orphans until the transaction ends, and limits its statements to 10 s each.
+ * Takes the lock for requeueing a batch's orphans until the transaction ends, and limits its statements to 10 s each.
  * False: another server holds the lock.
  */
 export async function lockOrphans(client: Client, batchId: number): Promise<boolean> {

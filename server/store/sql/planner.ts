@@ -1,6 +1,5 @@
 import type { Database } from '../database.ts'
 
-/** A batch that a plan can be based on. */
 export interface PlannableBatch {
   id: number
   step: number

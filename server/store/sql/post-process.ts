@@ -4,7 +4,7 @@ import { type ChunkJob, FUNCTIONS_POOL, type JobQueue } from '../job-queue.ts'
 import { attemptsStatement } from './flush.ts'
 
 const GROUPS_PER_JOB = 16
-/** How long a post-processing result is retried while the database is unreachable. */
+/** Time for which storing a post-processing result is retried while the database is unreachable. */
 const OUTAGE_MS = 15 * 60_000
 
 /**

@@ -6,7 +6,6 @@ import { GONE_AFTER_MS } from '../schema-version.ts'
 const OLDEST_VERSION = `(select min(version) from process where state <> 'dead'
   and last_seen_at > clock_timestamp() - ${GONE_AFTER_MS} * interval '1 millisecond')`
 
-/** The registration of a process. */
 export interface NewProcess {
   host: string
   pid: number

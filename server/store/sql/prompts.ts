@@ -79,7 +79,7 @@ export async function removeVisits(
   await storeLeftVisits(client, scope, left)
 }
 
-/** Prompts whose visits are checked at once. */
+/** Number of prompts whose visits one statement checks. */
 const CHECKED_PROMPTS = 2_048
 
 /** Removes the visits of batches that are gone, or being removed as a whole, from all prompts of a run. */

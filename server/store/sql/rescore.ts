@@ -39,8 +39,8 @@ export async function dataSourcesOf(db: Database, batchId: number): Promise<stri
 
 /**
  * Takes a batch id and registers a copy of another batch's rollouts for it. The connection holds the copy until {@link
- * releaseCopy} or its own end; a copy without a holder is deleted. Null: the original's texts have been removed or are
- * being removed. Otherwise they are kept while the copy runs.
+ * releaseCopy} or until it closes; a copy without a holder is deleted. Null: the original's texts have been removed or
+ * are being removed. Otherwise they are kept while the copy runs.
  */
 export async function beginCopy(
   client: Client,

@@ -2,7 +2,6 @@ import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { PartRewards, Result, SampleStatus } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
 
-/** The columns of a Result. */
 export interface ResultRow {
   idx: number
   uid: string
@@ -46,7 +45,6 @@ export function statusOf(row: { status: number; held: boolean }): SampleStatus {
   return row.held || row.status === 1 ? 'running' : 'queued'
 }
 
-/** The contract's Result of a row. */
 export function toResult(row: ResultRow): Result {
   return {
     index: row.idx,

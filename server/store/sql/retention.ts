@@ -106,7 +106,7 @@ export async function noteProblem(db: Database, id: number, problem: string | nu
   await db.adhoc('update retention_job set problem = $2 where id = $1', [id, problem])
 }
 
-/** Prevents other processes from removing until the transaction ends; false: one of them holds the lock. */
+/** Prevents other processes from removing data until the transaction ends; false: one of them holds the lock. */
 export async function lockRemover(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ mine: boolean }>(
     'select pg_try_advisory_xact_lock($1) as mine',
@@ -257,7 +257,7 @@ export async function deletePiece(client: Client): Promise<boolean> {
   return true
 }
 
-/** Approximate bytes of a sample's and a group's row with its index entry. Texts are measured. */
+/** Approximate bytes of a sample's and a group's row with its index entry. The sizes of texts are measured instead. */
 const SAMPLE_BYTES = 180
 const GROUP_BYTES = 140
 

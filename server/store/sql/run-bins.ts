@@ -35,7 +35,7 @@ export interface RunBinRow {
   max: number | null
   quantiles: (number | null)[]
   mean_error: number | null
-  /** The least and the largest mean, wait and share of failed samples of a step. */
+  /** Lowest and highest value of a single step: mean, wait, share of failed samples. */
   means: (number | null)[]
   waits_ms: (number | null)[]
   failed_shares: (number | null)[]
@@ -210,7 +210,7 @@ export async function heatBins(
   rows: { values: number[] } | { low: number; high: number; count: number },
 ): Promise<HeatBinRow[]> {
   const isListed = 'values' in rows
-  // One integer per cell is grouped by hashing; two columns would be sorted on disk, at twice the time.
+  // One integer per cell is grouped by hashing; two columns would be sorted on disk, which takes twice as long.
   return db.rows(
     isListed ? 'heat-bins-of-values' : 'heat-bins',
     `with ${LAST},

@@ -198,7 +198,7 @@ async function inOrderOfKey(
     cursor,
     limit,
     maxSamples = MAX_SEARCHED_SAMPLES,
-    // Half the time, because sorting takes the other half.
+    // Half of the time limit, because sorting takes the other half.
     maxRead = { ...MAX_READ, ms: MAX_READ.ms / 2 },
   }: PageOptions & { sort: keyof typeof KEYS },
 ): Promise<SampleKeyPage> {

@@ -3,7 +3,6 @@ import { isStorable, readableText } from '../../contract/storable-text.ts'
 import type { Database } from '../database.ts'
 import { decodeTexts } from '../stored-texts.ts'
 
-/** A sample by its key. */
 export interface SampleKey {
   batch_id: number
   idx: number

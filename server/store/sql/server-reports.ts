@@ -102,7 +102,7 @@ export async function addWorkerLoad(
   await db.rows('worker-load', 'select add_worker_history($1)', [JSON.stringify([row])])
 }
 
-/** Kinds of durations over time. */
+/** Durations that are counted over time; defined at `LatencySlice` in prisma/schema.prisma. */
 export const LATENCY_KINDS = ['queue', 'router', 'service'] as const
 export type LatencyKind = (typeof LATENCY_KINDS)[number]
 /** The lengths of the rows of durations and retries, in seconds. */

@@ -21,7 +21,7 @@ export interface StoredSelfTest extends Omit<SelfTestDto, 'overridden'> {
 
 /** The launch command of a server; environment values and keys are not stored. */
 export interface StoredLaunch {
-  /** Secrets in it are masked. */
+  /** Secrets are masked. */
   argv: string[]
   cwd: string | null
   /** `file`: REWARDOPS_SERVERS_FILE · `call`: servers.launch. */
@@ -49,7 +49,6 @@ export function settingsOfRow(row: StoredSettings): FilledSettings {
   return settingsOf({ ...row, route: row.namedRoute })
 }
 
-/** A registered server's row. */
 export interface ServerRow extends StoredSettings {
   id: number
   name: string
@@ -79,7 +78,7 @@ export interface ServerRow extends StoredSettings {
   requests: string
   errors: string
   retries: string
-  /** Why the API key cannot be decrypted; null: it can, or there is none. */
+  /** The error of decrypting the API key; null: it can be decrypted, or there is none. */
   keyProblem: string | null
 }
 
@@ -100,8 +99,8 @@ const COLUMNS = FIELDS.map((field) => {
 }).join(', ')
 
 /**
- * Servers that were not removed, in order of registration. One whose API key cannot be decrypted has `keyProblem` and no
- * key, and is unreachable for this process.
+ * Servers that were not removed, in order of registration. A server whose API key cannot be decrypted has
+ * `keyProblem` and no key, and is unreachable for this process.
  */
 export async function activeServers(db: Database): Promise<ServerRow[]> {
   const rows = await db.rows<Omit<ServerRow, 'keyProblem'>>(
@@ -119,7 +118,6 @@ export async function activeServers(db: Database): Promise<ServerRow[]> {
   })
 }
 
-/** A change of state, with its cause and evidence. */
 export interface Transition {
   to: ServerState
   cause: string
@@ -166,7 +164,7 @@ export async function changeState(
   return row?.from ?? null
 }
 
-/** Keeps woken servers awake for at least that long from now; a longer time stays. */
+/** Keeps woken servers awake for at least `forMs` from now; a longer time stays. */
 export async function prolongAwake(
   db: Database,
   ids: readonly number[],

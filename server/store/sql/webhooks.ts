@@ -41,13 +41,13 @@ export async function webhookRows(db: Database): Promise<WebhookRow[]> {
   return rows.map((row) => ({ ...row, url: db.secrets.tryOpen('webhook.url', row.url).secret }))
 }
 
-/** The address of a webhook, and the secret that signs its events. */
+/** The URL of a webhook, and the secret that signs its events. */
 export interface WebhookTarget {
   url: string
   secret: string | null
 }
 
-/** Decrypts the address and the secret of a stored webhook. Returns the problem if that fails. */
+/** Decrypts the URL and the secret of a stored webhook. Returns the problem if that fails. */
 export function openTarget(
   { secrets }: Database,
   stored: WebhookTarget,
@@ -58,7 +58,7 @@ export function openTarget(
   return { problem: `${url.problem ?? problem}; enter it again` }
 }
 
-/** Encrypts the address and the secret. */
+/** Encrypts the URL and the secret. */
 async function sealTarget<T extends Partial<WebhookValues>>(db: Database, values: T): Promise<T> {
   const { secrets } = db
   return {
