@@ -284,7 +284,7 @@ describe('a comparison', () => {
     }
   })
 
-  it('of unknown runs and missing steps is refused by name', async () => {
+  it('of unknown runs or missing steps is refused, and the error names them', async () => {
     await expect(changesOf('unknown')).rejects.toMatchObject({ reason: 'run_not_found' })
     await makeRun('short', [gsm8kStep(numbers(9), 0.5)])
     await expect(changesOf('short')).rejects.toMatchObject({ reason: 'no_such_step' })

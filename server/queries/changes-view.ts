@@ -130,7 +130,7 @@ export class ChangesView {
     }
   }
 
-  /** Reads the data besides the samples of both ranges, with one query at a time. */
+  /** Reads everything but the samples of both ranges, with one query at a time. */
   async #facts(
     sides: Sides<ChangeStepRow[]>,
     read: Read,
@@ -149,7 +149,7 @@ export class ChangesView {
     }
   }
 
-  /** Samples of both ranges, with groups as units. */
+  /** Samples of both ranges; a group is the unit of resampling. */
   async #samplesByGroup(sides: Sides<ChangeStepRow[]>, dataSource: string | null): Promise<Read> {
     const read = async (rows: readonly ChangeStepRow[]): Promise<ReadCell[]> => {
       const ids = rows.map(({ id }) => id)
@@ -177,7 +177,7 @@ export class ChangesView {
     return { before, after }
   }
 
-  /** Samples of both ranges, with steps as units, from roll-ups. */
+  /** Samples of both ranges from roll-ups; a step is the unit of resampling. */
   async #samplesByStep(sides: Sides<ChangeStepRow[]>): Promise<Read> {
     const read = async (rows: readonly ChangeStepRow[]): Promise<ReadCell[]> => {
       const unitOf = new Map(rows.map(({ id }, unit) => [id, unit]))

@@ -129,7 +129,7 @@ export class CompareView {
     }
   }
 
-  /** The groups with at least two compared members, the lowest τ first. @throws the errors of {@link pair} */
+  /** The groups with at least two compared members, the lowest Kendall's τ first. @throws the errors of {@link pair} */
   async groups(input: CompareGroupsInput): Promise<ComparedPage<ComparedGroupDto>> {
     const { made } = await this.#made(input)
     const { matched, groups } = made

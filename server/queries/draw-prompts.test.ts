@@ -41,7 +41,7 @@ it('draws uniformly within the band', () => {
   expect([...counts.keys()].sort()).toEqual([
     0.25, 0.3125, 0.375, 0.4375, 0.5, 0.5625, 0.625, 0.6875, 0.75,
   ])
-  // 50 of each rate are expected; 100 draws of a half have a standard deviation of 3.5 here.
+  // 50 prompts of each rate are expected, with a standard deviation of 4.7.
   for (const { length } of counts.values()) expect(Math.abs(length - 50)).toBeLessThan(18)
 })
 
@@ -106,7 +106,7 @@ it('does not depend on the order of the rows', () => {
   }
 })
 
-it('repeats itself by seed', () => {
+it('draws the same prompts for the same seed', () => {
   expect(draw({ strategy: 'thompson', n: 50 })).toEqual(draw({ strategy: 'thompson', n: 50 }))
   expect(draw({ strategy: 'band', n: 50 })).not.toEqual(draw({ strategy: 'band', n: 50, seed: 2 }))
 })

@@ -5,9 +5,9 @@ import { KEY_PREFIX_BYTES, type PassClass } from '../store/sql/prompts.ts'
 
 /** Shape of a gamma distribution up to which it is drawn as a sum of exponentials. */
 const MAX_SUMMED = 64
-/** Numbers multiplied before a logarithm: the smallest is 2^-32, and the product must stay above 2^-1022. */
+/** Random numbers multiplied before a logarithm: the smallest is 2^-32, and the product must stay above 2^-1022. */
 const MULTIPLIED = 16
-/** Prompts between two yields. */
+/** Number of prompts after which the draw yields. */
 const PORTION = 1_024
 /** Number of equal ranges of ranks from 0 to 1. Only prompts up to the range of the last drawn one are sorted. */
 const RANGES = 4_096

@@ -12,9 +12,9 @@ import type { RunTable } from './run-table.ts'
 const ACTIVE_SHOWN = 20
 /** Maximum number of open incidents, newest first. Those of one monitor are one item. */
 const ATTENTION_INCIDENTS = 100
-/** Runs that an item names. */
+/** Maximum number of runs that an item names. */
 const NAMED_RUNS = 3
-/** Runs with a reward curve. */
+/** Maximum number of runs with a reward curve. */
 const RUNS_SHOWN = 6
 const CURVE_STEPS = 50
 /** Time that the runs are cached, because a listing reads the roll-ups of all runs. */

@@ -43,9 +43,9 @@ import { inPortions } from './in-portions.ts'
 /** Stale-while-revalidate: how long an answer is fresh, and how long after that it is still returned. */
 const TTL_MS = 5_000
 const STALE_MS = 60_000
-/** Visits of a prompt in a list. */
+/** Maximum number of visits listed per prompt. */
 const LISTED_VISITS = 32
-/** Data sources that a filter offers. */
+/** Maximum number of data sources that a filter offers. */
 const MAX_SOURCES = 64
 
 /** Prompts of a run over its steps. */

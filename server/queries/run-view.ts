@@ -117,7 +117,6 @@ export class RunView {
     return [...new Map(marks.map((mark) => [`${mark.step} ${mark.label}`, mark])).values()]
   }
 
-  /** The figures of each step. */
   async #single(steps: StepsOfRun): Promise<Charted> {
     const rows = await runSteps(this.#db, steps, MAX_POINTS)
     const rolledUp = rows.filter((row) => row.rolled_up)
@@ -146,7 +145,6 @@ export class RunView {
     }
   }
 
-  /** The figures of bins of steps. */
   async #binned(steps: BinnedSteps): Promise<Charted> {
     const rows = await runBins(this.#db, steps)
     const recent = await runSteps(this.#db, steps, RECENT_STEPS)
@@ -299,7 +297,7 @@ function quantilesOf(values: readonly (number | null)[] | null): RunStepDto['qua
     : null
 }
 
-/** The least and the largest value; null if there is none. */
+/** The lowest and the highest value; null if one is missing. */
 export function pairOf([low, high]: readonly (number | null)[]): [number, number] | null {
   return low == null || high == null ? null : [low, high]
 }

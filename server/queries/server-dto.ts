@@ -13,7 +13,7 @@ export interface SeenOfServer {
   recent: RecentCalls | undefined
   /** Requests of its whole pool in the last ten minutes. */
   poolRequests: number
-  /** Name of another server with the same address; null: none. */
+  /** Name of another server with the same URL; null: none. */
   twin: string | null
 }
 
