@@ -17,7 +17,6 @@ export function scoresOfGroups(members: MemberColumns): Map<number, number[]> {
   return scores
 }
 
-/** The number of scores that pass. */
 export function passesOf(scores: readonly number[]): number {
   return scores.reduce((n, score) => n + (score >= PASS_SCORE ? 1 : 0), 0)
 }

@@ -7,20 +7,20 @@ import { positionOf, samplesByIndex, toResult } from '../store/sql/results.ts'
 import type { BatchSignals } from './signals.ts'
 
 /**
- * Workers report the ends of samples. In case a report is lost, the table is checked after FIRST_LOOK_MS, then every
- * LOOK_MS.
+ * Workers report the ends of samples. In case a report is lost, the table `sample` is checked after FIRST_LOOK_MS, then
+ * every LOOK_MS.
  */
 const FIRST_LOOK_MS = 50
 const LOOK_MS = 1_000
 
 interface Watched {
-  /** Null for a sample that another call stored; its result is read from the table. */
+  /** Null for a sample that another call stored; its result is read from `sample`. */
   sample: SampleInput | null
   resolve: (result: Result) => void
   reject: (error: Error) => void
 }
 
-/** Callers that wait for single samples. A sample's end comes from a local worker's report or from the table. */
+/** Callers that wait for single samples. A sample's end comes from a local worker's report or from `sample`. */
 export class SingleResults {
   readonly #db: Database
   readonly #signals: BatchSignals
@@ -102,7 +102,7 @@ export class SingleResults {
     }
   }
 
-  /** Checks the table for all callers of a batch whenever the batch changes. */
+  /** Checks `sample` for all callers of a batch whenever the batch changes. */
   async #watch(batchId: number): Promise<void> {
     if (this.#watching.has(batchId)) return
     this.#watching.add(batchId)
