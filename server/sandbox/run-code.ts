@@ -31,7 +31,7 @@ export async function runCode(
     compile_result: null,
     run_result: {
       status: isLate ? 'TimeLimitExceeded' : 'Finished',
-      // A program that was killed at a time or output limit has no return code.
+      // A program that was killed at its output limit gets -1; one that was killed at a time limit has no return code.
       return_code: limit === 'output' ? -1 : isLate ? null : returnCode,
       execution_time: wallS,
       stdout: stdout ?? '',

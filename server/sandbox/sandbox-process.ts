@@ -23,7 +23,7 @@ const STOPPING = {
   remedy: 'Try again later.',
 } as const
 
-/** The only message of a sandbox process to its parent: it is ready, or the reason why it cannot run programs. */
+/** The only message of a sandbox process to its parent, sent when it is ready or cannot run programs. */
 export type SandboxReport =
   | { ok: true; slots: number }
   | { ok: false; reason: string; remedy: string }

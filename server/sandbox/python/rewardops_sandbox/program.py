@@ -155,7 +155,10 @@ def _changed(arguments, sent):
 
 
 def _named(error):
-    """Name of an exception's nearest built-in type, and its message, after the name of its own type if that differs."""
+    """
+    The name of an exception's nearest built-in type, and the message, preceded by the exception's own type if it
+    differs.
+    """
     kind = next(one for one in type(error).__mro__ if getattr(builtins, one.__name__, None) is one)
     own, text = type(error).__name__, _message(error)
     return kind.__name__, text if own == kind.__name__ else f"{own}: {text}"
