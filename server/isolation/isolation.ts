@@ -198,7 +198,6 @@ export interface IsolatedProgram {
    * process, bytes.
    */
   memoryBytes: number
-  /** Files and folders that a sandbox can read. */
   binds: readonly SandboxBind[]
   /** Path inside a sandbox of the folder that it shares with the service. */
   folderInside: string

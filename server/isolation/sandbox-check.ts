@@ -4,7 +4,7 @@ import { type SandboxOptions, spawnSandboxed } from './sandbox.ts'
 import { isFilteredArch } from './seccomp.ts'
 import { systemProgram } from './system-program.ts'
 
-/** Whether sandboxes can run on this machine. If not, plain sentences say why and what to install or grant. */
+/** Whether sandboxes can run on this machine. `remedy`: what an admin has to install or grant. */
 export type SandboxCheck = { ok: true } | { ok: false; reason: string; remedy: string }
 
 const TIMEOUT_MS = 10_000

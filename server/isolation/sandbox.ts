@@ -20,7 +20,6 @@ export interface SandboxBind {
   to?: string
 }
 
-/** The contents and limits of a sandbox. */
 export interface SandboxOptions {
   binds: readonly SandboxBind[]
   /** The program's complete environment. */
