@@ -1,13 +1,12 @@
 import type { GroupSignal } from '../contract/group-signal.ts'
 import { PASS_SCORE } from '../contract/prompts.ts'
 
-/** Statistics of the scored members of one group. */
 export interface GroupStatistics {
   /** Number of members, including failed ones. */
   members: number
   scored: number
   failed: number
-  /** null if no member has a score. */
+  /** Null if no member has a score. */
   mean: number | null
   /** Standard deviation with n − 1; null below two scored members. */
   std: number | null

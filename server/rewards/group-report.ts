@@ -12,7 +12,6 @@ export interface GroupMember {
   substituted: boolean
 }
 
-/** Statistics, class and advantages of a completed group. */
 export interface GroupReport extends GroupStatistics {
   /** Number of members whose score was set or removed by a failure policy. */
   substituted: number

@@ -1,6 +1,5 @@
 import { Z_95 } from '../../contract/intervals.ts'
 
-/** Scores of a run at one step. */
 export interface StepScores {
   step: number
   batchId: string

@@ -171,7 +171,10 @@ export class Settings {
   }
 }
 
-/** Rank of a key among those for one setting; the highest counts. As in upstream, an old key that is set wins. */
+/**
+ * Rank of a key among those for one setting; the highest counts. As in upstream, a key of the old shape wins unless it
+ * is null.
+ */
 function rank({ key, value }: ResolvedLeaf): number {
   if (currentKey(key) === key) return 1
   return value === null ? 0 : 2

@@ -1,6 +1,6 @@
 /**
- * Upstream's keys about rewards, from the configuration before 2026-02 (`reward_model.*`, `custom_reward_function`,
- * `reward_manager`) and after it (`reward.*`). The table lists every key of both.
+ * Upstream's keys about rewards, in the old shape, before 2026-02 (`reward_model.*`, `custom_reward_function`,
+ * `reward_manager`), and in the new shape (`reward.*`). The lists below name every key of both.
  */
 
 /** The reason why a known key is not read. */

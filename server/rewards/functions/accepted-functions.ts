@@ -38,7 +38,7 @@ export interface AcceptedFunctionsOptions
   loadMs?: number
 }
 
-/** Identifies a function within a reward. */
+/** Returns a function's key in `ResolvedFunctions.versions`. */
 export function versionKey(
   role: FunctionTarget['role'],
   path: string,

@@ -35,7 +35,6 @@ const MAX_UNSTARTED = 5
 /** The pool's services for a lane. */
 export interface LaneSurroundings {
   settings: HostSettings
-  /** Whether one more process may be started. */
   mayStart(): boolean
   /** Called when the lane can take more calls than before. */
   onCapacity(): void

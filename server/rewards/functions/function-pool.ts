@@ -326,7 +326,7 @@ export class FunctionPool implements FunctionCaller {
           : { ok: false, reason: result.reason, detail: result.detail }
       }
       const result = await router.chat({ ...request, chat: question.chat })
-      // A function that ignores `truncated` would read half a number as a whole one.
+      // A function that ignores `truncated` would read the `1` of a cut `10` as the whole number.
       if (result.ok && result.reply.truncated) {
         const end = result.reply.content.slice(-160)
         const detail = `cut off at the token limit (finish_reason length); it ended: …${end}`

@@ -68,7 +68,7 @@ export type RouterQuestion =
   | { op: 'chat'; model: string; chat: ChatRequest; options: RouterCallOptions }
   /** The chat template that the model was registered with. */
   | { op: 'template'; model: string }
-  /** Scores a sample by the scorer that a manager class wraps, if it is not a custom function. */
+  /** Scores a sample by the scorer that a manager class wraps, if that scorer is not a custom function. */
   | { op: 'wrapped'; sample: RewardSample }
 
 export interface RouterCallOptions {

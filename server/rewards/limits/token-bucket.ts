@@ -1,6 +1,6 @@
 /**
  * The supply of a limit per minute. `reserve` takes the amount at once and returns the time to wait. A rate may
- * therefore be a table row that several processes update: each waits for its time, and together they keep the limit.
+ * therefore be a database row that several processes update: each waits for its time, and together they keep the limit.
  */
 export interface Rate {
   /** Takes `amount`, even beyond the supply, and returns the ms until it is covered; 0 if it is covered now. */

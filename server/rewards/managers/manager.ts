@@ -14,7 +14,7 @@ export interface RewardSample {
   prompt: string | ChatTurn[]
   /** The response as text; of a trajectory, all its messages (`responseText`). */
   solutionStr: string
-  /** The messages of the response; absent or null if it is plain text. */
+  /** The messages of the response; absent or null if the response is plain text. */
   messages?: ChatTurn[] | null
   groundTruth: unknown
   extraInfo: Record<string, unknown>
@@ -78,7 +78,7 @@ export interface RewardContext extends RewardTools {
   group: string | undefined
   /** Identifies the sample within its batch, for the `deterministic` policy. */
   key: string
-  /** The sample's id, such as `b12-3`, if it is stored already; failures of functions name it. */
+  /** The sample's id, such as `b12-3`, if the sample is stored already; failures of functions name the id. */
   sampleId?: string
   priority: number
   /** Among batches of a run, the lowest number is scored first. */

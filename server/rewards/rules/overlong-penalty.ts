@@ -1,6 +1,5 @@
 /** Inputs of the penalty of DAPO's reward manager; all lengths are in tokens. */
 export interface OverlongPenaltyInput {
-  /** Length of the response. */
   validResponseLength: number
   /** The longest response allowed (`max_resp_len`). */
   maxResponseLength: number

@@ -2,7 +2,7 @@ import type { TriedAttempt, TriedEnd } from '../../contract/rewards.ts'
 import type { AttemptRecord } from '../../router/router-types.ts'
 import type { RewardOutcome } from '../managers/manager.ts'
 
-/** Attempts for display; their start is in ms after the start of the try. */
+/** Attempts for display, with start times in ms after `startedAtMs`. */
 export function attemptsOf(
   attempts: readonly AttemptRecord[],
   startedAtMs: number,
