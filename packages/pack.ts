@@ -45,7 +45,7 @@ const SERVICE = {
     /\.test\.ts$|\/(testing|golden|integration)\/|\/test-[^/]+\.ts$|docs\/maintainers\/|\.nft\.json$|\.map$/,
 }
 
-/** Files of Next that its server resolves by names in a table, which the trace does not see. */
+/** Files that Next's server resolves by names in a table, so that {@link nodeFileTrace} does not find them. */
 const RESOLVED_BY_NEXT = 'node_modules/next/dist/compiled/{webpack,@babel/runtime}/**/*'
 
 /** Packages with programs for one platform. npm installs them; all others are in the tarball. */
@@ -88,7 +88,7 @@ async function stageService(folder: string): Promise<void> {
     const to = join(service, isOwnCode ? file.replace(/\.ts$/, '.js') : file)
     if (!isOwnCode) {
       copy(file, to)
-      // Of the files of the pages, only this one names the folder of the build.
+      // Of the built pages' files, only this one contains the path of the build folder.
       if (entry.name === 'required-server-files.json') {
         writeFileSync(to, readFileSync(to, 'utf8').replaceAll(ROOT, '.'))
       }

@@ -28,7 +28,7 @@ export interface CommandContext<O extends CommandOptions> {
   positionals: string[]
   output: Output
   /**
-   * Connects to the service at --url, REWARDOPS_URL or the default address, and checks its identity. Later calls
+   * Connects to the service at --url, REWARDOPS_URL or the default URL, and checks its identity. Later calls
    * return the same client.
    * @throws CliError within 5 s when the service cannot be used
    */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** The service's address and API key, and the CLI's version. */
+/** The service's URL and API key, and the CLI's version. */
 export interface CliConfig {
   /** `REWARDOPS_URL`, or null. */
   url: string | null
@@ -10,7 +10,7 @@ export interface CliConfig {
   version: string
 }
 
-/** Default address: the service's default port on this machine. */
+/** Default URL: the service's default port on this machine. */
 export const DEFAULT_URL = 'http://127.0.0.1:3000'
 
 /** Reads the CLI's settings from the environment. No other module of the CLI reads it. */

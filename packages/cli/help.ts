@@ -9,7 +9,7 @@ export const COMMON_OPTIONS = {
   url: {
     type: 'string',
     value: 'URL',
-    help: 'address of the service (default: REWARDOPS_URL, or http://127.0.0.1:3000)',
+    help: 'URL of the service (default: REWARDOPS_URL, or http://127.0.0.1:3000)',
   },
   json: { type: 'boolean', help: 'print the result as JSON on stdout; progress stays on stderr' },
   help: { type: 'boolean', short: 'h', help: 'print this help' },
@@ -27,7 +27,7 @@ export function programHelp(commands: readonly Command[]): string {
     'rewardops start | worker | sandbox runs the service or a part of it. rewardops backup FILE and restore FILE copy its',
     'database. docs/deployment.md and docs/operations.md describe them.',
     '',
-    'The service address is --url or REWARDOPS_URL (default: http://127.0.0.1:3000). The API key is read from',
+    'The service URL is --url or REWARDOPS_URL (default: http://127.0.0.1:3000). The API key is read from',
     'REWARDOPS_API_KEY. See "rewardops COMMAND --help" for details and docs/cli.md for examples.',
     '',
     'Exit codes: 0 success · 1 wrong input · 2 refused by the service · 3 service not reached · 4 batch failed ·',

@@ -1,6 +1,5 @@
 import type { TextSink } from './output.ts'
 
-/** Progress of an operation. */
 export interface Progress {
   done: number
   total: number

@@ -95,10 +95,10 @@ describe('an unusable service is reported in one line with its exit code', () =>
     expect(wrong.stderr).not.toContain('not-the-key')
   })
 
-  itInFullRun('an invalid address', async () => {
+  itInFullRun('an invalid URL', async () => {
     const run = await refused('localhost:3000')
     expect(run.code).toBe(EXIT.badInput)
-    expect((await refused('where')).stderr).toContain('"where" is not an address')
+    expect((await refused('where')).stderr).toContain('"where" is not a URL')
   })
 
   it('--json prints the error on stdout', async () => {

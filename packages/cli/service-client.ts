@@ -19,7 +19,7 @@ const MAX_PAUSE_MS = 5_000
 
 export interface CallOptions {
   /**
-   * How long an unreachable or busy service is retried after the first failure, in ms; only for idempotent calls.
+   * Time for which an unreachable or busy service is retried after the first failure, in ms; only for idempotent calls.
    * Default 0: no retry.
    */
   retryForMs?: number
@@ -49,8 +49,8 @@ export class ServiceClient {
   }
 
   /**
-   * Checks that a rewardops service of a compatible version answers at the address and accepts the key.
-   * @throws CliError within 5 s: `badInput` for an invalid address, `refused` for a wrong key or version,
+   * Checks that a rewardops service of a compatible version answers at the URL and accepts the key.
+   * @throws CliError within 5 s: `badInput` for an invalid URL, `refused` for a wrong key or version,
    * `unreachable` when no service answers
    */
   static async connect(options: {
@@ -91,7 +91,7 @@ export class ServiceClient {
     }
   }
 
-  /** A tRPC query. @throws CliError */
+  /** @throws CliError */
   query<T>(path: string, input?: unknown, options: CallOptions = {}): Promise<T> {
     const search = input === undefined ? '' : `?input=${encodeURIComponent(JSON.stringify(input))}`
     return this.#call<T>(`/api/trpc/${path}${search}`, null, options)
@@ -208,14 +208,14 @@ export class ServiceClient {
                   : ((error as Error).message ?? String(error))
     return new CliError(
       EXIT.unreachable,
-      `No rewardops service answers at ${this.url}: ${because}. Start it with "npm start", or set REWARDOPS_URL to its address.`,
+      `No rewardops service answers at ${this.url}: ${because}. Start it with "npm start", or set REWARDOPS_URL to the service's URL.`,
     )
   }
 
   #stranger(what: string): CliError {
     return new CliError(
       EXIT.unreachable,
-      `The server at ${this.url} is not a rewardops service: ${what}. Set REWARDOPS_URL to the service's address.`,
+      `The server at ${this.url} is not a rewardops service: ${what}. Set REWARDOPS_URL to the service's URL.`,
     )
   }
 
@@ -247,7 +247,7 @@ export class ServiceClient {
   }
 }
 
-/** The root address of a service, without a trailing slash. @throws CliError */
+/** The root URL of a service, without a trailing slash. @throws CliError */
 function addressOf(given: string): string {
   let url: URL
   try {
@@ -255,13 +255,13 @@ function addressOf(given: string): string {
   } catch {
     throw new CliError(
       EXIT.badInput,
-      `"${given}" is not an address; expected http://host:port in REWARDOPS_URL or --url.`,
+      `"${given}" is not a URL; expected http://host:port in REWARDOPS_URL or --url.`,
     )
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new CliError(
       EXIT.badInput,
-      `"${given}" is not an HTTP address; expected http://host:port in REWARDOPS_URL or --url.`,
+      `"${given}" is not an HTTP URL; expected http://host:port in REWARDOPS_URL or --url.`,
     )
   }
   return `${url.origin}${url.pathname.replace(/(\/api(\/trpc)?)?\/*$/, '')}`

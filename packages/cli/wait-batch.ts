@@ -6,7 +6,7 @@ import type { ServiceClient } from './service-client.ts'
 
 /** Duration of a long poll, so that progress is updated at least twice a second. */
 const POLL_MS = 500
-/** How long calls are retried while the service restarts. */
+/** Time for which calls are retried while the service restarts. */
 export const AWAY_MS = 60_000
 
 /**
@@ -50,7 +50,6 @@ export function hasEnded({ status }: BatchSummary): boolean {
   return status === 'completed' || status === 'cancelled' || status === 'failed'
 }
 
-/** The exit code for the end of a batch. */
 export function exitCodeOf(summary: BatchSummary, failOnFailed: boolean): number {
   if (!hasEnded(summary)) return EXIT.notYet
   if (summary.status !== 'completed') return EXIT.batchFailed

@@ -7,7 +7,7 @@ import { REWARD_OPTION, readReward, splitOption, wholeNumber } from '../option-v
 import { number, Pace, showProgress } from '../progress.ts'
 import { AWAY_MS, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
 
-/** Minimum time between redraws of the progress. */
+/** Minimum time between redraws of the progress line. */
 const DRAW_MS = 100
 /** Maximum number of batches listed in the text output. */
 const LISTED = 20

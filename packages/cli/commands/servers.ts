@@ -8,7 +8,7 @@ const ACTIONS = ['drain', 'resume', 'sleep', 'wake', 'probe', 'remove'] as const
 export const command = defineCommand({
   name: 'servers',
   summary: 'list, register or control reward-model servers',
-  usage: `[add NAME ADDRESS | ${ACTIONS.join(' | ')} NAME] [options]`,
+  usage: `[add NAME URL | ${ACTIONS.join(' | ')} NAME] [options]`,
   details: `Without an action, the servers are listed. "add" registers a server, or updates the one with this name. The engine
 is auto-detected unless --engine is given.`,
   positionals: { min: 0, max: 3 },
@@ -40,13 +40,13 @@ is auto-detected unless --engine is given.`,
       const servers = await client.query<ServerDto[]>('servers.list')
       output.data(servers)
       if (servers.length === 0)
-        output.line('There are no servers. "rewardops servers add NAME ADDRESS" registers one.')
+        output.line('There are no servers. "rewardops servers add NAME URL" registers one.')
       else output.table(HEADINGS, servers.map(rowOf))
       return
     }
     if (action === 'add') {
       if (name === undefined || address === undefined) {
-        throw usageError('Usage: rewardops servers add NAME ADDRESS [options]')
+        throw usageError('Usage: rewardops servers add NAME URL [options]')
       }
       const client = await service()
       const server = await client.mutate<ServerDto>('servers.register', {
@@ -69,7 +69,7 @@ is auto-detected unless --engine is given.`,
       name === undefined ||
       address !== undefined
     ) {
-      throw usageError(`Usage: rewardops servers [add NAME ADDRESS | ${ACTIONS.join(' | ')} NAME]`)
+      throw usageError(`Usage: rewardops servers [add NAME URL | ${ACTIONS.join(' | ')} NAME]`)
     }
     const client = await service()
     const server = await client.mutate<ServerDto>(`servers.${action}`, { name })

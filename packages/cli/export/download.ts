@@ -25,7 +25,7 @@ const PAUSE_MS = 500
 
 /** Retries and callbacks of a download. */
 export interface DownloadOptions {
-  /** How long an unavailable service is retried after the last data received, ms. */
+  /** Time for which an unavailable service is retried after the last data received, ms. */
   retryForMs: number
   signal: AbortSignal
   /** `done` counts rows. For a Parquet file it counts bytes, and `total` is null. */

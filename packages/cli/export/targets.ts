@@ -6,14 +6,12 @@ import type { TextSink } from '../output.ts'
 import { sampleOfRow } from './last-sample.ts'
 import { RowTracker } from './row-tracker.ts'
 
-/** The destination of an export. */
 export interface ExportTarget {
   /** Number of rows already in the target, including a CSV header, and the last of them. */
   readonly before: { rows: number; lastRow: Buffer | null }
   write(bytes: Buffer): Promise<void>
   /** Discards what was written. Returns whether that is possible. */
   restart(): Promise<boolean>
-  /** Completes the export. */
   finish(): Promise<void>
   /** Ends the export early and keeps what is written. Returns a note for the user, or null. */
   leave(): Promise<string | null>
@@ -44,11 +42,11 @@ export class StreamTarget implements ExportTarget {
   }
 }
 
-/** Handling of an existing file. */
+/** Handling of an existing file, and the columns of a CSV. */
 export interface FileOptions {
   resume: boolean
   force: boolean
-  /** Columns of a CSV; undefined: all. */
+  /** Undefined: all columns. */
   columns?: readonly string[] | undefined
 }
 

@@ -14,7 +14,6 @@ const CHUNK_CHARS = 4 << 20
 /** Maximum characters of rows in all incomplete chunks. Files that mix steps have several. */
 const WAITING_CHARS = 32 << 20
 
-/** Progress of an upload. */
 export interface UploadState {
   uploads: readonly StepUpload[]
   /** Stored rows, including those of an earlier attempt. */

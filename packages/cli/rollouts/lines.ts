@@ -8,7 +8,7 @@ export interface NumberedLine {
   /** Line number in the file, from 1. */
   number: number
   text: string
-  /** Why the line cannot be read; `text` is then empty. Null for a readable line. */
+  /** The error of an unreadable line, whose `text` is empty; null for a readable line. */
   problem: string | null
 }
 

@@ -22,7 +22,7 @@ export type RewardOpsOutputs = inferRouterOutputs<AppRouter>
 /** A step's rollouts with their reward. */
 export type BatchInput = RewardOpsInputs['batches']['submit']
 
-/** The samples and columns of an export: the filter of the Samples page as in its address, such as `step: '0-99'`. */
+/** The samples and columns of an export: the filter of the Samples page as in its URL, such as `step: '0-99'`. */
 export type ExportInput = {
   [Name in SampleFilterName]?: string | number | boolean | readonly string[]
 } & {
@@ -36,15 +36,14 @@ export type ExportInput = {
   after?: string
 }
 
-/** Options of {@link createRewardOpsClient}. */
 export interface RewardOpsClientOptions {
-  /** Address that the service prints, such as `http://127.0.0.1:3000`. */
+  /** URL that the service prints, such as `http://127.0.0.1:3000`. */
   url: string
   /** One of the service's API keys, if it requires one. */
   apiKey?: string | null | undefined
-  /** How long calls are retried before the service was first reached, in ms; default 2,500. */
+  /** Time for which calls are retried before the service was first reached, in ms; default 2,500. */
   connectMs?: number
-  /** How long calls are retried after the service was first reached, in ms; default 120,000, which covers a restart. */
+  /** The same after the service was first reached, in ms; default 120,000, which covers a restart. */
   outageMs?: number
   /** Called once per outage with a message; default: console.warn. */
   onTrouble?: (sentence: string) => void
@@ -60,7 +59,7 @@ export interface RewardOpsClientOptions {
 /** A trainer's client. Every method throws RewardOpsClientError. */
 export interface RewardOpsClient {
   readonly api: RewardOpsApi
-  /** Checks address, key and version. Throws within 5 s if one of them is wrong. */
+  /** Checks URL, key and version. Throws within 5 s if one of them is wrong. */
   connect(): Promise<void>
   /** Submits a batch. A missing idempotency key is generated, so that the call is safe to retry after a lost answer. */
   submit(batch: BatchInput): Promise<SubmitResult>
@@ -101,7 +100,7 @@ export interface RewardOpsClient {
 
 const EXPORT: typeof EXPORT_PATH = '/api/export/samples'
 const RESULTS_PAGE = 10_000
-/** The service allows no more with token scores. */
+/** Maximum page size that the service allows with token scores. */
 const RESULTS_PAGE_WITH_TOKENS = 500
 const WAIT_MS = 20_000
 
@@ -249,8 +248,8 @@ const COLUMNS = [
 function addressOf(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : null
   if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
-    throw new RewardOpsClientError('invalid_url', `"${url}" is not a service address.`, {
-      hint: 'Use the address that the service prints, such as http://127.0.0.1:3000.',
+    throw new RewardOpsClientError('invalid_url', `"${url}" is not a service URL.`, {
+      hint: 'Use the URL that the service prints, such as http://127.0.0.1:3000.',
     })
   }
   return `${parsed.origin}${parsed.pathname.replace(/\/+$/, '')}`

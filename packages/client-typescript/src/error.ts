@@ -3,7 +3,7 @@ import type { AppRouter } from '../../../server/api/root.ts'
 import type { ErrorReason } from '../../../server/contract/error-reasons.ts'
 
 /**
- * Why a call failed: a reason of the service (docs/api.md) or of the client. `version_mismatch`: the service's
+ * The reason of a failed call, from the service (docs/api.md) or from the client. `version_mismatch`: the service's
  * version is not compatible with the client's.
  */
 export type RewardOpsReason =

@@ -79,13 +79,12 @@ export async function refusalOf(url: string, response: Response): Promise<Reward
   return serviceError(new Error(error.message), error.data).error
 }
 
-/** The error for a server that is not rewardops. */
 export function notRewardOps(url: string, response: Response): RewardOpsClientError {
   const type = response.headers.get('content-type')?.split(';', 1)[0]
   return new RewardOpsClientError(
     'not_rewardops',
     `The server at ${url} is not a rewardops service (HTTP ${response.status}${type ? `, ${type}` : ''}).`,
-    { hint: 'Use the address that the service printed when it started, without a path.' },
+    { hint: 'Use the URL that the service printed when it started, without a path.' },
   )
 }
 
@@ -97,7 +96,7 @@ export function unreachable(url: string, thrown: unknown): RewardOpsClientError 
     'unreachable',
     `No rewardops service answers at ${url}: ${why ?? textOf(thrown)}.`,
     {
-      hint: 'Start the service, or correct the address.',
+      hint: 'Start the service, or correct the URL.',
       cause: thrown,
     },
   )

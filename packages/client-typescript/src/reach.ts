@@ -7,12 +7,11 @@ export const CLIENT_VERSION = '0.1.0'
 
 /** Time limit of one check. */
 const ASK_MS = 2_000
-/** How long a successful check counts for other calls. */
+/** Time for which other calls rely on a successful check. */
 const FRESH_MS = 1_000
 
-/** Options of {@link Reach}. */
 export interface ReachOptions {
-  /** The address without a trailing slash. */
+  /** Without a trailing slash. */
   url: string
   apiKey: string | null
   fetch: typeof fetch
@@ -62,7 +61,7 @@ export class Reach {
           'unreachable',
           `No rewardops service answers at ${url}: no answer within ${ASK_MS / 1_000} s.`,
           {
-            hint: 'The service hangs, the network is down, or the address is wrong.',
+            hint: 'The service hangs, the network is down, or the URL is wrong.',
             cause: error,
           },
         )
@@ -80,7 +79,7 @@ export class Reach {
     const to = response.headers.get('location')
     if (response.status >= 300 && response.status < 400 && to !== null) {
       throw new RewardOpsClientError('not_rewardops', `${url} redirects to ${to}.`, {
-        hint: 'Use the address that it redirects to.',
+        hint: 'Use the URL that it redirects to.',
       })
     }
     const answer = parsed(text)
@@ -92,7 +91,7 @@ export class Reach {
         throw new RewardOpsClientError(
           'not_rewardops',
           `The rewardops service is at ${origin}, not under ${pathname}.`,
-          { hint: 'Use the address without the path.' },
+          { hint: 'Use the URL without the path.' },
         )
       }
       const starting = response.status === 503

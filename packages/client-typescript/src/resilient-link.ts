@@ -10,13 +10,12 @@ const DOUBT_MS = 2_000
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 5_000
 
-/** Options of {@link resilientLink}. */
 export interface ResilienceOptions {
   url: string
   reach: Reach
-  /** How long calls are retried before the service was first reached, in ms. */
+  /** Time for which calls are retried before the service was first reached, in ms. */
   connectMs: number
-  /** How long calls are retried after the service was first reached, in ms. */
+  /** Time for which calls are retried after the service was first reached, in ms. */
   outageMs: number
   /** Called once per outage with a message. */
   onTrouble: (sentence: string) => void

@@ -60,7 +60,7 @@ it('stores the configuration and tags of a run before its first batch', async ()
   })
 })
 
-it('streams stored samples, and refuses a wrong filter by name', async () => {
+it('streams stored samples, and names a wrong filter in the error', async () => {
   const samples = rollouts(3, 3).map((one, i) => ({ ...one, score: i }))
   const { batchId } = await client.submit({ run: 'stored', step: 1, samples })
   await client.wait(batchId)

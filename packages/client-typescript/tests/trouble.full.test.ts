@@ -123,7 +123,7 @@ describe('an error has one sentence', () => {
     expect(newer.seen).toEqual([])
   })
 
-  it('before anything is sent, when the address is invalid', () => {
+  it('before anything is sent, when the URL is invalid', () => {
     for (const url of ['', 'localhost:3000', '127.0.0.1:3000', 'ftp://x']) {
       expect(() => createRewardOpsClient({ url })).toThrow(
         expect.objectContaining({ reason: 'invalid_url', message: expect.stringContaining(url) }),

@@ -3,10 +3,10 @@ export class OutOfBudget extends Error {
   override readonly name = 'OutOfBudget'
 }
 
-/** CPU milliseconds of one comparison. A typical one takes 0.05 to 1, the first of a process 20. */
+/** CPU time limit of one comparison, ms. A typical comparison takes 0.05 to 1 ms, the first of a process 20 ms. */
 export const DEFAULT_DEADLINE_MS = 100
 
-/** Maximum steps of parsing and computing in one comparison. The costliest of 2,351 recorded ones takes 450. */
+/** Maximum steps of parsing and computing in one comparison. The costliest of 2,351 recorded comparisons takes 450. */
 const MAX_STEPS = 100_000
 
 /** Steps between reads of the clock. A read takes about 1 µs, a step 0.05 µs. */

@@ -13,7 +13,7 @@ const TOLERANCE = 1e-11
 /** Relative tolerance for expressions with symbols, in which cancellation loses more digits. */
 const SAMPLED_TOLERANCE = 1e-9
 
-/** Points at which expressions with symbols are compared. In practice the first point separates different ones. */
+/** Number of points at which expressions with symbols are compared. Most different expressions differ at the first. */
 const POINTS = 8
 const MIN_POINTS = 3
 

@@ -24,7 +24,6 @@ export interface ParsedAnswer {
   isTooLarge: boolean
 }
 
-/** The result of a comparison. */
 export interface Verdict {
   correct: boolean
   /** The answer found in the response. */

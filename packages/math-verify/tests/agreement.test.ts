@@ -26,7 +26,7 @@ interface Row {
   ours: Verdict
 }
 
-/** The right verdict where the two differ, and why, by the row's `set` and `at`. */
+/** The correct verdict of each disagreement, with its reason, by the row's `set` and `at`. */
 const rulings: Record<string, string> = {
   'math500-groups4 28/0':
     'the port: “The final answer is $-2 + 7i.$” gives $-2 + 7i$; Math-Verify fails on the full stop',
@@ -179,7 +179,7 @@ describe.skipIf(!hasData)('agreement with Math-Verify 0.8.0', () => {
     expect(agreed(rows)).toBeGreaterThanOrEqual(count * 0.98)
   })
 
-  test('at least 95 % of its own 191 cases agree', () => {
+  test('at least 95 % of the 191 cases of Math-Verify agree', () => {
     const rows = caseRows()
     sets.set('math_verify.jsonl', rows)
     expect(rows).toHaveLength(191)
