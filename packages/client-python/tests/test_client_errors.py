@@ -1,4 +1,4 @@
-"""A wrong address or version, or a missing service, is reported soon and in one line."""
+"""A wrong URL or version, or a missing service, is reported soon and in one line."""
 
 import asyncio
 import json
@@ -182,7 +182,7 @@ class Errors(unittest.TestCase):
             with Web(answer) as web:
                 reason, text = self.error_of(web.url)
                 self.assertEqual(reason, "not_rewardops", text)
-                self.assertIn("Check the address", text)
+                self.assertIn("Check the URL", text)
 
     def test_a_redirect_is_not_followed(self):
         with Web((308, {"location": "https://elsewhere/"}, b"")) as web:

@@ -166,7 +166,7 @@ class Refusals(unittest.TestCase):
 
     def test_options(self):
         self.refused(2, "is not loopback", REWARDS, "--host", "0.0.0.0")
-        self.refused(2, "is not a service address", REWARDS, "--register", "ftp://x")
+        self.refused(2, "is not a service URL", REWARDS, "--register", "ftp://x")
         self.refused(2, "must be an object", REWARDS, "--kwargs", "[]")
         self.refused(4, "cannot listen", REWARDS, "--host", "192.0.2.1", "--api-key", "k")
 

@@ -40,7 +40,7 @@ class StoredTablesTest(ServiceTest):
                 if i % 3 == 0:
                     sample.update(data_source="lighteval/MATH", extra_info={"i": i, "f": 0.1})
             cls.client.submit(samples, step=step, split="val" if step == 3 else "train").wait()
-        # These samples fail for another reason.
+        # These samples fail because no server answers.
         url = f"http://127.0.0.1:{free_port()}"
         server = {"name": "away", "url": url, "engine": "vllm", "model": "away"}
         cls.client.call("servers.register", {**server, "ifUnreachable": "keep"})

@@ -34,7 +34,7 @@ def main(url):
     logs = {"rm_failed": [0] * count, "acc": wanted}
     assert info == {"rewards": wanted, "scores": wanted, "extra_logs": logs}, info
 
-    # The actor sends a half of the batch to each address.
+    # The actor sends half of the batch to each URL.
     halves = rewards([at, at], queries, prompts, ["72"] * count)
     assert [len(half["rewards"]) for half in halves] == [count // 2] * 2, halves
     assert [reward for half in halves for reward in half["rewards"]] == wanted, halves

@@ -21,7 +21,7 @@ from rewardops import RewardOps
 
 RUN = f"verl-loop-{uuid.uuid4().hex[:6]}"
 WORKERS = 2
-#: Of several lengths: shorter than the tensor, as long as the tensor, empty.
+#: Responses shorter than the tensor, as long as the tensor, and empty.
 RESPONSES = ["#### 72", "#### 71", "so #### 72", "", "#### 72.####", "no result", "#### 0072"]
 
 

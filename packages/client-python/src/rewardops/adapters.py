@@ -29,7 +29,7 @@ class Connection:
 
     def __init__(self, url: str | None, api_key: str | None, **settings: Any) -> None:
         self._given = (url, api_key, {k: v for k, v in settings.items() if v is not None})
-        # A wrong address or setting raises here, not at the first sample.
+        # A wrong URL or setting raises here, not at the first sample.
         self._client: AsyncRewardOps | None = self._made()
 
     def _made(self) -> AsyncRewardOps:

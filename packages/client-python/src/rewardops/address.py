@@ -1,4 +1,4 @@
-"""Parsing of service addresses."""
+"""Parsing of service URLs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rewardops.errors import INVALID_INPUT, RewardOpsError
 
 @dataclass(frozen=True)
 class Address:
-    """The parts of a service's address. `base`: the path before `/api`, without a trailing slash."""
+    """The parts of a service's URL. `base`: the path before `/api`, without a trailing slash."""
 
     url: str
     https: bool
@@ -26,7 +26,7 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """Parses an address; `host:port` is accepted. Raises RewardOpsError (`invalid_input`)."""
+    """Parses a URL; `host:port` is accepted. Raises RewardOpsError (`invalid_input`)."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         port = parts.port
@@ -35,12 +35,12 @@ def parse_address(url: str) -> Address:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise RewardOpsError(
-            f"{url!r} is not a service address such as http://127.0.0.1:3000.",
+            f"{url!r} is not a service URL such as http://127.0.0.1:3000.",
             reason=INVALID_INPUT,
         )
     https = parts.scheme == "https"
     base = parts.path.rstrip("/")
-    # A pasted address may include the path of the API.
+    # A pasted URL may include the path of the API.
     for inside in ("/api/trpc", "/api"):
         base = base.removesuffix(inside)
     netloc = parts.netloc

@@ -34,7 +34,7 @@ def read_answer(url: str, procedure: str, answer: Answer) -> Result | Later:
         raise RewardOpsError(
             f"{url} redirects to {answer.headers.get('location', 'elsewhere')[:200]}.",
             reason=REDIRECTED,
-            hint="Use the service's own address: redirects are not followed.",
+            hint="Use the service's own URL: redirects are not followed.",
             status=answer.status,
         )
     try:
@@ -80,7 +80,7 @@ def not_rewardops(url: str, what: str) -> RewardOpsError:
     return RewardOpsError(
         f"{url} {what}.",
         reason=NOT_REWARDOPS,
-        hint="Check the address: host, port and, behind a proxy, the path.",
+        hint="Check the URL: host, port and, behind a proxy, the path.",
     )
 
 

@@ -81,8 +81,8 @@ class Calls:
     """
     Calls a service. It can be used from several event loops.
 
-    `timeout_s`: default total time of a call, with waits and retries; None is unlimited. `connect_s`: how long a service that
-    was never reached is retried. `outage_s`: the same for a service that was reached before, long enough for a restart.
+    `timeout_s`: default total time of a call, with waits and retries; None is unlimited. `connect_s`: retry time
+    for a service that was never reached. `outage_s`: retry time for a service that was reached before; covers a restart.
     """
 
     def __init__(
@@ -292,7 +292,7 @@ class Calls:
                     RewardOpsError(
                         f"{self.address.url} does not answer: {silence.detail}.",
                         reason=UNREACHABLE,
-                        hint="Is the service running, and is this its address?",
+                        hint="Is the service running, and is this its URL?",
                     ),
                 )
                 if not silence.passing:

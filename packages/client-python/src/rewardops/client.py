@@ -48,8 +48,8 @@ class AsyncRewardOps:
 
     `url`: default REWARDOPS_URL, else http://127.0.0.1:3000. `api_key`: default REWARDOPS_API_KEY. `run`, `reward`
     and `on_failure`: defaults of calls that give none. `timeout_s`: total time of a call with waits and retries
-    (3600; None: unlimited). `connect_s`: how long a service that was never reached is retried; `outage_s`: the same
-    for one that was reached before. `http`: "aiohttp", "streams" (the standard library) or "auto". `media`: images
+    (3600; None: unlimited). `connect_s`: retry time for a service that was never reached; `outage_s`: for one
+    that was reached before. `http`: "aiohttp", "streams" (the standard library) or "auto". `media`: images
     and other non-text parts of messages are refused ("refuse"), replaced by the name of their type such as `<image>`
     ("placeholder"), or sent ("send"). `trace_headers`: returns `traceparent` and `tracestate` of a call; default: those of
     the active OpenTelemetry span, if there is one. All methods raise RewardOpsError.
@@ -135,7 +135,6 @@ class AsyncRewardOps:
         idempotency_key: str | None = None,
         timeout_s: Any = UNSET,
     ) -> AsyncBatch:
-        """Submits prepared samples."""
         deadline = self.deadline(timeout_s)
         if step is None:
             step = prepared.step if prepared.step is not None else 0
@@ -184,7 +183,7 @@ class AsyncRewardOps:
         )
 
     def batch(self, batch_id: str) -> AsyncBatch:
-        """An existing batch."""
+        """An existing batch; the service is not called."""
         return AsyncBatch(self, batch_id)
 
     async def append(

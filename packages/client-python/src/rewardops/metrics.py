@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rewardops.client import AsyncRewardOps
 
 MAX_STEP = 2_147_483_647
-#: Most steps per call of `rewards.components`, which covers this many batches.
+#: Maximum steps per call of `rewards.components`, which covers at most this many batches.
 COMPONENT_STEPS = 200
-#: Most steps per call of `runs.get` without bins.
+#: Maximum steps per call of `runs.get` without bins.
 SINGLE_STEPS = 1000
 #: Time limit in seconds for the figures of ended batches, which the service computes within seconds. Figures that are
 #: still missing then are left out.
@@ -32,7 +32,7 @@ class StepMetrics:
 
     step: int
     batch_id: str
-    #: When the batch was submitted, in ISO 8601.
+    #: Submission time of the batch, ISO 8601.
     submitted_at: str
     values: dict[str, float]
 

@@ -21,9 +21,9 @@ POLL_S = 20.0
 SLACK_S = 30.0
 #: Extra time for the answer that the service sends at a caller's deadline, in seconds.
 GRACE_S = 5.0
-#: Rows per answer of `batches.results`.
+#: Samples per answer of `batches.results`.
 PAGE = 10_000
-#: Rows per answer with token scores; the service allows no more.
+#: Samples per answer with token scores, the service's maximum.
 PAGE_WITH_TOKENS = 500
 
 #: `timeout_s=UNSET`: the client's timeout.

@@ -91,7 +91,7 @@ class Scores:
     rewards: list[dict[str, Any] | None]
     #: Width of the trainer's response tensor; None if unknown.
     width: int | None = field(default=None, repr=False)
-    #: Response lengths in tokens, by row; None where unknown.
+    #: Response length of each sample in tokens; None where unknown.
     lengths: list[int | None] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -104,7 +104,7 @@ class Scores:
 
     @property
     def scored(self) -> list[bool]:
-        """Whether each row was scored by the reward itself; substituted scores are not."""
+        """Whether the reward itself scored each sample; False for substituted scores."""
         return [status == "scored" for status in self.status]
 
     @property

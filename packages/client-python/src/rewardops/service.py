@@ -69,7 +69,7 @@ class ServiceClient:
         error = value.get("error") if isinstance(value, dict) else None
         if not isinstance(error, dict):
             raise RewardOpsError(
-                f"{self.url} answered {status}, which no rewardops service does: check the address",
+                f"{self.url} answered {status}, which no rewardops service does: check the URL",
                 reason=NOT_REWARDOPS,
                 status=status,
             )

@@ -180,7 +180,7 @@ class StoredSamples:
                     yield row
 
     def _groups(self) -> Iterator[list[dict[str, Any]]]:
-        """The scored samples by group and prompt. A batch may mix the rows of its groups."""
+        """The scored samples by group and prompt. A batch may mix the samples of its groups."""
         batch: str | None = None
         groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for row in self._scored():
@@ -227,7 +227,7 @@ class StoredSamples:
     ) -> Iterator[bytes]:
         """The bytes of an export. Raises _Broken where another attempt may help."""
         calls = self._calls
-        # Checks address, version and key, and waits for a service that is starting.
+        # Checks URL, version and key, and waits for a service that is starting.
         shared_loop().run(calls.check())
         query: list[tuple[str, str]] = [("format", format)]
         for name, value in self._filter.items():
@@ -295,7 +295,7 @@ class _Outage:
         self._tries = 0
 
     def wait(self, broken: _Broken) -> None:
-        """Raises the error if the outage lasts too long."""
+        """Waits before the next attempt, or raises the error if the outage has lasted too long."""
         if time.monotonic() - self._since > self._outage_s:
             raise broken.error from None
         self._tries += 1

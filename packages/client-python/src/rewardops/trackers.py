@@ -20,13 +20,13 @@ from rewardops.scores import import_optional
 
 #: The project of W&B and the experiment of MLflow, if their environment variables name none.
 PROJECT = "rewardops"
-#: Limit of MLflow per call.
+#: Maximum metrics per call of MLflow.
 MLFLOW_METRICS = 1000
 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """A run of the service, and one of its splits. `base_url`: address of the pages. `created_at`: as in `runs.get`."""
+    """A run of the service, and one of its splits. `base_url`: URL of the pages. `created_at`: as in `runs.get`."""
 
     base_url: str
     name: str
@@ -55,7 +55,7 @@ class TrackedRun:
 class Tracker(Protocol):
     """Writes to one run of a tracker."""
 
-    #: Location of the run's points: a folder or an address.
+    #: Location of the run's points: a folder or a URL.
     place: str
 
     def write(self, step: StepMetrics) -> bool:

@@ -1,7 +1,7 @@
 """
 verifiers: rewards scored by the service.
 
-A reward function of a rubric (verifiers 0.1), and one of a trace (0.3 and newer, `@vf.reward` or
+Creates a reward function for a rubric (verifiers 0.1), or for a trace (0.3 and newer, `@vf.reward` or
 `[env.taskset.task.rewards]`):
 
     rubric = vf.Rubric(funcs=[rubric_function(data_source="openai/gsm8k")])

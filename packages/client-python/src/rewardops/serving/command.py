@@ -39,10 +39,11 @@ Serves a verl reward function, unchanged, to rewardops. The function is called a
 
     compute_score(data_source=, solution_str=, ground_truth=, extra_info=, **kwargs)
 
-Arguments that it does not name are left out. It may be a function, an async function, a class (each process creates one
-object, and calls its compute_score or the object itself) or any callable object. It returns a number, a dict with
-"score", or a tuple that begins with one of them. Calls run in separate processes: a process that hangs or dies is killed
-and replaced, and only its sample fails. An exception, a timeout or NaN is an error with its reason, never a score of 0.
+Arguments that the function does not name are left out. An async function, a class (each process creates one object, and
+calls its compute_score or the object itself) or any callable object is accepted too. The function returns a number, a
+dict with "score", or a tuple that begins with one of them. Calls run in separate processes: a process that hangs or dies
+is killed and replaced, and only its sample fails. An exception, a timeout or NaN is an error with its reason, never a
+score of 0.
 """
 
 EPILOG = """\
@@ -88,7 +89,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     add(
         "--advertise",
         metavar="URL",
-        help="the address at which the service reaches this scorer (default http://HOST:PORT/)",
+        help="the URL at which the service reaches this scorer (default http://HOST:PORT/)",
     )
     add("--name", type=_name, help="name of this server in the service (default MODEL-HOSTNAME-PORT)")
     add(
@@ -105,7 +106,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         type=_seconds,
         default=30.0,
         metavar="S",
-        help="how long to wait for the service to answer (default 30)",
+        help="seconds to wait for the service to answer (default 30)",
     )
     add(
         "--processes",

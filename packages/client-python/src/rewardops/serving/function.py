@@ -66,13 +66,13 @@ def load_module(where: str) -> ModuleType:
     if not os.path.isfile(path):
         raise FunctionError(f"there is no file {path}")
     sys.path.insert(0, os.path.dirname(path))
-    # Another name than the file's, because `math.py` or `json.py` must not replace the standard library's module.
+    # Not the file's own name, because `math.py` or `json.py` must not replace the standard library's module.
     name = "rewardops_reward_" + os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise FunctionError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Registered before it runs, because dataclasses and pickle look up their module.
+    # The module is registered before it runs, because dataclasses and pickle look it up.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

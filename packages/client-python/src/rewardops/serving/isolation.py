@@ -17,16 +17,16 @@ import tempfile
 import time
 from collections.abc import Iterable
 
-#: Variables of the server that the function must not see.
+#: The server's environment variables that the function must not see.
 SECRETS = ("REWARDOPS_SERVE_KEY", "REWARDOPS_API_KEY")
-#: Names the process in the environment of everything that it starts.
+#: Environment variable that identifies a function process in everything that it starts.
 MARK = "REWARDOPS_FUNCTION_PROCESS"
 #: Users without an account, the same as those of the service's function processes (systemd's DynamicUser).
 FIRST_UID, LAST_UID = 61_184, 65_519
 #: Maximum number of processes and threads of a function process that has its own user.
 MAX_PROCESSES = 1_024
 
-#: Numbers of linux/prctl.h.
+#: Options of prctl, from linux/prctl.h.
 _SET_DUMPABLE, _SET_NO_NEW_PRIVS = 4, 38
 
 IS_LINUX = sys.platform == "linux"
@@ -124,7 +124,7 @@ class Enclosure:
             os.chown(self.folder, self.uid, self.uid)
 
     def __getstate__(self) -> dict[str, object]:
-        # The claim stays with the server, which kills the processes that this one leaves behind.
+        # The claim stays with the server, which kills the processes that this process leaves behind.
         return {**self.__dict__, "_claim": None}
 
     def enter(self) -> None:

@@ -53,7 +53,7 @@ class Call:
     #: time.monotonic() of its timeout; set when a process receives the call.
     deadline: float = math.inf
     stopping: bool = False
-    #: Number of checks since its cancellation.
+    #: Number of checks since the call's cancellation.
     checks: int = 0
     #: Whether the caller has given up.
     unwanted: bool = False
@@ -125,7 +125,7 @@ class _Process:
         return self.calls.get(int(self.state[child.CURRENT]))
 
     def turns(self) -> bool:
-        """Whether its event loop has run within STALE_S."""
+        """Whether the process's event loop has run within STALE_S."""
         return time.monotonic() - float(self.state[child.BEAT]) < STALE_S
 
     def ended_how(self) -> str:
