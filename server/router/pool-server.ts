@@ -235,7 +235,6 @@ export class PoolServer implements PolicyServer {
     return !this.canary.isBlocking && this.hasRoomForCanary(nowMs, panic)
   }
 
-  /** Whether a canary may be sent now. */
   hasRoomForCanary(nowMs: number, panic = false): boolean {
     if (this.state !== 'ready' || this.#inFlight >= this.#slots) return false
     if (this.#inFlight >= this.#maxNow(nowMs) || !this.hasShare(nowMs)) return false

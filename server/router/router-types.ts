@@ -95,7 +95,6 @@ export interface ScoreRequest extends RouteRequest {
   needsTokenOffsets?: boolean
 }
 
-/** A chat request to a judge. */
 export interface RouterChatRequest extends RouteRequest {
   chat: ChatRequest
 }

@@ -138,7 +138,6 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     this.#fail(sample, reason, detail, true)
   }
 
-  /** Sends a sample to an available server. */
   start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void {
     sample.stopTimer()
     if (sample.deadlineAtMs < nowMs + sample.pool.fastestMs(sample.tokens, nowMs)) {

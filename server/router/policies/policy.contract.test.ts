@@ -26,7 +26,6 @@ const sample = (i: number): PolicySample => ({
   key: `sample-${i}`,
 })
 
-/** Whether a policy depends on load. */
 const LOAD_AWARE: Record<PolicyName, boolean> = {
   least_work: true,
   least_connections: true,

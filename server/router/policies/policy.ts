@@ -26,7 +26,6 @@ export interface PolicyServer {
   readonly externalQueue: number
 }
 
-/** A sample as seen by a policy. */
 export interface PolicySample {
   /** Estimated cost. */
   readonly tokens: number

@@ -22,7 +22,6 @@ const ENGINES: Record<string, EngineName> = {
   chat: 'openai',
 }
 
-/** Options of a pool in addition to its servers. */
 export interface PoolOptions {
   slots?: number
   router?: RouterOptions
@@ -93,7 +92,6 @@ export class SimulatedPool {
     return this.router.snapshot().find(({ serverId }) => serverId === id) as RouterServerStats
   }
 
-  /** Calls sent to all servers. */
   get requests(): number {
     return this.router.snapshot().reduce((sum, { requests }) => sum + requests, 0)
   }

@@ -28,9 +28,7 @@ export function goodputAt(server: SharingServer, inFlight: number): number {
   return (tokensPerSecond * Math.min(inFlight, saturatedBy)) / saturatedBy / (1 + thrashing * over)
 }
 
-/** The result of {@link serve}. */
 export interface Served {
-  /** End of the last sample. */
   endMs: number
   /** Tokens of all samples per second. */
   tokensPerSecond: number
@@ -93,7 +91,6 @@ export function serve(
   return { endMs: nowMs, tokensPerSecond: (doneTokens / (nowMs - startMs)) * 1_000, limits }
 }
 
-/** A limiter with a constant limit. */
 export function fixedAt(limit: number): Limiter {
   return { limit, dispatched() {}, completed() {} }
 }
