@@ -28,7 +28,7 @@ interface Source {
   inputEosToken: string | null
 }
 
-/** A compiled chat template. Immutable. */
+/** Immutable, because compiled templates are cached. */
 export class ChatTemplate implements SampleTemplate {
   readonly #program: Program
   readonly #source: Source

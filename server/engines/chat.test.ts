@@ -7,7 +7,6 @@ const chat = { messages: [{ role: 'user', content: 'Which is better?' }] }
 const bodyOf = (engine: EngineName, over: object = {}) =>
   JSON.parse(String(buildChatRequest(engine, { ...chat, ...over }, target).body))
 
-/** The body of a chat completion with this choice. */
 const completion = (choice: object, rest: object = {}) =>
   JSON.stringify({
     id: 'c',

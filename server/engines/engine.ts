@@ -76,7 +76,6 @@ export type ResponseHeaders = Record<string, string | string[] | undefined>
  */
 export type FailureClass = 'client' | 'busy' | 'fault' | 'stall' | 'corrupt' | 'conn_race'
 
-/** A request without a score. */
 export interface EngineFailure {
   ok: false
   class: FailureClass
@@ -344,7 +343,7 @@ export interface Engine {
   readonly selfTested: boolean
   /** Routes that a registration can name; empty: there is only one. */
   readonly routes: readonly ScoreRoute[]
-  /** Labels that a registration can give: `index`, an index; `name`, a name or index; `two`, index 0 or 1; null, none. */
+  /** Labels that a registration can give: an index, a name or index, or (`two`) index 0 or 1; null: none. */
   readonly labels: 'index' | 'name' | 'two' | null
   /**
    * Whether its servers score whole texts, which a chat template can render (the route `pair` keeps prompt and response

@@ -102,7 +102,6 @@ export function otherKind(message: string, hint: string): ProbeFailure {
   return { ok: false, reason: 'server_not_recognized', cause: 'other_kind', message, hint }
 }
 
-/** Returns the failure for a judge without a chat route. */
 export function noChatRoute(server: string): ProbeFailure {
   return otherKind(
     `the server is ${server} without /v1/chat/completions: its model does not generate`,

@@ -212,7 +212,6 @@ function isMissing({ status, bodyText }: EngineReply): boolean {
 /** Verdicts about one server. `differs` results from comparing replicas. */
 export type SelfTestVerdict = Exclude<PoolVerdict, 'differs'>
 
-/** Outcome of {@link rawScoreSelfTest}. */
 export interface SelfTestResult {
   verdict: SelfTestVerdict
   /** The raw score of the good answer; null: none. */
@@ -389,7 +388,6 @@ export function show(score: number): string {
   return String(Number(score.toPrecision(5)))
 }
 
-/** Returns the result for a server that is not tested. */
 export function untested(detail: string): SelfTestResult {
   const none = { raw: null, activated: null, calibration: null, calibrations: [] }
   return { verdict: 'not_applicable', ...none, detail }

@@ -2,7 +2,6 @@ import { ERROR_REASONS } from '../contract/error-reasons.ts'
 import { hostRefusal } from './egress.ts'
 import type { ProbeCause, ProbeFailure } from './engine.ts'
 
-/** An accepted URL. */
 export interface ServerUrl {
   ok: true
   /** The normalized URL, without a trailing slash, as stored and shown. */

@@ -138,5 +138,4 @@ export function scores(score: number): FakeHandler {
   return answer(200, scoreBody('vllm', String(score)), { 'content-type': 'application/json' })
 }
 
-/** A handler that never answers. */
 export const hangs: FakeHandler = () => {}
