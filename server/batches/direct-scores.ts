@@ -99,7 +99,6 @@ export class DirectScores {
     })
   }
 
-  /** Handles a worker's answer. */
   onScored(message: DirectEndMessage): void {
     const waiting = this.#waiting.get(message.id)
     if (waiting === undefined) return

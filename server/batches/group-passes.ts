@@ -21,7 +21,6 @@ export function passesOf(scores: readonly number[]): number {
   return scores.reduce((n, score) => n + (score >= PASS_SCORE ? 1 : 0), 0)
 }
 
-/** Collects the {@link GroupPasses} of a batch. */
 export class GroupPassesSum {
   readonly #hasPasses: boolean
   readonly #passes = new Map<string, [number, number, number]>()

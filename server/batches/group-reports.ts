@@ -13,7 +13,6 @@ export interface MemberRow {
   substituted: boolean
 }
 
-/** Maps a sample's columns to a member of a group report. */
 export function memberOf(row: MemberRow): GroupMember {
   return { scored: row.status === 2, score: row.score, substituted: row.substituted }
 }

@@ -7,7 +7,6 @@ import { chunk, wholeGroupJobs } from './accept/jobs.ts'
  */
 const WINDOW_SAMPLES = 32_768
 
-/** Inputs for cutting a batch into jobs. */
 export interface JobsOf {
   batchId: number
   /** Time of acceptance on the database's clock. */

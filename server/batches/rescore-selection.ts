@@ -6,7 +6,6 @@ import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
 
 const KEYS_AT_ONCE = 5_000
 
-/** The samples of a batch to be rescored. */
 export interface SelectedPart extends PartToCopy {
   /** Number of selected samples. The remaining ones were added because they belong to the same groups. */
   selected: number

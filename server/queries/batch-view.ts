@@ -37,7 +37,6 @@ const RUNNING_TTL_MS = 700
 const RUNNING_STALE_MS = 2_000
 const ENDED_TTL_MS = 10_000
 
-/** The data of the batch pages. */
 export class BatchViews {
   readonly #db: Database
   readonly #reader: BatchReader

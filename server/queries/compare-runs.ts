@@ -26,7 +26,7 @@ interface Compared
 /** The bins that all runs share. */
 interface Grid {
   width: number
-  /** The first step of any run. */
+  /** The lowest step of all runs. */
   first: number
 }
 

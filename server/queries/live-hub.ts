@@ -11,7 +11,6 @@ export class LiveHub {
   #seq = 0
   #closed = false
 
-  /** Reports a change in the given topics. */
   touch(...topics: Topic[]): void {
     if (this.#subscribers.size === 0 || this.#closed) return
     for (const topic of topics) this.#topics.add(topic)
@@ -53,7 +52,6 @@ export class LiveHub {
     }
   }
 
-  /** Ends all streams. */
   close(): void {
     this.#closed = true
     clearTimeout(this.#timer)

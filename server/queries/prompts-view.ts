@@ -48,7 +48,6 @@ const LISTED_VISITS = 32
 /** Maximum number of data sources that a filter offers. */
 const MAX_SOURCES = 64
 
-/** Prompts of a run over its steps. */
 export class PromptsView {
   readonly #db: Database
   readonly #counts = new Memo<PromptCountsDto>(TTL_MS, STALE_MS)

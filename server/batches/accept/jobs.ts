@@ -149,7 +149,6 @@ export function refuseSingles(reward: ResolvedReward): void {
   )
 }
 
-/** Distributes whole groups to jobs. */
 export function wholeGroupJobs(
   groups: Iterable<readonly number[]>,
   batchId: number,
