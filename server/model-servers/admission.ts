@@ -202,7 +202,7 @@ export function fieldsOf(input: RegisterServerInput, probe: ProbedServer): Regis
 }
 
 /**
- * The registration of a server that cannot be used yet. A forbidden address is never kept.
+ * The registration of a server that cannot be used yet. A forbidden URL is never kept.
  * @throws RewardOpsError the probe's failure, unless `ifUnreachable` is "keep" and engine and model are given
  */
 export function keptFields(

@@ -34,12 +34,10 @@ export class LaunchLog {
     this.#bytes = existsSync(file) ? statSync(file).size : 0
   }
 
-  /** The last lines that this process wrote. */
   get lastLines(): string[] {
     return [...this.#last]
   }
 
-  /** Reads a stream to its end. */
   read(stream: Readable): void {
     let rest = ''
     const longest = Math.max(1, ...this.#secrets.map((secret) => secret.length))

@@ -37,7 +37,6 @@ export interface LaunchCommand {
   fingerprint: string
 }
 
-/** A keeper's options: the command, folder and times. */
 export interface KeeperOptions extends LaunchCommand {
   folder: string
   /** Time from SIGTERM to SIGKILL, ms. */
@@ -46,7 +45,6 @@ export interface KeeperOptions extends LaunchCommand {
   adoptWithinMs: number
 }
 
-/** The path of a launched server's file. */
 export function launchFile(
   folder: string,
   name: string,

@@ -22,7 +22,6 @@ const ADOPT_WITHIN_MS = 60_000
 /** Interval of the check whether the keeper of an adopted process is alive, ms. */
 const LOOK_MS = 250
 
-/** The folder of the launched servers' files, in the data folder. */
 export function launchFolder(dataDir: string): string {
   return join(dataDir, 'servers')
 }

@@ -143,7 +143,6 @@ export class ServerLauncher {
     return this.#begin(input, 'call')
   }
 
-  /** True when this launcher runs a server's process. */
   runs(name: string): boolean {
     return this.#running.has(name)
   }

@@ -34,7 +34,7 @@ describe('the outliers of a pool', () => {
     expect(odd([5], [5.01], [1.2], [1.2], [1.21])).toEqual([1, 2])
   })
 
-  it('are those that drifted when as many did not', () => {
+  it('are the servers that drifted if as many others did not', () => {
     expect(odd([5, true], [1.2])).toEqual([1])
     expect(odd([5, true], [5.01, true], [1.2], [1.2])).toEqual([1, 2])
   })

@@ -57,7 +57,6 @@ export interface RewardModelManagerOptions {
   timings?: Partial<ModelTimings>
 }
 
-/** The changes of a `servers.update` call. */
 export type ServerChanges = Omit<UpdateServerInput, keyof ServerRef>
 
 /**
@@ -215,7 +214,7 @@ export class RewardModelManager {
   }
 
   /**
-   * Changes a server. A new address, key, chat template, route or label registers the server again, with a probe and
+   * Changes a server. A new URL, key, chat template, route or label registers the server again, with a probe and
    * a self-test.
    */
   async update(ref: ServerRef, changes: ServerChanges): Promise<ServerRow> {
