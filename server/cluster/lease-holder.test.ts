@@ -197,7 +197,7 @@ it('gives two processes that start together equal parts before the next renewal'
       return renewedAtMs.length >= 7
     })
     for (const { process } of both) expect(process.slots).toBe(64)
-    // It takes about a quarter of a renewal interval.
+    // Equal parts are reached in about a quarter of a renewal interval.
     expect(tookMs).toBeLessThan(renewedAtMs[6]! - renewedAtMs[5]!)
   } finally {
     clearInterval(send)

@@ -35,7 +35,7 @@ const SHORTAGE_RETRY_MS = 40
 /**
  * A peak of demand counts for at least this long and at most twice as long, because short calls begin and end in
  * bursts: 64 callers of the router address have 10 calls in flight at one moment and 60 at the next. With slots for the
- * current demand only, half of the callers waited 4 ms. With the peak, 2 % wait.
+ * current demand only, half of the callers waited 4 ms. With the peak, 2 % waited.
  */
 const PEAK_MS = 300
 
@@ -71,9 +71,8 @@ interface Lease {
   slots: number
   untilMs: number
   expiryTimer: NodeJS.Timeout | undefined
-  /** Cancels the calls of an expired share at the end of its grace period. */
+  /** Cancels the timer that recalls the calls of an expired share at the end of its grace period. */
   cancelRecall: () => void
-  /** The recent peak of demand. */
   recentPeak: RecentPeak
   /**
    * Maximum slots kept for a recent peak beyond the current demand: an equal part while other processes lack slots,

@@ -32,7 +32,6 @@ class Process implements PermitRouter {
   readonly #held = new Permits()
   readonly #tokensOfOne: number
   waiting = 0
-  /** The time and tokens of each sent sample. */
   readonly sent: { atMs: number; tokens: number }[] = []
   readonly grants: Granted[] = []
   idle = false

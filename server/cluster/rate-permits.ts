@@ -31,7 +31,6 @@ export interface RateLimits {
   tpm: number | null
 }
 
-/** The router methods used here. */
 export type PermitRouter = Pick<
   RewardRouter,
   'permitDemand' | 'setPermits' | 'reclaimPermits' | 'snapshot'

@@ -16,7 +16,6 @@ export class RecordingRouter implements RewardRouter {
   readonly loads: [serverId: number, load: EngineLoad | null][] = []
   readonly slots = new Map<number, { slots: number; untilMs: number | undefined }>()
   readonly stats = new Map<number, RouterServerStats>()
-  /** Waiting samples, by server. */
   readonly waiting = new Map<number, number>()
   readonly #demand = new Set<(serverId: number) => void>()
   readonly #events = new Set<(event: RouterEvent) => void>()
