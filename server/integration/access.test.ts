@@ -215,7 +215,7 @@ describe('with keys', () => {
 
     const headers = { authorization: `Bearer ${KEYS[0]}` }
     expect((await keyed.raw('/api/trpc/batches.list', { headers })).status).toBe(200)
-    // A scrape may be answered from a moment ago.
+    // A scrape may get an earlier answer from a cache.
     await waitFor('the wrong keys in /metrics', async () => {
       const metrics = parsePrometheusText((await keyed.raw('/metrics', { headers })).text)
       const counted = (reason: string) =>
@@ -401,7 +401,7 @@ describe('settings with which a start is refused', () => {
     ],
     // config.test.ts covers the other settings.
     ...inFullRun<[string, Record<string, string>, RegExp]>([
-      'a database address of MySQL',
+      'a database URL of MySQL',
       { DATABASE_URL: 'mysql://x' },
       /DATABASE_URL/,
     ]),

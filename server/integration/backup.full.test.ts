@@ -218,6 +218,6 @@ it('a killed backup and a killed restore leave nothing', async () => {
   expect(restore.exitCode).toBe(null)
   restore.kill('SIGKILL')
   await once(restore, 'close')
-  // The database is empty, so the next one needs no --replace.
+  // The database is empty, so the next restore needs no --replace.
   expect(await run('restore', [file], into)).toMatch(/Restored [\d,]+ rows/)
 }, 900_000)

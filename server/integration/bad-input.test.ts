@@ -552,7 +552,7 @@ describe('servers.register', () => {
     ['127.0.0.1:8000', /./],
     ['not a url', /not a URL/],
   ]
-  it.each(urls)('refuses the address %s', (url, message) =>
+  it.each(urls)('refuses the URL %s', (url, message) =>
     register({ url }, { status: 400, reason: 'forbidden_url', message }),
   )
 
@@ -584,7 +584,7 @@ describe('servers.register', () => {
       { status: 422, reason: 'server_redirects', message: rm.url, hint: /never followed/ },
     ))
 
-  it('refuses an address that serves web pages', () =>
+  it('refuses a URL that serves web pages', () =>
     register({ url: page.url }, { status: 422, reason: 'server_not_recognized', message: /./ }))
 
   it('refuses a model that the server does not serve', () =>

@@ -129,7 +129,7 @@ describe('rewards.components', () => {
     expect(acc?.points[0]?.mean).toBe(score?.points[0]?.mean)
   })
 
-  it('leaves out extra info that cannot be decoded, also from n', async () => {
+  it('leaves out extra info that cannot be decoded, and does not count it', async () => {
     await scored('later', 1, { combine })
     await service.sql(
       `update sample set reward_extra = '{"right": 1, "loose": 1, "text": "\\u0000"}'

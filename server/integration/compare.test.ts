@@ -105,7 +105,7 @@ describe('a batch and its rescore', () => {
   )
 
   it.skipIf(!hasData)(
-    'are compared as by that script: strict with flexible on 200 real groups, over all pages',
+    'are compared as by an independent script: strict with flexible on 200 real groups, over all pages',
     async () => {
       const rows = lines<{
         question: string

@@ -15,7 +15,7 @@ const DRIVER = join(import.meta.dirname, '../../testkit/service/dialect-peers/op
 const dir = mkdtempSync(join(tmpdir(), 'rewardops-peers-'))
 const python = join(dir, 'bin/python')
 
-/** 0.10 sends empty lists to all addresses but the first; 0.11 uses round robin. */
+/** 0.10 sends empty lists to all URLs but the first; 0.11 uses round robin. */
 const VERSIONS = ['0.10.1', '0.11.2']
 const site = (version: string) => join(dir, `openrlhf-${version}`)
 
@@ -42,7 +42,7 @@ afterAll(() => stopCleanly(service, () => rmSync(dir, { recursive: true, force: 
 
 describe.skipIf(!installed)('openrlhf’s own rollout executor', () => {
   it.each(VERSIONS)(
-    'of version %s gets a reward for every rollout, from three addresses',
+    'of version %s gets a reward for every rollout, from three reward URLs',
     (version) => {
       const name = `openrlhf-${version}`
       const urls = ['a', 'b', 'c'].map(
@@ -72,7 +72,7 @@ describe.skipIf(!installed)('openrlhf’s own rollout executor', () => {
     },
   )
 
-  it('receives the address’s substitute for a failed reward', () => {
+  it('receives the substitute in the URL for a failed reward', () => {
     const at = `${service.url}/compat/openrlhf/failed?dataSource=openai/gsm8k&onFailure=-1`
     const { stdout, stderr } = spawnSync(python, [DRIVER], {
       input: JSON.stringify({

@@ -144,7 +144,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     expect(substituted).toEqual([true])
   })
 
-  it('names the problem of an invalid address or body', async () => {
+  it('names the problem of an invalid URL or body', async () => {
     const at = path(`${name}-wrong`)
     const usual = ask(RIGHT, '72')
     const sent = (query: string, body: unknown = usual) => post(`${at}${query}`, body)
@@ -214,7 +214,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     const needs = { status: 401, reason: 'unauthorized', message: 'key', hint: /\/k\// } as const
     expectRefusal(await sent(path('keyed')), needs)
     expectRefusal(await sent(at(`${KEY}x`)), needs)
-    // The key is accepted, so only the query of the address is refused.
+    // The key is accepted, so only the query of the URL is refused.
     expectRefusal(await sent(at(KEY)), { status: 400, reason: 'invalid_input', message: 'modell' })
     expectRefusal(await sent(path('keyed'), { authorization: `Bearer ${KEY}` }), {
       status: 400,
@@ -227,7 +227,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
 describe('openrlhf', () => {
   const at = `/compat/openrlhf/lists${gsm8k}`
 
-  it('answers empty lists, which OpenRLHF sends to further addresses, with empty lists', async () => {
+  it('answers empty lists, which OpenRLHF sends to further URLs, with empty lists', async () => {
     const answer = await post(at, { query: [], prompts: [], labels: [] })
     expect(JSON.parse(answer.text)).toEqual({
       rewards: [],

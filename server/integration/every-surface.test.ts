@@ -25,8 +25,8 @@ import { RUN_FIELDS } from '../api/scopes.ts'
 import { ROLES, type Role } from '../contract/roles.ts'
 
 /**
- * Every procedure and every other request: with every role and kind of limited key, with hostile input, and the headers of
- * its answers.
+ * Every procedure and every other request is sent with every role and kind of limited key, and with hostile input. The
+ * headers of the answers are checked.
  */
 
 /** Without a build, the tests of pages are skipped. */
@@ -89,7 +89,7 @@ const JSON_TYPE = { 'content-type': 'application/json' }
  */
 const REFUSED_INPUT = '{"":0}'
 
-/** The rows of docs/access-matrix.md: who is admitted to a request. */
+/** The rows of docs/access-matrix.md: the callers that are admitted to each request. */
 const DOCUMENTED = new Map(
   readFileSync(new URL('../../docs/access-matrix.md', import.meta.url), 'utf8')
     .split('\n')
@@ -270,7 +270,7 @@ describe('each other request admits the roles of docs/access-matrix.md', () => {
     }
   })
 
-  it('the document has no other row than those of the tests', () => {
+  it('docs/access-matrix.md has no rows without a test', () => {
     const rows = [
       ...PROCEDURES.map(([name]) => `\`${name}\``),
       ...Object.values(SURFACE_REQUESTS).map(([row]) => row),
@@ -299,7 +299,6 @@ const EXAMPLES = new Map(
   ),
 )
 
-/** An operation of the OpenAPI document. */
 interface Operation {
   requestBody?: Described
   parameters?: Described[]

@@ -9,7 +9,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { CountsDto, FleetHistoryDto } from '../contract/fleet-history.ts'
 import { LATENCY_BUCKET_RATIO } from '../router/latency-histogram.ts'
 
-/** A fleet in which a server slows, dies and returns, and a worker is killed, as its charts show it. */
+/** The charts of a fleet in which a server slows, dies and returns, and a worker is killed. */
 
 /** Time limit until a chart shows a change. */
 const SHOWN_MS = 60_000
@@ -63,7 +63,7 @@ const eventsOf = ({ events }: FleetHistoryDto, name: string) =>
 const slotOf = ({ from, intervalSeconds }: FleetHistoryDto, atMs: number) =>
   Math.floor((atMs - Date.parse(from)) / (1_000 * intervalSeconds))
 
-// First, because a worker that is killed loses the durations of its last seconds.
+// This test runs first, because a worker that is killed loses the durations of its last seconds.
 it('quantiles are within one bucket of those of the stored samples', async () => {
   const { batchId } = await service.api.batches.submit.mutate({
     ...{ run: 'quantiles', step: 1, samples: rollouts(512, 8, 'quantiles') },
@@ -119,7 +119,7 @@ describe('the charts show', () => {
     expect(sum(now.retries.byCause.fault)).toBeGreaterThan(0)
   }, 240_000)
 
-  it('its return', async () => {
+  it('the return of the server', async () => {
     await rm.control({ revive: true }, 1)
     await waitFor('the server', async () =>
       (await service.api.servers.list.query()).some(

@@ -79,7 +79,7 @@ const bytesOf = async (batchId: string) => {
 }
 const SEEN = { function: { path: 'seen.ts' } }
 
-itInFullRun('stay in their messages while a process of an earlier version runs', async () => {
+itInFullRun('images stay in their messages while a process of an earlier version runs', async () => {
   const reports = async () => {
     const [row] = await service.sql<{ at: Date }>(
       "select max(last_seen_at) as at from process where role = 'server' and version = $1",
@@ -119,7 +119,7 @@ itInFullRun('stay in their messages while a process of an earlier version runs',
   expect(await bytesOf(later)).toBeLessThan(2_000)
 })
 
-describe('are stored once', () => {
+describe('images are stored once', () => {
   it('by a submit, and functions and readers get them as sent', async () => {
     const before = await stored()
     const samples = siblings(8, 'small')
@@ -205,7 +205,7 @@ describe('are stored once', () => {
   })
 })
 
-it.each(['jsonl', 'csv'])('leave by %s and come back without a change', async (format) => {
+it.each(['jsonl', 'csv'])('images that are exported as %s and imported again are unchanged', async (format) => {
   const samples = siblings(6, `export-${format}`)
   const batchId = await submit(samples)
   await ended(batchId)
@@ -220,7 +220,7 @@ it.each(['jsonl', 'csv'])('leave by %s and come back without a change', async (f
   expect(read).toMatchObject(samples.map(({ prompt, response }) => ({ prompt, response })))
 })
 
-describe('beyond the limit', () => {
+describe('images beyond the limit', () => {
   const large = () => dataUrl(noisePng('large', 620))
   const refusal = (message: string) => ({
     ...{ status: 413, reason: 'image_too_large' as const, message },
@@ -228,7 +228,7 @@ describe('beyond the limit', () => {
   })
   const withImage = { ...sample(), prompt: [{ role: 'user', content: [image('')] }] }
 
-  it('are refused by name, and nothing is stored', async () => {
+  it('are refused with the index of their sample, and nothing is stored', async () => {
     withImage.prompt[0]!.content[0]!.image_url.url = large()
     const body = { run: 'images', step: 1, samples: [...siblings(2, 'ok'), withImage] }
     expectRefusal(
@@ -279,7 +279,7 @@ describe('GET /api/images', () => {
     })
   })
 
-  it('refuses unknown and malformed addresses', async () => {
+  it('refuses unknown and malformed URLs', async () => {
     for (const path of ['0'.repeat(64), 'x', '../images/y', `${'0'.repeat(64)}/z`]) {
       const answer = await service.raw(`/api/images/${path}`)
       expectRefusal(answer, { status: 404, reason: 'image_not_found', message: /./ })

@@ -47,7 +47,7 @@ async function startingPostgres(): Promise<{ port: number; close(): void }> {
   return { port: (server.address() as AddressInfo).port, close: () => void server.close() }
 }
 
-/** Starts PgBouncer on a free port, in front of the test database or of the server `behind`; returns its address. */
+/** Starts PgBouncer on a free port, in front of the test database or of the server `behind`; returns its URL. */
 async function startPgBouncer(
   settings: Record<string, string | number>,
   behind?: { port: number },

@@ -318,7 +318,7 @@ describe('annotations', () => {
     await service.sql(`delete from sample_annotation where label like 'many-%'`)
   })
 
-  it('are returned with their ids for undo, but only if all ids fit', async () => {
+  it('are returned with their ids for undo, if there are at most 1,000', async () => {
     const samples = rollouts(1_001, 8, 'many').map((one) => ({ ...one, score: 1 }))
     const { batchId } = await service.api.batches.submit.mutate({ run: 'many', step: 0, samples })
     const add = (label: string, to: object) => service.api.annotations.add.mutate({ label, ...to })

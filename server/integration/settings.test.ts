@@ -127,7 +127,7 @@ describe('keys', () => {
     expect(other.status).toBe(200)
   })
 
-  it('let a viewer only read, at every address', async () => {
+  it('let a viewer only read, at every URL', async () => {
     const headers = bearer(viewer.key)
     expect((await service.raw('/metrics', { headers })).status).toBe(200)
     expect((await service.raw('/v1/models', { headers })).status).toBe(200)
@@ -297,7 +297,7 @@ describe('keys', () => {
     expect((await service.post('session.signIn', JSON.stringify({ key }))).status).toBe(200)
   })
 
-  it('with a run prefix reach only those runs, at every address', async () => {
+  it('with a run prefix reach only those runs, at every URL', async () => {
     const { key } = await create('team a', 'trainer', { runPrefix: 'a/' })
     const headers = bearer(key)
     const samples = [sample()]
@@ -575,7 +575,7 @@ describe('a key that ends', () => {
       .batchId
   const revoked = { status: 401, reason: 'unauthorized', message: 'The key was revoked.' } as const
 
-  it('ends its pending score requests at every address, also on expiry', async () => {
+  it('ends its pending score requests at every URL, also on expiry', async () => {
     const reward = { model: 'slow-rm' }
     const score = postWith('scores', '/api/trpc/samples.score', {
       ...{ run: 'single', step: 1, reward, sample: sample() },

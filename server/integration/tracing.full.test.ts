@@ -12,7 +12,7 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Traces as a receiver of another make decodes them: OpenTelemetry's Python package. */
+/** OpenTelemetry's Python package receives and decodes the traces of the service. */
 
 const isInstalled = hasOtlpReceiver()
 if (!isInstalled) {
