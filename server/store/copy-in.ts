@@ -61,7 +61,6 @@ export class CopyIn {
   }
 }
 
-/** Sends finished blocks to `target`. */
 export async function copyIn(client: Client, target: string, blocks: Buffer[]): Promise<void> {
   const copy = new CopyIn(client, target)
   for (const block of blocks) await copy.write(block)

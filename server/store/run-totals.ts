@@ -31,7 +31,6 @@ export interface LastBatch {
 
 /** The figures of the active runs. */
 export interface RunFigures {
-  /** Number of active runs. */
   active: number
   /** Counts by run; those of {@link OTHER_RUNS} include all runs without counts of their own. */
   counts: ReadonlyMap<string, RunCounts>

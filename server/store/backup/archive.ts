@@ -10,7 +10,7 @@ export class BackupError extends Error {
 
 export interface Entry {
   name: string
-  /** Position of its first byte in the archive. */
+  /** Position of the first byte of the file in the archive. */
   offset: number
   bytes: number
 }

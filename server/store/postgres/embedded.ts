@@ -12,7 +12,6 @@ import { findRuntime, type Runtime, type RuntimeOptions } from './runtime.ts'
 import { asArguments, POSTGRES_SETTINGS } from './settings.ts'
 import { DatabaseStartError } from './start-error.ts'
 
-/** The name of the service's database. */
 export const DATABASE = 'rewardops'
 
 /** The embedded Postgres, kept running until `stop`. */

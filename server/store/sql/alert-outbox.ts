@@ -2,7 +2,6 @@ import type { AlertPayload } from '../../contract/alerts.ts'
 import type { Client, Database } from '../database.ts'
 import { openTarget, type WebhookTarget } from './webhooks.ts'
 
-/** An event to deliver to webhooks. */
 export interface NewEvent {
   /** A UUID. */
   id: string
@@ -64,7 +63,6 @@ export async function queueTest(
   return row!.id
 }
 
-/** A delivery to attempt now. */
 export interface DueDelivery {
   id: number
   event_id: string

@@ -133,7 +133,6 @@ export async function revokeKey(
 /** The advisory lock under which keys are revoked. */
 const KEYS_LOCK = 72_707_380
 
-/** Records that a key was used. */
 export async function touchKey(db: Database, id: number): Promise<void> {
   await db.rows('key-used', 'update api_key set last_used_at = now() where id = $1', [id])
 }

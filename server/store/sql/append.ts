@@ -20,7 +20,6 @@ export async function lockBatch(client: Client, batchId: number): Promise<void> 
   await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, batchId])
 }
 
-/** The fields of a batch that an append needs. */
 export interface AppendedBatch {
   id: number
   run_id: number
@@ -247,7 +246,6 @@ export function appendStatement(
   }
 }
 
-/** Bytes in the text form of Postgres. */
 function byteaText(bytes: Buffer | null): string | null {
   return bytes === null ? null : `\\x${bytes.toString('hex')}`
 }

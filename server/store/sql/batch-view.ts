@@ -170,7 +170,6 @@ export interface SampleRow extends ResultRow {
   ended_at: Date | null
 }
 
-/** A sample with its texts. */
 export interface SampleDetailRow extends SampleRow {
   group_no: number
   group_done: boolean

@@ -35,12 +35,11 @@ export interface ChangeStepRow extends ScoredStepRow {
   groups: number
   /** Hash of the whole reward. */
   reward_hash: string
-  /** The weights of a composite reward, by component. */
+  /** Weights by component; null: the reward has no components. */
   weights: Record<string, number> | null
   components: ComponentStatsRow[] | null
 }
 
-/** The steps with their figures, in order. */
 export async function changeSteps(
   db: Database,
   steps: readonly ScoredStepRow[],
@@ -165,7 +164,7 @@ export interface ComponentCell {
   group_no: number
   n: number
   sum: number
-  /** In the order of the names. */
+  /** In the order of the `names` given to {@link componentCells}. */
   sums: (number | null)[]
 }
 

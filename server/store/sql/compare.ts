@@ -142,7 +142,6 @@ export async function newestRescores(
   )
 }
 
-/** Steps of a run as columns. */
 export interface RunColumns {
   batch: number[]
   step: number[]

@@ -6,9 +6,7 @@ import { LATENCY_KINDS, type LatencyKind } from './server-reports.ts'
 export interface HistoryRange {
   /** Start of the first interval, epoch seconds. */
   fromS: number
-  /** Length of an interval, in seconds. */
   intervalS: number
-  /** Number of intervals. */
   intervals: number
   /** Time that each of the stored rows covers, in seconds. */
   rowS: 10 | 60 | 3_600

@@ -6,7 +6,6 @@ export interface OtherHolder {
   demand: number
 }
 
-/** A holder's request for slots of a limit. */
 export interface LeaseRequest {
   resource: string
   /** The requesting process. */

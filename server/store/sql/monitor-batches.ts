@@ -110,7 +110,6 @@ export interface StoredValue {
   detail: string | null
 }
 
-/** Stores the monitors' values at a batch. */
 export async function storeEvaluation(
   client: Client,
   batch: Pick<MonitoredBatch, 'id' | 'run_id' | 'split' | 'step' | 'completed_at'>,

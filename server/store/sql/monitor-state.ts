@@ -53,7 +53,6 @@ export async function standingsOf<T>(
   return rows[0]?.monitors ?? {}
 }
 
-/** Stores the monitors' standings of a run after a batch. */
 export async function storeStandings(
   client: Client,
   at: { runId: number; split: string; step: number; batchId: number; at: Date },

@@ -12,9 +12,9 @@ export interface NewProcess {
   /** True for a worker started by a server of this host. */
   local: boolean
   role: 'server' | 'worker'
-  /** Schema version of its program. */
+  /** Schema version of the process's program. */
   version: number
-  /** The schema of its SQL functions. */
+  /** The schema with the program's SQL functions. */
   functions: string
 }
 
@@ -63,7 +63,6 @@ export async function noteStopping(db: Database, id: number): Promise<void> {
   await db.adhoc("update process set state = 'stopping' where id = $1", [id])
 }
 
-/** Records that a process has ended. */
 export async function noteEnded(db: Database, id: number): Promise<void> {
   await db.adhoc(
     // Equal times mark a normal end: the end of a worker that died is later than its last report.

@@ -11,7 +11,7 @@ import { likePattern } from './sample-texts.ts'
 
 /** Advisory lock on the prompts of a run, because two servers may roll up two of its batches at the same time. */
 const PROMPT_LOCK = 72_707_391
-/** Characters of a prompt's preview. */
+/** Maximum length of a prompt's preview, in characters. */
 const PREVIEW_CHARS = 300
 /**
  * Characters of a stored prompt that are read for its preview. For a longer list of messages, the preview is the
@@ -22,7 +22,6 @@ const READ_CHARS = 20_000
 /** A visit with the key of its prompt, in hexadecimal. */
 export type KeyedVisit = Visit & { key: string }
 
-/** The run and split of prompts. */
 export interface PromptScope {
   runId: number
   split: string
@@ -267,7 +266,7 @@ export function previewOf(stored: string, encoding: number): string {
   return readableText(start.join(''))
 }
 
-/** Bytes in hexadecimal as an array. */
+/** A Postgres array literal of `bytea` values, which are given in hexadecimal. */
 function byteaArray(values: readonly string[]): string {
   return values.length === 0 ? '{}' : `{"\\\\x${values.join('","\\\\x')}"}`
 }

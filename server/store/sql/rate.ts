@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** A request to a bucket. */
+/** A request to the token bucket of a limit per minute. */
 export interface RatePart {
   /** Use beyond earlier grants; below 0: the unused part of a grant. */
   charge: number

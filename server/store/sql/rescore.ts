@@ -7,7 +7,7 @@ import { MARK_LOCK } from './retention.ts'
  */
 const COPY_LOCK = 72_707_372
 
-/** Maximum rows of an abandoned copy that one statement deletes. */
+/** Maximum number of rows of an abandoned copy that one statement deletes. */
 const DELETE_ROWS = 2_048
 
 /** The source and target of a copy of rollouts. */

@@ -71,7 +71,6 @@ export async function beginJob(
   return row
 }
 
-/** The newest removals. */
 export function newestJobs(db: Database, limit: number): Promise<RetentionJobRow[]> {
   return db.rows('removals-newest', `select ${JOB} from retention_job order by id desc limit $1`, [
     limit,
@@ -476,7 +475,6 @@ function goes(of: RemovalOf): { whole: string; texts: string; values: unknown[] 
 /** The scope of a removal: the batches that a policy removes, or those of one run. */
 export type RemovalOf = { policy: RetentionPolicy } | { run: string }
 
-/** Counts the data to be removed. */
 export async function previewBatches(db: Database, of: RemovalOf): Promise<PreviewRow> {
   const { whole, texts, values } = goes(of)
   const old = 'run' in of ? 'false' : `(${OLD} or ${OLD_TEXTS}) and b.texts_removed_at is null`

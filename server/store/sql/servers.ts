@@ -32,13 +32,11 @@ export interface StoredLaunch {
   complete: boolean
 }
 
-/** A server's settings as stored. */
 export interface StoredSettings extends Omit<FilledSettings, 'route'> {
   /** The setting `route`. The column `route` holds the route that the probe found. */
   namedRoute: FilledSettings['route']
 }
 
-/** The settings of a registration or launch, as stored. */
 export function toStored(input: ServerSettings): StoredSettings {
   const { route: namedRoute, ...settings } = settingsOf(input)
   return { ...settings, namedRoute }
@@ -71,7 +69,7 @@ export interface ServerRow extends StoredSettings {
   warnings: string[]
   selfTest: StoredSelfTest | null
   awakeUntil: Date | null
-  /** By the database's clock, in ms: the time in its state, and the time until `awakeUntil` (below 0: past). */
+  /** By the database's clock, in ms: the time in the current state, and the time until `awakeUntil` (below 0: past). */
   stateAgeMs: number
   awakeLeftMs: number | null
   launch: StoredLaunch | null

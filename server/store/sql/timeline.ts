@@ -128,7 +128,6 @@ export interface ServedCallColumns {
   start_ms: number[]
   end_ms: number[]
   is_score: boolean[]
-  /** The servers of the calls. */
   servers: { id: number; name: string; model: string }[]
 }
 
