@@ -22,7 +22,6 @@ export interface StageRow {
   total: number
 }
 
-/** Adds the times of `more` to `to`. */
 export function added(to: StageTimes, more: StageTimes): void {
   for (const [stage, us] of Object.entries(more) as [Stage, number][])
     to[stage] = (to[stage] ?? 0) + us
@@ -97,7 +96,6 @@ function sumOf(parts: Record<string, number>, isCounted: (part: string) => boole
 
 const COLUMNS = ['server', 'ingest', 'workers', 'postgres', 'total'] as const
 
-/** Renders the stages as a text table. */
 export function stagesTable(rows: readonly StageRow[]): string {
   const total: StageRow = {
     stage: 'total',
@@ -131,7 +129,6 @@ export interface DifferenceRow {
   isBelowBound: boolean | null
 }
 
-/** Renders the differences as a text table. */
 export function differenceTable(rows: readonly DifferenceRow[]): string {
   const percent = (value: number | null) =>
     value === null ? '–' : `${value > 0 ? '+' : ''}${value.toFixed(2)}`

@@ -22,7 +22,7 @@ export interface PagesOptions {
   prompts?: number | undefined
   /** Data folder that is kept, and reused if it is seeded; undefined: a temporary folder. */
   dataDir?: string | undefined
-  /** Requests of each query. */
+  /** Number of requests per query. */
   repetitions: number
 }
 

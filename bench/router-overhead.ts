@@ -20,7 +20,7 @@ const ANSWER = JSON.stringify({
   data: [{ index: 0, label: 'LABEL_0', probs: [1.25], num_classes: 1 }],
   usage: { prompt_tokens: 700, total_tokens: 700, completion_tokens: 0 },
 })
-/** 1 KB and 2 KB, about the sizes of the other benchmarks' samples. */
+/** A prompt of 1 KB and a response of 2 KB, about as in the other benchmarks. */
 const PROMPT = 'How many clips did she sell? '.repeat(36)
 const RESPONSE = 'She sold 48 / 2 = 24 clips in May. '.repeat(58)
 

@@ -33,7 +33,7 @@ export interface Step {
 const TRACE = fileURLToPath(
   new URL('../../shared/data/traces/azure_llm_2023_conv.csv', import.meta.url),
 )
-/** Medians of prompt and response lengths in tokens and their spread, used without the trace. */
+/** Median prompt and response lengths in tokens, and their spread, if the file of real conversations is missing. */
 const FALLBACK = { prompt: 545, response: 735, sigma: 0.8 }
 
 /**

@@ -10,7 +10,7 @@ import { CHARS_PER_TOKEN, makeStep, type Step } from './router-step-samples.ts'
 import { type Cell, notBetter, tableOf } from './router-step-table.ts'
 import { rounded } from './statistics.ts'
 
-/** Options of `router`. */
+/** Options of `npm run bench -- router`. */
 export interface RouterStepOptions {
   groups: number
   servers: number

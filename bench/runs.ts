@@ -8,7 +8,7 @@ import { rounded } from './statistics.ts'
 
 const RUNS = 1_000
 const STEPS = 200
-/** Steps of an additional long run. */
+/** Number of steps of an additional long run. */
 const LONG_STEPS = 10_000
 /** Limit for the slowest query. */
 const MAX_P50_MS = 300

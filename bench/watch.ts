@@ -85,7 +85,7 @@ interface Run {
 
 /** Records of the observers in the page. */
 interface Seen {
-  /** How often the page's number of finished samples changed. */
+  /** Changes of the page's number of finished samples per second. */
   updatesPerSecond: number
   /** Durations of tasks of 50 ms and more, in ms: after the page had settled, and while it opened. */
   tasks: number[]
