@@ -152,13 +152,13 @@ export const LAYERS: Layer[] = [
   },
   { name: 'router', files: /^server\/router\//, imports: ['engines', 'shared', 'contract'] },
   { name: 'engines', files: /^server\/engines\//, imports: ['shared', 'contract'] },
-  // Starts programs that must not reach the service: sandboxes, resource limits.
   // Runs programs of the rule `code` in forks inside a sandbox, over HTTP.
   {
     name: 'sandbox',
     files: /^server\/sandbox\//,
     imports: ['isolation', 'shared', 'contract'],
   },
+  // Starts programs that must not reach the service: sandboxes, resource limits.
   { name: 'isolation', files: /^server\/isolation\//, imports: ['shared', 'contract'] },
   // Prisma's types stop at the store.
   { name: 'generated', files: /^server\/store\/generated\//, imports: [] },

@@ -18,7 +18,6 @@ export interface SeedDataOptions extends Omit<SeedOptions, 'onBatch'> {
   onProgress?(done: Seeded, rollingUp: boolean): void
 }
 
-/** Result of {@link seedData}. */
 export interface SeededData extends Seeded {
   /** Whether seeded runs existed already, so nothing was generated. */
   isUnchanged: boolean

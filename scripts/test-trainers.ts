@@ -28,7 +28,7 @@ interface Trainer {
   name: string
   /** The key of ENVIRONMENTS. */
   environment: string
-  /** Arguments: the address of the service and, for a script that `writes`, an empty folder. */
+  /** Arguments: the URL of the service and, for a script that `writes`, an empty folder. */
   script: string
   writes?: true
 }
@@ -97,7 +97,7 @@ async function main(): Promise<void> {
   if (outcomes.includes('failed') || !outcomes.includes('passed')) process.exitCode = 1
 }
 
-/** Runs the trainers one after another, and returns a row of the table for each. */
+/** Runs the trainers one after another, and returns a row of the printed table for each. */
 async function run(trainers: Trainer[]): Promise<(string | null | undefined)[][]> {
   const folder = mkdtempSync(join(tmpdir(), 'rewardops-trainers-'))
   const service = await startRestartedService(join(folder, 'service'))

@@ -1,12 +1,11 @@
 import type { GroupResult } from '../../server/contract/trainer.ts'
 import type { Client } from './submit.ts'
 
-/** One sample's reward. */
 export interface Reward {
   score: number | null
   /** `acc` of the extra info, if the scorer returns it. */
   acc: unknown
-  /** Why the sample failed; null if it has a score. */
+  /** The failure reason; null if the sample has a score. */
   reason: string | null
 }
 

@@ -9,7 +9,7 @@ export interface Scored {
   model: { rewards: readonly Reward[] }
 }
 
-/** A row of the table: the results of some samples. */
+/** A row of the printed table: the results of the samples of one data source or policy. */
 export interface ReportRow {
   name: string
   n: number
@@ -28,8 +28,8 @@ export interface Report {
   byPolicy: ReportRow[]
   groups: { n: number; allRight: number; noneRight: number; size: number | null } | null
   /**
-   * Pairs of a correct and an incorrect response in one group, and how often the model prefers the correct one (a tie
-   * counts half).
+   * Number of pairs of a correct and an incorrect response in one group, and number of those in which the model prefers
+   * the correct one; a tie counts 0.5.
    */
   pairs: { n: number; preferred: number } | null
 }

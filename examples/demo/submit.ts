@@ -37,7 +37,7 @@ export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollou
   return [...steps.values()]
 }
 
-/** Far below the service's 256 MiB per body, and small enough to show progress. */
+/** Maximum size of a block: far below the service's 256 MiB per body, and small enough to show progress. */
 const BLOCK_BYTES = 32 * 1024 * 1024
 
 /**

@@ -17,7 +17,7 @@ export interface Compared {
 
 /** A service and its reward-model server. */
 export interface Laboratory {
-  /** Address of the service. */
+  /** URL of the service. */
   url: string
   /** The simulated reward-model server, started with {@link RM_OPTIONS}. */
   rm: { url: string; model: string }

@@ -30,7 +30,7 @@ export interface EmulationOptions {
   runs: Run[]
   /** Compares planner and emulator over the configurations of `comparison.ts`; `job` and `runs` are ignored. */
   compare: boolean
-  /** Address of a running service; null: one is started. */
+  /** URL of a running service; null: one is started. */
   url: string | null
   /** Folder for the results. Its table includes earlier runs. Null: results are only printed. */
   out: string | null

@@ -26,7 +26,7 @@ export type Rollouts = { uid: string; dataSource: string; prompt: string; respon
 
 /** Inputs of a run. */
 export interface Emulation {
-  /** Address of the service. */
+  /** URL of the service. */
   url: string
   /** Name of the reward model. */
   model: string

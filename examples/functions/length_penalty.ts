@@ -21,6 +21,6 @@ export function compute_score({
   const pred = /####\s*(-?[\d.,]+)/.exec(solution_str)?.[1]?.replaceAll(',', '') ?? null
   const acc = pred !== null && Number(pred) === Number(ground_truth)
   const beyond = Math.max(0, (response_length ?? 0) - budget)
-  // Keys other than the score are extra info: columns in the results, fields in the dashboard.
+  // Keys other than the score are reward extra info: columns in the results, fields in the dashboard.
   return { score: Number(acc) - beyond * per_token, acc, pred, tokens_beyond: beyond }
 }
