@@ -8,16 +8,16 @@ const basePath =
       '/__base-path__'
 
 /**
- * Next serves only the pages. A page is a shell. For navigation within the pages it is rendered once and cached. A
- * document is rendered for each request, because its scripts have a nonce (server/service/pages.ts). The data come over
- * tRPC, which the service's listener answers without Next. Only the overview's document contains data, which the
- * listener has read (server/http/first-overview.ts).
+ * Next serves only the pages. A page is a shell without data. For client-side navigation, the shell is rendered once
+ * and cached. For a document request, it is rendered each time, because its scripts have a nonce
+ * (server/service/pages.ts). The data come over tRPC, which the service's listener answers without Next. Only the
+ * overview's document contains data, which the listener has read (server/http/first-overview.ts).
  */
 const config: NextConfig = {
   basePath,
   // Read by components/url/base-path.ts.
   env: { PAGES_BASE_PATH: basePath },
-  // The listener compresses, after it has put the prefix into the answer.
+  // The listener compresses answers after it has inserted the prefix.
   compress: false,
   reactStrictMode: true,
   poweredByHeader: false,

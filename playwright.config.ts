@@ -3,7 +3,7 @@ import { findChromium } from './scripts/chromium.mjs'
 
 const full = process.env.REWARDOPS_TEST_FULL === '1'
 
-/** Features of Chromium that cost time. Chromium obeys only one list, so it begins with the list of Playwright 1.65. */
+/** Features of Chromium that cost time. Chromium obeys only one list, so this list starts with Playwright 1.65's. */
 const DISABLED_FEATURES = [
   ...['AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades'],
   ...['HttpsFirstBalancedModeAutoEnable', 'LensOverlay', 'MediaRouter', 'PaintHolding'],
@@ -27,8 +27,8 @@ export default defineConfig({
   expect: {
     timeout: 15_000,
     toHaveScreenshot: {
-      // All machines share one picture. Differences between builds of Chromium are within the tolerance of
-      // charts.spec.ts.
+      // All machines share one reference screenshot per test. Differences between builds of Chromium are within the
+      // tolerance of charts.spec.ts.
       pathTemplate: '{testDir}/pictures/{arg}{ext}',
       animations: 'disabled',
       caret: 'hide',
@@ -39,10 +39,10 @@ export default defineConfig({
   reporter: [['list'], ['json', { outputFile: 'test-results/playwright.json' }]],
   use: {
     viewport: { width: 1280, height: 800 },
-    // TRACE=1 keeps the traces of failed tests. Tracing takes a fifth of the time, so it is off by default.
+    // TRACE=1 keeps the traces of failed tests. Tracing makes up 20 % of the run time, so it is off by default.
     trace: process.env.TRACE === '1' ? 'retain-on-failure' : 'off',
     screenshot: 'only-on-failure',
-    // Transitions take a tenth of the time of a run. The full run tests with them.
+    // Transitions make up 10 % of the run time. Only the full run has them.
     contextOptions: { reducedMotion: full ? 'no-preference' : 'reduce' },
     launchOptions: {
       executablePath: findChromium(),
