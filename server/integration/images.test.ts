@@ -205,7 +205,7 @@ describe('images are stored once', () => {
   })
 })
 
-it.each(['jsonl', 'csv'])('images that are exported as %s and imported again are unchanged', async (format) => {
+it.each(['jsonl', 'csv'])('images exported and imported as %s are unchanged', async (format) => {
   const samples = siblings(6, `export-${format}`)
   const batchId = await submit(samples)
   await ended(batchId)
