@@ -145,7 +145,7 @@ for (const kind of Object.keys(ports) as Kind[]) {
   })
 }
 
-test('addresses that the service itself writes have the prefix', async () => {
+test('URLs that the service writes have the prefix', async () => {
   expect(service.url).toMatch(/^http:\/\/[^/]+$/)
   const address = addressOf('keeps the prefix')
   const headers = { authorization: `Bearer ${KEY}` }

@@ -181,7 +181,7 @@ test('a drag zooms all charts, and the zoomed steps are compared with those befo
   await expect(page.getByText(/n = \d+ in [2-4] steps/).first()).toBeVisible()
   await changes(page).getByRole('button', { name: 'Compare zoomed steps' }).click()
   await expect(page).toHaveURL(/before=\d+(-\d+)?&after=\d+-\d+/)
-  await page.getByRole('button', { name: 'All steps' }).click()
+  await page.getByRole('button', { name: 'Show all steps' }).click()
   await expect(page.getByText('n = 4,096 in 16 steps').first()).toBeVisible()
 })
 

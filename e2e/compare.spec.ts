@@ -119,7 +119,7 @@ test('keeps filters, sorting and the swap of a comparison in the URL', {
   await page.getByRole('button', { name: 'All', exact: true }).click()
   await page.getByRole('button', { name: 'Score', exact: true }).click()
   await page
-    .getByRole('button', { name: /^Samples of group/ })
+    .getByRole('button', { name: /^Show group/ })
     .first()
     .click()
   await expect(page).toHaveURL(/by=score&uid=q\d+$/)
@@ -131,7 +131,7 @@ test('keeps filters, sorting and the swap of a comparison in the URL', {
   const [x, y, n] = joint?.cells[0] ?? [0, 0, 0]
   await page.goto(`${service.url}/compare?a=${rescored}&b=${batch}&cell=${x}-${y}&by=score`)
   await expect(list).toContainText(`n = ${n}`)
-  await page.getByRole('button', { name: 'All scores' }).click()
+  await page.getByRole('button', { name: 'Remove score filter' }).click()
   await expect(list).toContainText('n = 64')
   await page.reload()
   await expect(page.getByRole('region', { name: 'First batch' })).toContainText('simulated-rm')

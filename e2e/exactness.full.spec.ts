@@ -349,7 +349,7 @@ async function readCharts(page: Page, of: BatchNumbers): Promise<void> {
     bins.map(({ from, to, count }) => ({
       Reward: label(from, to),
       Samples: bare(formatCount(count)),
-      Share: percent(count / n),
+      'Share of samples': percent(count / n),
     })),
   )
   expect(await noteOf(page, 'Rewards')).toContain(`n=${formatCount(n)}scored`)
@@ -381,12 +381,12 @@ async function readSide(page: Page, of: BatchNumbers): Promise<void> {
   }
   const all = Object.values(of.servers).reduce((sum, { samples }) => sum + samples, 0)
   if (all > 0) {
-    const servers = await rowsOf(section(page, 'Scored by').locator('table'))
+    const servers = await rowsOf(section(page, 'Scoring servers').locator('table'))
     expect(Object.fromEntries(servers.map(({ Server, ...row }) => [Server, row]))).toEqual(
       Object.fromEntries(
         Object.entries(of.servers).map(([name, { samples, p50Ms, p99Ms }]) => [
           name,
-          { Share: percent(samples / all), p50: duration(p50Ms), p99: duration(p99Ms) },
+          { Samples: percent(samples / all), p50: duration(p50Ms), p99: duration(p99Ms) },
         ]),
       ),
     )
@@ -547,7 +547,7 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
       newest.map((step) => ({
         Step: formatCount(step.step),
         Failed: formatCount(step.failed),
-        Share: percent(step.failed / (step.failed + step.scored)),
+        'Share of samples': percent(step.failed / (step.failed + step.scored)),
       })),
     )
     for (const [at, { reasons }] of newest.entries()) {

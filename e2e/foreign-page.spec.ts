@@ -88,7 +88,7 @@ test('a page of another site cannot frame, read or open the service', async ({
   policyReports.length = 0
 })
 
-test('a name that was rebound to the service gets no data', async ({ page, sharedService }) => {
+test('a host name rebound to the service gets no data', async ({ page, sharedService }) => {
   // Browsers resolve all names below localhost to this machine.
   const rebound = sharedService.url.replace('127.0.0.1', 'rebound.localhost')
   for (const path of ['/', '/api/trpc/session.get', '/api/export/samples', '/metrics']) {

@@ -171,6 +171,6 @@ test('a page shows the age of its data while the service is down, and becomes li
   await expect(page).toHaveURL(/\/runs$/)
   await page.goBack()
   await expectLive(page)
-  await expect(page.getByText('Exited')).toBeVisible()
+  await expect(page.getByText('Exited workers')).toBeVisible()
   await own.stop()
 })

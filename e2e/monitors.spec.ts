@@ -106,7 +106,7 @@ test('leads from the overview to a monitor chart, its thresholds, and its table 
   await chart.getByRole('button', { name: 'Show Failures as a table' }).click()
   await expect(chart.locator('tbody tr').first()).toContainText('19 %')
   await chart.getByRole('button', { name: 'Show Failures as a chart' }).click()
-  await chart.getByRole('button', { name: 'Thresholds of failures' }).click()
+  await chart.getByRole('button', { name: 'Edit thresholds of failures' }).click()
   const form = sheet(page, 'Failures')
   await form.getByLabel('Alerting, %').fill('1')
   await form.getByRole('button', { name: 'Save' }).click()

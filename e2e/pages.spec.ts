@@ -65,7 +65,7 @@ const PAGES: View[] = [
   { name: 'overview', path: () => '/', make: shows('Recent batches') },
   { name: 'runs', path: () => '/runs', make: shows('gsm8k-grpo') },
   { name: 'batches', path: () => '/batches', make: shows(/All \d+ loaded/) },
-  { name: 'batch', path: () => `/batches/${batch}`, make: showsCharts('Scored by') },
+  { name: 'batch', path: () => `/batches/${batch}`, make: showsCharts('Scoring servers') },
   { name: 'samples', path: () => `/samples?batch=${batch}&sort=worst`, make: shows(/^b\d+-\d+$/) },
   {
     name: 'sample',

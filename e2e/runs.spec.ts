@@ -80,7 +80,7 @@ test('the runs are sorted, filtered, grouped and configured', async ({ page }) =
   await expect(row('other')).toBeVisible()
   await page.reload()
   await expect(page.getByRole('status').filter({ hasText: /^1 of \d+$/ })).toBeVisible()
-  await page.getByRole('button', { name: 'Remove optimizer.lr > 2e-6 from the filter' }).click()
+  await page.getByRole('button', { name: 'Remove filter optimizer.lr > 2e-6' }).click()
 
   const sorted = page.getByRole('columnheader', { name: 'optimizer.lr' })
   await sorted.getByRole('button').click()
@@ -96,7 +96,7 @@ test('the runs are sorted, filtered, grouped and configured', async ({ page }) =
   await page.getByRole('button', { name: 'Add tag' }).click()
   await page.getByRole('textbox', { name: 'New tag' }).fill('ablation')
   await page.keyboard.press('Enter')
-  await page.getByRole('button', { name: 'Remove the tag grpo' }).click()
+  await page.getByRole('button', { name: 'Remove tag grpo' }).click()
   await expect(page.getByRole('list', { name: 'Tags' }).getByRole('listitem')).toHaveText([
     'ablation',
   ])
@@ -249,7 +249,7 @@ test('a run of 1,200 steps is drawn in bins, and zooms to single steps, by step 
   await expect(page.getByText('bins of 2 steps')).toBeVisible()
   await page.goto(`${service.url}/compare?run=long&run=learner&zoom=1-6`)
   await expect(page.getByText('bins of')).toHaveCount(0)
-  await page.getByRole('button', { name: 'All steps' }).click()
+  await page.getByRole('button', { name: 'Show all steps' }).click()
   await expect(page).toHaveURL(/run=long&run=learner$/)
   errors.expectNone()
 })

@@ -214,14 +214,14 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await sheet.getByRole('button', { name: 'Close' }).first().click()
 
   // Another rule rescores the samples; the other members of their groups are added.
-  await theirs.getByRole('checkbox', { name: 'Select loaded rows' }).click()
+  await theirs.getByRole('checkbox', { name: 'Select loaded samples' }).click()
   await bulk.getByRole('button', { name: 'Rescore' }).click()
   const rescore = theirs.getByRole('dialog', { name: 'Rescore samples' })
   await expect(rescore).toContainText('5 samples of 1 batch')
   await choose(rescore.getByLabel('Reward', { exact: true }), 'gsm8k')
   await expectStateAccessible(theirs)
   await rescore.getByRole('button', { name: 'Rescore' }).click()
-  const outcome = rescore.getByRole('list', { name: 'Rescored' })
+  const outcome = rescore.getByRole('list', { name: 'Rescored batches' })
   await expect(outcome).toContainText('of them added with their groups')
   const made = (await outcome.getByRole('link').innerText()).trim()
   const summary = await service.api.batches.wait.query({ batchId: made, waitMs: 60_000 })

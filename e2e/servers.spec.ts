@@ -46,21 +46,21 @@ test('shows errors of a registration at their fields, saves anyway on request, a
 
   // An empty form is not submitted.
   await form.getByRole('button', { name: 'Register' }).click()
-  await expect(form.getByLabel('Address', { exact: true })).toHaveAttribute('aria-invalid', 'true')
+  await expect(form.getByLabel('URL', { exact: true })).toHaveAttribute('aria-invalid', 'true')
   await expect(form.getByLabel('Name', { exact: true })).toHaveAttribute('aria-invalid', 'true')
 
-  // The form shows errors of an invalid address, and of one that does not respond.
+  // The form shows errors of an invalid URL, and of one that does not respond.
   await form.getByLabel('Name', { exact: true }).fill('loading')
-  await form.getByLabel('Address', { exact: true }).fill('file:///etc/passwd')
+  await form.getByLabel('URL', { exact: true }).fill('file:///etc/passwd')
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByText(/http:\/\/ or https:\/\//)).toBeVisible()
   const unreachable = `http://127.0.0.1:${await freePort()}`
-  await form.getByLabel('Address', { exact: true }).fill(unreachable)
+  await form.getByLabel('URL', { exact: true }).fill(unreachable)
   await choose(form.getByLabel('Engine', { exact: true }), 'vLLM')
   await form.getByLabel('Model', { exact: true }).fill(rm.model)
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByRole('alert').first()).toBeVisible()
-  await expect(form.getByLabel('Address', { exact: true })).toHaveAttribute('aria-invalid', 'true')
+  await expect(form.getByLabel('URL', { exact: true })).toHaveAttribute('aria-invalid', 'true')
   await expectStateAccessible(page)
 
   // A server that is still loading can be saved anyway.
@@ -73,7 +73,7 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   // The engine of a server that responds is detected.
   const errors = watchErrors(page)
   await page.getByRole('button', { name: 'Register', exact: true }).click()
-  await form.getByLabel('Address', { exact: true }).fill(rm.url)
+  await form.getByLabel('URL', { exact: true }).fill(rm.url)
   await form.getByLabel('Name', { exact: true }).fill('rm-1')
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form).toHaveCount(0)
@@ -103,7 +103,7 @@ test('quarantines a server whose scores are not raw until a user trusts it', {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/servers?register=1`)
   const form = page.getByRole('dialog', { name: 'Register server' })
-  await form.getByLabel('Address', { exact: true }).fill(addressOf(1))
+  await form.getByLabel('URL', { exact: true }).fill(addressOf(1))
   await form.getByLabel('Name', { exact: true }).fill('squasher')
   // Without a verdict the form does not offer to trust the server.
   await expect(form.getByText('Trust anyway')).toHaveCount(0)
@@ -135,7 +135,7 @@ test('quarantines a server whose scores are not raw until a user trusts it', {
 test('shows a refused key at its field', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/servers?register=1`)
   const form = page.getByRole('dialog', { name: 'Register server' })
-  await form.getByLabel('Address', { exact: true }).fill(addressOf(2))
+  await form.getByLabel('URL', { exact: true }).fill(addressOf(2))
   await form.getByLabel('Name', { exact: true }).fill('locked')
   await form.getByLabel('API key', { exact: true }).fill('wrong')
   await form.getByRole('button', { name: 'Register' }).click()
@@ -275,7 +275,7 @@ test('shows errors for an unknown server and for a failed query', { tag: '@full'
 }) => {
   await page.goto(`${service.url}/servers/nobody`)
   await expect(page.getByText('Server “nobody” not found')).toBeVisible()
-  await page.getByRole('link', { name: 'All servers' }).click()
+  await page.getByRole('link', { name: 'Open servers' }).click()
   await page.waitForURL('**/servers')
   await page.route('**/api/trpc/**servers.get**', (route) => route.abort())
   await page.goto(`${service.url}/servers/rm-1`)

@@ -191,10 +191,10 @@ test.describe('settings', () => {
     await admin.reload()
     await expectFits(admin)
     await expectStateAccessible(admin)
-    await admin.getByRole('button', { name: 'End the session of kiosk' }).click()
+    await admin.getByRole('button', { name: 'End session of kiosk' }).click()
     // The page redirects without interaction, because the stream of the page ended with the session.
     await kiosk.waitForURL(/\/login\?next=%2Fworkers$/)
-    await expect(admin.getByRole('button', { name: 'End the session of kiosk' })).toHaveCount(0)
+    await expect(admin.getByRole('button', { name: 'End session of kiosk' })).toHaveCount(0)
     errors.expectNone()
   })
 

@@ -192,7 +192,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** Returns why a batch without texts cannot be rescored; null if it has its texts. */
+/** The message for a batch whose texts retention removed; null for a batch with texts. */
 function textsGone({ textsRemovedAt }: BatchViewDto): string | null {
   return textsRemovedAt === null
     ? null
@@ -232,7 +232,7 @@ function BatchBottleneck({ batchId }: { batchId: string }) {
       <b className="font-semibold">{server.name}</b> held up this batch: its median of{' '}
       {durationText(server.medianMs)} is {server.ratio.toFixed(1)} × that of the other servers
       {server.tailMs > 0.05 * totalMs &&
-        `, and for the last ${durationText(server.tailMs)} only it was still scoring`}
+        `, and it alone was still scoring in the last ${durationText(server.tailMs)}`}
       . Without it, the batch would have taken about {durationText(server.withoutMs)} instead of{' '}
       {durationText(totalMs)}.
     </p>
@@ -359,7 +359,8 @@ function noSignalDetail(batch: BatchViewDto): ReactNode {
   )
 }
 
-// This plot and the next one render after the rest of the page, one at a time. Together they would block it for 50 ms.
+// This plot and the next one render after the rest of the page, one at a time. Together, they would block input for 50
+// ms.
 function RewardDistribution({ batch }: { batch: BatchViewDto }) {
   const router = useRouter()
   const [{ log }, setUrl] = useUrl(timelineView)
@@ -413,7 +414,7 @@ function RewardDistribution({ batch }: { batch: BatchViewDto }) {
       }
       chart={plot}
       table={{
-        head: ['Reward', 'Samples', 'Share'],
+        head: ['Reward', 'Samples', 'Share of samples'],
         rows: data.rows.map((row) => [row.label, formatCount(row.count), row.share]),
       }}
     />

@@ -29,10 +29,10 @@ import { useElapsed, useTimeline } from './timeline/use-timeline.ts'
 
 /** Number of groups in the printed table. The page lists all groups. */
 const GROUPS_PRINTED = 40
-/** Width of the printed timeline, px. It is about the width of a sheet, so that 11 px text keeps its size. */
+/** Width of the printed timeline, px. It is about the width of a sheet of paper, so that 11 px text keeps its size. */
 const PAPER_PX = 860
 
-/** The print header: the batch, its address, and when it was printed. */
+/** The print header: the batch, its URL and the time of printing. */
 export function ReportHead({ batch }: { batch: BatchViewDto }) {
   const session = useSession()
   return (
@@ -55,7 +55,8 @@ export function ReportHead({ batch }: { batch: BatchViewDto }) {
 }
 
 /**
- * The timeline of the part on the page, drawn like the saved SVG: in completion order, with the default mini-batches.
+ * The timeline of the groups that the page shows. It is drawn like the saved SVG, in completion order and with the
+ * default mini-batches.
  */
 export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: number }) {
   const query = useTimeline(batch.batchId, part)
@@ -107,7 +108,7 @@ export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: num
   )
 }
 
-/** The first groups in completion order, and how many more there are. */
+/** The first groups in completion order, and the number of groups left out. */
 export function ReportGroups({ batch }: { batch: BatchViewDto }) {
   const trpc = useTRPC()
   // The query is that of the first page of the on-screen table, so its data are already loaded.

@@ -127,7 +127,7 @@ function Failures({ batch }: { batch: BatchViewDto }) {
 function Servers({ batch }: { batch: BatchViewDto }) {
   const total = batch.servers.reduce((sum, server) => sum + server.samples, 0)
   return (
-    <Section title="Scored by" note={plural(total, 'sample')}>
+    <Section title="Scoring servers" note={plural(total, 'sample')}>
       <SegmentBar
         className="mx-5 mb-1 h-2"
         segments={batch.servers.map(({ serverName, samples }) => ({
@@ -137,7 +137,7 @@ function Servers({ batch }: { batch: BatchViewDto }) {
       />
       <Scroll label="Servers">
         <table className="grid-table">
-          <ColumnHeads columns={['Server', { end: 'Share' }, { end: 'p50' }, { end: 'p99' }]} />
+          <ColumnHeads columns={['Server', { end: 'Samples' }, { end: 'p50' }, { end: 'p99' }]} />
           <tbody>
             {batch.servers.map((server) => (
               <tr key={server.serverName}>

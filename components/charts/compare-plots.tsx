@@ -23,7 +23,7 @@ export function CdfPlot({ data, n }: { data: CdfData; n: number }) {
   return (
     <Plot
       data={data.points}
-      title={`Cumulative share of ${formatCount(n)} samples by score, for both rewards`}
+      title={`Cumulative score distribution of ${formatCount(n)} samples`}
       x={{ dataKey: 'value', type: 'number', ticks: data.valueTicks }}
       y={{ ticks: SHARE_TICKS, width: 48 }}
       right={12}

@@ -235,7 +235,7 @@ export function LatencyPlot({
   return (
     <Plot
       data={data.minutes}
-      title={`p50 and p99 latency of the last hour, ${formatCount(data.timed)} minutes with a score`}
+      title={`Latency in ${formatCount(data.timed)} minutes of the last hour`}
       x={{ dataKey: 'at', interval: TIME_TICKS, ticks: data.timeTicks }}
       y={{ ticks: data.latencyTicks, width: 52 }}
       right={18}
@@ -307,7 +307,7 @@ export function BalancePlot({ data }: { data: BalanceData }) {
   return (
     <Plot
       data={rows}
-      title={`Share of requests and of capacity of ${formatCount(rows.length)} servers`}
+      title={`Request and capacity shares of ${formatCount(rows.length)} servers`}
       layout="vertical"
       x={{ type: 'number', ticks: data.ticks }}
       y={{ type: 'category', dataKey: 'name', width: 18 + 7 * longest, tick }}

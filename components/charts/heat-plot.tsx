@@ -88,7 +88,7 @@ export function HeatPlot({
 }
 
 function labelOf(data: HeatData): string {
-  return `Reward distribution over ${formatCount(data.steps.length)} steps, ${formatCount(data.rows.length)} rows from ${data.rows.at(-1)} to ${data.rows[0]}`
+  return `Reward distribution over ${formatCount(data.steps.length)} steps, scores ${data.rows.at(-1)} to ${data.rows[0]}`
 }
 
 function draw(canvas: HTMLCanvasElement, data: HeatData): void {

@@ -78,7 +78,7 @@ export function JointPlot({
             <button
               key={`${cell.x} ${cell.y}`}
               type="button"
-              aria-label={`${plural(cell.samples, 'sample')} with ${cell.first} in the first and ${cell.second} in the second`}
+              aria-label={`Show ${plural(cell.samples, 'sample')}: first ${cell.first}, second ${cell.second}`}
               onClick={() => onCell(cell.index)}
               className="num absolute flex flex-col items-center justify-center text-xs hover:underline"
               style={{
@@ -101,7 +101,7 @@ export function JointPlot({
               rows={[
                 { label: 'first', value: found.first },
                 { label: 'second', value: found.second },
-                { label: 'share', value: percentText(found.samples / data.n) },
+                { label: 'share of samples', value: percentText(found.samples / data.n) },
               ]}
             />
           </TipAt>

@@ -132,7 +132,7 @@ export function SignalsPlot({
     <StepPlot
       data={data.steps}
       onStep={onStep}
-      title={`Share of no-signal groups over ${formatCount(data.steps.length)} steps`}
+      title={`No-signal groups over ${formatCount(data.steps.length)} steps`}
       stepTicks={data.stepTicks}
       valueTicks={data.signalTicks}
       tip={(step) =>
@@ -206,7 +206,7 @@ export function FailuresPlot({
   return (
     <StepPlot
       data={data.steps}
-      title={`Share of failed samples over ${formatCount(data.steps.length)} steps`}
+      title={`Failed samples over ${formatCount(data.steps.length)} steps`}
       stepTicks={data.stepTicks}
       valueTicks={data.failedTicks}
       onStep={onStep}
@@ -360,7 +360,7 @@ export function ContributionsPlot({ data }: { data: ContributionData }) {
   return (
     <StepPlot
       data={data.steps}
-      title={`Contributions of components over ${formatCount(data.steps.length)} steps`}
+      title={`Component contributions over ${formatCount(data.steps.length)} steps`}
       stepTicks={data.stepTicks}
       valueTicks={data.valueTicks}
       tip={(step) =>

@@ -25,7 +25,7 @@ export interface ServerMinutesData {
   totals: Record<RequestOutcome | 'requests' | 'errors' | 'retries' | 'hedges', number>
   /** Number of minutes with a latency. */
   timed: number
-  /** Ticks at full ten minutes, shared by both charts. */
+  /** Ticks at full ten minutes, shared by the latency chart and the request chart. */
   timeTicks: Tick[]
   countTicks: Tick[]
   latencyTicks: Tick[]

@@ -54,7 +54,7 @@ export function StepPlot<T extends StepRow>({
   /** The values in the tooltip of a step. Null or an empty list shows no tooltip. */
   tip(step: T): TipRow[] | null
   onStep?(step: NoInfer<T>): void
-  /** Called after a drag, with the first and last step. By default the `onRange` of the axis of the page. */
+  /** Called after a drag, with the first and last step. By default, the `onRange` of {@link useStepAxis} is called. */
   onRange?(from: number, to: number): void
   children: ReactNode
 }) {

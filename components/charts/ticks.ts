@@ -6,7 +6,6 @@ export const LOG_OPTIONS = [
   { value: 'log', label: 'Log' },
 ] as const
 
-/** A labeled position on an axis. */
 export interface Tick {
   at: number
   label: string

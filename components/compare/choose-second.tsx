@@ -62,11 +62,7 @@ export function ChooseSecond({
                   compare the two rewards while scoring runs.
                 </p>
               ) : (
-                <BatchChoice
-                  label="Batches of the same rollouts"
-                  batches={sameRollouts}
-                  onChoose={choose}
-                />
+                <BatchChoice label="Same rollouts" batches={sameRollouts} onChoose={choose} />
               )}
             </Section>
             {sameStep.length > 0 && (
@@ -75,11 +71,7 @@ export function ChooseSecond({
                 note="matched by uid and response"
                 className="border-t"
               >
-                <BatchChoice
-                  label="Batches of the same run and step"
-                  batches={sameStep}
-                  onChoose={choose}
-                />
+                <BatchChoice label="Same run and step" batches={sameStep} onChoose={choose} />
               </Section>
             )}
           </>

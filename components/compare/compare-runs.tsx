@@ -102,7 +102,7 @@ function Compared({ data, url, onChange }: CompareProps & { data: CompareRunsDto
         actions={
           url.zoom !== null && (
             <Button small onClick={() => onChange({ zoom: null })}>
-              All steps
+              Show all steps
             </Button>
           )
         }

@@ -103,7 +103,7 @@ export const compareUrl: UrlCodec<CompareUrl> = {
   },
 }
 
-/** The address of the comparison of two batches. Without a second batch, the page offers batches to select. */
+/** The URL of the comparison of two batches. Without a second batch, the page offers batches to select. */
 export function comparePairHref(first: string, second?: string): string {
   return second === undefined ? `/compare?a=${first}` : `/compare?a=${first}&b=${second}`
 }

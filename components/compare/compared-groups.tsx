@@ -69,7 +69,7 @@ export function ComparedGroupsTable({
                       <td>
                         <button
                           type="button"
-                          aria-label={`Samples of group ${group.uid}`}
+                          aria-label={`Show group ${group.uid}`}
                           className="font-mono text-xs font-medium hover:underline"
                           onClick={(event) => {
                             event.stopPropagation()

@@ -39,7 +39,7 @@ interface ComparedList {
   query: UseInfiniteQueryResult<InfiniteData<ComparedPage<ComparedSampleDto>>>
   rows: readonly ComparedSampleDto[]
   by: DisagreementMeasure
-  /** The row of the open sample, if loaded. */
+  /** Null until the open sample is loaded, and without one. */
   openRow: ComparedSampleDto | null
   walk(by: 1 | -1): void
 }
@@ -120,13 +120,13 @@ export function ComparedSamples({
       actions={
         <>
           {url.cell !== null && pair.joint !== null && (
-            <Narrowed remove="All scores" onRemove={() => onChange({ cell: null })}>
+            <Narrowed remove="Remove score filter" onRemove={() => onChange({ cell: null })}>
               first {placeText(pair.joint.first, url.cell[0])}, second{' '}
               {placeText(pair.joint.second, url.cell[1])}
             </Narrowed>
           )}
           {url.uid !== null && (
-            <Narrowed remove="All groups" onRemove={() => onChange({ uid: null })}>
+            <Narrowed remove="Remove group filter" onRemove={() => onChange({ uid: null })}>
               group <span className="font-mono">{shortenMiddle(url.uid, 18)}</span>
             </Narrowed>
           )}

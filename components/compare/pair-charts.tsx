@@ -72,7 +72,7 @@ function JointChart({ pair, onChange }: Pick<CompareProps, 'onChange'> & { pair:
         />
       }
       table={{
-        head: ['First', 'Second', 'Samples', 'Share'],
+        head: ['First', 'Second', 'Samples', 'Share of samples'],
         rows: cells
           .slice(0, TABLE_ROWS)
           .map((cell) => [
@@ -116,7 +116,10 @@ function CdfChart({ pair }: { pair: ComparePairDto }) {
   )
 }
 
-/** Below 0 the first reward scored higher, above 0 the second. A bin that contains 0 is neutral. */
+/**
+ * The color of the reward that scored higher: the first below a difference of 0, the second above. A bin that contains
+ * 0 is neutral.
+ */
 function sideOf({ from, to }: { from: number; to: number }): string {
   return to < 0 ? SIDE_COLOR.first : from > 0 ? SIDE_COLOR.second : 'var(--data-8)'
 }
@@ -142,7 +145,7 @@ function DifferenceChart({ pair }: { pair: ComparePairDto }) {
         />
       }
       table={{
-        head: ['Difference', 'Samples', 'Share'],
+        head: ['Difference', 'Samples', 'Share of samples'],
         rows: data.rows.map((row) => [row.label, formatCount(row.count), row.share]),
       }}
     />

@@ -69,7 +69,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           <>
             {url.zoom !== null && (
               <Button small variant="quiet" onClick={() => onChange({ zoom: null })}>
-                All steps
+                Show all steps
               </Button>
             )}
             <Segmented

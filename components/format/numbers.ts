@@ -1,4 +1,4 @@
-/** Number formatting. Value and unit are separate, so that the unit can be drawn lighter. */
+/** Values and units are separate, so that units can be drawn lighter. */
 
 /** A number and its unit; the unit may be empty. */
 export interface Quantity {

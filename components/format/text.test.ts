@@ -35,7 +35,7 @@ describe('rollout texts', () => {
   })
 })
 
-test('formats a message as a sentence, and keeps a leading address', () => {
+test('formats a message as a sentence, and keeps a leading URL', () => {
   expect(sentence('it answered 401')).toBe('It answered 401.')
   expect(sentence('http://h:1 cannot be reached')).toBe('http://h:1 cannot be reached.')
   expect(sentence('Why?')).toBe('Why?')

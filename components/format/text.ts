@@ -48,7 +48,7 @@ export function shortenMiddle(id: string, maxChars = 24): string {
   return `${id.slice(0, head)}…${id.slice(id.length - (maxChars - 1 - head))}`
 }
 
-/** Formats a message as a sentence: with a capital, unless it begins with an address, and a full stop. */
+/** Formats a message as a sentence: with a capital, unless it begins with a URL, and a full stop. */
 export function sentence(text: string): string {
   const capital = /^\w+:\/\//.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
   return /[.!?…]$/.test(capital) ? capital : `${capital}.`

@@ -1,5 +1,3 @@
-/** Time formatting. */
-
 /** Relative time: `now`, `12 s ago`, `3 min ago`, `2 h ago`, `5 d ago`. A time slightly in the future counts as now. */
 export function formatAgo(atMs: number, nowMs: number): string {
   const seconds = Math.floor((nowMs - atMs) / 1000)

@@ -7,7 +7,7 @@ export const EVERYTHING = '*'
 export const MIN_GAP_MS = 340
 /** The longest pause before a live page refetches, even if the service is slow. */
 export const MAX_PAUSE_MS = 5_000
-/** A read that takes this long is slow. */
+/** A read that has run for this long is slow. Until it ends, no other read starts. */
 export const SLOW_MS = 1_000
 
 /** Whether a query with the topics `shown` must be refetched after a change of the topics `changed`. */

@@ -49,7 +49,7 @@ export function RunReadings({ run, split }: { run: string; split: 'train' | 'val
           href={monitorHref(run, split, 'length_correlation').replace(/#.*/, '#monitors')}
           className={buttonClass('plain', true)}
         >
-          Chart over steps
+          Open charts
         </PageLink>
       }
     >
@@ -130,7 +130,7 @@ function Readings({ data, onEdit }: { data: RunMonitorsDto; onEdit(monitor: Moni
                 </td>
                 <td className="end">
                   <IconButton
-                    label={`Thresholds of ${label.toLowerCase()}`}
+                    label={`Edit thresholds of ${label.toLowerCase()}`}
                     onClick={() => onEdit(name)}
                   >
                     <SlidersHorizontal size={14} aria-hidden />

@@ -19,7 +19,7 @@ export function FleetGlance() {
   if (data === undefined || figures === null) return null
   return (
     <Section
-      title="Last hour"
+      title="Fleet, last hour"
       className="border-t"
       note={
         <>
@@ -34,7 +34,7 @@ export function FleetGlance() {
         </>
       }
     >
-      <FigureStrip label="Last hour">
+      <FigureStrip label="Fleet, last hour">
         {figures.map(({ label, value, detail, readings }) => (
           <Figure key={label} label={label} value={value} detail={detail}>
             <Sparkline

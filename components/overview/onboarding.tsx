@@ -60,7 +60,7 @@ export function Onboarding() {
           ))}
         </ol>
         <div className="mt-8 rounded-lg border bg-sunken p-4">
-          <p className="font-medium">No rollouts at hand?</p>
+          <p className="font-medium">Demo data</p>
           <p className="mt-0.5 text-ink-2">
             The demo submits 512 synthetic rollouts as the run “demo”: 64 problems with 8 responses
             each, scored by a rule.

@@ -130,7 +130,7 @@ function RetriesOfHour() {
 
 function Recent({ active, className }: { active: number; className: string }) {
   const trpc = useTRPC()
-  // The list also contains active batches. These are shown above it, so the query reads as many more.
+  // The list also contains active batches, which the page shows above it. The query reads that many more batches.
   const recent = useQuery(
     trpc.batches.list.queryOptions(
       { limit: Math.min(RECENT_SHOWN + active, MAX_LISTED) },

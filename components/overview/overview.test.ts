@@ -9,7 +9,7 @@ import { submitSnippets } from './snippets.ts'
 import { extendTrail, TRAIL_LENGTH } from './trail.ts'
 
 describe('onboarding snippets', () => {
-  test('contain the address of the page, and a key header only where keys are required', () => {
+  test('contain the URL of the service, and a key header only where keys are required', () => {
     for (const { code } of submitSnippets('http://h:1', false)) {
       expect(code).toContain('http://h:1/api/trpc')
       expect(code).not.toContain('REWARDOPS_KEY')

@@ -64,7 +64,6 @@ function RunCard({ run }: { run: OverviewRunDto }) {
             <span className="block h-14 min-w-0 flex-1">
               <RunCurve run={run.name} curve={run.curve} height={56} />
             </span>
-            {/* The ends of the scale. */}
             <span className="num flex w-11 shrink-0 flex-col justify-between text-2xs text-ink-3">
               <span>{formatScore(Math.max(...means))}</span>
               <span>{formatScore(Math.min(...means))}</span>

@@ -22,7 +22,8 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
   off_policy: {
     label: 'One step off-policy',
     within: 'one step off-policy',
-    about: 'start the next rollout before training on this one, so rewards have one more step',
+    about:
+      'start the next rollout before training on this one, so rewards have one more step of time',
   },
   both: {
     label: 'Off-policy + pipeline',

@@ -24,7 +24,7 @@ export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' |
   )
 }
 
-/** The pass rate, or the mean score of reward models. */
+/** The pass rate, or the mean score where samples do not pass or fail. */
 export function rateText(passRate: number | null, mean: number | null): string {
   return passRate === null ? formatScore(mean) : percentText(passRate)
 }

@@ -71,7 +71,7 @@ export function PromptPage({ run, promptKey }: { run: string; promptKey: string 
           title="Prompt not found"
           actions={
             <PageLink href={list} className={buttonClass('plain', true)}>
-              All prompts
+              Open prompts
             </PageLink>
           }
         >

@@ -107,7 +107,7 @@ function Visit({
       }
       {...(onClose && {
         corner: (
-          <IconButton label={`Close responses at step ${visit.step}`} onClick={onClose}>
+          <IconButton label={`Close step ${visit.step} responses`} onClick={onClose}>
             <X size={15} aria-hidden />
           </IconButton>
         ),

@@ -85,7 +85,7 @@ function Charts({
   }
   const allSteps = url.zoom !== null && (
     <Button small variant="quiet" onClick={() => onChange({ zoom: null })}>
-      All steps
+      Show all steps
     </Button>
   )
   const n =

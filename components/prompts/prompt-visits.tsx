@@ -95,7 +95,7 @@ export function PromptVisits({
                         small
                         variant="quiet"
                         aria-pressed={visit.id === shown}
-                        aria-label={`Show responses of step ${visit.step}`}
+                        aria-label={`Show step ${visit.step} responses`}
                         className="aria-pressed:text-accent!"
                         onClick={() => onShow(visit.id)}
                       >
@@ -106,7 +106,7 @@ export function PromptVisits({
                         small
                         variant="quiet"
                         aria-pressed={visit.id === beside}
-                        aria-label={`Compare with the responses of step ${visit.step}`}
+                        aria-label={`Compare step ${visit.step} responses`}
                         disabled={visit.id === shown}
                         className="aria-pressed:text-accent!"
                         onClick={() => onBeside(visit.id === beside ? null : visit.id)}

@@ -8,7 +8,7 @@ import {
   visitIds,
 } from './prompts-url.ts'
 
-test('the address holds filters, order and view, and leaves out defaults', () => {
+test('the URL contains filters, order and view, and omits defaults', () => {
   expect(promptsHref('a/b')).toBe('/runs/a%2Fb/prompts')
   const href = promptsHref('a', {
     ...{ split: 'val', view: 'heat', class: 'regressed', source: 's', search: 'x y', sort: 'rise' },
@@ -21,13 +21,13 @@ test('the address holds filters, order and view, and leaves out defaults', () =>
   expect(promptsUrl.write(promptsUrl.parse(params)).toString()).toBe(params.toString())
 })
 
-test('unknown values of an address are ignored', () => {
+test('unknown values in a URL are ignored', () => {
   const state = promptsUrl.parse(new URLSearchParams('class=good&view=no&sort=up&search=&zoom=x'))
   expect(promptsUrl.write(state).toString()).toBe('')
   expect(orderingOf(state.sort)).toEqual({ orderBy: 'change', descending: false })
 })
 
-test('the filters of the address are those of the API', () => {
+test('the filters in the URL are those of the API', () => {
   const state = promptsUrl.parse(new URLSearchParams('split=val&source=s&search=x'))
   expect(promptFilter('a', state)).toEqual({ run: 'a', split: 'val', dataSource: 's', search: 'x' })
   const none = promptsUrl.parse(new URLSearchParams())

@@ -40,7 +40,7 @@ export const rewardsUrl: UrlCodec<RewardsUrl> = {
   },
 }
 
-/** The address of the playground with this reward, and with a stored sample if given. */
+/** The URL of the playground with this reward, and with a stored sample if given. */
 export function tryHref(reward: object, sample: string | null = null): string {
   const json = JSON.stringify(reward)
   const query = rewardsUrl.write({

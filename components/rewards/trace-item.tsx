@@ -7,10 +7,9 @@ import { JsonValue } from '../rollouts/raw-text.tsx'
 /** The response of `rewards.try`, as JSON. */
 export type Tried = inferRouterOutputs<AppRouter>['rewards']['try']
 export type Step = Tried['steps'][number]
-/** A score or a failure reason. */
 export type End = Tried['end']
 
-/** One step of the trace: an icon on the line, a title, and its result on the right. */
+/** One step of the scoring of a sample, with an icon, a title, and its result on the right. */
 export function TraceItem({
   title,
   value,

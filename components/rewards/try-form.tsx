@@ -125,7 +125,7 @@ export function TryForm({
   )
 }
 
-/** Example samples, and loading of stored ones. */
+/** Buttons that fill in example samples, and a field that loads a stored sample. */
 function Beginnings({
   sampleId,
   loading,

@@ -30,7 +30,7 @@ type Run =
   | { state: 'done'; tried: Tried; response: string }
   | { state: 'failed'; error: unknown }
 
-/** The playground: input on the left, trace on the right. */
+/** The playground: input on the left, result on the right. */
 export function TryView({
   rewards,
   sampleId,
@@ -78,7 +78,7 @@ export function TryView({
     } catch (error) {
       setRun(abort.signal.aborted ? { state: 'none' } : { state: 'failed', error })
     }
-    // Below this width, the result is under the form, so the page scrolls to it.
+    // Below 1,180 px, the result is under the form, so the page scrolls to it.
     if (!matchMedia('(min-width: 1180px)').matches) outcome.current?.scrollIntoView()
   }
   return (

@@ -3,9 +3,7 @@ import { BASE_PATH } from '../url/base-path.ts'
 
 export type ContentPart =
   | { kind: 'text'; text: string }
-  /**
-   * `source` is an address from which a page may load the image. Null if the image is not stored or not a raster image.
-   */
+  /** `source` is a URL from which a page may load the image. Null if the image is not stored or not a raster image. */
   | { kind: 'image'; source: string | null; address: string }
   | { kind: 'other'; value: unknown }
 

@@ -3,7 +3,7 @@
 import { lazy, memo, Suspense, useEffect, useMemo, useRef, useState } from 'react'
 import { Otherwise } from '../ui/otherwise.tsx'
 import { CodeBlock } from './code-block.tsx'
-import type { MarkdownPiece } from './markdown-pieces.ts'
+import { type MarkdownPiece, sourceOf } from './markdown-pieces.ts'
 import { PlainText } from './raw-text.tsx'
 import { scrollerOf } from './scroller.ts'
 import { marksIn, type TextMark } from './text-marks.ts'
@@ -14,7 +14,7 @@ const RenderedMarkdown = lazy(async () => {
   return { default: RenderedMarkdown }
 })
 const RenderedCode = lazy(async () => {
-  // The renderer contains the styles of code.
+  // This import loads the styles of code.
   await import('./rendered-markdown.tsx')
   return { default: CodeBlock }
 })
@@ -49,8 +49,7 @@ export const LazyPiece = memo(function LazyPiece({
   const { start, end, body, kind, language } = piece
   const own = useMemo(() => marksIn(marks, start, end), [marks, start, end])
   const inCode = useMemo(() => marksIn(marks, body.start, body.end), [marks, body])
-  const source = text.slice(start, end)
-  const plain = <PlainText text={source} marks={own} />
+  const plain = <PlainText text={text.slice(start, end)} marks={own} />
   return (
     <div
       ref={place}
@@ -72,7 +71,7 @@ export const LazyPiece = memo(function LazyPiece({
                 />
               </div>
             ) : (
-              <RenderedMarkdown source={source} marks={own} at={start} />
+              <MarkdownOfPiece text={text} piece={piece} marks={own} />
             )}
           </Suspense>
         </Otherwise>
@@ -82,6 +81,28 @@ export const LazyPiece = memo(function LazyPiece({
     </div>
   )
 })
+
+function MarkdownOfPiece({
+  text,
+  piece,
+  marks,
+}: {
+  text: string
+  piece: MarkdownPiece
+  /** Marks with positions relative to the piece. */
+  marks: readonly TextMark[]
+}) {
+  const { source, at } = sourceOf(text, piece)
+  const by = piece.start - at
+  const shifted = useMemo(
+    () =>
+      by === 0
+        ? marks
+        : marks.map((mark) => ({ ...mark, start: mark.start + by, end: mark.end + by })),
+    [marks, by],
+  )
+  return <RenderedMarkdown source={source} marks={shifted} at={at} />
+}
 
 /** One observer per scroll container, because a margin applies only to the container that scrolls. */
 const observers = new WeakMap<Element | Document, IntersectionObserver>()

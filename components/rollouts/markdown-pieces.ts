@@ -12,11 +12,22 @@ export interface MarkdownPiece {
   /** For `code`, the language and the range without the fences. */
   language: string | null
   body: { start: number; end: number }
+  /** The header rows of the table that the piece continues; null: it begins with no row of a table. */
+  head: { start: number; end: number } | null
 }
 
 /**
- * A piece ends at the first blank line or list item after this many characters, so that rendering it takes a few
- * milliseconds.
+ * The Markdown of a piece, with the header rows of the table that it continues, and the position in the text that
+ * belongs to the first character of the result.
+ */
+export function sourceOf(text: string, { start, end, head }: MarkdownPiece) {
+  const header = head === null ? '' : text.slice(head.start, head.end)
+  return { source: header + text.slice(start, end), at: start - header.length }
+}
+
+/**
+ * A piece ends at the first blank line, list item or table row after this many characters, so that rendering it takes a
+ * few milliseconds.
  */
 const PIECE_CHARS = 1_000
 /** A piece without blank lines ends at this length. */
@@ -29,6 +40,10 @@ const MAX_NESTING = 24
 /** An item of an outermost list. A long list is cut before such an item. */
 const LIST_ITEM = /^(?:[-*+]|\d{1,9}[.)]) /
 
+/** The row below the header of a table. */
+const DELIMITER_ROW =
+  /^ {0,3}(?=.*\|)\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\r?\n?$/
+
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^\n]*)$/
 
 /** Splits a text into pieces of whole paragraphs and whole code blocks. */
@@ -36,22 +51,31 @@ export function markdownPieces(text: string, from = 0, to = text.length): Markdo
   const program = programLanguage(text.slice(from, to))
   if (program !== null) {
     const range = { start: from, end: to }
-    return [{ ...range, kind: 'code', language: program, body: range }]
+    return [{ ...range, kind: 'code', language: program, body: range, head: null }]
   }
   const pieces: MarkdownPiece[] = []
   let start = from
+  let head: MarkdownPiece['head'] = null
+  /** The header rows of the table to which the next line belongs. */
+  let table: MarkdownPiece['head'] = null
   const cut = (end: number) => {
-    for (const part of parts(text, start, end)) pieces.push(part)
+    for (const part of parts(text, start, end)) {
+      pieces.push({ ...part, head })
+      head = null
+    }
     start = end
+    head = table
   }
   let fence: { marker: string; info: string; at: number; body: number } | null = null
   let math = false
+  let previous: { at: number; line: string } | null = null
   for (let at = from; at < to; ) {
     const newline = text.indexOf('\n', at)
     const end = newline < 0 || newline >= to ? to : newline + 1
     const line = text.slice(at, Math.min(end, at + 400))
     const found = FENCE.exec(line.replace(/\r?\n$/, ''))
     if (found !== null) {
+      previous = table = null
       const [, marker = '', info = ''] = found
       const open = nextFence(fence?.marker ?? null, marker, info)
       if (fence !== null && open === null) {
@@ -68,10 +92,16 @@ export function markdownPieces(text: string, from = 0, to = text.length): Markdo
       if ((line.match(/\$\$/g)?.length ?? 0) % 2 === 1 || /^\s*\\[[\]]\s*$/.test(line)) math = !math
       const isBlank = line.trim() === ''
       if (isBlank) math = false
+      if (table === null && previous !== null && isTableHead(previous.line, line)) {
+        table = { start: previous.at, end }
+      }
+      previous = { at, line }
+      const next = text.slice(end, Math.min(to, end + 400))
+      if (LIST_ITEM.test(next) || !/^[^\n]*\|/.test(next)) table = null
       const isLong = end - start >= PIECE_CHARS
-      const next = text[end]
-      if (isBlank && isLong && next !== ' ' && next !== '\t') cut(end)
-      else if (!math && isLong && LIST_ITEM.test(text.slice(end, end + 12))) cut(end)
+      if (isBlank && isLong && !/^[ \t]/.test(next)) cut(end)
+      else if (isLong && table !== null && table.end < end) cut(end)
+      else if (!math && isLong && LIST_ITEM.test(next)) cut(end)
       else if (!math && end - start >= MAX_PIECE_CHARS) cut(end)
     }
     at = end
@@ -85,6 +115,19 @@ export function markdownPieces(text: string, from = 0, to = text.length): Markdo
   return pieces
 }
 
+/** Whether two lines are the header rows of a table: its titles, and a delimiter row of as many cells. */
+function isTableHead(titles: string, line: string): boolean {
+  return titles.includes('|') && DELIMITER_ROW.test(line) && cellsOf(titles) === cellsOf(line)
+}
+
+function cellsOf(row: string): number {
+  const inner = row
+    .trim()
+    .replace(/^\|/, '')
+    .replace(/(?<!\\)\|$/, '')
+  return inner.split(/(?<!\\)\|/).length
+}
+
 function codePiece(of: {
   at: number
   info: string
@@ -94,12 +137,18 @@ function codePiece(of: {
 }): MarkdownPiece {
   const bodyEnd = Math.max(of.body, of.bodyEnd)
   return {
-    ...{ start: of.at, end: of.end, kind: 'code', body: { start: of.body, end: bodyEnd } },
+    ...{
+      start: of.at,
+      end: of.end,
+      kind: 'code',
+      body: { start: of.body, end: bodyEnd },
+      head: null,
+    },
     language: /^\s*([\w+#.-]{1,30})/.exec(of.info)?.[1] ?? null,
   }
 }
 
-/** Cuts lines that are longer than a piece. It cuts at spaces. */
+/** Cuts lines that are longer than a piece, at spaces. */
 function* parts(text: string, from: number, to: number): Generator<MarkdownPiece> {
   let start = from
   while (to - start > MAX_PIECE_CHARS * 2) {
@@ -116,7 +165,7 @@ function* parts(text: string, from: number, to: number): Generator<MarkdownPiece
 
 function piece(text: string, start: number, end: number): MarkdownPiece {
   const kind = isTooDeep(text.slice(start, end)) ? 'plain' : 'markdown'
-  return { start, end, kind, language: null, body: { start, end } }
+  return { start, end, kind, language: null, body: { start, end }, head: null }
 }
 
 function isLowSurrogate(text: string, at: number): boolean {

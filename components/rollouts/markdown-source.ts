@@ -29,8 +29,8 @@ const ENVIRONMENTS =
   'align|aligned|alignat|equation|gather|gathered|multline|cases|array|matrix|pmatrix|bmatrix|vmatrix'
 
 /**
- * Matches, in order of precedence: fence, inline code, URL, escape, formula, `####`, asterisks, NUL. Addresses of links
- * and code are skipped.
+ * Matches, in order of precedence: fence, inline code, URL, escape, formula, `####`, asterisks, NUL. URLs and code are
+ * skipped.
  */
 const TOKEN = new RegExp(
   [

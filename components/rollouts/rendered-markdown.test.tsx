@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { prerender } from 'react-dom/static'
 import { describe, expect, test } from 'vitest'
-import { markdownPieces } from './markdown-pieces.ts'
+import { markdownPieces, sourceOf } from './markdown-pieces.ts'
 import { markdownSource } from './markdown-source.ts'
 import { RenderedMarkdown } from './rendered-markdown.tsx'
 import { HOSTILE_TEXTS } from './testing/hostile-texts.ts'
@@ -11,11 +11,11 @@ import { answerMark, type TextMark } from './text-marks.ts'
 /** The HTML of a text, rendered piece by piece. */
 async function html(text: string, marks: TextMark[] = []): Promise<string> {
   const { prelude } = await prerender(
-    markdownPieces(text).map(({ start, end, kind }) =>
-      kind === 'markdown' ? (
-        <RenderedMarkdown key={start} source={text.slice(start, end)} marks={marks} at={start} />
+    markdownPieces(text).map((piece) =>
+      piece.kind === 'markdown' ? (
+        <RenderedMarkdown key={piece.start} {...sourceOf(text, piece)} marks={marks} />
       ) : (
-        <p key={start}>{text.slice(start, end)}</p>
+        <p key={piece.start}>{text.slice(piece.start, piece.end)}</p>
       ),
     ),
     { onError: (error) => expect.unreachable(String(error)) },
@@ -63,7 +63,7 @@ describe('hostile texts', () => {
   )
 })
 
-test('HTML, addresses and definitions stay visible', async () => {
+test('HTML, URLs and link definitions stay visible', async () => {
   const page = visible(
     await html(
       '<b>here</b> [text](javascript:x) ![alt](http://a.b/c)\n\n[d]: http://e.f\n\n[^1]: note',
@@ -92,6 +92,31 @@ test('renders code, tables, formulas and line ends', async () => {
   expect(page).toMatch(/<td[^>]*><span role="math" aria-label="\$x_1\$"/)
   expect(page).toMatch(/data-math="display"[^>]*><span class="katex-display">/)
   expect(page).toMatch(/#### 72<\/p>/)
+})
+
+test.each([
+  ['| n | value |\n|---|:-:|\n', (i: number) => `| ${i} | $x_{${i}}$ |\n`],
+  ['n | value\n--- | ---\n', (i: number) => `${i} | a \\| b\n`],
+])('a long table stays a table in every piece: %j', async (head, row) => {
+  const rows = Array.from({ length: 400 }, (_, i) => row(i))
+  const text = `Before:\n\n${head}${rows.join('')}\nAfter | the table`
+  const pieces = markdownPieces(text)
+  expect(pieces.length).toBeGreaterThan(3)
+  expect(pieces.map(({ start, end }) => text.slice(start, end)).join('')).toBe(text)
+  const page = await html(text)
+  expect(page.match(/<tr>/g)).toHaveLength(400 + pieces.length)
+  expect(page).toMatch(/After \| the table<\/p>/)
+  expect(page.match(/<p/g)).toHaveLength(2)
+})
+
+test('lines that look like the head of a table are repeated only for a table', () => {
+  const line = 'a | b and more words of a paragraph\n'
+  for (const head of ['| a | b |\n|---|\n', 'no pipe\n|---|---|\n', '| a | b |\n\n|---|---|\n']) {
+    const pieces = markdownPieces(head + line.repeat(400))
+    expect(pieces.map((piece) => piece.head)).toEqual(pieces.map(() => null))
+  }
+  const ended = markdownPieces(`| a | b |\n|---|---|\n| 1 | 2 |\n\n${line.repeat(400)}`)
+  expect(ended.map((piece) => piece.head)).toEqual(ended.map(() => null))
 })
 
 test('an invalid formula shows its source', async () => {

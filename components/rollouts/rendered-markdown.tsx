@@ -24,8 +24,8 @@ function loadTypesetting(): Promise<Typesetting> {
 }
 
 /**
- * A part of a text as Markdown. Markup in HTML stays text. Links and images are text with their address, so that a
- * model's text can neither load nor open anything.
+ * A part of a text as Markdown. Markup in HTML stays text. Links and images are text with their URL, so that a model's
+ * text can neither load nor open anything.
  */
 export const RenderedMarkdown = memo(function RenderedMarkdown({
   source,
@@ -60,7 +60,7 @@ export const RenderedMarkdown = memo(function RenderedMarkdown({
   )
 })
 
-/** Addresses stay unchanged, because no element uses them. */
+/** URLs stay unchanged, because no element loads them. */
 function asWritten(url: string): string {
   return url
 }
@@ -213,7 +213,7 @@ function Formula({ node, children }: { children?: ReactNode } & ExtraProps) {
   )
 }
 
-/** A link as text, with its address if the text differs from it. */
+/** A link as text, with its URL if the text differs from it. */
 function Address({ href, children, node }: Props<'a'>) {
   const address = decoded(String(href ?? ''))
   const only = node?.children.length === 1 ? node.children[0] : undefined
@@ -232,8 +232,8 @@ function Address({ href, children, node }: Props<'a'>) {
 }
 
 /**
- * Decodes the percent escapes of an address, because the Markdown parser escapes addresses. A malformed address is
- * returned unchanged.
+ * Decodes the percent escapes of a URL, because the Markdown parser escapes URLs. A malformed URL is returned
+ * unchanged.
  */
 function decoded(address: string): string {
   try {

@@ -108,7 +108,7 @@ function itemsOf(text: string, blocks: readonly RolloutBlock[]): Item[] {
   })
 }
 
-/** The number of items before the fold. A short rest is not folded. */
+/** The number of items before the fold. A short remainder is not folded. */
 function countVisible(items: readonly Item[], maxChars: number): number {
   const total = items.reduce((sum, { chars }) => sum + chars, 0)
   if (total <= maxChars * 1.25) return items.length

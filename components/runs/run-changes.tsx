@@ -276,7 +276,7 @@ function Parts({
   const widest = Math.max(...dimension.parts.map(({ total }) => Math.abs(total.value)), 1e-12)
   const share = ({ share }: ChangePartDto['before']) =>
     isComponent ? formatScore(share) : percentText(share)
-  const shareHead = isComponent ? 'Weight' : 'Share'
+  const shareHead = isComponent ? 'Weight' : 'Sample share'
   return (
     <Scroll label="Parts of the change">
       <table className="grid-table" data-dimension={dimension.dimension}>

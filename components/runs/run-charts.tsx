@@ -188,7 +188,7 @@ function FailuresChart({ run, data }: { run: RunDto; data: SharesData }) {
         <FailuresPlot data={data} onStep={({ step }) => toSamples({ step, status: 'failed' })} />
       }
       table={{
-        head: ['Step', 'Failed', 'Share', 'Reasons'],
+        head: ['Step', 'Failed', 'Share of samples', 'Reasons'],
         rows: run.steps.toReversed().map(({ step, bin, failed, scored, reasons }) => [
           stepText({ step, last: bin?.last ?? step }),
           formatCount(failed),

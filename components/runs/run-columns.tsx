@@ -125,7 +125,7 @@ const EXTRA: Record<ExtraColumn, Omit<RunColumn, 'label'>> = {
   rescored: { cell: (run) => <Count n={run.rescoredBatches} /> },
 }
 
-/** The shown columns: the fixed ones, then the optional ones of the address. */
+/** The shown columns: the fixed ones, then the optional ones of the URL. */
 export function runColumns(optional: readonly string[]): RunColumn[] {
   return [
     ...COLUMNS,
@@ -158,7 +158,7 @@ function NameCell({ run, onTag }: { run: RunTableRowDto; onTag(tag: string): voi
       {hasMarks && (
         <span className="flex items-center gap-1 overflow-hidden pb-1 pl-4">
           {isVal && (
-            <span className={TAG_CHIP} title="No training batches: the figures are of validation.">
+            <span className={TAG_CHIP} title="No training batches, so figures cover validation.">
               validation
             </span>
           )}
@@ -166,7 +166,7 @@ function NameCell({ run, onTag }: { run: RunTableRowDto; onTag(tag: string): voi
             <button
               key={tag}
               type="button"
-              title={`Only runs tagged “${tag}”`}
+              title={`Filter by tag “${tag}”`}
               onClick={() => onTag(tag)}
               className={`${TAG_CHIP} hover:bg-hover hover:text-ink`}
             >

@@ -97,7 +97,7 @@ function Tags({ run, tags }: { run: string; tags: readonly string[] }) {
               {tag}
             </PageLink>
             <IconButton
-              label={`Remove the tag ${tag}`}
+              label={`Remove tag ${tag}`}
               refused={refused}
               onClick={() => update.mutate({ run, removeTags: [tag] })}
             >

@@ -61,7 +61,7 @@ export function RunFan({
           <>
             {url.zoom !== null && (
               <Button small variant="quiet" onClick={() => onChange({ zoom: null })}>
-                All steps
+                Show all steps
               </Button>
             )}
             <span className="text-xs text-ink-3 max-sm:hidden" aria-hidden>

@@ -135,7 +135,7 @@ function MonitorChart({
           </span>
         }
         corner={
-          <IconButton label={`Thresholds of ${label.toLowerCase()}`} onClick={onEdit}>
+          <IconButton label={`Edit thresholds of ${label.toLowerCase()}`} onClick={onEdit}>
             <SlidersHorizontal size={14} aria-hidden />
           </IconButton>
         }

@@ -24,10 +24,10 @@ export function RunRescores({ run }: { run: string }) {
   return (
     <Section
       className="border-t"
-      title="Rescored"
+      title="Rescored batches"
       note={`newest ${formatCount(recent.length)}; not included in charts and figures`}
     >
-      <Scroll label="Rescored">
+      <Scroll label="Rescored batches">
         <table className="grid-table">
           <ColumnHeads
             columns={[

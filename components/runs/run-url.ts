@@ -92,7 +92,7 @@ function rangesOf(params: URLSearchParams): Pick<RunUrl, 'before' | 'after'> {
   return before && after ? { before, after } : { before: null, after: null }
 }
 
-/** The address of samples of a run, without rescored ones. */
+/** The URL of the samples of a run, without rescored ones. */
 export function runSamplesHref(
   { name, split }: { name: string; split?: RunUrl['split'] | null },
   filter: SampleFilter = {},
@@ -101,7 +101,6 @@ export function runSamplesHref(
   return `/samples?${writeSampleFilter({ ...ofRun, ...filter })}`
 }
 
-/** The points within the zoom. */
 export function inRange<T extends { step: number }>(
   points: readonly T[],
   zoom: StepRange | null,

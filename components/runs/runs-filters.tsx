@@ -75,7 +75,7 @@ export function RunsFilters({
         <Chip
           key={tag}
           text={tag}
-          label={`Remove the tag ${tag} from the filter`}
+          label={`Remove filter ${tag}`}
           onRemove={() => onChange({ tags: url.tags.filter((one) => one !== tag) })}
         />
       ))}
@@ -85,7 +85,7 @@ export function RunsFilters({
           <Chip
             key={text}
             text={text}
-            label={`Remove ${text} from the filter`}
+            label={`Remove filter ${text}`}
             onRemove={() => onChange({ where: url.where.filter((one) => one !== condition) })}
           />
         )

@@ -4,8 +4,8 @@ import { conditionText, parseCondition, runsUrl, runTableInput } from './runs-ur
 
 const parse = (query: string) => runsUrl.parse(new URLSearchParams(query))
 
-describe('the address of the Runs page', () => {
-  it('holds the whole state; defaults are left out', () => {
+describe('the URL of the Runs page', () => {
+  it('contains the whole state, without defaults', () => {
     expect(runsUrl.write(parse('')).toString()).toBe('')
     const query =
       'named=grpo&tag=a&tag=b&status=idle&where=optimizer.lr+%3C+1e-5&sort=config.seed&order=asc&by=tag&col=batches&col=config.seed&run=x&run=y'

@@ -22,7 +22,7 @@ const CONFIG_PREFIX = 'config.'
 const MAX_COLUMNS = 20
 
 export interface RunsUrl {
-  /** Part of the name. */
+  /** Part of the run names to list. */
   named: string
   tags: string[]
   status: RunStatus | null

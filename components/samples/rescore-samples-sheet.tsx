@@ -163,7 +163,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
       />
       <div role="status">
         {done.length > 0 && (
-          <ul aria-label="Rescored" className="num space-y-1">
+          <ul aria-label="Rescored batches" className="num space-y-1">
             {done.map(({ batchId, result, error }) => (
               <li key={batchId} className={error === null ? '' : 'text-bad'}>
                 <span className="font-mono text-xs">{batchId}</span>

@@ -124,7 +124,7 @@ export function SampleFilterBar({
               <Link2 size={13} aria-hidden />
             )}
             <span className="max-sm:sr-only" aria-live="polite">
-              {copied ? 'Copied' : 'Share'}
+              {copied ? 'Copied' : 'Copy link'}
             </span>
           </Button>
         </span>

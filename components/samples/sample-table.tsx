@@ -32,7 +32,7 @@ export function SampleTable({
   onMore(): void
   /** Content below the last row, shown when scrolling loads no more rows. */
   end?: ReactNode
-  /** The selected rows and their setters. `all` means that every matching sample is selected. */
+  /** The selected samples and their setters. `all` means that every matching sample is selected. */
   selection: {
     has(id: string): boolean
     all: boolean
@@ -87,7 +87,7 @@ export function SampleTable({
             <span role="columnheader">
               <input
                 type="checkbox"
-                aria-label="Select loaded rows"
+                aria-label="Select loaded samples"
                 checked={
                   selection.all || (selection.some && rows.every((row) => selection.has(row.id)))
                 }

@@ -43,7 +43,8 @@ import { ViewMenu } from './view-menu.tsx'
 const idOf = (row: SampleRowDto) => row.id
 
 /**
- * Lists of more pages than this stop refreshing, because refetching hundreds of rows three times a second is of no use.
+ * Lists of more pages than this stop refreshing, because refetching hundreds of samples three times a second is of no
+ * use.
  */
 const LIVE_PAGES = 3
 

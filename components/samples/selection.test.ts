@@ -6,7 +6,7 @@ import { noneSelected, toggled, toggledShown } from './selection.ts'
 const rows = ['a', 'b', 'c', 'd', 'e'].map((id) => ({ id }))
 
 describe('selection', () => {
-  test('toggles single rows, and a range from the last one', () => {
+  test('toggles single samples, and a range from the last one', () => {
     const one = toggled(noneSelected('k'), rows, 'b', false)
     expect([...one.ids]).toEqual(['b'])
     const range = toggled(one, rows, 'd', true)
@@ -14,7 +14,7 @@ describe('selection', () => {
     expect([...toggled(range, rows, 'c', false).ids]).toEqual(['b', 'd'])
   })
 
-  test('toggles all loaded rows; deselecting one of all matches keeps the loaded ones', () => {
+  test('toggles all loaded samples; deselecting one of all matches keeps the loaded ones', () => {
     const all = toggledShown(noneSelected('k'), rows)
     expect(all.ids.size).toBe(5)
     expect(toggledShown(all, rows).ids.size).toBe(0)

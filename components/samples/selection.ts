@@ -19,14 +19,14 @@ export function noneSelected(key: string): Selected {
   return { key, ids: new Set(), all: false, last: null }
 }
 
-/** Toggles one row, or with `range` all rows since the last toggled one. */
+/** Toggles one sample, or with `range` all samples since the last toggled one. */
 export function toggled(
   selected: Selected,
   rows: readonly { id: string }[],
   id: string,
   range: boolean,
 ): Selected {
-  // Deselecting one row of `all` keeps only the other loaded rows selected.
+  // Deselecting one sample of `all` keeps only the other loaded samples selected.
   const ids = new Set(selected.all ? rows.map((row) => row.id) : selected.ids)
   const on = !ids.has(id)
   const [a, b] = [selected.last, id].map((one) => rows.findIndex((row) => row.id === one))
@@ -41,7 +41,7 @@ export function toggled(
   return { ...selected, ids: new Set([...ids].slice(0, MAX_SELECTED)), all: false, last: id }
 }
 
-/** Selects all loaded rows, or none. */
+/** Selects all loaded samples, or none. */
 export function toggledShown(selected: Selected, rows: readonly { id: string }[]): Selected {
   const whole = selected.all || rows.every((row) => selected.ids.has(row.id))
   return {

@@ -5,7 +5,7 @@ import type { ReadSample } from './sample-texts.tsx'
 
 const MAX_SHOWN = 64
 
-/** Buttons that open the members of the group of a sample. */
+/** Buttons that open the samples of the same group. */
 export function Siblings({
   sample,
   onOpen,

@@ -143,7 +143,7 @@ export function TokenTable({
   )
 }
 
-const START_TEXT = 'Where the token starts in the text, in code points'
+const START_TEXT = 'Start of the token in the text, in code points'
 const NUMBER_TEXT = "The token's number in the scored text of prompt and response, from 0"
 
 /** A token in quotes, because many begin with a space. */

@@ -20,7 +20,7 @@ import { ENGINE_WORDS, KIND_WORDS } from './server-words.ts'
 import { SettingFields } from './setting-fields.tsx'
 import { TemplateField } from './template-field.tsx'
 
-/** Edits a server. A new address or key is probed and tested before it is saved. */
+/** Edits a server. A new URL or key is probed and tested before it is saved. */
 export function EditSheet({ server, onClose }: { server: ServerDto | null; onClose(): void }) {
   return (
     <Sheet open={server !== null} onClose={onClose} title={server ? `Edit ${server.name}` : 'Edit'}>
@@ -87,10 +87,10 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
         change these.
       </p>
       <TextField
-        label="Address"
+        label="URL"
         mono
         autoFocus
-        hint="A new address is probed and tested before it is saved."
+        hint="A new URL is probed and tested before it is saved."
         value={draft.url}
         error={errors.url ?? errors.model ?? errors.engine}
         onChange={(event) => change({ url: event.target.value })}

@@ -9,7 +9,7 @@ import type {
 import type { Failure } from '../api/failure.ts'
 import { sentence } from '../format/text.ts'
 
-/** A setting that both forms show as a text field. */
+/** A setting that the register form and the edit form show as a text field. */
 export interface SettingField<Value = unknown> {
   label: string
   placeholder: string
@@ -176,8 +176,8 @@ function settingsOf(server: ServerDto): Pick<FilledSettings, SettingName> {
 }
 
 /**
- * The input of `servers.update`. It has only changed fields, because a new address or key triggers a probe. Null if
- * nothing changed.
+ * The input of `servers.update`. It has only changed fields, because a new URL or key triggers a probe. Null if nothing
+ * changed.
  */
 export function prepareUpdate(
   server: ServerDto,

@@ -105,7 +105,7 @@ describe('edit form', () => {
   const update = (change: Partial<EditDraft>, of = server) =>
     prepareUpdate(of, { ...editDraft(of), ...change })
 
-  test('sends changed fields only, because a new address or key triggers a probe', () => {
+  test('sends changed fields only, because a new URL or key triggers a probe', () => {
     expect(update({})).toEqual({ input: null })
     expect(update({ rpm: '', maxInFlight: '32', tags: 'a, b' })).toEqual({
       input: { id: 's3', rpm: null, maxInFlight: 32, tags: ['a', 'b'] },

@@ -151,7 +151,7 @@ function RegisterForm({
       beside={register.isPending && <Probing address={draft.url.trim()} />}
     >
       <TextField
-        label="Address"
+        label="URL"
         placeholder="http://10.0.0.5:8000"
         mono
         autoFocus
@@ -251,7 +251,7 @@ function RegisterForm({
           {
             value: 'refuse',
             label: 'Refuse',
-            about: 'Reports a wrong address at once.',
+            about: 'Reports a wrong URL at once.',
           },
           {
             value: 'keep',

@@ -49,7 +49,7 @@ export function BalanceChart({ server }: { server: ServerDetailDto }) {
         </Scroll>
       }
       table={{
-        head: ['Server', 'State', 'Requests', 'Capacity', 'Requests ÷ capacity'],
+        head: ['Server', 'State', 'Request share', 'Capacity share', 'Requests ÷ capacity'],
         rows: rows.map((row) => [
           row.name,
           stateLook(row.state).text,

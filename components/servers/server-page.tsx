@@ -79,7 +79,7 @@ export function ServerPage({ serverRef }: { serverRef: { id: string } | { name: 
           actions={
             <>
               <PageLink href="/servers" className={buttonClass('plain', true)}>
-                All servers
+                Open servers
               </PageLink>
               <PageLink href="/servers?register=1" className={buttonClass('plain', true)}>
                 Register server
@@ -173,12 +173,12 @@ function HeaderActions({ server, actions }: { server: ServerDetailDto; actions: 
   )
 }
 
-/** The identity of a server in one line: address, engine, model, limits. */
+/** The identity of a server in one line: URL, engine, model, limits. */
 function Identity({ server }: { server: ServerDetailDto }) {
   const rates = ratesWords(server)
   return (
     <dl className="flex flex-wrap items-baseline gap-x-6 gap-y-1 border-b px-5 py-2.5 text-xs">
-      <Fact label="Address">
+      <Fact label="URL">
         <CopyText text={server.url} maxChars={44} />
       </Fact>
       <Fact label="Engine">

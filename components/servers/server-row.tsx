@@ -198,7 +198,7 @@ export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) 
         </dd>
         {part && (
           <>
-            <dt>Share</dt>
+            <dt>Requests / capacity</dt>
             <dd>
               <ShareCell
                 name={server.name}

@@ -172,9 +172,7 @@ export function ratesWords({ rpm, tpm }: Pick<ServerDto, 'rpm' | 'tpm'>): string
 // Names that cannot be a URL segment: dots alone are path steps, and these extensions collide with files of Next.
 const NOT_IN_A_PATH = /^\.+$|\.(rsc|txt|json|html|xml|ico|png|svg|js|map)$/i
 
-/**
- * The address of the page of a server. It contains the name, because the ID changes if the server is registered again.
- */
+/** The URL of the page of a server. It contains the name, because the ID changes if the server is registered again. */
 export function serverHref({ id, name }: Pick<ServerDto, 'id' | 'name'>): string {
   return `/servers/${NOT_IN_A_PATH.test(name) ? `~${id}` : encodeURIComponent(name)}`
 }

@@ -22,7 +22,7 @@ interface ServersView {
   /** The ID or name of a highlighted server. */
   server: string | null
   register: boolean
-  /** The filter: part of a name, address or model. */
+  /** The filter: part of a name, URL or model. */
   named: string
   range: HistoryRange
 }
@@ -84,15 +84,14 @@ export function ServersPage() {
               }
             >
               Rules do not need a server. For a reward model or a judge, start vLLM, SGLang, TEI,
-              llama.cpp or a compatible server, and register its address. The service probes the
-              server and tests its scores. Batches then name the model, and the router selects a
-              server.
+              llama.cpp or a compatible server, and register its URL. The service probes the server
+              and tests its scores. Batches then name the model, and the router selects a server.
             </Empty>
           ) : (
             <>
               {needsFilter(data.length, view.named) && (
                 <FilterLine
-                  label="Name, address or model"
+                  label="Name, URL or model"
                   value={view.named}
                   shown={data.filter(fits).length}
                   total={data.length}

@@ -13,7 +13,7 @@ export type Refusal = string | null
 export function useMay(needed: Role): Refusal {
   const { data } = useSession()
   const refused = useMayRead(needed)
-  return refused === null && data?.isReadOnly ? `The key “${data.name}” only reads.` : refused
+  return refused === null && data?.isReadOnly ? `The key “${data.name}” is read-only.` : refused
 }
 
 /** Like {@link useMay}, for data that only some roles may read. */

@@ -95,7 +95,7 @@ function keysInWords({ keys, configured }: KeysDto): string {
   return parts.join(', ')
 }
 
-/** Whether API keys are required, why, and the action to change it. */
+/** States whether API keys are required, with the reason, and has the button that changes it. */
 function Decision({ keys }: { keys: KeysDto }) {
   const [openDialog, setOpenDialog] = useState<'on' | 'off' | null>(null)
   const refused = useMay('admin')

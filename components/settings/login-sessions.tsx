@@ -83,7 +83,7 @@ function SessionTable({ sessions }: { sessions: readonly LoginSessionDto[] }) {
               { start: 'Address', title: 'The address of the browser at the sign-in' },
               'Signed in',
               'Last used',
-              { start: 'Expires', title: 'When the session ends if it is not used before' },
+              { start: 'Expires', title: 'End of the session if it is not used before then' },
               { hidden: 'Actions' },
             ]}
           />
@@ -106,7 +106,7 @@ function SessionTable({ sessions }: { sessions: readonly LoginSessionDto[] }) {
                 <td className="num">{dateTime(Date.parse(session.expiresAt))}</td>
                 <td className="end">
                   <IconButton
-                    label={`End the session of ${session.name}`}
+                    label={`End session of ${session.name}`}
                     refused={refused}
                     disabled={end.isPending}
                     onClick={() => end.mutate({ id: session.id })}

@@ -179,7 +179,7 @@ function Policy({ retention }: { retention: RetentionDto }) {
   )
 }
 
-/** A preview of what the current fields would remove now. */
+/** A preview of a removal by the current fields. */
 function Preview({
   preview,
   refused,

@@ -22,7 +22,7 @@ const TABS: readonly { value: SettingsTab; label: string }[] = [
 const ABOUT: Record<SettingsTab, string> = {
   access: 'API keys, roles and sessions.',
   limits: 'Limits per run, so that one run cannot block the others.',
-  retention: 'How long data is kept.',
+  retention: 'Removal of old data.',
   alerts: 'Webhooks that receive alerts.',
   audit: 'Changes with actor and values.',
   about: 'Versions, sizes and active settings.',

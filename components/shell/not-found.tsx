@@ -7,7 +7,6 @@ import { PageHeader } from './page-header.tsx'
 import { PageLink } from './page-link.tsx'
 import { NAVIGATION } from './pages.ts'
 
-/** The 404 page. */
 export function NotFound() {
   return (
     <>

@@ -18,13 +18,13 @@ interface PaletteSection {
   entries: PaletteEntry[]
 }
 
-/** The maximum number of recent places before a search. */
+/** The maximum number of recent places while the search field is empty. */
 const MAX_RECENT = 5
 const MAX_FOUND = 14
 
 /**
- * The palette contents. Before a search: recent places (`recent`, addresses, newest first), page actions, pages,
- * global actions. During a search: the best matches first.
+ * The palette contents. While the search field is empty: recent places (`recent`, paths, newest first), page actions,
+ * pages, global actions. Otherwise: the best matches first.
  */
 export function paletteSections(
   entries: readonly PaletteEntry[],
@@ -123,7 +123,7 @@ function holdsInOrder(text: string, letters: string): boolean {
   return true
 }
 
-/** The ID at the end of an address. */
+/** The ID at the end of a path. */
 function idOf(href: string): string {
   return decodeURIComponent(href.slice(href.lastIndexOf('/') + 1))
 }

@@ -91,7 +91,7 @@ function PaletteBody({ onClose }: { onClose(): void }) {
           aria-expanded
           aria-controls={listId}
           aria-activedescendant={found[chosen] ? `${listId}-${found[chosen].id}` : undefined}
-          aria-label="Search pages, runs, batches, samples, servers and actions"
+          aria-label="Search pages and actions"
           placeholder="Run, b12, b12-3, server or action"
           value={typed}
           onChange={(event) => {

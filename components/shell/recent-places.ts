@@ -3,16 +3,16 @@
 const KEY = 'rewardops-recent'
 const MAX_PLACES = 12
 
-/** Addresses of detail pages. List pages are left out, because they have shortcuts. */
+/** Paths of detail pages. List pages are left out, because they have shortcuts. */
 const PLACE = /^\/(batches|runs|servers)\/[^/]+$/
 
-/** Moves the address of a detail page to the front. */
+/** Moves the path of a detail page to the front. */
 export function withPlace(recent: readonly string[], path: string): string[] {
   if (!PLACE.test(path)) return [...recent]
   return [path, ...recent.filter((each) => each !== path)].slice(0, MAX_PLACES)
 }
 
-/** The stored addresses. Empty without browser storage or with invalid data. */
+/** The stored paths. Empty without browser storage or with invalid data. */
 export function readPlaces(): string[] {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]')

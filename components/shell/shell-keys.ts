@@ -47,9 +47,9 @@ export function useShellKeys({ onPalette, onKeys }: { onPalette(): void; onKeys(
     anywhere('Register server', () => leave.open('/servers?register=1')),
     anywhere('Open playground', () => leave.open('/rewards?view=try')),
     anywhere('Copy link to page', () => void copyText(location.href)),
-    anywhere('Light theme', () => setTheme('light')),
-    anywhere('Dark theme', () => setTheme('dark')),
-    anywhere('System theme', () => setTheme('system')),
+    anywhere('Use light theme', () => setTheme('light')),
+    anywhere('Use dark theme', () => setTheme('dark')),
+    anywhere('Use system theme', () => setTheme('system')),
     ...(session.data?.auth === 'key' && session.data.signedIn
       ? [anywhere('Sign out', signOut)]
       : []),

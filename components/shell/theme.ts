@@ -1,6 +1,6 @@
 import { THEME_KEY } from '../../server/contract/theme-script.ts'
 
-/** A theme. `system` follows the setting of the operating system. */
+/** `system` follows the setting of the operating system. */
 export type Theme = 'system' | 'light' | 'dark'
 
 const listeners = new Set<() => void>()

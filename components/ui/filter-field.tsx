@@ -58,7 +58,7 @@ export function FilterField({
   )
 }
 
-/** The minimum number of rows for a filter. */
+/** A list with fewer rows has no filter field. */
 const LIST_WITH_FILTER = 6
 
 /** Whether a list has a filter. An active filter stays even if the list shrinks. */

@@ -1,10 +1,9 @@
-/** Downloads a blob as a file. */
 export function saveFile(blob: Blob, name: string): void {
   const link = document.createElement('a')
   link.href = URL.createObjectURL(blob)
   link.download = name
   link.click()
-  // The address must stay valid until the browser has started to read it.
+  // The object URL must stay valid until the browser has started to read it.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }
 

@@ -104,7 +104,7 @@ function WorkersBody({
     <>
       <FigureStrip label="All workers">
         <Figure
-          label="Alive"
+          label="Workers alive"
           value={formatCount(here.length)}
           unit={here.length === 1 ? 'worker' : 'workers'}
           detail={hosts(here)}
@@ -152,7 +152,7 @@ function WorkersBody({
           onChange={onNamed}
         />
       )}
-      <Section title="Alive" note={formatCount(here.length)}>
+      <Section title="Live workers" note={formatCount(here.length)}>
         {here.length === 0 ? (
           <p className="px-5 pb-5 text-ink-2">
             No worker is alive, so accepted batches are queued. The service restarts its own workers
@@ -165,7 +165,7 @@ function WorkersBody({
         )}
       </Section>
       {goneShown.length > 0 && (
-        <Section title="Exited" note={formatCount(gone.length)} className="border-t">
+        <Section title="Exited workers" note={formatCount(gone.length)} className="border-t">
           <GoneTable workers={goneShown} marked={marked} />
         </Section>
       )}

@@ -36,7 +36,6 @@ export const NAMED_ROW_PX = 13
 /** Maximum number of mini-batch lines. With more mini-batches, no lines are drawn. */
 export const MAX_MINI_BATCHES = 200
 
-/** Converts times to x positions and back. */
 export function placer(scene: Pick<TimelineScene, 'scale' | 'window' | 'plot'>) {
   const { scale, window, plot } = scene
   const from = scale.at(window?.fromMs ?? 0)

@@ -34,7 +34,7 @@ import { useElapsed, useTimeline } from './use-timeline.ts'
 
 const TITLE = 'Group timeline'
 
-/** A chart of a batch's groups over time: when their samples ended, and what delayed the last one. */
+/** A chart of a batch's groups over time, with the ends of their samples and the cause of each straggler delay. */
 export function GroupTimeline({ batch }: { batch: BatchViewDto }) {
   const [view] = useUrl(timelineView)
   const query = useTimeline(batch.batchId, view.part)
@@ -254,7 +254,7 @@ function ChunkField({
       Mini-batch
       <input
         inputMode="numeric"
-        aria-label="Groups per mini-batch, 0 for none"
+        aria-label="Groups per mini-batch"
         value={text}
         onChange={(event) => {
           setText(event.target.value)
@@ -275,7 +275,9 @@ function ChunkField({
 /** Maximum width and height of a canvas in browsers, px. */
 const MAX_PIXELS = 16_000
 
-/** Saves the view as a file, in the colors of the current theme. Throws where the browser cannot create the image. */
+/**
+ * Saves the view as a file, in the colors of the current theme. Throws an error if the browser cannot create the image.
+ */
 async function savePicture(
   kind: 'png' | 'svg',
   name: string,
@@ -308,8 +310,8 @@ async function savePicture(
 const SETTLE_MS = 250
 
 /**
- * A value that changes locally at once and is stored after `SETTLE_MS` without further changes. A stored value follows
- * external changes, such as the back button.
+ * A value that changes locally at once and is stored after `SETTLE_MS` without further changes. It follows other
+ * changes of the stored value, such as those of the back button.
  */
 function useSettling<T>(kept: T, keep: (value: T) => void): [T, (value: T) => void] {
   const [moving, setMoving] = useState<{ value: T } | null>(null)

@@ -64,7 +64,7 @@ export interface Painter {
   /** Draws failed samples as hatched squares of `size`, centered on the points. */
   failures(flat: readonly number[], size: number): void
   lines(flat: readonly number[], ink: Ink, look?: { width?: number; dash?: boolean }): void
-  /** `y` is the middle of the line. */
+  /** `y` is the vertical middle of the text. */
   text(x: number, y: number, text: string, look: TextLook): void
   clipped(box: Box, draw: () => void): void
 }

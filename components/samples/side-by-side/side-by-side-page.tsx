@@ -13,7 +13,7 @@ import { SideBySide, useSample } from './side-by-side.tsx'
 import { type Side, sideBySideView } from './side-by-side-url.ts'
 
 /**
- * Two samples side by side. The address holds both, the side that J and K step through, and whether differences are
+ * Two samples side by side. The URL contains both, the side that J and K step through, and whether differences are
  * highlighted.
  */
 export function SideBySidePage() {

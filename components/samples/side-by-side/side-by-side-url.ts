@@ -36,7 +36,7 @@ export const sideBySideView: UrlCodec<SideBySideView> = {
   },
 }
 
-/** The address of two samples side by side: siblings of a group, or the same prompt at two steps. */
+/** The URL of two samples side by side: siblings of a group, or the same prompt at two steps. */
 export function sideBySideHref(left: string, right: string): string {
   return `/samples/compare?left=${left}&right=${right}`
 }

@@ -51,7 +51,7 @@ test('100 kB with few differences are compared by word', () => {
   expect(marked(right, diff.right)).toEqual(['other'])
 })
 
-test('the address holds both samples, the side and the differences', () => {
+test('the URL contains both samples, the side and the differences', () => {
   const href = sideBySideHref('b12-3', 'b14-9')
   expect(href).toBe('/samples/compare?left=b12-3&right=b14-9')
   const view = sideBySideView.parse(new URLSearchParams(href.split('?')[1]))
