@@ -342,8 +342,8 @@ export class ServerLimit {
   }
 
   /**
-   * This process's part of the limit of all processes: its slots or an equal part, whichever is more. Parts can be added
-   * up, unlike {@link most}, which is the whole of a configured limit in each process.
+   * This process's part of the limit of all processes: its slots or an equal part, whichever is more. Parts can be
+   * added up, unlike {@link most}, which is the whole of a configured limit in each process.
    */
   part(slots: number, processes: number): number {
     return Math.min(this.most, Math.max(slots, this.#total / processes))

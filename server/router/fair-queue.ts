@@ -140,7 +140,7 @@ export class FairQueue<T extends FairItem> {
     return this.#groups.get(group)?.first.item ?? null
   }
 
-  /** The begun group with the most work left, where another server's help saves the most time. Null if there is none. */
+  /** The begun group with the most work left, where another server's help saves the most time; null: none. */
   heaviestGroup(): string | null {
     return this.#begun.first?.name ?? null
   }

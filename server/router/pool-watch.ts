@@ -44,8 +44,8 @@ const TAIL_SATURATION = 0.8
 /** A server that is this many times slower than its peers' median, for samples of equal size, is ejected. */
 const SLOW_TIMES = 6
 /**
- * Minimum difference to the peers' median for an ejection as slow, in ms for a sample of mean size. 7 ms instead of 1 ms
- * is noise.
+ * Minimum difference to the peers' median for an ejection as slow, in ms for a sample of mean size. A difference of a
+ * few ms is noise, even if it is a multiple of the median.
  */
 const SLOW_BY_MS = 200
 const OUTLIER_EVERY_MS = 1_000

@@ -12,10 +12,10 @@ const SEEN_OF_EACH = 4
 
 /**
  * Estimates the cost of a sample for a server, in tokens: the whole sample, or only its response if the prompt of its
- * group is in the server's prefix cache. Decoders pooled at the last token have such a cache, encoders do not. Which
- * kind of model a server has is inferred from the times per token: those of a group's later samples match those of its
- * first samples either with or without the prompt. Until enough samples are known, a cache is assumed. Otherwise the
- * start of a step would look like a server that slows down.
+ * group is in the server's prefix cache. Decoders pooled at the last token have such a cache, encoders do not. The kind
+ * of model is inferred from the times per token: those of a group's later samples match those of its first samples
+ * either with or without the prompt. Until enough samples are known, a cache is assumed. Otherwise the start of a step
+ * would look like a server that slows down.
  */
 export class PrefixMemory {
   readonly #groups = new Set<string>()
@@ -58,7 +58,7 @@ export class PrefixMemory {
   /** Records the time of a scored sample, in ms. */
   took(sample: RoutedSample, isKnown: boolean, serviceMs: number): void {
     const responseTokens = sample.tokens - sample.promptTokens
-    // With almost no prompt or response, the two cannot be compared.
+    // With almost no prompt or response, the times with and without the prompt cannot be compared.
     if (!(serviceMs > 0) || responseTokens < 1 || sample.promptTokens < 1) return
     if (isKnown) {
       const step = this.#againSeen++ === 0 ? 1 : STEP

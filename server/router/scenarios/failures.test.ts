@@ -46,7 +46,7 @@ test('3 · a server hangs at sample 20: the step ends without its samples waitin
   const hedgesBefore = pool.hedges
   const results = await pool.scoreAll(2_000, () => ({ timeoutMs: 60_000 }))
   expect(failuresOf(results)).toEqual([])
-  // Only its samples in flight and the last few samples of the step are hedged.
+  // Only the hanging server's samples in flight and the last few samples of the step are hedged.
   const heldSamples = pool.servers[0]?.stats().maxTextsInFlight ?? 0
   expect(pool.hedges - hedgesBefore).toBeGreaterThan(0)
   expect(pool.hedges - hedgesBefore).toBeLessThanOrEqual(heldSamples + 30)
