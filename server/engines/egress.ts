@@ -74,8 +74,8 @@ export class EgressPolicy {
   readonly #names: string[] = []
 
   /**
-   * `entries`: `loopback`, `private`, `public`, addresses, networks, host names, and `*.example.org` for all names below
-   * a domain.
+   * `entries`: `loopback`, `private`, `public`, addresses, networks, host names, and `*.example.org` for all names
+   * below a domain.
    * @throws Error that names the first wrong entry
    */
   constructor(entries: readonly string[]) {

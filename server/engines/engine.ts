@@ -241,7 +241,7 @@ export type EngineFetch = (
   init?: { method: 'GET' | 'POST'; body?: string },
 ) => Promise<EngineReply>
 
-/** Reasons why a server cannot be used, as in the service's error table. */
+/** Error reasons of the API for a server that cannot be used. */
 export type ProbeReason =
   | 'forbidden_url'
   | 'server_unreachable'

@@ -75,8 +75,8 @@ export async function findRoute(
     const answer = await ask(route)
     if (answer.is === 'score') return scoring(fetch, question, route, ask)
     if (answer.is === 'no_template') {
-      // This is tested only after no earlier route returned a score: for classifiers, /pooling of vLLM 0.11 returns
-      // hidden states, which look like an embedding.
+      // Embeddings are tested only after no earlier route returned a score: for classifiers, /pooling of vLLM 0.11
+      // returns hidden states, which look like an embedding.
       if (named == null && (await isEmbedding(fetch, question))) {
         return { refused: embeddingModel() }
       }
@@ -125,7 +125,7 @@ async function scoring(
 ): Promise<Found> {
   const { version, route: named, templated } = question
   if (route !== 'classify' || named != null || version === null) return found(route)
-  // These versions accept no messages on /classify, so only /tokenize shows that a chat template is missing.
+  // Versions before 0.12 accept no messages on /classify, so only /tokenize shows that a chat template is missing.
   if (versionBefore(version, [0, 12, 0])) {
     if (templated || (await hasTemplate(fetch, question))) return found(route)
     return withoutTemplate(question, route, ask)
