@@ -155,7 +155,7 @@ it('yields to later processes, although its slots are always in use', async () =
     b.want(50)
     await waitFor('an equal part', () => b.slots === 4)
     expect(a.slots).toBe(5)
-    // Both continue: no slots move back and forth.
+    // Both processes stay busy, and no slots move back and forth.
     b.inFlight = 4
     a.renewals.length = 0
     await waitFor('some renewals', () => a.renewals.length >= 3)
@@ -181,7 +181,7 @@ it('gives two processes that start together equal parts before the next renewal'
     for (const { process } of both) process.inFlight = Math.min(process.slots, process.demand)
   }, 1)
   try {
-    // Both had been active before, so each keeps one slot.
+    // Both processes had been active before, so each keeps one slot.
     for (const { process } of both) process.want(1)
     await waitFor('a slot each', () => both.every(({ process }) => process.slots === 1))
     for (const { questions } of both) questions.mockClear()

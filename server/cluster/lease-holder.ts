@@ -142,8 +142,7 @@ export class LeaseHolder {
   }
 
   /**
-   * Adds a resource, or updates its limit. A lower limit applies at once, because the present shares are parts of the old
-   * limit.
+   * Adds a resource, or updates its limit. A lower limit applies at once, because shares are parts of the old limit.
    */
   track(resource: LeasedResource): void {
     const lease = this.#leases.get(resource.name)

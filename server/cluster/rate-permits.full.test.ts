@@ -83,7 +83,7 @@ class Process implements PermitRouter {
     this.#held.correct(0, tokensMore)
   }
 
-  /** Like `kill -9`: it returns no permits and never reports again. */
+  /** Ends the process like `kill -9`: it returns no permits and never reports again. */
   async kill(): Promise<void> {
     this.waiting = 0
     await this.db.close()
@@ -139,7 +139,7 @@ describe('a limit of requests', () => {
       const allowed = (rpm * windowMs) / 60_000 + rpm * BURST
       expect(mostWithin(sent, windowMs, 'requests'), `${windowMs} ms`).toBeLessThanOrEqual(allowed)
     }
-    // Both got their part while both had demand, and the rate was used in full.
+    // Both processes got their part while both had demand, and the rate was used in full.
     expect(Math.min(a.sent.length, b.sent.length)).toBe(2_000)
     expect(4_000).toBeGreaterThan(0.7 * (rpm / 60) * seconds)
     const most = Math.max(...[...a.grants, ...b.grants].map((granted) => granted.requests))
