@@ -132,7 +132,7 @@ it('a backup of a running service restores its pages and cursors, and its batch 
     }
     expect(await run('restore', [file], env)).toMatch(/[1-9][\d,]* unfinished samples are queued/)
     await service.restart()
-    // The trainer goes on with the cursor that it had before the backup.
+    // The trainer continues with the cursor that it had before the backup.
     await read(Number.POSITIVE_INFINITY)
     expect(groups.length).toBeGreaterThan(atBackup)
     const followed = { batchId, groups, done: Promise.resolve(), repeated: 0, stop: () => {} }
@@ -175,7 +175,7 @@ it('a backup of a running service restores its pages and cursors, and its batch 
       await moved.stop()
       await moved.destroy()
     }
-    // Restored into an embedded database again, the rows are the same.
+    // The rows are the same after another restore into an embedded database.
     const back = { ...env, REWARDOPS_DATA_DIR: join(folder, 'back') }
     await run('backup', [join(folder, 'own.tar')], ownEnv)
     await run('restore', [join(folder, 'own.tar')], back)

@@ -21,7 +21,7 @@ import { createTestDatabase, type TestDatabase } from '../store/postgres/test-da
  */
 
 const SECONDS = Number(process.env.REWARDOPS_TEST_SECONDS ?? 60)
-/** Roots of older source trees that are ready to run, oldest first, with commas between them. Each is upgraded to the next. */
+/** Roots of older source trees that are ready to run, oldest first. Each version is upgraded to the next. */
 const OLDER = process.env.REWARDOPS_UPGRADE_FROM?.split(',') ?? []
 const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 const RPM = 600

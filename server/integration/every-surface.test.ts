@@ -84,8 +84,8 @@ function headersOf(caller: Caller): Record<string, string> {
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 /**
- * No input has such a field, so an admitted call is refused after the check of its role and scope, and changes nothing. It
- * names no run, so cells with `runs` refuse it.
+ * No input has such a field, so an admitted call is refused after the check of its role and scope, and changes nothing.
+ * The input names no run, so cells with `runs` refuse it.
  */
 const REFUSED_INPUT = '{"":0}'
 

@@ -127,7 +127,7 @@ describe('a batch', () => {
     const still = workers[0] as number
     process.kill(still, 'SIGSTOP')
     try {
-      // After 5 s without a report, other workers score its samples.
+      // After 5 s without a report, other workers score the paused worker's samples.
       await followed.done
     } finally {
       process.kill(still, 'SIGCONT')
@@ -255,7 +255,7 @@ describe('a batch', () => {
       )
       expect(jobs.length).toBeGreaterThan(0)
       expect(Math.max(...jobs.map((job) => job.losses))).toBe(0)
-      // Calls begun with the long delay would keep hanging; a restart of the reward model ends them, and they are retried.
+      // A restart of the reward model ends the calls begun with the long delay, so that they are retried.
       rm.process.kill('SIGKILL')
       await rm.ended
       rm = await startSimulatedServers([...RM_OPTIONS, '--port', new URL(rm.url).port])

@@ -10,7 +10,7 @@ import {
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
-/** Statistics, advantages and signals of groups, before and after the roll-up, and the effect of failed samples on them. */
+/** Statistics, advantages and signals of groups, before and after the roll-up, and the effect of failed samples. */
 
 let service: Service
 
@@ -45,7 +45,7 @@ interface StoredGroup {
   advantages: (number | null)[]
 }
 
-/** The groups' table rows after the roll-up. */
+/** The stored groups after the roll-up. */
 async function stored(batchId: string): Promise<StoredGroup[]> {
   const id = Number(batchId.slice(1))
   await expect

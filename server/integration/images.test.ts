@@ -13,7 +13,7 @@ import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { IMAGES_SINCE, SCHEMA_VERSION } from '../store/schema-version.ts'
 
-/** Images of messages: stored once, and exactly as sent through every way in and out. */
+/** Images of messages are stored once, and every interface returns them exactly as sent. */
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-images-'))
 let service: Service
@@ -79,7 +79,7 @@ const bytesOf = async (batchId: string) => {
 }
 const SEEN = { function: { path: 'seen.ts' } }
 
-itInFullRun('images stay in their messages while a process of an earlier version runs', async () => {
+itInFullRun('images stay in their messages while an earlier version runs', async () => {
   const reports = async () => {
     const [row] = await service.sql<{ at: Date }>(
       "select max(last_seen_at) as at from process where role = 'server' and version = $1",
@@ -342,7 +342,7 @@ describe('retention', () => {
     expect(await images()).toEqual(['kept-prompt', 'kept-tool'])
     const detail = await service.api.samples.get.query({ id: `${two}-1` })
     expect(detail.prompt).toEqual(siblings(1, 'kept')[0]!.prompt)
-    // Its texts are alone in the partition of their day, which is dropped as a whole.
+    // The batch's texts are alone in the partition of their day, which is dropped as a whole.
     await service.sql(`do $$ begin execute format(
       'create table sample_text_%s partition of sample_text for values from (%L) to (%L)',
       to_char(current_date - 90, 'YYYYMMDD'), current_date - 90, current_date - 89); end $$`)

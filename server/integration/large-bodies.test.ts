@@ -328,7 +328,7 @@ describe('above its limits, the service', () => {
     }))
 
   it.each([
-    // zstd compresses in a tenth of gzip's time.
+    // zstd needs 10 % of gzip's time to compress.
     ['zstd', (bytes: Buffer) => zstdCompressSync(bytes)],
     ...inFullRun(['gzip', (bytes: Buffer) => gzipSync(bytes, { level: 1 })] as const),
   ] as const)('answers 413 to a %s bomb', async (encoding, pack) => {
@@ -337,7 +337,7 @@ describe('above its limits, the service', () => {
       pack(Buffer.concat([Buffer.from(text.slice(0, -2)), Buffer.alloc(bytes, ' ')]))
     const bombs = [
       ['batches.close', bombOf(20 * MIB), '16 MiB'],
-      // Its text takes seconds to compress, send and count.
+      // The text of this bomb takes seconds to compress, send and count.
       ...inFullRun(['batches.submit', bombOf(260 * MIB), '256 MiB'] as const),
     ] as const
     const headers = { ...JSON_TYPE, 'content-encoding': encoding }

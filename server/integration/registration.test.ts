@@ -224,7 +224,7 @@ describe('a pool', () => {
     expect(warnings).toContainEqual(expect.stringMatching(/same address as rm/))
     const warningsOf = async (name: string) =>
       (await service.api.servers.get.query({ name })).warnings
-    // Both have the warning until one is removed.
+    // Both servers have the warning until one is removed.
     expect(await warningsOf('rm')).toContainEqual(expect.stringMatching(/same address as again/))
     await service.api.servers.remove.mutate({ name: 'rm' })
     expect(await warningsOf('again')).toEqual([])

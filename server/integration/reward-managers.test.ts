@@ -77,7 +77,7 @@ describe('rate_limited', () => {
         const allowed = (rpm / 60) * (1 + forMs / 1_000 + 0.5) + WORKERS
         expect(mostWithin(all, forMs), `${forMs} ms`).toBeLessThanOrEqual(allowed)
       }
-      // 120 calls beyond the burst take 6 s, minus the delay of the first call. Separate limits per worker would take 1 s.
+      // 120 calls beyond the burst take 6 s, minus the delay of the first call; with a limit per worker, 1 s.
       expect(all.at(-1)! - all[0]!).toBeGreaterThan(5_000)
       const scored = await service.sql<{ worker_id: number; n: number }>(
         'select worker_id, count(*)::int as n from sample where batch_id = $1 group by 1',

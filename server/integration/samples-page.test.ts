@@ -254,7 +254,7 @@ describe('filtered samples', () => {
         new RegExp(`^${batches[1]},7,,"\\[\\{""label"":""hack"",""note"":null,.*\\]",72$`),
       ),
     ])
-    // Filtered rows are not counted beforehand, so the header is missing.
+    // Filtered samples are not counted beforehand, so the header is missing.
     expect(csv.headers['x-rewardops-rows']).toBeUndefined()
   })
 

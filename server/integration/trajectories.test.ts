@@ -8,7 +8,7 @@ import { sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
-/** Responses of several messages with tool calls, and rewards of their turns and spans, through every way in and out. */
+/** Responses of several messages with tool calls, and rewards of their turns and spans, in every interface. */
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-trajectories-'))
 let service: Service
@@ -26,7 +26,7 @@ const IMAGE = {
   image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'low' },
 }
 
-/** Twelve turns: five tool calls and their results, two with images, reasoning, fields of a provider, text outside the basic plane. */
+/** Twelve turns: five tool calls with results, two images, reasoning, fields of a provider, and non-BMP text. */
 const TRAJECTORY = [
   ...Array.from({ length: 5 }, (_, i) => [
     {
