@@ -13,7 +13,7 @@ export interface AboutDto {
   dataDirBytes: number | null
   /** Null: the caller is not an admin. */
   dataDir: string | null
-  /** How reward functions are isolated. */
+  /** Isolation of custom reward functions. */
   functionIsolation: {
     level: Isolation
     /** The mechanisms, such as `own user, cgroups v2`. */

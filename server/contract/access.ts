@@ -88,14 +88,14 @@ export interface ApiKeyDto {
 
 /** The output of `keys.list`: whether keys are required, and the stored keys, active keys first. */
 export interface KeysDto {
-  /** Every call requires a key. */
+  /** True: every call requires a key. */
   requiresKey: boolean
   /** Keys of REWARDOPS_API_KEYS: admin keys, named by their position, that the API cannot change. */
   configured: { name: string }[]
-  /** The service listens on a loopback address. */
+  /** True: the service listens on a loopback address. */
   loopbackOnly: boolean
   keys: ApiKeyDto[]
-  /** More revoked and expired keys exist than are listed. */
+  /** True: more revoked and expired keys exist than are listed. */
   hasMore: boolean
 }
 
@@ -116,7 +116,7 @@ export interface LoginSessionDto {
   /** The name of its key. */
   name: string
   role: Role
-  /** The client's address at the sign-in. */
+  /** The client's IP address at the sign-in. */
   address: string
   /** The browser's User-Agent header at the sign-in. */
   userAgent: string
@@ -125,6 +125,6 @@ export interface LoginSessionDto {
   lastUsedAt: string
   /** The time at which the session ends unless it is used before. */
   expiresAt: string
-  /** The session of this call. */
+  /** True: the session of this call. */
   isOwn: boolean
 }

@@ -4,5 +4,5 @@
  */
 export const ADAPTIVE_MAX_IN_FLIGHT = 96
 
-/** The initial adaptive limit, over all processes. Judges take longer per request, so more requests are in flight. */
+/** The initial adaptive limit, over all processes. Judges start higher, because they take longer per request. */
 export const ADAPTIVE_INITIAL_IN_FLIGHT = { discriminative: 8, generative: 16 } as const

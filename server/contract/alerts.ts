@@ -16,7 +16,7 @@ const Runs = z.array(RunName).max(100)
 export const WebhookInput = z.strictObject({
   name: Name,
   url: Url,
-  /** Signs every message; null: no signature. */
+  /** The key that signs every message; null: messages are unsigned. */
   secret: Secret.nullish(),
   severities: z
     .array(z.enum(SEVERITIES))
@@ -63,11 +63,11 @@ export const DeliveriesInput = z.strictObject({
 })
 export type DeliveriesInput = z.infer<typeof DeliveriesInput>
 
-/** A webhook, without its secret and the part of its address that may be secret. */
+/** A webhook, without its secret and the part of its URL that may be secret. */
 export interface WebhookDto {
   id: string
   name: string
-  /** Scheme and host, and the last four characters of a long path. */
+  /** Scheme and host of the URL, and the last four characters of a long path. */
   displayUrl: string
   signed: boolean
   severities: (typeof SEVERITIES)[number][]

@@ -43,7 +43,7 @@ export type AnnotationLabelsInput = z.infer<typeof AnnotationLabelsInput>
 /** The input of `annotations.of`: a sample. */
 export const AnnotationsOfInput = z.strictObject({ sample: SampleId })
 
-/** An annotation. */
+/** A label that a user gave to a sample, with an optional note. */
 export interface AnnotationDto {
   id: string
   sample: string
@@ -61,7 +61,7 @@ export interface AddedAnnotationsDto {
   added: number
   /** Samples that already have this label and note from this author. They stay as they are. */
   alreadyAnnotated: number
-  /** Listed samples that do not exist. */
+  /** Given ids of samples that do not exist. */
   missing: number
   /** Ids of the new annotations, for undo; empty for more than 1,000. */
   ids: string[]

@@ -31,7 +31,8 @@ export interface AuditEntryDto {
   actor: string
   role: Role
   /**
-   * The procedure, the action of the retention policy, or `keys.refused` for an address that sent too many wrong keys.
+   * The procedure, the action of the retention policy, or `keys.refused` for an IP address that sent too many wrong
+   * keys.
    */
   action: string
   target: string

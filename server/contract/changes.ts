@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { RunName, Step, storableText } from './fields.ts'
 
-/** Maximum samples of both ranges for a comparison by group. Beyond it, the units are steps. */
+/** Maximum samples of both ranges for a comparison by group. With more, the resampling units are steps. */
 export const MAX_SAMPLES_BY_GROUP = 131_072
 
 /** The key of the part that combines all parts that are not listed. */
 export const OTHERS = '(others)'
 
-/** A sudden change is searched for among at least this many steps, because fewer do not show the usual variation. */
+/** Minimum steps for the search for a sudden change, because fewer do not show the usual variation. */
 export const MIN_SHIFT_STEPS = 11
 
 const StepRange = z

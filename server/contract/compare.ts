@@ -71,7 +71,7 @@ export const CompareRunsInput = z.strictObject({
 })
 export type CompareRunsInput = z.infer<typeof CompareRunsInput>
 
-/** A batch of a comparison. */
+/** A batch of a comparison, with the reward that scored it. */
 export interface ComparedBatchDto {
   batchId: string
   run: string
@@ -105,7 +105,7 @@ export const UNMATCHED_REASONS = [
 ] as const
 export type UnmatchedReason = (typeof UNMATCHED_REASONS)[number]
 
-/** Why samples are not compared, in words. */
+/** The meaning of each reason, as the Compare page shows it. */
 export const UNMATCHED_TEXT: Record<UnmatchedReason, string> = {
   failed_first: 'Failed in the first, scored in the second.',
   failed_second: 'Scored in the first, failed in the second.',
@@ -127,7 +127,7 @@ export interface ComparedScores {
   max: number | null
 }
 
-/** An axis of the joint distribution: each score, or the edges of equal bins, one more than bins. */
+/** An axis of the joint distribution: each score, or the edges of equal bins (one edge more than bins). */
 export type JointAxis = { kind: 'values'; values: number[] } | { kind: 'bins'; edges: number[] }
 
 /** The number of samples with each pair of scores. */
@@ -140,7 +140,7 @@ export interface JointDistribution {
 
 /** Agreement within the groups that have at least two compared samples. */
 export interface ComparedGroups {
-  /** Groups. */
+  /** Number of these groups. */
   n: number
   /** Samples of these groups. */
   samples: number
@@ -149,7 +149,7 @@ export interface ComparedGroups {
   tauGroups: number
   /** Pairs of samples that both rewards order. */
   comparable: number
-  /** Discordant pairs among them. */
+  /** Discordant pairs among the comparable ones. */
   reversed: number
   /** Pairs with equal scores in the first batch. */
   tiedFirst: number
@@ -244,7 +244,7 @@ export interface ComparedGroupDto {
   tau: number | null
   /** Pairs of samples that both rewards order. */
   comparable: number
-  /** Discordant pairs among them. */
+  /** Discordant pairs among the comparable ones. */
   reversed: number
   /** No sample is best, or tied for best, in both batches. */
   bestChanged: boolean
@@ -319,7 +319,7 @@ export interface CompareRunsDto {
   /** Steps per point. If a run has over 1,000 steps, the points are bins with the same steps in all runs. */
   width: number
   runs: ComparedRunDto[]
-  /** Requested names that no run has. */
+  /** Requested names of runs that do not exist. */
   missing: string[]
   /** Each other run compared with the first, at the steps of both. */
   deltas: { run: string; steps: StepDelta[] }[]

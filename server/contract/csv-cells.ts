@@ -90,7 +90,7 @@ export function groundTruthCell(json: string | null): string {
   return text !== '' && isPlain(text) && !isContainer(text) ? text : `${MARK}${json}`
 }
 
-/** Parses JSON. A reader may refuse numbers that JavaScript would round. */
+/** Parses JSON. It may throw for numbers that JavaScript would round. */
 type Parse = (json: string) => unknown
 
 /** Reads a prompt from its cell. @throws the errors of `parse` */

@@ -28,7 +28,7 @@ export interface ForgetScoreMessage {
   id: number
 }
 
-/** The worker's answer; `end` is null if the worker did not score the sample. */
+/** The worker's answer to a {@link DirectScoreMessage}; `end` is null if the worker did not score the sample. */
 export interface DirectEndMessage {
   type: 'scored'
   id: number

@@ -135,7 +135,7 @@ export const ERROR_REASONS = {
   },
   server_not_recognized: {
     httpStatus: 422,
-    hint: 'Set "engine", or check that the address is the root of a reward-model server.',
+    hint: 'Set "engine", or check that the URL is the root of a reward-model server.',
   },
   model_not_served: {
     httpStatus: 422,
@@ -163,7 +163,7 @@ export const ERROR_REASONS = {
   },
   forbidden_url: {
     httpStatus: 400,
-    hint: 'Give an http:// or https:// address without credentials that REWARDOPS_EGRESS_ALLOW lists; link-local addresses are always refused.',
+    hint: 'Give an http:// or https:// URL without credentials, with a host that REWARDOPS_EGRESS_ALLOW lists; link-local addresses are always refused.',
   },
   sandbox_unavailable: {
     httpStatus: 422,
@@ -175,7 +175,7 @@ export const ERROR_REASONS = {
   },
   too_many_wrong_keys: {
     httpStatus: 429,
-    hint: 'Correct the key. A valid key from the same address is accepted at any time; wrong ones are checked again after Retry-After.',
+    hint: 'Correct the key. A valid key from the same IP address is accepted at any time; wrong ones are checked again after Retry-After.',
   },
   forbidden_role: {
     httpStatus: 403,
@@ -239,7 +239,7 @@ export const ERROR_REASONS = {
   },
   forbidden_origin: {
     httpStatus: 403,
-    hint: "Open the dashboard at the service's own address. Behind a proxy, forward the Host header, or trust the proxy (REWARDOPS_TRUSTED_PROXIES) and set X-Forwarded-Host.",
+    hint: "Open the dashboard at the service's own URL. Behind a proxy, forward the Host header, or trust the proxy (REWARDOPS_TRUSTED_PROXIES) and set X-Forwarded-Host.",
   },
   not_found: { httpStatus: 404, hint: 'See docs/api.md for the procedures.' },
   method_not_allowed: {
@@ -284,7 +284,7 @@ export const ERROR_REASONS = {
   },
   not_scored: {
     httpStatus: 503,
-    hint: 'This protocol cannot carry a sample without a score. Add ?onFailure=<number> to the address to return that number instead, marked as substituted.',
+    hint: 'This protocol cannot carry a sample without a score. Add ?onFailure=<number> to the URL to return that number instead, marked as substituted.',
   },
   no_server: {
     httpStatus: 503,
@@ -304,7 +304,7 @@ export const ERROR_REASONS = {
   },
   deadline: {
     httpStatus: 504,
-    hint: 'No response started within x-deadline-ms, or ten minutes. Allow more time, or add servers.',
+    hint: 'No response started within x-deadline-ms, which is at most and by default ten minutes. Allow more time, or add servers.',
   },
   busy: { httpStatus: 503, hint: 'Send the same request again after retryAfterMs.' },
   shutting_down: {
@@ -337,7 +337,6 @@ export const ERROR_REASONS = {
   },
 } as const satisfies Record<string, ErrorReasonRow>
 
-/** A key of {@link ERROR_REASONS}. */
 export type ErrorReason = keyof typeof ERROR_REASONS
 
 /** The field `error.data` of every refused call. */

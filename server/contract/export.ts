@@ -3,7 +3,7 @@ import { EXPORTED_RESULT_COLUMNS, EXPORTED_ROLLOUT_COLUMNS } from './csv-cells.t
 import { SAMPLE_FILTER_NAMES, SAMPLE_FILTER_TEXT, type SampleFilter } from './sample-filter.ts'
 import { SampleId } from './trainer.ts'
 
-/** The address of exports: `GET /api/export/samples?batch=b12&format=csv`. */
+/** The path of exports: `GET /api/export/samples?batch=b12&format=csv`. */
 export const EXPORT_PATH = '/api/export/samples'
 
 /**
@@ -30,7 +30,7 @@ export const EXPORT_COLUMNS: readonly string[] = [
   ...EXPORTED_RESULT_COLUMNS,
   ANNOTATIONS_COLUMN,
 ]
-/** Columns that need the texts. */
+/** Columns that retention empties when it removes texts. */
 export const EXPORTED_TEXT_COLUMNS: readonly string[] = [
   'prompt',
   'response',
@@ -81,7 +81,7 @@ export const ExportQuery = z
     /** If retention removed texts or samples: `kept` exports the remaining data, `all` refuses the export. */
     texts: z.enum(['all', 'kept']).default('all'),
     columns: Columns.optional(),
-    /** `spreadsheet`: spreadsheets evaluate no cell as a formula. Such a file cannot be imported without a change. */
+    /** `spreadsheet`: adds `'` before formulas, so that spreadsheets evaluate no cell. An import keeps the `'`. */
     safe: z.literal('spreadsheet').optional(),
     /** Resumes after this sample, the last one that arrived completely. */
     after: SampleId.optional(),

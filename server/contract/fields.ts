@@ -28,9 +28,7 @@ export const MAX_INT4 = 2_147_483_647
 /** A count or an index that Postgres's `integer` can hold. */
 export const Int4 = z.int().min(0).max(MAX_INT4)
 
-/** The largest step. */
 export const MAX_STEP = MAX_INT4
-/** A step. */
 export const Step = Int4
 /** The fields of a range of steps. */
 export const stepRange = {

@@ -8,14 +8,14 @@ export const [MIN_HISTORY_S, MAX_HISTORY_S] = [60, 2_592_000]
 export const MAX_HISTORY_INTERVALS = 180
 /** Maximum series of a chart: one for each hue. */
 export const MAX_HISTORY_SERIES = 8
-/** Maximum events of an answer. */
+/** Maximum events per answer. */
 export const MAX_HISTORY_EVENTS = 200
 
 /** The input of `fleet.history`. */
 export const FleetHistoryInput = z.strictObject({
   /**
-   * The length of the range in seconds. Ranges of up to an hour within the last day are read from ten-second rows,
-   * others of up to a day from minutes, and longer ones from hours.
+   * The length of the range in seconds. Ranges of up to an hour within the last day are read from values per ten
+   * seconds, others of up to a day from values per minute, and longer ones from values per hour.
    */
   seconds: z.int().min(MIN_HISTORY_S).max(MAX_HISTORY_S).default(900),
   /** The end of the range, epoch seconds; left out: now. */

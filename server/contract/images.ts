@@ -1,4 +1,4 @@
-/** The address of stored images: `GET /api/images/<SHA-256>`. */
+/** The path of stored images: `GET /api/images/<SHA-256>`. */
 export const IMAGES_PATH = '/api/images/'
 
 /**

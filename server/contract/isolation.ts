@@ -1,5 +1,5 @@
 /**
- * How custom reward functions are isolated. `process`: without secrets and privileges, with limits.
+ * Isolation levels of custom reward functions. `process`: without secrets and privileges, with limits.
  * `sandbox`: also without the machine's files, processes and network.
  */
 export const ISOLATION_LEVELS = ['process', 'sandbox'] as const

@@ -20,14 +20,13 @@ export type MonitorName = (typeof MONITORS)[number]
 export const FLEET_MONITORS = ['server_unavailable', 'no_healthy_server'] as const
 export type FleetMonitorName = (typeof FLEET_MONITORS)[number]
 
-/** The severity of an incident. */
 export const SEVERITIES = ['warning', 'alerting'] as const
 export type Severity = (typeof SEVERITIES)[number]
 
 /** `insufficient`: too few samples, or the needed data was not recorded. */
 export type MonitorState = 'ok' | Severity | 'insufficient'
 
-/** The definition of a monitor. */
+/** Texts and default thresholds of a monitor. */
 export interface MonitorDefinition {
   label: string
   /** A label of one word. */
@@ -185,10 +184,10 @@ export const MonitorConfigureInput = z.strictObject({
 })
 export type MonitorConfigureInput = z.infer<typeof MonitorConfigureInput>
 
-/** The origin of a setting. */
+/** The level at which a setting is set; `default`: at none. */
 export type SettingSource = 'default' | 'all_runs' | 'run'
 
-/** The settings of a monitor. */
+/** The settings in force of a monitor, for a run or for all runs. */
 export interface MonitorSettingDto {
   monitor: MonitorName
   enabled: boolean
@@ -274,7 +273,7 @@ export interface RunMonitorsDto {
   split: 'train' | 'val'
   /** Splits with evaluated batches. */
   splits: ('train' | 'val')[]
-  /** Older batches, which are left out. */
+  /** Number of older batches, which are left out. */
   earlier: number
   monitors: {
     setting: MonitorSettingDto

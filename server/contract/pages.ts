@@ -10,7 +10,7 @@ import { BatchId, type BatchSummary, type Page, type Result, SampleId } from './
 import type { ChatTurn } from './turn-text.ts'
 import type { WorkerStats } from './worker-stats.ts'
 
-/** A worker process. */
+/** A worker process, with its last report. */
 export interface WorkerDto extends Omit<WorkerStats, 'history' | 'servers'> {
   id: string
   host: string
@@ -27,7 +27,7 @@ export interface WorkerDto extends Omit<WorkerStats, 'history' | 'servers'> {
   requeued: number
 }
 
-/** A problem that needs attention. */
+/** A problem that the Overview page lists. */
 export interface Attention {
   level: 'warning' | 'error'
   title: string
@@ -79,7 +79,7 @@ export interface OverviewDto {
   activeBatches: BatchProgressDto[]
 }
 
-/** A batch with its progress. */
+/** A batch with its speed and the estimated time left. */
 export interface BatchProgressDto extends BatchSummary {
   /** Samples ended per second over the last 5 s. */
   samplesPerSecond: number
@@ -103,9 +103,9 @@ export interface Distribution {
 
 /** A batch with everything that its page shows except the groups. */
 export interface BatchViewDto extends BatchProgressDto {
-  /** When retention removed its texts; null: they are stored. */
+  /** Time at which retention removed the batch's texts; null: they are stored. */
   textsRemovedAt: string | null
-  /** When retention removed its samples and groups; null: they are stored. */
+  /** Time at which retention removed samples and groups; null: they are stored. */
   samplesRemovedAt: string | null
   /** The reward as resolved when the batch was accepted. */
   reward: Record<string, unknown>
@@ -262,7 +262,7 @@ export type SampleDetailInput = z.infer<typeof SampleDetailInput>
 
 /** A sample with its texts, attempts and group. */
 export interface SampleDetailDto extends SampleRowDto {
-  /** When retention removed the texts, which are then empty; null: they are stored. */
+  /** Time at which retention removed the texts, which are then empty; null: they are stored. */
   textsRemovedAt: string | null
   annotations: AnnotationDto[]
   /** The prompt's id in the trainer's dataset; null: none was sent. */
@@ -309,7 +309,7 @@ export interface LiveEvent {
   topics: Topic[]
 }
 
-/** The caller, and the address of the service. */
+/** The caller, and the URL of the service. */
 export interface SessionDto {
   /** `open`: no keys are required (loopback only). `key`: a key is required. */
   auth: 'open' | 'key'
@@ -319,9 +319,9 @@ export interface SessionDto {
   role: Role | null
   /** The caller used a key; false: a local caller without one. */
   hasKey: boolean
-  /** The key of the caller only reads; see `keys.create`. */
+  /** True: the key of the caller has the access `read`; see `keys.create`. */
   isReadOnly: boolean
   version: string
-  /** The address at which the browser reached the service, for examples to copy. */
+  /** The URL at which the browser reached the service, for examples to copy. */
   address: string
 }

@@ -45,7 +45,6 @@ export function partRewardsProblem(
   return null
 }
 
-/** The number of Unicode code points of a text. */
 export function codePoints(text: string): number {
   let n = 0
   for (const _ of text) n++

@@ -103,7 +103,7 @@ export interface PlannedColumn {
   noGain: boolean
 }
 
-/** A period of the trainer's time, in ms from the beginning. */
+/** A period of the trainer's time, in ms from the start of the first step. */
 export interface PlannedSpan {
   what: 'rollout' | 'log_prob' | 'update' | 'wait'
   step: number

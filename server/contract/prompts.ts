@@ -42,7 +42,7 @@ const split = z.enum(['train', 'val']).default('train')
 /** The key of a prompt: 32 hexadecimal digits. */
 export const PromptKey = z.string().regex(/^[0-9a-f]{32}$/, 'must be a key of prompts.list')
 
-/** Orders of a list of prompts. */
+/** Sort orders of `prompts.list`. */
 export const PROMPT_ORDERS = ['rate', 'change', 'visits', 'lastStep', 'varied'] as const
 export type PromptOrder = (typeof PROMPT_ORDERS)[number]
 
@@ -119,7 +119,7 @@ export interface PromptCountsDto {
 export const PromptHistoryInput = z.strictObject({ run: RunName, split, key: PromptKey })
 export type PromptHistoryInput = z.infer<typeof PromptHistoryInput>
 
-/** A group of a prompt. */
+/** A visit: one group of a prompt. */
 export interface PromptVisitDto {
   step: number
   batchId: string
@@ -210,7 +210,7 @@ export const PromptSampleInput = z.strictObject({
 })
 export type PromptSampleInput = z.infer<typeof PromptSampleInput>
 
-/** A drawn prompt. */
+/** A prompt drawn for the next step. */
 export interface SampledPromptDto {
   key: string
   promptId: string | null

@@ -36,7 +36,7 @@ export interface ResolvedReward {
   components?: { name: string; weight: number; reward: ResolvedReward }[]
   /** The rule for every data source; absent: each sample's data source selects one. */
   rule?: string
-  /** The sandbox of the rule `code`. `url`: its address without a path; null: the sandbox beside the worker. */
+  /** The sandbox of the rule `code`. `url`: its URL without a path; null: the sandbox beside the worker. */
   sandbox?: { name: string; url: string | null }
   /** The judge template with defaults filled in; absent: the model returns scores itself. */
   judge?: Record<string, unknown>
@@ -65,8 +65,9 @@ export interface ResolvedReward {
 /** Limits of calls to an external service. */
 export interface RequestLimits {
   maxConcurrent: number
-  /** Per minute; null: no limit. */
+  /** Maximum requests per minute; null: no limit. */
   maxRpm: number | null
+  /** Maximum tokens per minute; null: no limit. */
   maxTpm: number | null
   estimatedTokens: number
   /** The time limit of a call, without its wait for the rate limit. */
@@ -121,7 +122,7 @@ export function isByModelsAlone(reward: ScoredBy): boolean {
 /** The fields of a reward that {@link isByModelsAlone} reads. */
 export type ScoredBy = Pick<ResolvedReward, 'kind' | 'components' | 'wraps'>
 
-/** Whether a scorer gets the images of messages: custom functions, and models that return scores themselves. */
+/** Whether the scorer gets the images of messages. Custom functions do, and models that return scores themselves. */
 export function readsImages(reward: ResolvedReward): boolean {
   if (reward.function !== undefined) return true
   if (reward.kind === 'model' && reward.judge === undefined) return true

@@ -6,7 +6,7 @@ import { Prompt, RewardSpec } from './trainer.ts'
 
 /** The longest sample to try, prompt and response together, in characters. */
 const MAX_TRIED_CHARS = 500_000
-/** The longest configuration, in characters; verl's composed one has about 40,000. */
+/** The longest configuration to import, in characters; verl's composed one has about 40,000. */
 const MAX_CONFIG_CHARS = 400_000
 
 /** The input of `rewards.try`: one sample and a reward. It is scored as in a batch; nothing is stored. */
@@ -90,7 +90,7 @@ export interface ComponentsDto {
 export interface OptionDto {
   /** Nested options have dotted names. */
   name: string
-  /** Such as `number`, `text` or `true or false`. */
+  /** The type in words, such as `number`, `text` or `true or false`. */
   type: string
   /** The allowed values, if there are few. */
   choices: string[] | null
@@ -99,7 +99,7 @@ export interface OptionDto {
   description: string
 }
 
-/** A built-in rule. */
+/** A built-in rule that `reward.function.name` can name. */
 export interface RuleDto {
   name: string
   title: string
@@ -110,7 +110,7 @@ export interface RuleDto {
   options: OptionDto[]
 }
 
-/** A reward manager. */
+/** A reward manager that `reward.manager` can name. */
 export interface ManagerDto {
   name: string
   /** Other accepted names. */
@@ -119,7 +119,7 @@ export interface ManagerDto {
   options: OptionDto[]
 }
 
-/** A judge template. */
+/** A judge template that `reward.judge` can name. */
 export interface JudgeDto {
   name: string
   kind: 'single' | 'pair'
@@ -182,7 +182,7 @@ export interface TriedAttempt {
   detail: string | null
 }
 
-/** A score, or a failure. */
+/** The outcome of `rewards.try`, or of one of its steps. */
 export type TriedEnd =
   | { ok: true; score: number }
   | { ok: false; reason: SampleFailureReason; detail: string }
@@ -201,7 +201,7 @@ export interface TriedRule {
   /** The answer and the reference after each normalization step. */
   forms: { step: string; response: string | null; groundTruth: string | null }[]
   comparison: string | null
-  /** Such as `equal`, `different` or `no answer`; null: the rule failed. */
+  /** The verdict, such as `equal`, `different` or `no answer`; null: the rule failed. */
   verdict: string | null
   end: TriedEnd
 }
@@ -222,7 +222,7 @@ export interface TriedModel {
 
 /** One request to a judge. */
 export interface TriedVote {
-  /** From 0. */
+  /** Number of the request, from 0. */
   vote: number
   /** For a pair: the response was shown second. */
   swapped: boolean
@@ -265,7 +265,7 @@ export interface TriedFunction {
   end: TriedEnd
 }
 
-/** A component of a composite reward. */
+/** The steps by which one component of a composite reward scored the sample. */
 export interface TriedComponent {
   name: string
   weight: number
@@ -273,14 +273,14 @@ export interface TriedComponent {
   end: TriedEnd
 }
 
-/** A composite reward. */
+/** The steps by which a composite reward scored the sample. */
 export interface TriedSum {
   kind: 'composite'
   components: TriedComponent[]
   end: TriedEnd
 }
 
-/** A step of the calculation. */
+/** A step of the calculation: one scorer, or a composite reward with the steps of its components. */
 export type TriedStep = TriedRule | TriedModel | TriedJudge | TriedFunction | TriedSum
 
 /** The output of `rewards.try`: a scored sample, with every step of the calculation. */

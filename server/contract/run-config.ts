@@ -60,7 +60,7 @@ export interface RunConfigDto {
   tags: string[]
 }
 
-/** A value of a configuration by its dotted path. */
+/** A value of a configuration; a list is one value, as JSON text. */
 export type ConfigValue = string | number | boolean | null
 
 /**

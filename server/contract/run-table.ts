@@ -29,7 +29,7 @@ export const RUN_SORTS = [
   'failed',
   'reward',
 ] as const
-/** The columns that sort runs. */
+/** Columns by which runs can be sorted. */
 export type RunSort = (typeof RUN_SORTS)[number]
 
 const ConfigKey = name(256)
@@ -89,7 +89,10 @@ export interface RunTableRowDto {
   createdAt: string
   tags: string[]
   status: RunStatus
-  /** Idle: the end of the last batch; null: no batch. Otherwise when a group last completed or samples last arrived. */
+  /**
+   * Time of the last activity: of an idle run the end of its last batch, otherwise the last completion of a group or
+   * arrival of samples. Null: no batch.
+   */
   since: string | null
   /** Samples without a result. */
   pending: number

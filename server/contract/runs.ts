@@ -9,7 +9,7 @@ import type { BatchStatus } from './trainer.ts'
 export const MAX_STEPS = 2_000
 /** Maximum points of a chart over steps, about one per pixel. More steps are sent as bins. */
 export const MAX_POINTS = 1_000
-/** The newest steps that `runs.get` always sends one by one. */
+/** Number of newest steps that `runs.get` always sends one by one. */
 export const RECENT_STEPS = 25
 
 /** The input of `runs.get`. */
@@ -20,7 +20,7 @@ export const RunInput = z.strictObject({
 })
 export type RunInput = z.infer<typeof RunInput>
 
-/** A run of the list. */
+/** A run of `runs.list`. */
 export interface RunRowDto {
   name: string
   /** Training batches. Validation and rescored batches are counted separately. */
@@ -124,7 +124,7 @@ export interface RunDto {
   name: string
   seeded: boolean
   createdAt: string
-  /** When the first batch of this split was submitted, without rescores; null: no batch. */
+  /** Time at which the first batch of this split was submitted, without rescores; null: no batch. */
   startedAt: string | null
   split: 'train' | 'val'
   /** Batches of each split, without rescores. */
@@ -140,7 +140,10 @@ export interface RunDto {
   earlier: number
   /** Steps after `until`, which are left out. */
   later: number
-  /** As in `runs.table`, of the newest steps of this split; null: fewer than three, or the training split has batches. */
+  /**
+   * The trend of the mean over the newest steps of this split, as in `runs.table`. Null: fewer than three steps, or the
+   * validation split of a run with training batches.
+   */
   change: RunChangeDto | null
   /** Ended batches that are not included yet. */
   pending: number

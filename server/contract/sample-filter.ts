@@ -115,7 +115,7 @@ const ExtraText = z
   })
   .pipe(ExtraFilter)
 
-/** The filter as text, for addresses and the command line. `step` takes a range; `extra` is repeated per condition. */
+/** The filter as text, for URLs and the command line. `step` takes a range; `extra` is repeated per condition. */
 export const SAMPLE_FILTER_TEXT = {
   run: shape.run.unwrap(),
   batch: BatchId,
@@ -141,7 +141,6 @@ export const SAMPLE_FILTER_TEXT = {
   text: shape.text.unwrap(),
   extra: z.array(ExtraText).max(MAX_EXTRA_FILTERS, `takes at most ${MAX_EXTRA_FILTERS}`),
 }
-/** A name of {@link SAMPLE_FILTER_TEXT}. */
 export type SampleFilterName = keyof typeof SAMPLE_FILTER_TEXT
 
 /** The names of the filter's parameters, in writing order. */
@@ -186,7 +185,6 @@ export function readSampleFilter(given: URLSearchParams): {
   return { filter: filter as SampleFilter, unread }
 }
 
-/** A range of steps. */
 type StepRange = z.infer<typeof StepRange>
 
 function firstIssue(error: z.ZodError): string {

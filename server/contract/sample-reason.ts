@@ -15,7 +15,6 @@ export const SAMPLE_FAILURE_REASONS = [
   'cancelled',
 ] as const
 
-/** A value of {@link SAMPLE_FAILURE_REASONS}. */
 export type SampleFailureReason = (typeof SAMPLE_FAILURE_REASONS)[number]
 
 /** The meaning of each reason, as the dashboard and the docs print it. */

@@ -22,7 +22,7 @@ export type Isolation = 'strong' | 'weak'
 const seconds = z.number().positive().max(3_600).default(10)
 const megabytes = z.number().positive().max(1_048_576).default(1_024)
 
-/** The body of `/run_code`. Keys that SandboxFusion adds are ignored. */
+/** The body of `/run_code`. Further keys of SandboxFusion are ignored. */
 export const RunCodeRequest = z.object({
   code: z.string(),
   language: z.string(),
@@ -96,7 +96,7 @@ export const RunTestsReply = z.discriminatedUnion('status', [
   z.object({
     status: z.literal('Success'),
     isolation: z.enum(['strong', 'weak']),
-    /** Why the isolation is weak; null: it is strong, or weak as requested. */
+    /** The reason for weak isolation; null: it is strong, or weak as requested. */
     isolation_reason: z.string().nullable(),
     cases: z.array(CaseResult),
     /** Seconds. */
@@ -111,7 +111,7 @@ export type RunTestsReply = z.infer<typeof RunTestsReply>
 /** Name of the sandbox that a server or a worker runs itself. */
 export const LOCAL_SANDBOX = 'local'
 
-/** The sandbox beside a process: its Unix socket and maximum concurrent programs, or why there is none. */
+/** The sandbox beside a process: its Unix socket and maximum concurrent programs, or the reason why there is none. */
 export type LocalSandbox =
   | { ok: true; socketPath: string; slots: number }
   | { ok: false; reason: string; remedy: string }
@@ -123,7 +123,7 @@ export interface SandboxMessage {
   sandbox?: LocalSandbox
 }
 
-/** Returns the address of a sandbox without `/run_code`, as it is stored and compared; null: not an http address. */
+/** Returns the URL of a sandbox without `/run_code`, as it is stored and compared; null: not an HTTP URL. */
 export function sandboxAddress(text: string): string | null {
   const url = URL.parse(text)
   const isAddress = url !== null && /^https?:$/.test(url.protocol) && url.username === ''

@@ -30,7 +30,7 @@ export const UpdateViewInput = ViewRef.extend({
 })
 export type UpdateViewInput = z.infer<typeof UpdateViewInput>
 
-/** A saved view. */
+/** A query string of a page, saved under a name. */
 export interface SavedViewDto {
   id: number
   page: z.infer<typeof page>

@@ -11,7 +11,6 @@ export function mostInFlight(maxInFlight: number | null, maxConcurrent: number |
   return maxInFlight ?? Math.min(ADAPTIVE_MAX_IN_FLIGHT, Math.max(1, maxConcurrent ?? Infinity))
 }
 
-/** Supported engines. */
 export const ENGINES = ['vllm', 'sglang', 'tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const
 export const EngineChoice = z.enum([...ENGINES, 'auto'])
 
@@ -211,7 +210,7 @@ export const LaunchServerInput = z
     engine: z.enum(ENGINES),
     ...fixed,
     ...ServerSettings.shape,
-    /** The address of the server. Default: `http://127.0.0.1:<port>`. */
+    /** The URL of the server. Default: `http://127.0.0.1:<port>`. */
     url: nameOf(2_048).optional(),
     port: z.int().min(1).max(65_535).optional(),
     /** The program and its arguments, run without a shell. */

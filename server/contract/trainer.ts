@@ -46,7 +46,7 @@ export const TokenScores = z.strictObject({
   scores: z.array(finite).max(MAX_TOKEN_SCORES),
   /** Scores of earlier tokens of the message that are left out. */
   omitted: Int4.default(0),
-  /** Why the offsets or the scores are unknown; null: they are known. */
+  /** The reason why offsets or scores are unknown; null: they are known. */
   problem: storableText(300).nullable().default(null),
 })
 export type TokenScores = z.infer<typeof TokenScores>
@@ -83,7 +83,7 @@ export const PartRewards = z.strictObject({
 })
 export type PartRewards = z.infer<typeof PartRewards>
 
-/** A rollout. */
+/** A rollout to score, or a rollout with its score. */
 export const SampleInput = z
   .strictObject({
     /** The id of the group, usually one per prompt. */
@@ -159,7 +159,7 @@ const timeoutMs = z.int().min(1).max(86_400_000)
 const maxAttempts = z.int().min(1).max(100)
 const tokenScores = z.boolean().optional()
 
-/** How one component of a composite reward is scored. */
+/** The scorer of one component of a composite reward, with its options and limits. */
 export const RewardComponent = z.strictObject({
   function: RewardFunction.nullable().default(null),
   model: name(256).nullable().default(null),
@@ -190,7 +190,7 @@ const RewardManagerModule = z.strictObject({
   kwargs: z.record(z.string(), z.json()).optional(),
 })
 
-/** The reward of a batch. */
+/** The reward of a batch: its scorer or components, their options and limits, and the failure policy. */
 export const RewardSpec = z.strictObject({
   /** The name of a reward manager, or a class in a file of the functions folder. */
   manager: z.union([z.string(), RewardManagerModule]).default('naive'),
@@ -328,10 +328,10 @@ export interface BatchSummary {
   rescoredFrom: string | null
 }
 
-/** The status of a sample. */
+/** The status of a sample. The last two are final. */
 export const SampleStatus = z.enum(['queued', 'running', 'scored', 'failed'])
 export type SampleStatus = z.infer<typeof SampleStatus>
-/** Why a sample failed. */
+/** The reason of a failed sample; docs/api.md lists the meanings. */
 export const FailureReason = z.enum(SAMPLE_FAILURE_REASONS)
 
 /** The reward of a sample. */
@@ -493,7 +493,7 @@ export const BatchListInput = z.strictObject({
   cursor: z.string().nullish(),
   limit: z.int().min(1).max(200).default(50),
 })
-/** A page of a list. */
+/** A page of a list. `nextCursor` is null on the last page. */
 export interface Page<T> {
   items: T[]
   nextCursor: string | null

@@ -63,7 +63,7 @@ export function turnText(turn: TurnFields): string {
   return writtenTurn(turn).text
 }
 
-/** A message within a text. */
+/** A message written as text. */
 interface Written {
   text: string
   /** The offset of the message's content, in UTF-16 code units. */
@@ -93,7 +93,7 @@ export function responseText(response: string | readonly ResponseTurn[]): string
     .join('\n')
 }
 
-/** Where the content of each message is in the text of its response, in UTF-16 code units, `end` exclusive. */
+/** Returns the range of each message's content in the response's text, in UTF-16 code units; `end` is exclusive. */
 export function contentRanges(
   response: string | readonly ResponseTurn[],
 ): { start: number; end: number }[] {
@@ -122,7 +122,6 @@ function writtenTurns(response: readonly ResponseTurn[]): Written[] {
   })
 }
 
-/** A message of a response. */
 interface ResponseTurn extends TurnFields {
   role: string
   name?: unknown
@@ -194,7 +193,7 @@ function isErrorText(text: string): boolean {
   return typeof error === 'string' ? error !== '' : typeof error === 'object' && error !== null
 }
 
-/** Writes a tool call as a block of text. */
+/** Writes a tool call as a `<tool_call>` block. */
 export function toolCallText({ name, arguments: args, id }: ToolCall): string {
   const fields = [
     `"name": ${JSON.stringify(name)}`,
@@ -204,7 +203,7 @@ export function toolCallText({ name, arguments: args, id }: ToolCall): string {
   return `<tool_call>\n{${fields.join(', ')}}\n</tool_call>`
 }
 
-/** Writes the result of a tool as a block of text. */
+/** Writes the result of a tool as a `<tool_response>` block. */
 export function toolResultText(result: string, name: string | null, id: string | null): string {
   const named = [
     name === null ? '' : ` name=${JSON.stringify(name)}`,

@@ -17,7 +17,7 @@ export interface WorkerServerStats {
   waiting?: number
 }
 
-/** The report of a worker process, as stored in its row. */
+/** The report of a worker process, as stored in its table row. */
 export interface WorkerStats {
   samplesPerSecond: number
   inFlight: number
@@ -31,7 +31,7 @@ export interface WorkerStats {
   scoredTotal: number
   failedTotal: number
   history: (number | null)[]
-  /** Why the worker takes no jobs of reward functions; null: it takes them. */
+  /** The reason why the worker takes no jobs of reward functions; null: it takes them. */
   functionProblem: string | null
   /** By server id. */
   servers: Record<string, WorkerServerStats>
