@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { DeliveriesInput, WebhookInput, WebhookRef, WebhookUpdate } from '../contract/alerts.ts'
 import { procedure, router } from './trpc.ts'
 
-/** Webhooks and their deliveries. */
 export const alertsRouter = router({
   /** Lists webhooks with their deliveries of the last 24 hours. */
   list: procedure.input(z.strictObject({}).optional()).query(({ ctx }) => ctx.webhooks.list()),

@@ -23,7 +23,7 @@ export async function audit<R extends { ok: boolean; data?: unknown }>(
   if (row?.audit === null) return next()
   const audited = row?.audit ?? { target: () => '' }
   const given = fieldsOf(await input().catch(() => null))
-  // An object that does not exist yet is null.
+  // An object that does not exist yet, or cannot be read, is null.
   const look = async () => (await audited.look?.(modules, given).catch(() => null)) ?? null
   const before = await look()
   const result = await next()
@@ -113,7 +113,7 @@ function withoutSecrets(value: unknown): unknown {
   )
 }
 
-/** Removes user, password, query and fragment from an address. */
+/** Removes user, password, query and fragment from a URL. */
 function withoutCredentials(text: string): string {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return text
   const url = new URL(text)

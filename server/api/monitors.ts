@@ -7,7 +7,6 @@ import {
 } from '../contract/monitors.ts'
 import { procedure, router } from './trpc.ts'
 
-/** Monitors of runs. */
 export const monitorsRouter = router({
   /** Lists open incidents, and the monitored runs with the state of each monitor. */
   list: procedure.input(z.strictObject({}).optional()).query(({ ctx }) => ctx.monitors.list()),

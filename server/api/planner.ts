@@ -1,7 +1,6 @@
 import { PlannerInput } from '../contract/planner.ts'
 import { lastingProcedure, router } from './trpc.ts'
 
-/** Predictions of step times. */
 export const plannerRouter = router({
   /**
    * Predicts step times for several ways to overlap rewards and training.

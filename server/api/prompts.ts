@@ -8,7 +8,6 @@ import {
 } from '../contract/prompts.ts'
 import { procedure, router } from './trpc.ts'
 
-/** Prompts of a run over its steps. */
 export const promptsRouter = router({
   /**
    * Lists the prompts of a run with their figures.

@@ -63,7 +63,7 @@ describe('the recorded fields of a change', () => {
     ])
   })
 
-  it('contain no credentials of addresses at any depth, and are cut if long', () => {
+  it('contain no credentials of URLs at any depth, and are cut if long', () => {
     const text = JSON.stringify(
       changesOf(null, {
         url: 'https://me:pw@host:8000/x?sig=1',
@@ -107,7 +107,7 @@ describe('the audit entry of servers.update', () => {
 })
 
 describe('the audit entry of a change that the object does not show', () => {
-  it('has the input, without the address and the secret of a webhook', async () => {
+  it('has the input, without the URL and the secret of a webhook', async () => {
     const entries: Omit<AuditEntryDto, 'id' | 'at'>[] = []
     const webhook = { id: 'w1', name: 'ops', displayUrl: 'https://host/…abcd', signed: true }
     const modules = {

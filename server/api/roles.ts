@@ -5,7 +5,7 @@ import { RewardOpsError } from '../errors.ts'
 import { settingsOfRow } from '../store/sql/servers.ts'
 import type { Modules } from './context.ts'
 
-/** How to write the audit entry of a mutation. Every entry also has the caller and the time. */
+/** The content of a mutation's audit entry, in addition to the caller and the time. */
 export interface Audited {
   /** Returns the name of the changed object, from input or output. */
   target(input: Fields, output: Fields): string
@@ -62,7 +62,7 @@ const onServer = recorded('admin', server)
 const webhook: Audited = {
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
   refs: ['id'],
-  // `look` returns the part of the address that is not secret.
+  // `look` returns the part of the URL that is not secret.
   secrets: ['url'],
   look: async ({ webhooks }, { id, name }) => {
     const found = (await webhooks.list()).find((one) =>
@@ -221,7 +221,6 @@ const SURFACES = {
   'samples.score': 'trainer',
 } as const satisfies Record<string, Role>
 
-/** A part of the service outside tRPC. */
 export type SurfaceName = keyof typeof SURFACES
 
 export function surfaceRole(surface: SurfaceName): Role {

@@ -260,7 +260,7 @@ export const appRouter = router({
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.register(input))),
     /**
      * Changes fields of a server; their meanings are those of servers.register, and null restores the default. A new
-     * address or key is probed first; a new chat template, route or label repeats the self-test.
+     * URL or key is probed first; a new chat template, route or label repeats the self-test.
      * @throws server_not_found, forbidden_url, server_unreachable, server_redirects, server_not_recognized,
      * model_not_served, key_refused, server_busy, unsupported_setting
      * @example {"name": "rm-0", "weight": 2}
@@ -473,8 +473,8 @@ export const appRouter = router({
   /** Servers and workers over time. */
   fleet: router({
     /**
-     * Returns throughput, load, balance, retries, latency and events of servers and workers by interval. Ten-second rows
-     * are kept for a day, minutes for 30 days, hours for a year.
+     * Returns throughput, load, balance, retries, latency and events of servers and workers by interval. Values per ten
+     * seconds are kept for a day, per minute for 30 days, per hour for a year.
      * @example {"seconds": 900}
      */
     history: procedure

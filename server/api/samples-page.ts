@@ -41,7 +41,6 @@ export const samplesPageProcedures = {
     .query(({ ctx, input }) => ctx.samples.byBatch(input)),
 }
 
-/** Labels and notes on samples. */
 export const annotationsRouter = router({
   /**
    * Adds a label and a note to samples: at most 1,000 ids, or the newest 10,000 matches of a filter.
@@ -83,7 +82,6 @@ export const annotationsRouter = router({
     .query(({ ctx, input }) => ctx.annotations.labels(input)),
 })
 
-/** Saved views of pages. */
 export const viewsRouter = router({
   /**
    * Lists the saved views of a page.

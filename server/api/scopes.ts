@@ -11,9 +11,9 @@ import type { Database } from '../store/database.ts'
 import { type Fields, roleNeeded, type SurfaceName } from './roles.ts'
 
 /**
- * The limits of keys within their roles: `access` and the run prefix. Procedures and surfaces that these tables leave out
- * are refused to limited keys, so a new procedure is closed until it is listed. scopes.test.ts compares the tables with
- * the router.
+ * The limits of keys within their roles: `access` and the run prefix. Procedures and surfaces
+ * (parts of the service outside tRPC) that the tables below leave out are refused to limited keys, so a new procedure
+ * is closed until it is listed. scopes.test.ts compares the tables with the router.
  */
 
 export type CallType = 'query' | 'mutation' | 'subscription'
@@ -55,8 +55,9 @@ const byFilter: RunFields = { runs: ['run'], batches: ['batch'] }
 const byPair: RunFields = { batches: ['first', 'second'] }
 
 /**
- * The calls that keys with a run prefix permit, with the input fields that name runs, batches or samples: each given one
- * must be within the prefix, and one must be given. Null: the call reads and changes nothing of a run.
+ * The calls that keys with a run prefix permit, with the input fields that name runs, batches or samples. At
+ * least one field must be given, and each must name a run within the prefix. Null: the call reads and changes nothing
+ * of a run.
  */
 export const RUN_FIELDS: Readonly<Record<string, RunFields | null>> = {
   'batches.submit': byRun,

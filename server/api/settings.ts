@@ -20,7 +20,6 @@ import { procedure, router } from './trpc.ts'
 
 const nothing = z.strictObject({}).optional()
 
-/** Keys and their roles. */
 export const keysRouter = router({
   /** Lists API keys, without the keys themselves. */
   list: procedure.input(nothing).query(({ ctx }) => ctx.keys.list()),
@@ -68,7 +67,6 @@ export const keysRouter = router({
   }),
 })
 
-/** Login sessions of browsers. */
 export const sessionsRouter = router({
   /** Lists open login sessions, last used first. */
   list: procedure.input(nothing).query(({ ctx }) => ctx.keys.listSessions(ctx.actor.session)),
@@ -88,7 +86,6 @@ export const sessionsRouter = router({
   })),
 })
 
-/** Limits of runs. */
 export const limitsRouter = router({
   /** Returns the default limits and the runs with limits of their own. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.limits.get()),
@@ -108,7 +105,6 @@ export const limitsRouter = router({
     .mutation(({ ctx, input }) => ctx.limits.clear(input.run)),
 })
 
-/** Retention of data. */
 export const retentionRouter = router({
   /** Returns the retention policy, the last removals and the kept runs. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.retention.get()),
@@ -159,7 +155,6 @@ export const retentionRouter = router({
     .mutation(({ ctx, input }) => ctx.retention.cancel(input.id)),
 })
 
-/** The audit log. */
 export const auditRouter = router({
   /**
    * Lists changes, newest first.
@@ -168,7 +163,6 @@ export const auditRouter = router({
   list: procedure.input(AuditInput.prefault({})).query(({ ctx, input }) => ctx.audit.list(input)),
 })
 
-/** Version, settings and disk use of the service. */
 export const aboutRouter = router({
   /** Returns the version, the sizes of stored data and the settings in force. Only admins see files and folders. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.about.get(ctx.actor.role)),
