@@ -186,7 +186,7 @@ export class Access {
       throw new RewardOpsError(
         'forbidden_origin',
         'Requests from pages of another site are refused.',
-        { hint: 'Enter the address in the address bar, or open it from a bookmark.' },
+        { hint: 'Enter the URL in the address bar, or open it from a bookmark.' },
       )
     }
   }
@@ -255,7 +255,7 @@ export class Access {
   }
 
   /**
-   * The caller, if it may use this part of the service. `key` is a key from the address. The runs that the request names
+   * The caller, if it may use this part of the service. `key` is a key from the URL. The runs that the request names
    * are not known here: `Scopes.check` checks them.
    * @throws RewardOpsError `unauthorized`, `too_many_wrong_keys`, `forbidden_role`, `forbidden_scope`
    */
@@ -270,7 +270,7 @@ export class Access {
         'unauthorized',
         'A valid API key is required.',
         surface === 'dialects'
-          ? { hint: 'Send "Authorization: Bearer <key>", or end the address with /k/<key>.' }
+          ? { hint: 'Send "Authorization: Bearer <key>", or end the URL with /k/<key>.' }
           : {},
       )
     }
@@ -310,7 +310,7 @@ export class Access {
     return this.#setCookie(req, '', 0)
   }
 
-  /** The address of the service in the browser that sent the request, without a trailing slash. */
+  /** The URL of the service in the browser that sent the request, without a trailing slash. */
   addressOf(req: IncomingMessage): string {
     const scheme = this.proxies.isHttps(req) ? 'https' : 'http'
     return `${scheme}://${this.proxies.host(req) || 'localhost'}${this.basePath}`

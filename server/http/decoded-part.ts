@@ -5,7 +5,7 @@ export function decodedPart(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
-    throw new RewardOpsError('invalid_input', 'The address has an invalid % escape.', {
+    throw new RewardOpsError('invalid_input', 'The URL has an invalid % escape.', {
       hint: 'Write % as %25.',
     })
   }

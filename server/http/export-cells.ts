@@ -5,7 +5,7 @@ import type { ExportedBatch, ExportedRow } from '../store/sql/export.ts'
 import { statusOf } from '../store/sql/results.ts'
 import { textsAsJson } from '../store/stored-texts.ts'
 
-/** A cell of a table, CSV or Parquet. Null: the sample has no such value. */
+/** A cell of a CSV or Parquet file. Null: the sample has no such value. */
 export type Cell = string | number | boolean | null
 
 /** Samples of a batch that are written together. */

@@ -13,7 +13,6 @@ export interface HealthSources {
   eventLoopMaxMs(): number
 }
 
-/** The paths of the health checks. */
 export const HEALTH_PATHS = new Set(['/healthz', '/livez', '/readyz'])
 
 /**

@@ -5,7 +5,6 @@ import { LATENCY_BOUNDS_MS, LATENCY_BUCKET_RATIO } from '../router/latency-histo
 import type { CallFigures, Figures, ServerFigures } from '../store/metrics-reader.ts'
 import type { LastBatch, RunCounts } from '../store/run-totals.ts'
 
-/** A series of a metric. */
 export interface Series {
   labels: Record<string, string>
   value: number

@@ -42,7 +42,7 @@ export interface TrpcPlaneOptions {
 /** Never aborts, because anonymous callers have no key that could end. */
 const NEVER_ENDS = new AbortController().signal
 
-/** A request with values for its context. `caller` is read before, because tRPC answers errors there as internal. */
+/** A request with values for its context. `caller` is read before, because tRPC would report its errors as internal. */
 type Annotated = IncomingMessage & {
   requestId: string
   caller: KeyHolder | null
@@ -111,7 +111,6 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     },
   })
 
-  /** Answers a tRPC request. */
   return async function onTrpc(
     req: IncomingMessage,
     res: ServerResponse,

@@ -12,9 +12,9 @@ const list = z
   .transform((names) => names.split(/[ ;]+/).filter((name) => name !== ''))
   .default([])
 
-/** Query parameters of a dialect's address. Lists are separated by `;`, because some trainers split addresses at commas. */
+/** Query parameters of a dialect's URL. Lists are separated by `;`, because some trainers split URLs at commas. */
 const Query = z.strictObject({
-  model: text.optional().describe('the reward model whose servers score'),
+  model: text.optional().describe('the reward model that scores'),
   judge: text.optional().describe('the judge template of a generative model'),
   rule: text.optional().describe('a built-in rule, for every sample'),
   function: text.optional().describe('a reward function: its path, or path:name'),
@@ -46,10 +46,9 @@ const Query = z.strictObject({
   groundTruth: text.optional().describe('nemo-gym: the task’s field with the ground truth'),
 })
 
-/** The options in a dialect's address. */
 export type CompatOptions = z.output<typeof Query>
 
-/** Parses the query of a dialect's address. @throws RewardOpsError `invalid_input` with the parameter */
+/** Parses the query of a dialect's URL. @throws RewardOpsError `invalid_input` with the parameter */
 export function readCompatOptions(query: URLSearchParams): CompatOptions {
   const known = Object.keys(Query.shape)
   const given: Record<string, string> = {}
@@ -58,24 +57,24 @@ export function readCompatOptions(query: URLSearchParams): CompatOptions {
       const near = nearestName(key, known)
       throw new RewardOpsError(
         'invalid_input',
-        `The address has the unknown parameter ?${key.slice(0, 60)}=. ${near ? `Did you mean ${near}? ` : ''}Known: ${known.join(', ')}.`,
+        `The URL has the unknown parameter ?${key.slice(0, 60)}=. ${near ? `Did you mean ${near}? ` : ''}Known: ${known.join(', ')}.`,
       )
     }
     if (key in given) {
-      throw new RewardOpsError('invalid_input', `The address has ?${key}= twice.`)
+      throw new RewardOpsError('invalid_input', `The URL has ?${key}= twice.`)
     }
     given[key] = value
   }
   const parsed = Query.safeParse(given)
   if (!parsed.success) {
-    throw new RewardOpsError('invalid_input', `The address: ${describeIssues(parsed.error)}`)
+    throw new RewardOpsError('invalid_input', `The URL: ${describeIssues(parsed.error)}`)
   }
   const options = parsed.data
   const scorers = (['model', 'rule', 'function'] as const).filter((key) => options[key])
   if (scorers.length > 1) {
     throw new RewardOpsError(
       'invalid_input',
-      `The address has ?${scorers.join('= and ?')}=. Give only one of them.`,
+      `The URL has ?${scorers.join('= and ?')}=. Give only one of them.`,
     )
   }
   return options

@@ -46,7 +46,7 @@ export interface CompatSources {
 interface Target {
   dialect: Dialect
   run: string
-  /** The path below the run's address, such as `/verify`; may be empty. */
+  /** The path below the run's URL, such as `/verify`; may be empty. */
   rest: string
   key: string | null
 }
@@ -120,7 +120,7 @@ function scoreInput(
   const reward = rewardOf(options)
   if (source === undefined && options.model === undefined && options.function === undefined) {
     if (options.rule === undefined) {
-      throw new RewardOpsError('invalid_input', 'The address names no reward.', {
+      throw new RewardOpsError('invalid_input', 'The URL names no reward.', {
         hint: 'Add ?model=, ?function=, ?rule= or ?dataSource=; docs/dialects.md has examples.',
       })
     }
@@ -137,7 +137,7 @@ function scoreInput(
   })
 }
 
-/** @throws RewardOpsError `not_scored` for a failed sample, unless the protocol or the address provides for failures */
+/** @throws RewardOpsError `not_scored` for a failed sample, unless the protocol or the URL provides for failures */
 function endsOf(
   dialect: Dialect,
   results: readonly ScoreResult[],
@@ -174,7 +174,7 @@ function targetOf(pathname: string): Target {
     )
   }
   if (run === '') {
-    throw new RewardOpsError('invalid_input', 'The address names no run.', {
+    throw new RewardOpsError('invalid_input', 'The URL names no run.', {
       hint: `Send the request to ${COMPAT_PATH}${dialect.name}/<run>${dialect.scorePath}.`,
     })
   }
@@ -190,13 +190,10 @@ function targetOf(pathname: string): Target {
 }
 
 function notThere(dialect: Dialect, rest: string): RewardOpsError {
-  const there = [
-    `POST ${dialect.scorePath || 'to the address itself'}`,
-    ...Object.keys(dialect.others),
-  ]
+  const there = [`POST ${dialect.scorePath || 'to the URL itself'}`, ...Object.keys(dialect.others)]
   return new RewardOpsError(
     'not_found',
-    `There is nothing at ${rest.slice(0, 60) || 'the address itself'} of ${dialect.name}.`,
+    `There is nothing at ${rest.slice(0, 60) || 'the URL itself'} of ${dialect.name}.`,
     { hint: `Available routes are ${there.join(', ')}.` },
   )
 }

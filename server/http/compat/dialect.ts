@@ -6,14 +6,14 @@ export interface DialectSample
   extends Pick<SampleInput, 'prompt' | 'response' | 'groundTruth' | 'extraInfo' | 'index'> {
   /** The prompt's id; null: the protocol has none, so samples with equal prompts form a group. */
   uid: string | null
-  /** The data source in the request; null: the one in the address. */
+  /** The data source in the request; null: the one in the URL. */
   dataSource: string | null
 }
 
 /** The result of a sample as the protocol reports it: a number, with the failure if there was one. */
 export interface DialectEnd {
   result: ScoreResult
-  /** The score, or the value that the address sets for failed samples. */
+  /** The score, or the value that the URL sets for failed samples. */
   reward: number
   failed: boolean
 }
@@ -27,11 +27,11 @@ export type DialectAnswer = string | object | ((body: unknown) => unknown)
  */
 export interface Dialect {
   readonly name: string
-  /** The path below the run's address that scores samples. */
+  /** The path below the run's URL that scores samples. */
   readonly scorePath: '' | `/${string}`
-  /** True when an answer can report a failed sample. Otherwise a failure is answered with 503 or with the address's value. */
+  /** True when an answer can report a failed sample. Otherwise the answer is 503, or the value that the URL sets. */
   readonly carriesFailure: boolean
-  /** Answers to the trainer's other requests, by method and path below the run's address. */
+  /** Answers to the trainer's other requests, by method and path below the run's URL. */
   readonly others: Readonly<Record<string, DialectAnswer>>
   /** Reads the samples of a request. @throws RewardOpsError `invalid_input` naming the field */
   read(body: unknown, options: CompatOptions): DialectSample[]

@@ -15,8 +15,8 @@ const row = (task: number, rollout: number, fields: object) => ({
 })
 const sample = { agent_ref: { name: 'agent' } }
 
-describe('metrics of verified rows', () => {
-  // Expected values are the output of NeMo-Gym's compute_aggregate_metrics for these rows.
+describe('metrics of verified responses', () => {
+  // Expected values are the output of NeMo-Gym's compute_aggregate_metrics for these responses.
   it('equal those of NeMo-Gym to the last digit', () => {
     const { group_level_metrics, agent_metrics, key_metrics } = of([
       row(0, 0, { reward: 1, acc: true, response: { usage: { total_tokens: 10 } } }),
@@ -43,7 +43,7 @@ describe('metrics of verified rows', () => {
         ...{ 'max/acc': 1, 'mean/acc': 0.6666666666666666, 'median/acc': 1, 'min/acc': 0 },
         ...{ 'std/acc': 0.5773502691896258, 'max/reward': 1, 'mean/reward': 0.5 },
         ...{ 'median/reward': 0.5, 'min/reward': 0, 'std/reward': 0.5 },
-        // A single number in several rows has no standard deviation.
+        // A single number in several responses has no standard deviation.
         ...{ 'max/score': 0.25, 'mean/score': 0.25, 'median/score': 0.25, 'min/score': 0.25 },
         ...{ 'max/total_tokens': 30, 'mean/total_tokens': 20, 'median/total_tokens': 20 },
         ...{ 'min/total_tokens': 10, 'std/total_tokens': 14.142135623730951 },
@@ -64,7 +64,7 @@ describe('metrics of verified rows', () => {
     ])
   })
 
-  it('leave out failed rows, and are empty for no rows', () => {
+  it('leave out failed responses, and are empty for no responses', () => {
     const failed = { reward: 0, _ng_failure_class: 'judge_failed', _ng_failure_judge_error: 'x' }
     const { agent_metrics, group_level_metrics } = of([
       row(0, 0, { reward: 1 }),
@@ -79,7 +79,7 @@ describe('metrics of verified rows', () => {
     expect(of([row(0, 0, failed)])).toEqual(none)
   })
 
-  it('are refused for a body that is not a list of rows', () => {
+  it('are refused for a body without a list of responses', () => {
     for (const body of [{}, { verify_responses: 1 }, [], { verify_responses: [1] }]) {
       try {
         aggregateMetrics(body)

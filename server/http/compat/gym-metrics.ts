@@ -17,7 +17,7 @@ type Metrics = Record<string, number>
 
 /**
  * Gym's `POST /aggregate_metrics`: mean, maximum, minimum, median and standard deviation (n − 1) of every number at the
- * top level of the rows and of `response.usage`, over all rows and by task. Failed rows do not count.
+ * top level of the verified responses and of `response.usage`, over all of them and by task. Failed ones do not count.
  * Source: nemo_gym/reward_profile.py.
  */
 export function aggregateMetrics(body: unknown): unknown {
@@ -44,7 +44,7 @@ export function aggregateMetrics(body: unknown): unknown {
   }
 }
 
-/** The numbers of a row and of its response's usage; booleans count as 0 and 1. */
+/** The numbers of a verified response and of its usage; booleans count as 0 and 1. */
 function numbersOf(row: Row): Metrics {
   const usage = row.response?.usage
   const all = { ...row, ...(typeof usage === 'object' ? usage : {}) }
@@ -63,7 +63,7 @@ function describe(rows: readonly Row[], names: readonly string[]): Metrics {
     name,
     values: numbers.flatMap((row) => (row[name] === undefined ? [] : [row[name]])),
   }))
-  // For a single row, Gym writes the standard deviation 0. A single number in several rows has none.
+  // For a single response, Gym writes the standard deviation 0. A single number in several responses has none.
   const single = columns.every(({ values }) => values.length < 2)
   const out: Metrics = {}
   for (const { name, values } of columns) {

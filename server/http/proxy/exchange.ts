@@ -28,7 +28,7 @@ const RETRY_AFTER_MAX_MS = 30_000
 /** Estimates: bytes of JSON per token, and tokens of a reply without `max_tokens`. The router uses the same values. */
 const BYTES_PER_TOKEN = 3.6
 const REPLY_TOKENS = 256
-/** The key of a body is computed from this many bytes at its end. */
+/** Number of bytes at the end of a body from which {@link keyOf} computes its key. */
 const KEY_BYTES = 512
 
 /** Unused controllers for the next requests. Creating one, with the router's listener on it, costs 4 µs. */

@@ -10,7 +10,6 @@ import { hasPath, type ProxiedPath } from './routes.ts'
 /** Pause between two searches while only servers whose engine lacks the path are free, ms. */
 const OTHER_ENGINE_MS = 25
 
-/** The search for a slot. */
 export interface SlotSearch {
   path: ProxiedPath
   /** The request to the router, without `deadlineMs` and `avoid`, which change between searches. */

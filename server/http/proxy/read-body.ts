@@ -5,7 +5,7 @@ import { unpacked } from '../body.ts'
 /** Maximum decompressed body that is passed on. The body is kept for retries until an answer begins. */
 export const MAX_PROXIED_BYTES = 32 << 20
 
-/** The client disconnected. */
+/** Thrown when the client disconnects before its body is complete. */
 export class ClientGone extends Error {}
 
 /**

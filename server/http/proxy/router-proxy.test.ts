@@ -649,7 +649,7 @@ describe('headers', () => {
     ['x-deadline-ms', 'soon', /above 0/],
     ['x-route-policy', 'best', /least_work, .*round_robin/],
     ['x-group-id', 'g'.repeat(300), /256/],
-  ])('%s: %s is refused by name', async (header, value, message) => {
+  ])('%s: %s is refused, and the message names the header', async (header, value, message) => {
     const rm = await upstream()
     const { bed } = await bedOver([{ url: rm.url }])
     const answer = await bed.send('/classify', { body: chat(), headers: { [header]: value } })

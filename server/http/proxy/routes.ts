@@ -87,7 +87,7 @@ const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>
     '/tokenize',
     '/detokenize',
   ]),
-  // An OpenAI-style address may be a gateway to the engines above, with all paths of /v1.
+  // A server of this engine may be a gateway to the engines above, with all paths of /v1.
   openai: new Set([
     '/v1/embeddings',
     '/v1/score',

@@ -16,7 +16,7 @@ export const SMALL_BYTES = 64 << 10
 /** Answers up to this size are written together with their head, bytes. */
 const ONE_WRITE_BYTES = 8 << 10
 
-/** The sender of a call. */
+/** The sender of a call, which chooses the handling of the answer. */
 export interface CallOwner extends CallListener<null> {
   /** Called when status and headers of an answer are known. */
   answerBegins(call: UpstreamCall): AnswerMode

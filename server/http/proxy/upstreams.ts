@@ -15,7 +15,7 @@ interface Upstream {
 }
 
 /**
- * Connections to the servers by address. Each carries one call at a time and stays open for 4 s after it. Link-local
+ * Connections to the servers by URL. Each carries one call at a time and stays open for 4 s after it. Link-local
  * addresses are refused.
  */
 export class Upstreams {
@@ -44,7 +44,7 @@ export class Upstreams {
     upstream.transport.post(call, upstream.root + path, headers, body, hasShare)
   }
 
-  /** Reports that a call to an address ended, with or without success. */
+  /** Reports that a call to a URL ended, with or without success. */
   ended(url: string, nowMs: number): void {
     const upstream = this.#byUrl.get(url)
     if (upstream === undefined) return

@@ -9,7 +9,6 @@ import type {
 } from '../../../router/router-types.ts'
 import type { KnownServer } from '../model-directory.ts'
 
-/** A server of a test. */
 export interface SlotServer {
   id: number
   name: string
