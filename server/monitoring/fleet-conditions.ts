@@ -15,7 +15,7 @@ const OUT: ReadonlySet<string> = new Set(['unreachable', 'dead', 'quarantined'])
 /** Shortest outage that counts, ms. Shorter ones are restarts or lost probes. */
 const OUT_FOR_MS = 10_000
 
-/** A problem of the fleet. */
+/** An unavailable server, or a model without an available server. */
 export interface FleetCondition {
   monitor: FleetMonitorName
   /** Name of the server or model. */
@@ -23,7 +23,6 @@ export interface FleetCondition {
   detail: string
 }
 
-/** The problems of these servers: each unavailable server, and each model without an available one. */
 export function fleetConditions(servers: readonly FleetServerRow[]): FleetCondition[] {
   const isOut = ({ state, for_ms }: FleetServerRow) => OUT.has(state) && for_ms >= OUT_FOR_MS
   const out = servers.filter(isOut).map(({ name, state, state_cause }): FleetCondition => {

@@ -26,7 +26,7 @@ describe('a monitor over the batches', () => {
     expect(walk([0.6, 0.6, ...hover]).slice(2)).toEqual(Array(12).fill('warning'))
   })
 
-  test('closes after three consecutive batches that are clear of the threshold by a tenth', () => {
+  test('closes after three consecutive batches that are clear of the threshold by 10 %', () => {
     expect(walk([0.6, 0.6, 0.4, 0.4, 0.46, 0.4, 0.4, 0.4]).slice(1)).toEqual([
       ...['warning opened', 'warning', 'warning', 'warning', 'warning', 'warning', 'ok resolved'],
     ])

@@ -141,7 +141,6 @@ function* replay(servers: readonly ReplayedServer[], samples: number): Generator
   return endMs
 }
 
-/** The largest number of calls at one time. */
 function mostConcurrent(calls: readonly ServedCall[]): number {
   const events = calls.flatMap(({ startMs, endMs }) => [
     { at: startMs, change: 1 },

@@ -38,7 +38,7 @@ export interface Prediction {
   /** Time per step in which the trainer only waits for rewards. */
   waitMs: number
   spans: PlannedSpan[]
-  /** When each step ended, ms. */
+  /** End of each step, ms. */
   endsMs: number[]
 }
 
@@ -50,7 +50,6 @@ export function evenSteps(shape: {
   steps: number
   groups: number
   groupSize: number
-  /** ms */
   rewardMs(step: number, index: number): number
 }): StepRewards[] {
   const n = shape.groups * shape.groupSize
@@ -188,7 +187,7 @@ export function boundOf(work: Workload): Bound {
 /** A service with a fixed number of slots: each call, in the order requested, takes the slot that is free first. */
 class FreeSlots {
   readonly #places: number | null
-  /** When each slot is free, as a binary heap with the earliest first. */
+  /** Times at which the slots become free, as a binary heap with the earliest first. */
   readonly #freeAt: number[] = []
 
   /** @param places null: unlimited */

@@ -8,7 +8,7 @@ import {
   type Severity,
 } from '../../contract/monitors.ts'
 
-/** The content of an alert. */
+/** The event of an alert, with the run, batch or server that it concerns. */
 export type AlertSubject = Pick<
   AlertPayload,
   'severity' | 'run' | 'split' | 'step' | 'batchId' | 'subject' | 'value' | 'threshold' | 'detail'

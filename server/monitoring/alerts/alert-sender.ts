@@ -19,7 +19,7 @@ const TICK_MS = 500
 const MAX_CONCURRENT = 16
 /** Time for which a process holds a claimed delivery, ms. Then any process may claim the delivery again. */
 export const CLAIM_MS = ANSWER_MS + 5_000
-/** How long a stopping process waits for answers, ms. */
+/** Maximum wait of a stopping process for answers, ms. */
 const STOP_MS = 1_000
 const FIRST_WAIT_MS = 1_000
 const MAX_WAIT_MS = 600_000
@@ -112,7 +112,7 @@ export class AlertSender {
       againMs: wait === null ? null : Math.max(wait, requestedMs),
     })
     if (!answer.delivered && wait === null) {
-      // The address may contain a key, so only the name is logged.
+      // The URL may contain a key, so only the name is logged.
       this.#log.warn({ webhook, error: answer.error, attempts }, 'an alert was not delivered')
     }
     await notify(this.#db.pool, 'monitorsChanged')

@@ -73,7 +73,7 @@ describe('a call to a webhook', () => {
       expect(webhookUrlProblem(url), url).not.toBeNull()
   })
 
-  it('is shown with only the end of its address', () => {
+  it('is shown with only the end of its URL', () => {
     expect(displayUrl('https://hooks.slack.com/services/T000/B000/abcdefghijkl')).toBe(
       'https://hooks.slack.com/…ijkl',
     )

@@ -17,24 +17,24 @@ export interface WebhookAnswer {
   latencyMs: number
   /** The beginning of the answer's body. */
   answer: string | null
-  /** Why the delivery failed, without the address or the secret; null: delivered. */
+  /** The cause of a failed delivery, without the URL or the secret; null: delivered. */
   error: string | null
   /** The receiver's Retry-After, ms. */
   retryAfterMs: number | null
 }
 
-/** The error in a webhook's address; null: none. A query is allowed, because some receivers put a key there. */
+/** The error in a webhook's URL; null: none. A query is allowed, because some receivers put a key there. */
 export function webhookUrlProblem(text: string): string | null {
   let url: URL
   try {
     url = new URL(text)
   } catch {
-    return 'The address is not a URL. It must start with http:// or https://.'
+    return 'The URL is not valid. It must start with http:// or https://.'
   }
-  if (url.hash !== '') return 'The address must not have a fragment.'
+  if (url.hash !== '') return 'The URL must not have a fragment.'
   url.search = ''
   const checked = checkServerUrl(url.href)
-  return checked.ok ? null : `The address is refused: ${checked.message}.`
+  return checked.ok ? null : `The URL is refused: ${checked.message}.`
 }
 
 /**
@@ -47,7 +47,7 @@ export function signatureOf(secret: string, body: string, atMs: number): string 
   return `t=${t},v1=${mac}`
 }
 
-/** Sends an event once. Redirects are not followed, because the body is only for this address. Never throws. */
+/** Sends an event once. Redirects are not followed, because the body is only for this URL. Never throws. */
 export async function postWebhook(
   to: WebhookTarget | { problem: string },
   event: { id: string; attempt: number; body: string },
@@ -93,7 +93,7 @@ export async function postWebhook(
 
 function refusalOf(status: number): string {
   if (status >= 300 && status < 400)
-    return `responded with ${status}: redirects are not followed; use the target address`
+    return `responded with ${status}: redirects are not followed; use the target URL`
   return `responded with ${status}`
 }
 

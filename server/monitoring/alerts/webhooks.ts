@@ -27,7 +27,7 @@ import { alertBody, testPayload } from './alert-payload.ts'
 import { CLAIM_MS } from './alert-sender.ts'
 import { postWebhook, webhookUrlProblem } from './post-webhook.ts'
 
-/** Manages the webhooks for alerts. Secrets and full addresses are never returned. */
+/** Manages the webhooks for alerts. Secrets and full URLs are never returned. */
 export class Webhooks {
   readonly #db: Database
   readonly #basePath: string
@@ -141,7 +141,7 @@ function checkUrl(url: string): void {
   if (problem !== null) throw new RewardOpsError('forbidden_url', problem)
 }
 
-/** Scheme, host and the last characters of an address; the rest may be a key. */
+/** Scheme, host and the last characters of a URL; the rest may be a key. */
 export function displayUrl(url: string): string {
   const { origin } = new URL(url)
   const rest = url.slice(origin.length)
