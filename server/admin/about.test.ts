@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { folderBytes } from './about.ts'
 
-it('the size of a folder includes all that remains while subfolders vanish', async () => {
+it('the size of a folder includes every remaining file while subfolders are deleted', async () => {
   const root = mkdtempSync(join(tmpdir(), 'rewardops-about-'))
   onTestFinished(() => rmSync(root, { recursive: true, force: true }))
   const folders = Array.from({ length: 40 }, (_, i) => join(root, `${i}`))
@@ -15,7 +15,7 @@ it('the size of a folder includes all that remains while subfolders vanish', asy
   }
   expect(await folderBytes(root)).toBe(4_000)
   const size = folderBytes(root)
-  // The order in which folders are read is that of the file system, so every other one vanishes.
+  // The order in which folders are read is that of the file system, so every other one is deleted.
   for (const folder of folders.filter((_, i) => i % 2 === 0)) {
     await nextTurn()
     rmSync(folder, { recursive: true })

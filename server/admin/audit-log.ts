@@ -4,10 +4,9 @@ import type { Database } from '../store/database.ts'
 import { toDto } from '../store/row-of.ts'
 import { auditChoices, auditPage, insertAudit } from '../store/sql/audit.ts'
 
-/** The filters offer the actors and actions of this many newest changes. */
+/** Number of newest changes whose actors and actions the filters of the audit log offer. */
 const CHOICES_OF = 5_000
 
-/** The log of administrative changes. */
 export class AuditLog {
   readonly #db: Database
   readonly #pagesDb: Database

@@ -318,7 +318,7 @@ export class KeyRing {
               : isFull
                 ? 'The key expires, and no admin could sign in after that.'
                 : known.holder.role === 'admin'
-                  ? 'The key only reads.'
+                  ? 'The key is read-only.'
                   : `The key has the role ${known.holder.role}.`,
         )
       }

@@ -14,7 +14,7 @@ import {
 
 /** Largest number of runs with their own limits. */
 export const MAX_LIMITED_RUNS = 1_000
-/** Time after which a change by another process takes effect here. */
+/** Maximum time until a change by another process takes effect here. */
 const TTL_MS = 1_000
 const RETRY_AFTER_MS = 2_000
 

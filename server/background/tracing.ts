@@ -167,7 +167,7 @@ export class Tracing {
   }
 }
 
-/** Loads the exporter of a protocol. It reads its address, headers, timeout and certificates from OTEL_ variables. */
+/** Loads the exporter of a protocol. It reads its endpoint, headers, timeout and certificates from OTEL_ variables. */
 export async function loadExporter({ protocol }: TracingConfig): Promise<SpanExporter> {
   const { OTLPTraceExporter } =
     protocol === 'http/json'
