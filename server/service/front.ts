@@ -15,11 +15,11 @@ const CLOSE_EVERY_MS = 20
 
 /** State of the health checks, updated as the process starts and stops. */
 export interface Health {
-  /** Why the process accepts no batches while it starts or stops; null when it serves. */
+  /** The reason why a starting or stopping process accepts no batches; null when it serves. */
   notServing: string | null
-  /** Why the database accepts no writes; null if it accepts them. */
+  /** The reason why the database accepts no writes; null if it accepts them. */
   unready: () => string | null
-  /** Why no worker is alive; null if one is or none is configured. */
+  /** The reason why no worker is alive; null if one is alive or none is configured. */
   problem: () => Promise<string | null>
   postgresPid: () => number | null
   workerPids: () => number[]
@@ -29,7 +29,7 @@ export interface Health {
 export interface Front {
   server: Server
   port: number
-  /** The address of the pages and the API. */
+  /** The URL of the pages and the API. */
   url: string
   /** `host:port`, without TLS, at which reward functions and workers reach the router address. */
   routerAddress: string

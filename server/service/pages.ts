@@ -17,7 +17,7 @@ import type { ServerModules } from './modules.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Content types of Next's answers that are compressed: documents, data for navigation and the icon. */
+/** Content types of Next's answers that are compressed: documents, data for client-side navigation and the icon. */
 const PACKED = /^(text\/|application\/json|image\/svg)/
 
 /** Prepares Next for the pages. Returns null if pages are disabled or, with a log line, were not built. */
@@ -86,8 +86,8 @@ export async function openPages(
 
 /**
  * Sets the content security policy of a page with a new nonce. Next reads the nonce from the same header of the request
- * and adds it to all scripts of the document. Navigation within the pages loads no document, so it needs no nonce, and
- * a nonce must not get into Next's cache.
+ * and adds it to all scripts of the document. Client-side navigation loads no document, so it needs no nonce, and a
+ * nonce must not get into Next's cache.
  */
 function setPagePolicy(req: IncomingMessage, res: ServerResponse, dev: boolean): void {
   const policy = pagePolicy(randomBytes(16).toString('base64'), dev)
@@ -101,8 +101,8 @@ function setPagePolicy(req: IncomingMessage, res: ServerResponse, dev: boolean):
 
 /**
  * The cookie of Next's draft mode. With it, Next renders a document instead of sending its prerendered copy, whose
- * scripts have no nonce. Rendering takes a few milliseconds. Navigation within the pages still uses the copies, which
- * the browser prefetches and keeps.
+ * scripts have no nonce. Rendering takes a few milliseconds. Client-side navigation still uses the copies, which the
+ * browser prefetches and keeps.
  */
 function prerenderBypass(): string {
   const manifest = JSON.parse(readFileSync(join(ROOT, '.next/prerender-manifest.json'), 'utf8'))
