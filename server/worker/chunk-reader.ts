@@ -11,7 +11,7 @@ import {
 import { loadImages } from '../store/stored-images.ts'
 
 interface Wanted {
-  /** The flattened ranges of a job. */
+  /** Indexes of a job as flattened ranges: [from, to, from, to …], `to` included. */
   ranges: readonly number[]
   resolve: (rows: PendingSample[]) => void
   reject: (error: unknown) => void

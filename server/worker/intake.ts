@@ -37,7 +37,7 @@ const AHEAD_MS = 100
 const RATE_EVERY_MS = 125
 /** Weight that halves a pool's rate in 4 s without samples. */
 const IDLE_WEIGHT = 0.02
-/** Samples assumed per job. Jobs have up to 64, so a fetch exceeds the capacity by at most a third, or one job. */
+/** Samples assumed per job. Jobs have up to 64, so a fetch exceeds the capacity by at most 33 %, or by one job. */
 const SAMPLES_PER_JOB = 48
 const MAX_JOBS_PER_FETCH = 16
 

@@ -50,7 +50,7 @@ async function main(): Promise<void> {
   setEgressPolicy(config.egressAllow)
   const log = createLogger(config.logLevel, 'worker')
   if (!config.databaseUrl) {
-    throw new Error('A worker needs DATABASE_URL: the address of the database its server uses.')
+    throw new Error('A worker needs DATABASE_URL: the URL of the database that its server uses.')
   }
   const db = new Database(config.databaseUrl, log, WORKER_POOL)
   const problem = await throughOutage(() => workerProblem(db.pool), { forMs: START_MS })

@@ -80,7 +80,7 @@ export class PostProcessing {
     return Map.groupBy(rows, (row) => row.group_no)
   }
 
-  /** Calls the function for a group of a job. `nowMs` is on the database's clock. */
+  /** Calls the post-processing function for a group of a job. `nowMs` is on the database's clock. */
   async process(
     batch: ActiveBatch,
     signal: AbortSignal,

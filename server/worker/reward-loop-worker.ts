@@ -421,8 +421,8 @@ export class RewardLoopWorker {
   }
 
   /**
-   * Waits for the end of an outage and for a slot of the batch's `maxConcurrency`; the slot is null if it has none. Null:
-   * this process stops, or the batch ended and the samples were failed.
+   * Waits for the end of an outage and for a slot of the batch's `maxConcurrency`. `slot` is null for a batch without
+   * `maxConcurrency`. Null: this process stops, or the batch ended and the samples were failed.
    */
   async #enterGate(
     job: ClaimedJob,

@@ -48,7 +48,7 @@ function scored(): void {
   counters.ended(SCORED, { queueMs: 1, scoreMs: 1 })
 }
 
-/** The rows of load, and the counted durations, in the minutes. */
+/** Number of workers with a stored load, and of counted durations, in the history per minute. */
 async function stored(): Promise<{ loads: number; durations: number }> {
   const [row] = await db.adhoc<{ loads: number; durations: number }>(
     `select (select count(distinct worker_id) from worker_minute where capacity_seconds > 0)::int as loads,

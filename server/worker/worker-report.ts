@@ -31,7 +31,7 @@ export interface ReportSources {
   queue: JobQueue
   worker: RewardLoopWorker
   servers: SharedServers
-  /** Why the worker takes no jobs of functions; null: it does. */
+  /** The reason why the worker takes no jobs of reward functions; null: it takes them. */
   functionProblem: string | null
   loopDelay: ReturnType<typeof monitorEventLoopDelay>
   log: Logger
