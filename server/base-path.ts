@@ -10,7 +10,7 @@ export const OWN_PARTS: ReadonlySet<string> = new Set([
   'v1',
 ])
 
-/** Why a path cannot be the prefix of REWARDOPS_BASE_PATH; null: it can. */
+/** The error in a value of REWARDOPS_BASE_PATH; null: the value is valid. */
 export function basePathProblem(path: string): string | null {
   if (path === '') return null
   const parts = path.split('/').slice(1)
@@ -22,8 +22,8 @@ export function basePathProblem(path: string): string | null {
 }
 
 /**
- * A request's address without the prefix. An address without the prefix is returned unchanged, because many proxies remove
- * it, and health checks and trainers may call the service directly.
+ * A request's URL without the prefix. A URL that does not begin with the prefix is returned unchanged, because many
+ * proxies remove it, and health checks and trainers may call the service directly.
  */
 export function withoutBasePath(url: string, basePath: string): string {
   if (basePath === '' || !url.startsWith(basePath)) return url

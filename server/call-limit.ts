@@ -6,12 +6,10 @@ export class CallLimit {
   private inFlight = 0
   private readonly waiting: { most: number; enter: () => void }[] = []
 
-  /** Calls that have begun and not ended. */
   get running(): number {
     return this.inFlight
   }
 
-  /** Calls that have not begun. */
   get queued(): number {
     return this.waiting.length
   }

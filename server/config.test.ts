@@ -78,7 +78,7 @@ test.each<[what: string, settings: Record<string, string>, message: RegExp]>([
   expect(() => loadConfig({ ...env, ...settings })).toThrow(message)
 })
 
-test('sandboxes have names and addresses, with or without /run_code', () => {
+test('sandboxes have names and URLs, with or without /run_code', () => {
   const namedBy = (REWARDOPS_SANDBOXES: string) =>
     loadConfig({ ...env, REWARDOPS_SANDBOXES }).sandbox.named
   expect(namedBy('big=http://10.0.0.5:8080/run_code, small = https://box/')).toEqual({

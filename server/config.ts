@@ -31,7 +31,7 @@ const networks = () =>
 
 /** All settings with units and defaults. An unknown REWARDOPS_ name is an error at start. */
 const Settings = z.object({
-  /** TCP port of the only listener; 0 selects a free one. */
+  /** TCP port of the service; 0 selects a free one. */
   PORT: integer(3000, 0, 65_535),
   HOST: z.string().min(1).default('127.0.0.1'),
   /** Unset: the embedded Postgres 18 in the data folder. */
@@ -87,13 +87,16 @@ const Settings = z.object({
   REWARDOPS_FUNCTION_ENV: z.string().optional(),
   /** Keys that encrypt secrets in the database, separated by commas; the first one encrypts. */
   REWARDOPS_SECRETS_KEY: z.string().optional(),
-  /** The file of these keys, one per line. Unset: secrets.key in the data folder, made at the first start. */
+  /**
+   * The file of the keys that encrypt secrets, one per line. Unset: secrets.key in the data folder, made at the first
+   * start.
+   */
   REWARDOPS_SECRETS_KEY_FILE: z.string().min(1).optional(),
-  /** How reward functions are isolated. */
+  /** Isolation level of reward functions. */
   REWARDOPS_FUNCTION_ISOLATION: z.enum(ISOLATION_LEVELS).default('process'),
   /** The network of reward functions at level sandbox. */
   REWARDOPS_FUNCTION_NETWORK: z.enum(SANDBOX_NETWORKS).default('router'),
-  /** Addresses of sandboxes that rewards may name, separated by commas: `name=http://host:8080`. */
+  /** URLs of sandboxes that rewards may name, separated by commas: `name=http://host:8080`. */
   REWARDOPS_SANDBOXES: z.string().optional(),
   /** Path of the Python that programs run in. Unset: /usr/bin/python3 or /usr/local/bin/python3. */
   REWARDOPS_SANDBOX_PYTHON: z.string().startsWith('/').optional(),
@@ -124,7 +127,7 @@ export interface Config {
   pages: boolean
   workers: number
   samplesPerCall: number
-  /** How long active requests may take to finish when the service stops. */
+  /** Maximum time that active requests may take to finish when the service stops. */
   drainMs: number
   apiKeys: string[]
   trustedProxies: string[]
@@ -156,7 +159,7 @@ export interface Config {
   inherited: NodeJS.ProcessEnv
 }
 
-/** How traces are sampled and exported. The exporter itself reads the other OTEL_EXPORTER_OTLP_ variables. */
+/** Sampling and export of traces. The exporter itself reads the other OTEL_EXPORTER_OTLP_ variables. */
 export interface TracingConfig {
   protocol: 'http/protobuf' | 'http/json'
   sampler: (typeof SAMPLERS)[number]
@@ -182,9 +185,7 @@ function tracingConfig(env: NodeJS.ProcessEnv): TracingConfig | null {
   const isDisabled = env.OTEL_SDK_DISABLED?.toLowerCase() === 'true'
   if (!endpoint || isDisabled || env.OTEL_TRACES_EXPORTER === 'none') return null
   if (!/^https?:$/.test(URL.parse(endpoint)?.protocol ?? '')) {
-    throw new Error(
-      `OTEL_EXPORTER_OTLP_ENDPOINT: expected an http or https address, not ${endpoint}`,
-    )
+    throw new Error(`OTEL_EXPORTER_OTLP_ENDPOINT: expected an HTTP or HTTPS URL, not ${endpoint}`)
   }
   const oneOf = <T extends string>(name: string, values: readonly T[], given: string): T => {
     const value = values.find((one) => one === given)
@@ -219,7 +220,7 @@ export interface SettingInForce {
   isPath: boolean
 }
 
-/** How custom reward functions run. The object can be passed to a thread. */
+/** Settings of custom reward functions. The object can be passed to a thread. */
 export interface FunctionConfig {
   /** Absolute; the folder of the functions. It need not exist. */
   functionsDir: string
@@ -236,9 +237,9 @@ export interface FunctionConfig {
   isolation: { level: Isolation; network: SandboxNetwork }
 }
 
-/** Where programs of the rule `code` run. */
+/** The sandboxes in which programs of the rule `code` run. */
 export interface SandboxConfig {
-  /** Addresses without `/run_code`, by name. */
+  /** URLs of sandboxes, without `/run_code`, by name. */
   named: Record<string, string>
   /** Path of the interpreter; null: /usr/bin/python3 or /usr/local/bin/python3. */
   python: string | null
@@ -429,7 +430,7 @@ function listed(text: string | undefined): string[] {
     .filter(Boolean)
 }
 
-/** Reads REWARDOPS_SANDBOXES. @throws Error for anything but names and addresses */
+/** Reads REWARDOPS_SANDBOXES. @throws Error for anything but names and URLs */
 function namedAddresses(text: string | undefined): Record<string, string> {
   const named: Record<string, string> = {}
   for (const entry of listed(text)) {
@@ -513,7 +514,7 @@ export function loadWorkerHandover(env: NodeJS.ProcessEnv = process.env): {
   }
 }
 
-/** Where a sandbox beside a server or a worker listens; null: it was started by `npm run sandbox`. */
+/** The Unix socket of a sandbox beside a server or a worker; null: `npm run sandbox` started the sandbox. */
 export function loadSandboxHandover(env: NodeJS.ProcessEnv = process.env): {
   socketPath: string | null
 } {

@@ -3,14 +3,14 @@ import { ERROR_REASONS, type ErrorReason } from './contract/error-reasons.ts'
 const brand = Symbol.for('rewardops.error')
 
 /**
- * A refusal that is reported to the caller: a reason from the table of error reasons, a message that names the problem,
+ * A refusal that is reported to the caller: a reason from ERROR_REASONS, a message that names the problem,
  * and a hint. All other errors are reported as "internal" and logged.
  */
 export class RewardOpsError extends Error {
   readonly [brand] = true
   readonly reason: ErrorReason
   readonly hint: string
-  /** For 429 and 503: how long the caller should wait. */
+  /** For 429 and 503: the wait before the call is repeated. */
   readonly retryAfterMs: number | undefined
 
   constructor(

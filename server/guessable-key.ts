@@ -7,10 +7,10 @@ const WORDS =
   /password|passwort|secret|change|default|example|rewardops|reward|trainer|admin|token|test|demo|prod|local|user|root|key|api|the|for|my|of|an?d|foo|bar|qwertz|qwerty|asdf|hello|world|letmein|welcome|dragon|monkey|master|login|access/gi
 
 /**
- * Why a key of REWARDOPS_API_KEYS is too easy to guess, without the key itself; null: it is not. A key needs 20 characters
- * and an estimated entropy of 80 bits. A common word, a repeated character, an ascending or descending sequence (`abcd`,
- * `4321`) and a repeated part count as one character each. Each counted character adds log2 of the size of the key's
- * alphabet: digits, lower-case letters, upper-case letters and symbols, if they occur.
+ * The reason why a key of REWARDOPS_API_KEYS is too easy to guess, without the key itself; null: it is not. A key needs
+ * 20 characters and an estimated entropy of 80 bits. A common word, a repeated character, an ascending or descending
+ * sequence (`abcd`, `4321`) and a repeated part count as one character each. Each counted character adds log2 of the
+ * size of the key's alphabet: digits, lower-case letters, upper-case letters and symbols, if they occur.
  */
 export function whyGuessable(key: string): string | null {
   if (key.length < MIN_CHARS) return `has ${key.length} characters, fewer than ${MIN_CHARS}`

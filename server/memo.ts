@@ -14,8 +14,8 @@ export class Memo<T> {
   readonly #entries = new Map<string, Entry<T>>()
 
   /**
-   * @param staleMs how long after `ttlMs` an old answer is still returned while a new one loads, so that readers of a
-   * slow but often requested answer never wait
+   * @param staleMs time after `ttlMs` during which an old answer is still returned while a new one loads, so that
+   * readers of a slow but often requested answer never wait
    * @param share the largest share of elapsed time spent on the query of a key: a slow answer is cached for longer
    */
   constructor(ttlMs: number, staleMs = 0, share = 1) {

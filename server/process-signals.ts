@@ -19,7 +19,7 @@ export function sendKill(pid: number): void {
   }
 }
 
-/** Why a file of /proc cannot be read although the process table can: the process has ended, or is another user's. */
+/** Error codes of a /proc file whose process has ended or belongs to another user. */
 const UNREADABLE = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM'])
 
 /**

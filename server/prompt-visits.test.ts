@@ -39,7 +39,7 @@ describe('a class', () => {
     // Learned and forgotten: the later change counts.
     expect(classOf(visits(0, 1, 0, 8, 8, 7, 8, 0, 1, 0))).toBe('regressed')
     expect(classOf(visits(0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 1, 1))).toBe('regressed')
-    // A change before the last 64 visits is history.
+    // A change before the last 64 visits is ignored.
     expect(classOf(visits(...Array(60).fill(1), ...Array(70).fill(6)))).toBe('mixed')
     expect(classOf(visits(8, 0, 8, 0, 8, 0, 8, 0))).toBe('flapping')
     expect(classOf([visit(0, 0, 2), visit(1, 2, 2), visit(2, 0, 2)])).toBe('never_varied')
