@@ -67,7 +67,6 @@ const NEEDS: Partial<Record<FaultKind, (setup: Setup) => boolean>> = {
 /** Setups made for one kind of fault. At least half of their schedules have a fault of this kind. */
 const OWN_KIND: Record<string, FaultKind> = { standby: 'failover', 'small-disk': 'disk-full' }
 
-/** Whether a setup supports a kind of fault. */
 export function canStrike(kind: FaultKind, setup: Setup): boolean {
   return NEEDS[kind]?.(setup) ?? true
 }

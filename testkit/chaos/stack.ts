@@ -50,7 +50,6 @@ export interface Managed {
   start(): Running
 }
 
-/** A server with its links. */
 export interface ServerPart extends Managed {
   port: number
   /** Link from the trainer. */

@@ -13,7 +13,6 @@ export type ReferenceRequest =
   | { pair: [string, string] }
   | { llamacpp: [string, string] }
 
-/** The answer of transformers to a request. */
 export interface ReferenceAnswer {
   tokens: number
   logits: number[]

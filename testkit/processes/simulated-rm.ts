@@ -5,7 +5,7 @@ import type { ControlChangeInput } from '../simulated-rm/options.ts'
 import type { Child } from './child.ts'
 import { startServerProcess } from './server-process.ts'
 
-/** Simulated reward-model servers in a process of their own. */
+/** Simulated reward-model servers in a separate process. */
 export interface SimulatedServers extends Child {
   /** URL of the first server. */
   url: string
@@ -25,7 +25,7 @@ const SCRIPT = fileURLToPath(new URL('../simulated-rm/main.ts', import.meta.url)
 /**
  * Starts servers with the options of `main.ts`, on free ports by default; resolves when they listen. They end with this
  * process, even when it is killed.
- * @throws when the process ends before it has printed its addresses; its errors appear on this process's standard error
+ * @throws when the process ends before it has printed its URLs; its errors appear on this process's standard error
  */
 export async function startSimulatedServers(
   args: readonly string[] = [],

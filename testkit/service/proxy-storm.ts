@@ -137,7 +137,6 @@ async function closed(server: Server): Promise<void> {
   await new Promise((resolve) => server.close(resolve))
 }
 
-/** Outcomes of a storm's requests. */
 export interface StormCounts {
   /** Complete answers with the request's own id. */
   answered: number

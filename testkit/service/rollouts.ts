@@ -40,7 +40,7 @@ export function rollouts(count: number, groupSize = 8, label = 'q'): Sample[] {
 
 const GRADED = join(import.meta.dirname, '../../../shared/data/gsm8k-groups8/groups.first200.jsonl')
 
-/** Whether {@link gradedProblems} are there; the file is not part of the repository. */
+/** Whether {@link gradedProblems} are there; their file is not part of the repository. */
 export const hasGradedProblems = existsSync(GRADED)
 
 /** A GSM8K problem with the responses of eight models; `label`: the response is correct. */

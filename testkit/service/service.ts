@@ -121,7 +121,7 @@ export class Service {
       said += text
     })
     const address = await waitFor(
-      'the address of the service',
+      'the URL of the service',
       () => (hasEnded(child) ? 'ended' : / is on (http:\/\/\S+)/.exec(said)?.[1]),
       START_MS,
     )
@@ -171,7 +171,7 @@ export class Service {
     })
   }
 
-  /** Sends any request to the service's address. */
+  /** Sends any request to the service. */
   raw(path: string, options: RawRequest = {}): Promise<RawAnswer> {
     return rawRequest(
       `${this.url}${path}`,

@@ -14,7 +14,7 @@ export function json(status: number, value: unknown, headers?: Record<string, st
   return headers === undefined ? { status, body } : { status, body, headers }
 }
 
-/** How a call ended: answered, aborted by the client, or cut by the server. */
+/** The end of a call: answered, aborted by the client, or cut by the server. */
 export type CallEnd = 'answered' | 'aborted' | 'cut'
 
 /** Header of every answer, which marks it as simulated. */
@@ -99,7 +99,6 @@ export class Call {
     if (!this.over) this.#response.end()
   }
 
-  /** Cuts the connection. */
   cut(): void {
     this.#cut = true
     this.#response.destroy()

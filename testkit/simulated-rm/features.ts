@@ -16,14 +16,14 @@ export interface Features {
   repeated: number
   /** 1 when there is no answer and the text stops without an end mark. */
   unfinished: number
-  /** How far |ln(response length / prompt length)| exceeds ln 4, at most 2. */
+  /** Excess of |ln(response length / prompt length)| over ln 4, at most 2. */
   lengthOff: number
 }
 
 /**
  * Weights of the linear model: a bias and one weight per feature. They were set by hand, guided by a logistic regression on
  * OpenAI's 5,276 GSM8K solutions, where the model prefers the correct one in 62 % of the pairs of a correct and an
- * incorrect solution to the same problem (chance is 50 %). A test checks this if the file is available.
+ * incorrect solution to the same problem (chance is 50 %). A test checks this if the solutions are available.
  */
 const WEIGHTS: Readonly<Record<'bias' | keyof Features, number>> = {
   bias: -4.2,

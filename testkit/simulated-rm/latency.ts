@@ -36,7 +36,6 @@ export const LatencyText = z
 /** Settings that determine the latency of a text. */
 export type LatencySettings = Pick<ServerSettings, 'latency' | 'slowShare' | 'slowMs'>
 
-/** Draws the latency of a text, in ms. */
 export function drawLatencyMs(settings: LatencySettings, draws: Draws): number {
   const { latency, slowShare, slowMs } = settings
   if (slowShare > 0 && draws.next() < slowShare) return slowMs

@@ -10,7 +10,7 @@ Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
 
   --servers 1               number of servers in this process; with --port they use consecutive ports
   --dialect vllm            vllm | sglang | tei | llamacpp | chat
-  --port 0                  0: free ports; the addresses are printed as one JSON line
+  --port 0                  0: free ports; the URLs are printed as one JSON line
   --host 127.0.0.1
   --model simulated-rm      name of the model
   --serves classify         classify | token | pair | generate

@@ -81,7 +81,7 @@ export const ServerOptions = z.strictObject({
   maxModelLen: count.min(1).default(32_768),
   charsPerToken: z.coerce.number().positive().default(3.6),
   /**
-   * When the server returns raw scores. `version`: if the parameters that the version reads request them. `honored`:
+   * Condition for raw scores. `version`: if the parameters that the version reads request them. `honored`:
    * if either parameter requests them. `ignored`: never. `inverted`: if the request asks for the activation.
    * `identity`: always. `softmax`: the softmax of label 0, as llama.cpp for Qwen3 rank heads, which is 1 for every
    * text with one label.

@@ -1,4 +1,4 @@
-"""Drives OpenRLHF's own rollout executor against reward addresses, without its GPU dependencies.
+"""Drives OpenRLHF's own rollout executor against reward URLs, without its GPU dependencies.
 
 Standard input: {"site": folder it is installed in, "urls": [...], "rollouts": [{"prompt", "response", "label"}]}.
 Standard output: what the trainer would receive for each rollout, {"reward", "scores", "extra_logs"}.

@@ -33,7 +33,6 @@ export interface FuzzOptions {
   from?: number
   /** Texts that no answer may contain, such as the path of the data folder. */
   secrets: readonly string[]
-  /** Calls in flight. */
   concurrency?: number
 }
 

@@ -33,7 +33,7 @@ export function hasOtlpReceiver(): boolean {
   return spawnSync(PYTHON, ['-c', check]).status === 0
 }
 
-/** An OTLP receiver in a process of its own, which ends with this process. */
+/** An OTLP receiver in a separate process, which ends with this process. */
 export class OtlpReceiver {
   readonly url: string
   readonly #child: ChildProcess

@@ -1,7 +1,7 @@
 /**
  * A sandbox process for tests. It implements SandboxFusion's `POST /run_code` by running the program with `python3`
  * under time and memory limits. It does not isolate programs, so it may run only programs of tests. `GET /__stats`
- * returns counters. The process prints its address as one line on standard output and ends when standard input
+ * returns counters. The process prints its URL as one line on standard output and ends when standard input
  * closes.
  */
 import { spawn } from 'node:child_process'
