@@ -30,7 +30,6 @@ export interface CallOptions {
   onRetry?: (why: string, inMs: number) => void
 }
 
-/** A failed attempt. */
 interface Refusal {
   error: CliError
   /** Null when a retry would not help. */

@@ -58,7 +58,7 @@ export function startCli(
 }
 
 /**
- * Runs `rewardops ARGS` to its end, in this process unless it reads stdin: a process of its own takes half a second of
+ * Runs `rewardops ARGS` to its end, in this process unless it reads stdin: a separate process takes half a second of
  * CPU time. The service's variables are the given ones.
  */
 export async function runCli(

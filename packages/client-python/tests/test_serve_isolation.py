@@ -31,7 +31,7 @@ class Isolation(unittest.TestCase):
             self.assertEqual(found["score"], 1.0, found)
             self.assertNotIn("REWARDOPS_SERVE_KEY", found["names"])
             self.assertEqual(found["no_new_privileges"], "1")
-            # Root reads everything, unless the function has a user of its own.
+            # Root reads everything, unless the function has its own user.
             if os.getuid() != 0 or not any(e["event"] == "no_own_user" for e in served.events):
                 self.assertEqual(found["environ"], "PermissionError")
                 self.assertEqual(found["memory"], "PermissionError")

@@ -120,7 +120,6 @@ function isSameList(a: readonly Node[], b: readonly Node[]): boolean {
   return a.length === b.length && a.every((node, at) => isSame(node, b[at]!))
 }
 
-/** The names of all symbols of the tree. */
 export function symbolsOf(node: Node): Set<string> {
   const names = new Set<string>()
   for (const one of within(node)) if (one.kind === 'symbol') names.add(one.name)

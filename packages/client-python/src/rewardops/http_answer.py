@@ -89,7 +89,7 @@ def keep_alive(sock: socket.socket | None) -> None:
 
 def connections_allowed() -> int:
     """
-    The maximum number of concurrent connections: 4,096, or half of the process's limit of open files. Each of 5,000
+    The maximum number of concurrent connections: half of the process's limit of open files, at most 4,096. Each of 5,000
     concurrent rewards of 40 s needs one, and the usual limit is 1,024 files.
     """
     try:

@@ -279,7 +279,7 @@ def _serve(
 
 
 def _has_own_users(function: str, log: EventLog) -> bool:
-    """Whether the processes can have users of their own; logs why not if the server is root."""
+    """Whether the processes can have their own users; if not and the server is root, logs the reason."""
     if not isolation.needs_own_user():
         return False
     where, _ = split_spec(function)

@@ -158,7 +158,7 @@ class FunctionPool:
         has_own_users: bool = False,
     ) -> None:
         self.spec = spec
-        #: Whether each process has a user of its own.
+        #: Whether each process has its own user.
         self.has_own_users = has_own_users
         self.kwargs = kwargs
         self.init_kwargs = init_kwargs
