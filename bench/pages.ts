@@ -121,7 +121,6 @@ export async function measureQueries(
 /** Calls a query, and returns its answer and the length of the answer. */
 export type Ask = (procedure: string, input: unknown) => Promise<{ data: unknown; bytes: number }>
 
-/** Calls procedures over HTTP. */
 function asker(pool: Pool): Ask {
   return async (procedure, input) => {
     const query = input === undefined ? '' : `?input=${encodeURIComponent(JSON.stringify(input))}`

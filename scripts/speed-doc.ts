@@ -8,7 +8,7 @@ const DOC = join(import.meta.dirname, '../docs/maintainers/speed.md')
 
 type Line = { name: string } & Record<string, unknown>
 
-/** Returns the page with its parts rewritten from lines of benchmark results. @throws Error for a missing marker */
+/** Returns the document with its parts rewritten from lines of benchmark results. @throws Error for a missing marker */
 export function filled(doc: string, lines: readonly Line[]): string {
   let text = doc
   for (const [part, write] of Object.entries(PARTS)) {

@@ -9,7 +9,6 @@ import { join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..')
 
-/** A package of package-lock.json. */
 interface LockedPackage {
   version?: string
   license?: string

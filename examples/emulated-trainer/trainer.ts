@@ -28,7 +28,6 @@ export type Rollouts = { uid: string; dataSource: string; prompt: string; respon
 export interface Emulation {
   /** URL of the service. */
   url: string
-  /** Name of the reward model. */
   model: string
   /** The run's name in the service. */
   name: string

@@ -21,7 +21,6 @@ export interface Problem {
 const NAMES = ['Mara', 'Ivo', 'Lena', 'Tarek', 'Noor', 'Jonas', 'Wren', 'Sefa', 'Odile', 'Bram']
 const step = (index: number): Operand => ({ step: index })
 
-/** A step's result, given the earlier results. */
 export function resultOf(found: Step, earlier: readonly number[]): number {
   const left = operandValue(found.left, earlier)
   const right = operandValue(found.right, earlier)
@@ -37,7 +36,6 @@ export function resultOf(found: Step, earlier: readonly number[]): number {
   }
 }
 
-/** An operand's value, given the results so far. */
 export function operandValue(operand: Operand, earlier: readonly number[]): number {
   return typeof operand === 'number' ? operand : earlier[operand.step]!
 }
