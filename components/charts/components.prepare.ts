@@ -27,7 +27,7 @@ export interface ComponentData {
 
 /**
  * Prepares components on a shared step scale, each with its own value scale. Batches of one step are merged; steps
- * further apart than the usual distance of the run leave a gap.
+ * further apart than the median distance leave a gap.
  */
 export function prepareComponents(components: readonly ComponentDto[]): ComponentData[] {
   const all = [...new Set(components.flatMap(({ points }) => points.map(({ step }) => step)))]

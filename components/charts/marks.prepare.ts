@@ -18,7 +18,7 @@ const LABEL_WIDTH = 0.16
 const LABEL_CHARS = 26
 
 /**
- * Lays out the marks of a chart over these steps. Marks outside of its range are not drawn.
+ * Lays out the marks of a chart. Marks outside the range of its steps are not drawn.
  * @param xOf returns the position of a step, or null if it is unknown
  */
 export function prepareMarks(

@@ -4,9 +4,9 @@ import { pickTicks, type Tick } from './ticks.ts'
 /** A visit as a cell, in shares of the chart. `level` is the position of its rate on the color scale, 0 to 1. */
 export interface PromptHeatCell {
   row: number
-  /** The left end of the step of the visit. */
+  /** The left end of the visit's step. */
   x: number
-  /** The right end of the step of the visit. */
+  /** The right end of the visit's step. */
   right: number
   /** The start of the next visit. Until then, the rate of this visit is the last known one. */
   until: number

@@ -5,7 +5,7 @@ import { mergeTimeline, type TimelineModel } from '../timeline-model.ts'
 /** The samples of a group as [first dispatch, end], milliseconds. */
 export type Times = [dispatchedMs: number | null, endedMs: number][]
 
-/** A timeline response with these groups. The first `complete` groups by end time are complete. */
+/** A timeline response with `groups`. The first `complete` groups by end time are complete. */
 export function answer(
   groups: Times[],
   over: Partial<TimelineDto> = {},
