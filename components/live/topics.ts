@@ -16,8 +16,8 @@ export function concerns(shown: readonly string[], changed: ReadonlySet<string>)
 }
 
 /**
- * The pause after a read that took `tookMs`: twice its duration, so that an open page uses at most a third of the
- * time of a slow query.
+ * The pause after a read that took `tookMs`: twice its duration, so that a slow query runs for at most a third of the
+ * time.
  */
 export function pauseAfter(tookMs: number): number {
   return Math.min(MAX_PAUSE_MS, Math.max(MIN_GAP_MS - tookMs, 2 * tookMs))

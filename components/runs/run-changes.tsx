@@ -189,7 +189,7 @@ function Loaded({
   )
 }
 
-/** The change, and what explains most of it, in one sentence. */
+/** The change and its main cause, in one sentence. */
 function Headline({ run, data }: { run: RunDto; data: ChangesDto }) {
   const { change, chosen, standsOut, before, after } = data
   if (change === null) return null

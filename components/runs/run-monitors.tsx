@@ -51,7 +51,8 @@ export function RunMonitors({
   const monitors = isBefore && older.data !== undefined ? older : newest
   const loaded = monitors.data !== undefined
   useEffect(() => {
-    // When the page loads, the target of the anchor does not exist yet, so the page scrolls to it here.
+    // The target of the anchor does not exist when the page loads, so the page scrolls to it after the data have
+    // arrived.
     if (loaded && location.hash.startsWith('#monitor'))
       document.getElementById(location.hash.slice(1))?.scrollIntoView()
   }, [loaded])

@@ -136,7 +136,7 @@ function RewardedParts({ sample, rewards }: { sample: ReadSample; rewards: PartR
       </ul>
       {shown.length < parts.length && (
         <Button small variant="quiet" onClick={() => setAll(true)}>
-          Show all {formatCount(parts.length)}
+          Show all {formatCount(parts.length)} parts
         </Button>
       )}
     </PanelPart>

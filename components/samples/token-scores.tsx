@@ -136,7 +136,7 @@ export function TokenTable({
       </table>
       {shown.length < listed.length && (
         <Button small variant="quiet" onClick={() => setAll(true)}>
-          Show all {formatCount(listed.length)}
+          Show all {formatCount(listed.length)} tokens
         </Button>
       )}
     </PanelPart>

@@ -109,7 +109,7 @@ export function ServerHistory({
       {listed.length > shown.length && (
         <div className="px-5 py-3">
           <Button small variant="quiet" onClick={() => setAll(true)}>
-            Show all {formatCount(listed.length)}
+            Show all {formatCount(listed.length)} events
           </Button>
         </div>
       )}

@@ -282,7 +282,7 @@ function tableOf(data: HistoryData, text: ValueText) {
   }
 }
 
-/** The legend of the events. Empty without events. */
+/** Empty without events. */
 function eventLegend({ events }: HistoryData) {
   if (events.length === 0) return []
   const color = events.some(({ isBad }) => isBad) ? 'var(--bad)' : 'var(--ok)'

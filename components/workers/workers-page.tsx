@@ -192,7 +192,7 @@ function hosts(workers: readonly WorkerDto[]): string {
   return names.size === 1 ? `on ${[...names][0]}` : `on ${plural(names.size, 'host')}`
 }
 
-/** A row of the table. The worker in the URL is highlighted, and scrolled into view once. */
+/** The worker in the URL is highlighted, and scrolled into view once. */
 function Row({
   id,
   marked,
