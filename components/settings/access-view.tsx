@@ -400,7 +400,7 @@ function Revoke({ of, onClose }: { of: ApiKeyDto; onClose(): void }) {
       error={revoke.error && <FailureView compact error={revoke.error} />}
       onConfirm={() => revoke.mutate({ id: of.id })}
     >
-      Requests with {of.prefix}… are refused from now on, and its open pages require another key.
+      Requests with {of.prefix}… are refused immediately, and its open pages require another key.
       Existing scores are kept. This cannot be undone.
     </Confirm>
   )

@@ -136,7 +136,6 @@ export function useKeys(bindings: readonly KeyBinding[]): void {
   }, [registry])
 }
 
-/** The current palette actions of the page. */
 export function usePaletteBindings(): readonly KeyBinding[] {
   const registry = useRegistry()
   return registry.now().filter((binding) => binding.palette !== undefined)

@@ -20,7 +20,7 @@ export function NotFound() {
           </PageLink>
         ))}
       >
-        Addresses: a run is at <code className="font-mono text-xs">/runs/name</code>, a batch at{' '}
+        URLs: a run is at <code className="font-mono text-xs">/runs/name</code>, a batch at{' '}
         <code className="font-mono text-xs">/batches/b12</code>, a sample at{' '}
         <code className="font-mono text-xs">/samples?sample=b12-3</code>, a server at{' '}
         <code className="font-mono text-xs">/servers/rm-1</code>.

@@ -207,7 +207,7 @@ function useEntries(): PaletteEntry[] {
   const runs = useQuery(trpc.runs.list.queryOptions())
   const servers = useQuery(trpc.servers.list.queryOptions())
   const bindings = usePaletteBindings()
-  // The actions are those at the time when the palette opened, so that they do not change while the user types.
+  // The actions are fixed when the palette opens, so that they do not change while the user types.
   const [actions] = useState(() =>
     bindings.map(
       (binding): PaletteEntry => ({
