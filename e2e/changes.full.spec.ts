@@ -321,7 +321,7 @@ test('a drag on a fleet chart zooms all fleet charts', async ({ page }) => {
   await page.mouse.move(box.x + box.width * 0.6, box.y + box.height / 2, { steps: 4 })
   await page.mouse.up()
   await expect(page).toHaveURL(/last=3600&from=\d+&to=\d+/)
-  // The drag covers a fifth of the hour. A range of 12 minutes has intervals of 10 s.
+  // The drag covers 12 minutes of the hour. Such a range has intervals of 10 s.
   await expect(page.getByText(/–.*intervals of 10 s/)).toBeVisible()
   await page.getByRole('button', { name: 'Show Load as a table' }).click()
   const rows = page.getByRole('region', { name: 'Load, table' }).getByRole('row')

@@ -23,7 +23,6 @@ export async function rowsOf(table: Locator): Promise<Rows> {
   )
 }
 
-/** The section with the given heading. */
 export function section(page: Page, title: string): Locator {
   return page.locator('section', { has: page.getByRole('heading', { name: title, exact: true }) })
 }
