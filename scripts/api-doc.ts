@@ -39,8 +39,8 @@ curl $API/batches.get -H "$AUTH" --json '{"batchId": "b12"}'
 - Every procedure accepts \`POST\` with the input as JSON body. Queries also accept \`GET\` with
   \`?input=<url-encoded JSON>\`. The result is in \`result.data\`.
 - Bodies have at most 256 MiB uncompressed. \`Content-Encoding: gzip\` and \`zstd\` are accepted.
-- Times are ISO 8601 in UTC. Durations are milliseconds with the unit in the name. Unknown input fields are refused
-  by name.
+- Times are ISO 8601 in UTC. Durations are milliseconds with the unit in the name. A call with an unknown input field is
+  refused, and the error names the field.
 - **Roles.** Each procedure names the minimum role of the API key: [access](access.md#roles).
 - **Idempotency.** \`batches.submit\`, \`batches.rescore\` and \`samples.score\` accept an \`idempotencyKey\`: a repeated call
   with the same content returns the first result. Queries, \`batches.append\` and \`batches.close\` are safe to repeat.

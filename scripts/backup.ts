@@ -14,7 +14,7 @@ import { megabytes, progressLine, runCommand } from './database-command.ts'
 const HELP = `npm run backup -- FILE [--with-secrets-key]
 
 Writes a backup of the database of the service (REWARDOPS_DATA_DIR or DATABASE_URL) to FILE, which must not exist. The
-service may run meanwhile. "npm run restore" reads the file. docs/operations.md says what a backup holds.
+service may run meanwhile. "npm run restore" reads the file. docs/operations.md lists the contents of a backup.
 
   --with-secrets-key   include the key that decrypts API keys of reward-model servers, and webhooks`
 

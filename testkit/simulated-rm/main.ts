@@ -22,7 +22,7 @@ Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
   --api-key KEY
   --score hash              hash (follows from the text and --weights) | features (a linear model) | constant (0.5)
   --max-model-len 32768     in tokens of --chars-per-token 3.6 characters
-  --weights 1               seed of the weights: other weights, other scores
+  --weights 1               seed of the weights; other weights give other scores
   --tokens-per-second N     shared by the texts in progress; without it tokens cost no time
   --saturation 8            number of texts that fully uses a server
   --running 256             maximum number of texts in progress; further texts wait
@@ -43,7 +43,7 @@ Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
   --exit-with-stdin         ends when its standard input closes, so that it never outlives its parent
 
 POST /__control changes a running server, GET /__stats returns its counters (both on loopback only). The printed
-control address accepts both for every server, including dead servers: ?server=0, or without it all servers.`
+control URL accepts both for every server, including dead servers: ?server=0, or without it all servers.`
 
 try {
   await main()

@@ -365,7 +365,7 @@ describe('sleep', () => {
   })
 })
 
-test('the control address reaches every server of a process, including dead servers', async () => {
+test('the control URL reaches every server of a process, including dead servers', async () => {
   await expect(startSimulatedServers(['--latency', 'soon'])).rejects.toThrow('exit code 1')
   const servers = await startSimulatedServers(['--servers', '3', '--faults', '{"error500":1}'])
   try {
