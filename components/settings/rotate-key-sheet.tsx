@@ -42,8 +42,8 @@ export function RotateKeySheet({ of, onClose }: { of: ApiKeyDto; onClose(): void
           onClose={onClose}
         >
           <p className="text-ink-2">
-            A new key with the same name, role, limits and expiry replaces {of.prefix}…. Switch
-            the clients to it while both keys are valid.
+            A new key with the same name, role, limits and expiry replaces {of.prefix}…. Switch the
+            clients to it while both keys are valid.
           </p>
           <Select
             label="Previous key"
