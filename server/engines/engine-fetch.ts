@@ -106,7 +106,7 @@ function refuseRedirect(method: string, path: string, { status, headers }: Engin
     reason: 'server_redirects',
     cause: 'redirect',
     message: `${method} ${path} answered ${status}, a redirect ${target}`,
-    hint: 'Register the address it redirects to: redirects are never followed.',
+    hint: 'Register the URL it redirects to: redirects are never followed.',
   })
 }
 
@@ -139,7 +139,7 @@ function unreachable(
       reason: 'forbidden_url',
       cause: 'forbidden_address',
       message,
-      hint: 'Give an address whose name resolves to addresses that REWARDOPS_EGRESS_ALLOW lists.',
+      hint: 'Give a URL whose host resolves to addresses that REWARDOPS_EGRESS_ALLOW lists.',
     }
   }
   const failure = (cause: ProbeFailure['cause'], detail: string): ProbeFailure => ({
@@ -158,7 +158,7 @@ function unreachable(
   }
   if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG') {
     const plain = failure('tls', `does not speak TLS (${code})`)
-    return { ...plain, hint: 'Begin its address with http://.' }
+    return { ...plain, hint: 'Begin its URL with http://.' }
   }
   if (isTlsCode(code)) {
     // OpenSSL's own messages name its source files and are left out.

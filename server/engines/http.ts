@@ -90,7 +90,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (!answersNoResults(reply.status, reply.bodyText)) {
     return notRecognized(
       `POST ${path} with {"samples":[]} answered ${reply.status}, not {"results":[]}: ${errorMessage(reply.bodyText)}`,
-      'Give the address of the scoring route, its path included; it must answer {"results":[]} to {"samples":[]}.',
+      'Give the URL of the scoring route, its path included; it must answer {"results":[]} to {"samples":[]}.',
     )
   }
   return {

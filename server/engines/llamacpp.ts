@@ -112,7 +112,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (models.owner !== 'llamacpp' && slots === null) {
     return notRecognized(
       'the server answers, but not as llama.cpp’s llama-server does',
-      'Check that the address is the root of a llama-server.',
+      'Check that the URL is the root of a llama-server.',
     )
   }
   const judging = context.kind === 'generative'

@@ -35,7 +35,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (!(await routeTakesPosts(fetch, `${base}/v1/chat/completions`))) {
     return notRecognized(
       'the server has no /v1/chat/completions',
-      'Give the address before /v1, e.g. https://api.openai.com.',
+      'Give the URL before /v1, e.g. https://api.openai.com.',
     )
   }
   return {

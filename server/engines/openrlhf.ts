@@ -69,7 +69,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
       reason: unready ? 'server_unreachable' : 'server_not_recognized',
       cause: unready ? 'not_ready' : 'unknown_server',
       message: `POST ${request.path} with an OpenRLHF query failed: ${answer.detail}`,
-      hint: 'Give the address that OpenRLHF would get as --reward.remote_url, its path included.',
+      hint: 'Give the URL that OpenRLHF would get as --reward.remote_url, its path included.',
     }
   }
   return {

@@ -33,7 +33,7 @@ export async function listModels(fetch: EngineFetch, path: string): Promise<Mode
       reason: 'server_not_recognized',
       cause: 'not_json',
       message: `GET ${path} answered ${looksLikeHtml(reply.bodyText) ? 'an HTML page' : 'something'} that is not a list of models`,
-      hint: 'Check that the address is the root of a reward-model server, not of a page or a proxy before it.',
+      hint: 'Check that the URL is the root of a reward-model server, not of a page or a proxy before it.',
     }
   }
   const entries = data.filter((entry) => typeof field(entry, 'id') === 'string')

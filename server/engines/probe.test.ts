@@ -210,7 +210,7 @@ test('a closed port, an unknown host, silence, no HTTP and no TLS are distinguis
   })
 })
 
-test('nothing is sent to a forbidden address', async () => {
+test('nothing is sent to a forbidden URL', async () => {
   expect(await probe({ url: 'http://169.254.169.254/' } as FakeServer)).toMatchObject({
     reason: 'forbidden_url',
     cause: 'forbidden_address',

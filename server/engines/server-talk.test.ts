@@ -81,7 +81,7 @@ describe('openFetch', () => {
     expect(await fetch('/fast')).toMatchObject({ status: 200 })
   })
 
-  test('a forbidden address is refused before anything is sent', () => {
+  test('a forbidden URL is refused before anything is sent', () => {
     expect(() => openFetch('http://169.254.169.254/', null, { timeoutMs: 100 })).toThrow(ProbeStop)
   })
 })

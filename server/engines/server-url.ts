@@ -20,7 +20,7 @@ const MAX_URL_CHARS = 2048
  * and hex into dotted form). The addresses of a host name are checked when a connection is opened.
  */
 export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
-  if (text.length > MAX_URL_CHARS) return refused('malformed', 'the address is too long')
+  if (text.length > MAX_URL_CHARS) return refused('malformed', 'the URL is too long')
   let url: URL
   try {
     url = new URL(text)
@@ -28,18 +28,18 @@ export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
     return refused(
       'malformed',
       /^https?:\/\//i.test(text)
-        ? 'the address is not a URL: its host or port is missing or wrong'
-        : 'the address is not a URL; begin it with http:// or https://',
+        ? 'this is not a URL: its host or port is missing or wrong'
+        : 'this is not a URL; begin it with http:// or https://',
     )
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    return refused('scheme', `"${url.protocol}" addresses are refused; use http:// or https://`)
+    return refused('scheme', `"${url.protocol}" URLs are refused; use http:// or https://`)
   }
   if (url.username !== '' || url.password !== '') {
-    return refused('credentials', 'credentials in the address are refused; give the key as apiKey')
+    return refused('credentials', 'credentials in the URL are refused; give the key as apiKey')
   }
   if (url.search !== '' || url.hash !== '') {
-    return refused('malformed', 'the address has a query or a fragment; give scheme, host and path')
+    return refused('malformed', 'the URL has a query or a fragment; give scheme, host and path')
   }
   const refusal = hostRefusal(url.hostname)
   if (refusal !== null) return refused('forbidden_address', `${url.hostname} is ${refusal}`)

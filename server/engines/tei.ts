@@ -182,7 +182,7 @@ export function teiModelType(info: unknown): { name: string; labels: string[] } 
   return { name: entry[0].toLowerCase(), labels }
 }
 
-const NOT_TEI = 'Check that the address is the root of a text-embeddings-inference server.'
+const NOT_TEI = 'Check that the URL is the root of a text-embeddings-inference server.'
 
 async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
   const path = `${rootOf(context.basePath)}/info`

@@ -29,9 +29,9 @@ describe('the file of servers to launch', () => {
     ['no command', [{ ...entry, command: [] }], /\[0\]\.command/],
     ['an unknown field', [{ ...entry, gpus: 2 }], /\[0\]: unknown field "gpus"/],
     ['an unknown engine', [{ ...entry, engine: 'vlm' }], /\[0\]\.engine.*vllm/],
-    ['no address', [{ ...entry, port: undefined }], /url or port/],
-    ['two addresses', [{ ...entry, url: 'http://127.0.0.1:9' }], /different ports/],
-    ['a forbidden address', [{ ...entry, port: undefined, url: 'file:///x' }], /rm: url: /],
+    ['no URL', [{ ...entry, port: undefined }], /url or port/],
+    ['a port and another URL', [{ ...entry, url: 'http://127.0.0.1:9' }], /different ports/],
+    ['a forbidden URL', [{ ...entry, port: undefined, url: 'file:///x' }], /rm: url: /],
     [
       'a judge on an engine without chat',
       [{ ...entry, engine: 'tei', kind: 'generative' }],

@@ -226,7 +226,7 @@ export class RewardModelManager {
       if (this.#launcher.runs(row.name)) {
         throw new RewardOpsError(
           'server_busy',
-          `${row.name} is launched by this service; its address, key, chat template, route and label are set by its launch.`,
+          `${row.name} is launched by this service; its URL, key, chat template, route and label are set by its launch.`,
         )
       }
       const { name, url, engine, kind, model } = row
