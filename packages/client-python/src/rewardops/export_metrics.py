@@ -18,8 +18,8 @@ DONE = 0
 FAILED = 1
 
 DESCRIPTION = """\
-Exports the figures of a run's steps, as the run's page shows them, to Weights & Biases, MLflow or TensorBoard. The export can
-be repeated: it continues the tracker's run, and skips points that the run already has.
+Exports the figures of a run's steps, as the run's page shows them, to Weights & Biases, MLflow or TensorBoard. The
+export can be repeated: it continues the tracker's run, and skips points that the run already has.
 """
 
 EPILOG = """\
