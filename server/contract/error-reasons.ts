@@ -348,7 +348,7 @@ export interface ErrorData {
   hint: string
   /** Identifies the request in the log. */
   requestId: string
-  /** The procedure. */
+  /** The called procedure; null: a request outside tRPC. */
   path: string | null
   /** Repeat the request after this time. */
   retryAfterMs?: number

@@ -24,7 +24,7 @@ export const EXPORT_ROWS_HEADER = 'x-rewardops-rows'
 export const ANNOTATIONS_COLUMN = 'annotations'
 /** Prefix of a column that holds one key of the reward extra info. */
 export const EXTRA_COLUMN = 'rewardExtraInfo.'
-/** Column names of an export. */
+/** All columns that an export can have, besides those of the reward extra info. */
 export const EXPORT_COLUMNS: readonly string[] = [
   ...EXPORTED_ROLLOUT_COLUMNS,
   ...EXPORTED_RESULT_COLUMNS,

@@ -29,7 +29,7 @@ export type MonitorState = 'ok' | Severity | 'insufficient'
 /** Texts and default thresholds of a monitor. */
 export interface MonitorDefinition {
   label: string
-  /** A label of one word. */
+  /** A label of one or two words, for narrow columns. */
   short: string
   /** The definition of the value, in one line. */
   measures: string
@@ -260,7 +260,7 @@ export interface MonitoredRunDto {
 /** The output of `monitors.list`: open incidents, and runs with recent batches. */
 export interface MonitorsDto {
   open: IncidentDto[]
-  /** More incidents are open than are listed. */
+  /** True: more incidents are open than are listed. */
   hasMoreOpen: boolean
   runs: MonitoredRunDto[]
   /** Batches that have ended and are not evaluated yet. */

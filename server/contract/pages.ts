@@ -50,7 +50,7 @@ export interface OverviewRunDto
 
 /** The output of `overview.get`. */
 export interface OverviewDto {
-  /** The service has no batches. */
+  /** True: the service has no batches. */
   empty: boolean
   /** The runs that are scoring, then those with the newest batches; at most six. */
   runs: OverviewRunDto[]
@@ -114,7 +114,7 @@ export interface BatchViewDto extends BatchProgressDto {
   groupSize: number | null
   priority: number
   deadlineAt: string | null
-  /** The batch accepts more samples. */
+  /** True: the batch accepts more samples. */
   open: boolean
   dataSources: {
     dataSource: string
@@ -225,7 +225,7 @@ export interface SamplePageDto extends Page<SampleRowDto> {
     samples: number
     /** The oldest batch searched. */
     oldest: string | null
-    /** The search was complete. */
+    /** True: the search was complete. */
     all: boolean
     /** For a text search: samples whose texts were searched, and those whose texts are removed. */
     texts: { samples: number; dropped: number } | null

@@ -76,7 +76,7 @@ export type PlannerInput = z.infer<typeof PlannerInput>
 /** The prediction for a strategy (docs/planner.md lists them). Times are means per step. */
 export interface PlannedStrategy {
   strategy: Strategy
-  /** Includes filling and draining the pipeline. */
+  /** The step time, including filling and draining the pipeline. */
   stepMs: number
   /** The step time while the pipeline is full. */
   steadyMs: number
@@ -99,7 +99,7 @@ export interface PlannedColumn {
   strategies: PlannedStrategy[]
   /** The simplest strategy whose step time exceeds the shortest by less than 1 % of the barrier's. */
   best: Strategy
-  /** No strategy saves 1 % of the barrier's step. */
+  /** True: no strategy saves 1 % of the barrier's step time. */
   noGain: boolean
 }
 
@@ -146,7 +146,7 @@ export interface PlannerDto {
   steps: number
   miniBatches: number
   rewards: PlannedRewards
-  /** Limits × servers, in the order of the input. */
+  /** One column per limit and number of servers, in the order of the input. */
   columns: PlannedColumn[]
   shown: {
     limit: number | null

@@ -80,7 +80,10 @@ export interface PromptRowDto {
   class: PromptClass
   visits: number
   scored: number
-  /** Null if only reward models score, because their scores do not show whether a sample passes. */
+  /**
+   * The share of samples that passed; null if only reward models score, because their scores do not show whether a
+   * sample passes.
+   */
   passRate: number | null
   mean: number | null
   /** `passRate` and `mean` over the last two visits. */

@@ -43,6 +43,6 @@ export interface RescoreResult extends SubmitResult {
 /** The output of `samples.byBatch`: matching samples by batch; `ofBatch` counts all samples of the batch. */
 export interface SamplesByBatchDto {
   batches: { batchId: string; samples: number; ofBatch: number }[]
-  /** More batches match. */
+  /** True: more batches match. */
   hasMore: boolean
 }

@@ -4,7 +4,7 @@ import type { Isolation } from './isolation.ts'
 export interface FunctionRef {
   /** The hash of the source when the batch was accepted, including its imports within the folder. */
   hash: string
-  /** Relative to the functions folder. */
+  /** The path of the file, relative to the functions folder. */
   path: string
   /** The name of the export; null: the default export, `compute_score` or `computeScore`. */
   name: string | null
@@ -56,7 +56,7 @@ export interface ResolvedReward {
   postProcess?: FunctionRef
   /** Absent: advantages are divided by the standard deviation of the group. */
   advantages?: { normByStd: boolean }
-  /** The failure policy. */
+  /** The failure policy: the score of a failed sample. */
   onFailure:
     | { policy: 'null' | 'group_mean' | 'drop_group' | 'fail_batch' }
     | { policy: 'constant'; value: number }

@@ -101,6 +101,6 @@ export interface RetentionDto {
   changedBy: string | null
   /** Runs that are exempt from the policy, by name, at most 1,000. */
   kept: { run: string; keptAt: string; keptBy: string }[]
-  /** The newest 20. */
+  /** The newest 20 removals. */
   jobs: RetentionJobDto[]
 }

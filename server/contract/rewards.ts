@@ -105,7 +105,7 @@ export interface RuleDto {
   title: string
   /** Exact names, or prefixes such as `aime*`; empty: the rule is selected by name only. */
   dataSources: string[]
-  /** Calls a service over HTTP. */
+  /** True: the rule calls a service over HTTP. */
   callsService: boolean
   options: OptionDto[]
 }
@@ -140,7 +140,7 @@ export interface RewardModelDto {
 
 /** A file of the functions folder. */
 export interface FunctionFileDto {
-  /** Relative to the functions folder. */
+  /** The path, relative to the functions folder. */
   path: string
   /** The hash of the file and its imports, as stored with batches; null: the file is invalid, see `problem`. */
   hash: string | null
@@ -162,7 +162,7 @@ export interface RewardsDto {
     folder: string | null
     exists: boolean
     files: FunctionFileDto[]
-    /** More files exist than are listed. */
+    /** True: more files exist than are listed. */
     hasMore: boolean
   }
 }
@@ -260,7 +260,7 @@ export interface TriedFunction {
   hash: string
   kwargs: Record<string, unknown>
   tookMs: number
-  /** Returned in addition to the score. */
+  /** Values that the function returned in addition to the score; null: none. */
   extra: Record<string, unknown> | null
   end: TriedEnd
 }
@@ -317,9 +317,9 @@ export interface ImportedKeyDto {
 export interface ImportedConfigDto {
   /** The layout of verl's configuration: before or after its rewrite. */
   shape: 'legacy' | 'current' | 'both' | 'none'
-  /** `reward` of batches.submit. */
+  /** The `reward` for batches.submit. */
   reward: z.input<typeof RewardSpec>
-  /** `groupSize` of batches.submit. */
+  /** The `groupSize` for batches.submit. */
   groupSize: number | null
   /** Worker processes (REWARDOPS_WORKERS). */
   workers: number | null

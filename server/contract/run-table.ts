@@ -129,9 +129,9 @@ export interface RunTableRowDto {
 export interface RunTableDto {
   items: RunTableRowDto[]
   nextCursor: string | null
-  /** Matching runs. */
+  /** Number of matching runs. */
   total: number
-  /** All runs. */
+  /** Number of all runs. */
   runs: number
 }
 

@@ -75,7 +75,7 @@ export interface RunStepDto {
   std: number | null
   min: number | null
   max: number | null
-  /** 5, 25, 50, 75 and 95 %. */
+  /** Quantiles of the scores: 5, 25, 50, 75 and 95 %. */
   quantiles: [number, number, number, number, number] | null
   groupSignals: GroupSignalCounts | null
   /** Failed samples by reason. */

@@ -13,7 +13,7 @@ export const ExtraKeysInput = SampleFilter.pick({
 })
 export type ExtraKeysInput = z.infer<typeof ExtraKeysInput>
 
-/** A key of `rewardExtraInfo`. */
+/** A key of `rewardExtraInfo`, with the types and the range of its values. */
 export interface ExtraKeyDto {
   key: string
   /** Samples with a value other than null. */

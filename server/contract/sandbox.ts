@@ -40,7 +40,7 @@ const RunResult = z.object({
   stdout: z.string().nullish(),
   stderr: z.string().nullish(),
   return_code: z.number().nullish(),
-  /** Seconds. */
+  /** Time of the run, s. */
   execution_time: z.number().nullish(),
   /** This project's addition: the limit that ended the run. */
   limit: SandboxLimit.nullish().catch(null),
@@ -99,7 +99,7 @@ export const RunTestsReply = z.discriminatedUnion('status', [
     /** The reason for weak isolation; null: it is strong, or weak as requested. */
     isolation_reason: z.string().nullable(),
     cases: z.array(CaseResult),
-    /** Seconds. */
+    /** Time of the run, s. */
     execution_time: z.number(),
   }),
   /** The tests themselves cannot be run. */

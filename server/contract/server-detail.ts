@@ -58,7 +58,8 @@ export interface ServerWorkerDto extends WorkerServerStats {
  * Findings over the last ten minutes:
  * - `degraded`: ejected by a process, at least 5 % of its requests failed, or its median latency is at least 3 times that
  *   of its peers
- * - `black_hole`: its share of the requests is at least twice its share of the capacity, and half of them fail
+ * - `black_hole`: its share of the requests is at least twice its share of the capacity, and at least half of its
+ *   requests fail
  * - `tie_collapse`: it gets over 60 % of the requests to at least three servers that are equal in capacity, latency,
  *   errors and health
  * - `sticky_retries`: retries return to the server that failed, while others are ready

@@ -274,7 +274,7 @@ export interface SelfTestDto {
   calibrations?: { score: number; promptTokens: number | null }[]
   detail: string
   at: string
-  /** The server is used despite the verdict. */
+  /** True: the server is used despite the verdict. */
   overridden: boolean
 }
 
@@ -323,7 +323,7 @@ export interface ServerDto extends ListedSettings {
   canSleep: boolean
   /** The server stays awake until this time. */
   awakeUntil: string | null
-  /** Launched by the service. */
+  /** True: launched by the service. */
   launched: boolean
   /** Numbers of processes by the health that they measure. A process without requests to the server counts as `ok`. */
   health: { ok: number; suspect: number; ejected: number; halfOpen: number; slowStart: number }

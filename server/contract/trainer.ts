@@ -68,7 +68,7 @@ export const PartRewards = z.strictObject({
     .array(
       z
         .strictObject({
-          /** As in `turns`. */
+          /** Index of the message, as in `turns`. */
           message: messageIndex,
           start: Int4,
           end: Int4,
@@ -334,7 +334,7 @@ export type SampleStatus = z.infer<typeof SampleStatus>
 /** The reason of a failed sample; docs/api.md lists the meanings. */
 export const FailureReason = z.enum(SAMPLE_FAILURE_REASONS)
 
-/** The reward of a sample. */
+/** The reward of a sample, with its status, times and attempts. */
 export interface Result {
   index: number
   uid: string
@@ -345,7 +345,7 @@ export interface Result {
   rawScore: number | null
   /** A failure policy set or removed the score. */
   substituted: boolean
-  /** Returned by the scorer in addition to the score. */
+  /** Values that the scorer returned in addition to the score. */
   rewardExtraInfo: Record<string, unknown>
   /** The class of outcome behind the score: `equal`, `different`, `no answer`, …; null if the scorer gives none. */
   verdict: string | null
@@ -415,15 +415,15 @@ export const NextInput = z.strictObject({
 /** Groups after a cursor, in completion order. */
 export interface NextResult {
   groups: GroupResult[]
-  /** The next `after`. */
+  /** The `after` of the next call. */
   cursor: string
   /** Samples in this answer. */
   delivered: number
   /** Samples of the batch after this cursor. */
   remaining: number
-  /** The batch has ended, and all its groups are delivered. */
+  /** True: the batch has ended, and all its groups are delivered. */
   done: boolean
-  /** The long poll ended without a group. */
+  /** True: the long poll ended without a group. */
   timedOut: boolean
 }
 
