@@ -2,7 +2,6 @@ interface Entry<T> {
   /** Time until which the value is fresh, by `performance.now()`; infinite while it is loading. */
   until: number
   value: Promise<T>
-  /** Whether a new value is being loaded. */
   isRenewing: boolean
 }
 

@@ -20,7 +20,7 @@ export interface Visit {
   group: number
   /** Samples with a counted score, at least one. */
   scored: number
-  /** Null for rewards of reward models alone. */
+  /** Number of passed samples; null if only reward models score. */
   passed: number | null
   mean: number
   /** Standard deviation with n − 1; 0 for one sample. */

@@ -37,7 +37,6 @@ const PAGE_BYTES = 2 << 20
 /** Maximum concurrent exports, each with up to two pages in memory. Further exports are refused as `busy`. */
 const MAX_EXPORTS = 8
 
-/** Dependencies of {@link createExport}. */
 export interface ExportSources {
   /** A pool apart from those of trainers and pages, because an export may read millions of samples. */
   db: Database

@@ -14,7 +14,6 @@ const PATIENCE_MS = 300
 /** Renders a page and answers the request. */
 export type RenderPage = (req: IncomingMessage, res: ServerResponse) => Promise<void>
 
-/** Dependencies of {@link withFirstOverview}. */
 export interface FirstOverviewSources {
   overview: Pick<OverviewView, 'get'>
   servers: Pick<ServerView, 'monitors'>

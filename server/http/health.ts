@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isLoopback } from '../config.ts'
 import { forwardingHeader } from './trusted-proxies.ts'
 
-/** Dependencies of {@link createHealth}. */
 export interface HealthSources {
   /** Null when batches can be accepted; otherwise the reason: starting, stopping, or no writes to the database. */
   unready(): string | null

@@ -27,11 +27,8 @@ export interface Routes {
   health: Handler
   metrics?: Handler | null
   trpc: Handler | null
-  /** The OpenAPI document. */
   openApi?: Handler | null
-  /** The streamed export of samples. */
   exports?: Handler | null
-  /** The stored images of messages. */
   images?: Handler | null
   /** The router address. Its paths are at the root, where clients of reward models expect them. */
   proxy: Handler | null

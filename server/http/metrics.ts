@@ -25,7 +25,6 @@ const MISNAMED = ['handles', 'requests', 'resources'].map(
   (of) => `rewardops_nodejs_active_${of}_total`,
 )
 
-/** Dependencies of {@link createMetrics}. */
 export interface MetricsSources {
   /** The pages' pool, so that the health check's connection stays free. A scrape waits at most 2 s for it. */
   db: Database

@@ -30,7 +30,6 @@ const INGESTED: Readonly<Record<string, IngestKind>> = {
 /** This procedure is called once per sample. It is answered here, because tRPC costs half a millisecond per call. */
 const SINGLE = 'samples.score'
 
-/** Dependencies of {@link createTrpcPlane}. */
 export interface TrpcPlaneOptions {
   modules: Modules
   ingest: IngestClient

@@ -36,7 +36,7 @@ export function newStanding(): Standing {
   }
 }
 
-/** The thresholds of a monitor. */
+/** The thresholds of a monitor, and whether it is enabled. */
 export type Limits = Pick<MonitorDefinition, 'bad' | 'warning' | 'alerting' | 'openAfter'> & {
   enabled: boolean
 }

@@ -13,7 +13,7 @@ const KEEP_BATCH_MS = 2_000
 export interface ActiveBatch {
   spec: BatchSpec
   manager: RewardManager
-  /** True once it was cancelled or passed its deadline. */
+  /** True once the batch was cancelled or passed its deadline. */
   hasEnded: boolean
   /** Enforces the batch's `maxConcurrency`, which is leased among the workers. */
   gate: SlotGate | null

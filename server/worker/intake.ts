@@ -194,8 +194,8 @@ export class Intake {
       return
     }
     const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - this.inUse + pool.inUse)
-    // A fetch after every ended sample would cost one query per sample. Half of the capacity must be free; if the
-    // capacity is large, 48 samples or a quarter of it suffice, whichever is more.
+    // A fetch after every ended sample would cost one query per sample. A fetch needs free capacity: half of the
+    // capacity, or, if that is less, the larger of 48 samples and a quarter of the capacity.
     const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
     if (capacity - pool.inUse < Math.max(1, least)) return
     if (this.#textChars > MAX_TEXT_CHARS && this.inUse > 0) return

@@ -26,12 +26,11 @@ export const DIALECTS: readonly Dialect[] = [openrlhf, slime, nemoGym]
 
 /** Maximum samples in a request, because the caller waits for all of them. */
 const MAX_SAMPLES = 4_096
-/** Reward of a failed sample in protocols that report the failure in a field next to it. */
+/** Reward of a failed sample in protocols that report the failure in a separate field. */
 const NO_REWARD = 0
 
 const RunName = ScoreInput.pick({ run: true })
 
-/** Dependencies of {@link createCompat}. */
 export interface CompatSources {
   access: Access
   scopes: Modules['scopes']

@@ -21,7 +21,6 @@ export interface KnownModel {
   servers: KnownServer[]
 }
 
-/** Dependencies of {@link ModelDirectory}. */
 export interface DirectorySources {
   /** The registered servers, in a new array whenever one changed. */
   servers(): readonly KnownServer[]

@@ -12,7 +12,6 @@ import { refuseProxied } from './refusal.ts'
 import { isProxied, MODELS_PATH } from './routes.ts'
 import { Upstreams } from './upstreams.ts'
 
-/** Dependencies of {@link createRouterProxy}. */
 export interface RouterProxyOptions {
   router: RewardRouter
   /** The registered servers, unusable ones included, in a new array whenever one changed. */

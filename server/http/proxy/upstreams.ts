@@ -72,7 +72,6 @@ export class Upstreams {
     return { active, connections }
   }
 
-  /** Closes every connection. */
   async close(): Promise<void> {
     await Promise.all([...this.#byUrl.values()].map((upstream) => upstream.transport.close()))
   }
