@@ -71,7 +71,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   readonly attempts: AttemptRecord[] = []
   /** Number of calls, without hedges and calls repeated free of charge. */
   attemptsUsed = 0
-  /** The calls among them that do not count against `maxAttempts`: unconfirmed refusals and busy answers. */
+  /** Calls in `attemptsUsed` that do not count against `maxAttempts`: unconfirmed refusals and busy answers. */
   uncharged = 0
   /**
    * Servers on which the sample failed, in order of the calls. Null before the first failure, so that most samples

@@ -269,7 +269,7 @@ export interface RouterEvent {
   to: HealthState
   /** The reason, as shown to users. */
   cause: string
-  /** The measurements that led to it. */
+  /** The measurements that led to the change. */
   evidence?: Record<string, number | string | null>
   /** Epoch ms. */
   atMs: number

@@ -47,7 +47,7 @@ export class TimerWheel<T extends WheelEntry> {
       this.#tick = Math.floor(performance.now() / WHEEL_TICK_MS)
       this.#timer = setInterval(() => onceRead(this.#onTick), WHEEL_TICK_MS)
     }
-    // The next tick at the earliest, because the slot of the current one was already processed.
+    // The earliest tick is the next one, because the slot of the current one was already processed.
     const tick = Math.max(this.#tick + 1, Math.ceil(entry.dueAtMs / WHEEL_TICK_MS))
     const slot = tick % SLOT_COUNT
     const head = this.#slots[slot] as WheelEntry | null

@@ -6,7 +6,6 @@ export class SeededRandom {
     this.#state = seed | 0
   }
 
-  /** Starts again with another seed. */
   reseed(seed: number): void {
     this.#state = seed | 0
   }

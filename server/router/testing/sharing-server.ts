@@ -30,7 +30,6 @@ export function goodputAt(server: SharingServer, inFlight: number): number {
 
 export interface Served {
   endMs: number
-  /** Tokens of all samples per second. */
   tokensPerSecond: number
   /** The limit at the end of each sample. */
   limits: number[]
