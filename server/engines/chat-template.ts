@@ -59,7 +59,7 @@ export class ChatTemplate implements SampleTemplate {
   render(messages: readonly ChatMessage[], options: RenderOptions = {}): string {
     const variables = {
       ...this.#source.tokens,
-      // Null (None in Jinja) and not undefined, because some templates test both fields without `is defined`.
+      // Both are null (None in Jinja) and not undefined, because some templates test them without `is defined`.
       tools: null,
       documents: null,
       ...options.variables,

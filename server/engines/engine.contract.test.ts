@@ -331,7 +331,7 @@ describe.each(SCORING)('engine %s', (name) => {
     expect(await score(answer(413, page))).toMatchObject({ class: 'client', unconfirmed: true })
   })
 
-  // Recorded from vLLM 0.11.0, 0.14.0 and 0.32.0.
+  // These answers were recorded from vLLM 0.11.0, 0.14.0 and 0.32.0.
   const dead = 'EngineCore encountered an issue. See stack trace (above) for the root cause.'
   test.each([
     ['0.11, dead', 400, { message: dead, type: 'BadRequestError', param: null, code: 400 }],
