@@ -71,7 +71,7 @@ export class LaunchedProcess {
       stdio: ['pipe', 'ignore', 'ignore'],
       cwd: '/',
       env: { PATH: command.env.PATH } as unknown as NodeJS.ProcessEnv,
-      // A separate session, so that signals to the service or its group do not reach it.
+      // The keeper has a separate session, so that signals to the service or its group do not reach it.
       detached: true,
     })
     const options: KeeperOptions = { ...command, folder, stopWithinMs, adoptWithinMs }

@@ -279,8 +279,8 @@ export class ServerLauncher {
   ): Promise<number> {
     const { registry, log } = this.#o
     this.#watchEnd(this.#supervise(row.id, input, complete), process)
-    // The excluded settings stay as stored: the probed ones are those of the process, and a user may have set the
-    // override later.
+    // The settings excluded below stay as stored: the probed ones are those of the process, and a user may have set
+    // the override later.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
       toStored(input)
     await registry.update(row.id, settings)

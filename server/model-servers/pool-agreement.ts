@@ -4,7 +4,7 @@ export interface Vote<T> {
   /** Time since which its baseline applies, epoch ms. */
   sinceMs: number
   calibration: T
-  /** True when it differs from the server's baseline. */
+  /** True when the calibration differs from the server's baseline. */
   drifted: boolean
 }
 

@@ -131,7 +131,7 @@ export class ServerWatch {
     }
     if (row.state === 'draining') return
     const goodAt = this.#traffic.get(row.id)?.goodAt ?? Number.NEGATIVE_INFINITY
-    // The server has just scored a sample, so it responds.
+    // A server that has just scored a sample responds, so it needs no probe.
     const there = performance.now() - goodAt < this.#o.timings.idleAfterMs
     if (row.state === 'ready' && there) return
     await this.#probe(row, null)
