@@ -260,7 +260,7 @@ it('applies and shares a lower limit at once, not at the next renewal', async ()
   const [a, b] = both as [(typeof both)[0], (typeof both)[0]]
   const { untilMs } = a
   for (const each of both) limited(each, 3)
-  // A share whose renewal is pending is lowered by its answer.
+  // A share whose renewal is pending is lowered by the answer to the renewal.
   await waitFor('at most the limit each', () => both.every((each) => each.slots <= 3))
   await waitFor('its renewal', () => a.untilMs > untilMs)
   await waitFor('no more than the limit', () => a.slots + b.slots <= 3)
