@@ -16,8 +16,8 @@ import type { NextResult } from '../contract/trainer.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
 /**
- * Two servers and four workers on one database behind nginx. The servers are upgraded, or killed and restarted, one after
- * the other.
+ * Two servers and four workers on one database behind nginx. The servers are upgraded, or killed and restarted, one
+ * after the other.
  */
 
 const SECONDS = Number(process.env.REWARDOPS_TEST_SECONDS ?? 60)

@@ -55,7 +55,7 @@ const submit = (samples: Sample[], reward: Submit['reward'], fields: Partial<Sub
   calls.submit(samples, { reward, ...fields })
 const numbers = (column: unknown[] | undefined) => (column ?? []) as number[]
 
-// Runs first, because it expects that no composite rewards exist yet.
+// These tests run first, because they expect that no composite rewards exist yet.
 describe('rewards.components', () => {
   const combine = [
     { name: 'right', weight: 1 },

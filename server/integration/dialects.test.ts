@@ -33,7 +33,7 @@ const PROMPT = '<|user|>48 + 24?<|assistant|>'
 const RIGHT = 'It is\n#### 72<|end|>'
 const gsm8k = '?dataSource=openai/gsm8k'
 
-/** The request of each dialect for one sample, and how its reward is read. */
+/** The request of each dialect for one sample, and the function that reads the reward from the answer. */
 const CASES = [
   {
     name: 'openrlhf',

@@ -158,7 +158,7 @@ describe('after all batches have ended', () => {
     )
     expect(stored).toHaveLength(3)
     for (const seconds of [900, 21_600, 604_800]) {
-      // Polled, because an answer is cached for 2 s.
+      // The totals are polled, because an answer is cached for 2 s.
       await expect
         .poll(async () => totals((await history(seconds)).throughput), { timeout: 20_000 })
         .toEqual(byName(stored))

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { fuzzService, HAS_PAGES } from '../../testkit/service/fuzz/fuzz-service.ts'
 
-/** 100,000 hostile and valid calls of every surface. A fault names its seed and number: testkit/service/fuzz/main.ts. */
+/** 100,000 hostile and valid calls of every surface. Faults have a seed and number for testkit/service/fuzz/main.ts. */
 
 const CALLS = 100_000
 

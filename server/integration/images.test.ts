@@ -271,7 +271,7 @@ describe('GET /api/images', () => {
       'x-content-type-options': 'nosniff',
       'content-security-policy': expect.stringContaining("default-src 'none'"),
     })
-    // A document in the place of an image is a download.
+    // A document that was stored as an image is served as a download.
     const svg = Object.fromEntries((await got(sha256(script))).headers)
     expect(svg).toMatchObject({
       ...{ 'content-type': 'application/octet-stream', 'content-disposition': 'attachment' },

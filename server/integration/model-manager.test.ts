@@ -396,10 +396,10 @@ describe('a time awake', () => {
     rm.control({ asleep: false })
     await point('waking', 'is being woken: wake requested', 60_000)
     expect((await inState('rm', 'ready')).awakeUntil).not.toBeNull()
-    // Draining before sleep, before the call.
+    // The server was draining before sleep, and the call was not sent.
     await point('draining', 'finishes its requests in flight before sleep', null)
     await inState('rm', 'ready')
-    // Draining before sleep, after the call.
+    // The server was draining before sleep, and the call was sent.
     rm.control({ asleep: true })
     await point('draining', 'is being put to sleep', null)
     await inState('rm', 'sleeping')

@@ -107,7 +107,7 @@ it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice,
   for (let step = 0; step < BATCHES; step++) {
     const mine = lines.filter((line) => line.step === step)
     const groups = mine.flatMap((line) => line.groups)
-    // Each group once, in order of completion, which differs from the order of submission.
+    // Each group arrives once, in order of completion, which differs from the order of submission.
     expect(groups.map((group) => group.seq)).toEqual(
       Array.from({ length: GROUPS }, (_, i) => i + 1),
     )

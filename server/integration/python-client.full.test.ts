@@ -30,13 +30,13 @@ describe.skipIf(missing)('the Python client', () => {
   const withService = files.filter((file) =>
     readFileSync(join(CLIENT, 'tests', file), 'utf8').includes('@requires_service'),
   )
-  // Concurrent, because these files mostly wait.
+  // These files run concurrently, because they mostly wait.
   it.concurrent.each(files.filter((file) => !withService.includes(file)))(
     'passes its own suite: %s',
     passes,
     180_000,
   )
-  // Sequential, because each starts its own service.
+  // These files run sequentially, because each starts its own service.
   it.each(withService)('passes its own suite against the service: %s', passes, 180_000)
 
   async function passes(file: string): Promise<void> {

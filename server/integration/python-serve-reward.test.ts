@@ -156,7 +156,7 @@ describe.skipIf(missing)('an unchanged verl reward function', () => {
       expect(child.exitCode).toBe(0)
       // The last line may be read after the exit event.
       await waitFor('its last line', () => events.at(-1)?.event === 'stopped')
-      // Logged for root where other users cannot read the Python installation.
+      // `no_own_user` occurs for root if other users cannot read the Python installation.
       const seen = events.map(({ event }) => event).filter((event) => event !== 'no_own_user')
       expect(seen).toEqual(['ready', 'registered', 'removed', 'stopped'])
       expect(await listed(model)).toEqual([])

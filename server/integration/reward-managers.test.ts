@@ -61,7 +61,7 @@ describe('rate_limited', () => {
   itInFullRun(
     'Q16: holds requests a minute over four workers, also when one of them is killed',
     async () => {
-      // 20 per second, with a burst of 20.
+      // 20 requests per second, with a burst of 20.
       const rpm = 1_200
       const samples = rollouts(140, 4, 'rpm')
       await servers.control({ resetStats: true })
@@ -107,7 +107,7 @@ describe('rate_limited', () => {
     ])
     for (const { batchId } of batches) expect(await wait(batchId)).toMatchObject({ scored: 20 })
     const all = await arrivals([...one, ...other])
-    // A burst of twenty, then twenty at twenty per second, minus the delay of the first call.
+    // 20 calls after the burst of 20 take 1 s, minus the delay of the first call.
     expect(all.at(-1)! - all[0]!).toBeGreaterThan(700)
   })
 
@@ -120,7 +120,7 @@ describe('rate_limited', () => {
     expect(score).toEqual(samples.map((_, i) => (i % 2 === 0 ? 1 : 0)))
     const waits = rewardExtraInfo.rate_limit as { slotMs: number; rpmMs: number; tpmMs: number }[]
     const [longest] = waits.map((each, i) => ({ ...each, i })).sort((a, b) => b.rpmMs - a.rpmMs)
-    // A burst of two, then ten at ten per second, spread over all workers.
+    // Ten calls after the burst of two take 1 s, spread over all workers.
     expect(longest!.rpmMs + longest!.slotMs).toBeGreaterThan(200)
     const detail = await service.api.samples.get.query({ id: `${batchId}-${longest!.i}` })
     expect(detail.queueMs).toBeGreaterThanOrEqual(longest!.rpmMs + longest!.slotMs - 1)
@@ -139,7 +139,7 @@ describe('rate_limited', () => {
     const { batchId } = await submit(samples, limited(kwargs, { combine }))
     expect(await wait(batchId)).toMatchObject({ scored: 12, rewardName: 'correct + rm' })
     const all = await arrivals(samples)
-    // Eleven calls at ten per second.
+    // Eleven calls at ten per second take about 1 s.
     expect(all.at(-1)! - all[0]!).toBeGreaterThan(700)
     expect((await results(batchId)).rewardExtraKeys).toEqual(
       expect.arrayContaining(['correct', 'rm', 'rate_limit']),
