@@ -18,7 +18,7 @@ export interface PassData {
   stepTicks: number[]
 }
 
-/** Prepares the shares. Returns null if no step has pass rates. */
+/** Prepares the shares of groups by pass rate. Returns null if no step has pass rates. */
 export function preparePassShares(steps: readonly PromptStepDto[]): PassData | null {
   if (steps.every(({ groups }) => groups === null)) return null
   const byStep = new Map(steps.map((step) => [step.step, step]))

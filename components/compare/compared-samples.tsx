@@ -39,7 +39,7 @@ interface ComparedList {
   query: UseInfiniteQueryResult<InfiniteData<ComparedPage<ComparedSampleDto>>>
   rows: readonly ComparedSampleDto[]
   by: DisagreementMeasure
-  /** Null until the open sample is loaded, and without one. */
+  /** The open sample; null until it is loaded, and while none is open. */
   openRow: ComparedSampleDto | null
   walk(by: 1 | -1): void
 }

@@ -73,7 +73,7 @@ export function PlannerPage() {
   )
 }
 
-/** A placeholder for a disabled query. */
+/** The input of the plan query while it is disabled. */
 const NOTHING = {
   source: { kind: 'batch', batchId: 'b0' },
   phases: { rolloutMs: 0, logProbMs: 0, updateMs: 0 },

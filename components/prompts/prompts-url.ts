@@ -77,7 +77,7 @@ export function orderingOf(sort: PromptSort): Ordering {
   return { orderBy, descending }
 }
 
-/** The URL state of a prompt: visits by {@link visitIds}. */
+/** The URL state of the page of a prompt. Visits are identified by {@link visitIds}. */
 export interface PromptUrl {
   split: Split
   /** The visit whose responses are shown. Null shows the newest visit that has samples. */
