@@ -1,6 +1,6 @@
 /** Rollout texts, which may contain any character: NUL, lone surrogates, control characters. */
 
-/** A run of plain text, or one invisible character with its name. */
+/** A stretch of plain text, or one invisible character with its name. */
 type TextPart = { text: string } | { mark: string; title: string }
 
 // C0 controls except tab, line feed and carriage return; DEL; the zero-width space and direction marks; lone

@@ -41,7 +41,7 @@ const lowlight = createLowlight({
 })
 lowlight.registerAlias({ python: ['python3', 'repl'], bash: ['shell', 'console'] })
 
-/** A run of code with one color. */
+/** A stretch of code with one color. */
 interface Token {
   start: number
   end: number

@@ -12,7 +12,7 @@ export interface MarkdownPiece {
   /** For `code`, the language and the range without the fences. */
   language: string | null
   body: { start: number; end: number }
-  /** The header rows of the table that the piece continues; null: it begins with no row of a table. */
+  /** The header rows of the table that the piece continues; null if the piece does not begin with a table row. */
   head: { start: number; end: number } | null
 }
 
@@ -115,7 +115,7 @@ export function markdownPieces(text: string, from = 0, to = text.length): Markdo
   return pieces
 }
 
-/** Whether two lines are the header rows of a table: its titles, and a delimiter row of as many cells. */
+/** Whether two lines are the header rows of a table: its titles, and a delimiter row with the same number of cells. */
 function isTableHead(titles: string, line: string): boolean {
   return titles.includes('|') && DELIMITER_ROW.test(line) && cellsOf(titles) === cellsOf(line)
 }

@@ -26,7 +26,7 @@ export function RolloutText({
   const marks = useMarks(text, given)
   const reveal = useContext(Reveal)
   const fold = foldAt(text, maxChars)
-  // Search matches are never folded away.
+  // A text with search matches beyond the fold starts unfolded.
   const [unfolded, setUnfolded] = useState(() =>
     marks.some(({ kind, start }) => kind === 'search' && start >= fold),
   )

@@ -13,7 +13,7 @@ export interface Revealed {
   seq: number
 }
 
-/** The position in the response to which the reader jumps, or null. */
+/** The target of the last jump in the response; null before a jump. */
 export const Reveal = createContext<Revealed | null>(null)
 
 const NO_MARKS: readonly TextMark[] = []

@@ -135,7 +135,7 @@ export function marksIn(marks: readonly TextMark[], start: number, end: number):
     }))
 }
 
-/** A run of a text with the mark that covers it. */
+/** A stretch of a text with the mark that covers it. */
 export interface MarkedRun {
   start: number
   end: number
