@@ -3,7 +3,7 @@ import { formatCount, plural } from '../format/numbers.ts'
 
 type Steps = Pick<RunDto, 'steps'>['steps']
 
-/** The reason why there is no reward distribution. */
+/** The reason for an empty reward distribution. */
 export function noSpreadText(steps: Steps): string {
   const ended = steps.filter(({ n }) => n !== null)
   if (ended.length === 0) return 'no steps have ended yet'
@@ -15,7 +15,7 @@ export function noSpreadText(steps: Steps): string {
     : `no score ${of}: ${formatCount(failed)} failed, the others were substituted or dropped`
 }
 
-/** The reason why there are no no-signal groups. */
+/** The reason for an empty chart of no-signal groups. */
 export function noSignalsText(steps: Steps): string {
   const groups = steps.reduce(
     (sum, { groupSignals }) => sum + Object.values(groupSignals ?? {}).reduce((a, b) => a + b, 0),
@@ -24,7 +24,7 @@ export function noSignalsText(steps: Steps): string {
   return groups === 0 ? 'no groups have been analyzed yet' : `none of ${plural(groups, 'group')}`
 }
 
-/** The reason why there are no failures. */
+/** The reason for an empty chart of failed samples. */
 export function noFailuresText(steps: Steps): string {
   const ended = steps.reduce((sum, { scored, failed }) => sum + scored + failed, 0)
   return ended === 0 ? 'no samples have ended yet' : `none of ${plural(ended, 'ended sample')}`

@@ -22,12 +22,12 @@ const CONFIG_PREFIX = 'config.'
 const MAX_COLUMNS = 20
 
 export interface RunsUrl {
-  /** Part of the run names to list. */
+  /** Text that the names of the listed runs contain. */
   named: string
   tags: string[]
   status: RunStatus | null
   where: ConfigFilter[]
-  /** A column, or `config.` and a key. */
+  /** The column that sorts the runs, or `config.` and a configuration key. */
   sort: RunSort | `config.${string}`
   order: 'asc' | 'desc'
   byTag: boolean

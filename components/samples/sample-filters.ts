@@ -16,7 +16,7 @@ export interface SampleView {
   sample: string | null
   /** The selected columns in order; null shows the default columns. */
   columns: readonly ChosenColumn[] | null
-  /** The saved view of the link. */
+  /** The ID of the saved view in the URL; null without one. */
   view: number | null
   /** Invalid URL parameters, shown until the next change. */
   unread: readonly UnreadFilter[]

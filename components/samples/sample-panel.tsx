@@ -16,7 +16,7 @@ import { SampleStatusView } from '../ui/status.tsx'
 import type { ReadSample } from './sample-texts.tsx'
 
 const loadDetails = () => import('./sample-details.tsx')
-/** The script of the details is loaded with the first opened sample, because only they render texts. */
+/** The script of the details is loaded with the first opened sample, because only the details render texts. */
 const SampleDetails = lazy(async () => ({ default: (await loadDetails()).SampleDetails }))
 
 export function SamplePanel({

@@ -17,7 +17,7 @@ export interface TextDiff {
 const MAX_WORDS = 1_500
 const MAX_LINES = 700
 /**
- * A common run shorter than this between two differences counts as different. Single common words would break up the
+ * Common text shorter than this between two differences counts as different. Single common words would break up the
  * marks.
  */
 const MIN_COMMON_CHARS = 12
