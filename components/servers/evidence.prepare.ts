@@ -62,7 +62,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set(['reason', 'cause'])
 const ORDER = Object.keys(LABELS)
 const place = (key: string) => (ORDER.includes(key) ? ORDER.indexOf(key) : ORDER.length)
 
-/** Evidence of an event as label rows, related values together; empty values are omitted. */
+/** Converts the evidence of an event to labels and values. Related values are adjacent; empty ones are omitted. */
 export function prepareEvidence(evidence: Record<string, unknown> | null): EvidenceRow[] {
   const entries = Object.entries(evidence ?? {}).sort(([a], [b]) => place(a) - place(b))
   return entries.flatMap(([key, value]) => {

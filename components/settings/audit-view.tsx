@@ -155,7 +155,7 @@ function Changes({ changes }: { changes: readonly AuditChange[] }) {
   )
 }
 
-/** A text without its quotes. Other values stay as stored. */
+/** A JSON string without its quotes. Other JSON values stay unchanged. */
 function plain(json: string): string {
   try {
     const value: unknown = JSON.parse(json)

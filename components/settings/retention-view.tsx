@@ -179,7 +179,7 @@ function Policy({ retention }: { retention: RetentionDto }) {
   )
 }
 
-/** A preview of a removal by the current fields. */
+/** A preview of the data that the policy in the form would remove. */
 function Preview({
   preview,
   refused,

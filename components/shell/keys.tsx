@@ -12,7 +12,7 @@ import {
 
 /**
  * A shortcut of a page or the shell. `key` is a `KeyboardEvent.key`; `mod+` stands for Ctrl or ⌘, and a sequence of two
- * keys has a space (`g b`). Null for an action that only the palette lists.
+ * keys has a space (`g b`). `key` is null for an action that only the palette lists.
  */
 export interface KeyBinding {
   key: string | null

@@ -54,8 +54,8 @@ export function Providers({ children }: { children: ReactNode }) {
       <TRPCProvider trpcClient={trpcClient} queryClient={queryClient}>
         <LiveWhenSignedIn>
           <LeaveProvider>
-            {/* The Content-Security-Policy refuses style elements without a nonce. globals.css has their rule
-                instead. */}
+            {/* The Content-Security-Policy refuses style elements without a nonce, so globals.css has the rule
+                of the style element of Base UI. */}
             <CSPProvider disableStyleElements>
               <KeysProvider>{children}</KeysProvider>
             </CSPProvider>

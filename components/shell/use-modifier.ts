@@ -4,7 +4,7 @@ import { useSyncExternalStore } from 'react'
 
 const never = () => () => {}
 
-/** The command key of this platform, as a prefix. */
+/** The modifier key of shortcuts on this platform, as a prefix: `⌘` or `Ctrl `. */
 export function useModifier(): string {
   return useSyncExternalStore(
     never,

@@ -17,7 +17,7 @@ export function FilterField({
 }) {
   const field = useRef<HTMLInputElement>(null)
   // Typed text applies at once, and the URL is updated shortly after. A late echo of the URL does not overwrite newer
-  // text. Any other value of the URL is a navigation and applies.
+  // text. Any other value of the URL comes from a navigation and applies.
   const [typed, setTyped] = useState(value)
   const echoes = useRef<string[]>([])
   useEffect(() => {
