@@ -10,7 +10,7 @@ let lastBatch: string
 
 const RUN = 'prompts'
 const PAGE = `/runs/${RUN}/prompts`
-/** Passed samples of each prompt in the six steps, of 8. */
+/** Number of passed samples, of 8, by prompt and step. */
 const PASSES = {
   forgotten: [8, 8, 8, 8, 0, 0],
   solved: [2, 4, 6, 8, 8, 8],

@@ -162,7 +162,7 @@ def signal(members):
 
 
 def advantages(members, facts):
-    """GRPO advantages over the scored members. For others None, or 0 if group_mean set the score."""
+    """GRPO advantages over the scored members. None for other members, or 0 if group_mean set the score."""
     scores = scores_of(members)
     middle, spread = mean(scores), deviation(scores)
     by_std = facts.get("normByStd", True)
