@@ -2,6 +2,7 @@ import { availableParallelism, cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { ACCOUNT_DEFAULTS, measureAccount } from './account.ts'
 import { WORKLOADS, type Workload } from './account-batches.ts'
+import { ATTACK_DEFAULTS, measureAttack } from './attack.ts'
 import { measureFirstLoad } from './first-load.ts'
 import { measureGroups } from './groups.ts'
 import type { Emit } from './harness.ts'
@@ -20,6 +21,11 @@ import { measureWatch, WATCH_DEFAULTS } from './watch.ts'
 const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   rate: measureRate,
   account: (emit) => measureAccount(emit, accountOptions()),
+  attack: (emit) =>
+    measureAttack(emit, {
+      pairs: positive('pairs', ATTACK_DEFAULTS.pairs),
+      level: values.level ?? ATTACK_DEFAULTS.level,
+    }),
   'page-load': measurePageLoad,
   'first-load': measureFirstLoad,
   memory: measureMemory,
@@ -73,14 +79,17 @@ const { values, positionals: names } = parseArgs({
     data: text,
     // For `pages` only.
     prompts: text,
+    // For `attack` only.
+    level: text,
     // For `account` only.
     workloads: text,
     batches: text,
     'warm-up-batches': text,
     against: text,
     env: { ...text, multiple: true },
-    pairs: text,
     'bound-percent': text,
+    // For `account` and `attack`.
+    pairs: text,
   },
 })
 const unknown = names.filter((name) => !Object.hasOwn(MEASUREMENTS, name))
