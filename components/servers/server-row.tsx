@@ -26,6 +26,9 @@ import { type ServerNote, serverNotes } from './server-notes.prepare.ts'
 import { ServerNotes } from './server-notes.tsx'
 import { ENGINE_WORDS, ratesWords } from './server-words.ts'
 
+const SHARES_TITLE =
+  'Share of the pool’s requests in the last 10 minutes, and share of its capacity'
+
 /** The columns of a pool's table. Widths are the same for all pools; the name takes the rest. */
 export const POOL_COLUMNS: readonly { head: ColumnHead; width?: number }[] = [
   { head: 'Server' },
@@ -46,7 +49,7 @@ export const POOL_COLUMNS: readonly { head: ColumnHead; width?: number }[] = [
   {
     head: {
       start: 'Requests / capacity',
-      title: 'Share of the pool’s requests in the last 10 minutes, and share of its capacity',
+      title: SHARES_TITLE,
     },
     width: 140,
   },
@@ -198,7 +201,7 @@ export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) 
         </dd>
         {part && (
           <>
-            <dt>Requests / capacity</dt>
+            <dt title={SHARES_TITLE}>Requests / capacity</dt>
             <dd>
               <ShareCell
                 name={server.name}

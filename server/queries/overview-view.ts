@@ -100,7 +100,7 @@ function attentionOf(
     out.push({
       level: 'error',
       title: 'No worker is alive',
-      detail: `${figures.queued} samples are queued. Start a worker with npm run worker, or set REWARDOPS_WORKERS.`,
+      detail: `Queued samples: ${figures.queued}. Start a worker with npm run worker, or set REWARDOPS_WORKERS.`,
       href: '/workers',
     })
   }
@@ -125,7 +125,7 @@ function attentionOf(
     out.push({
       level: 'warning',
       title: `${requeued.length === 1 ? 'A worker' : `${requeued.length} workers`} died while scoring`,
-      detail: `${sum(requeued.map((w) => w.requeued))} samples were requeued to other workers; none were lost.`,
+      detail: `Samples requeued to other workers: ${sum(requeued.map((w) => w.requeued))}. None were lost.`,
       href: '/workers',
     })
   }
