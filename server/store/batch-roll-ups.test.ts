@@ -11,7 +11,7 @@ const database = testDatabaseForFile()
 let db: Database
 
 beforeAll(() => {
-  // `keyed` as in the service: every statement is a lookup by key.
+  // `keyed` is set as in the service, where every statement is a lookup by key.
   db = new Database(database.url, createLogger('error', 'test'), {
     max: 2,
     name: 'test',

@@ -10,7 +10,7 @@ function observe(clock: DatabaseClock, aheadMs: number, tookMs: number): void {
   clock.observe(sentAtMs + tookMs / 2 + aheadMs, sentAtMs)
 }
 
-it('follows the database within half of the round trip', () => {
+it('follows the database’s clock within half of the round trip', () => {
   const clock = new DatabaseClock()
   observe(clock, 5_000, 10)
   expect(clock.offsetMs).toBeCloseTo(5_000, 0)

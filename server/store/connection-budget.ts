@@ -36,7 +36,7 @@ export const SERVER_POOLS = {
     queryTimeoutMs: 2_500,
     staysOpen: true,
   },
-  /** Exports and retention, one page or piece at a time. */
+  /** Exports and retention, one page or transaction at a time. */
   background: {
     max: 1,
     name: 'rewardops background',

@@ -41,14 +41,14 @@ export type FetchedJob = Job<ChunkJob> & { retryCount: number }
 /** Pools that exist without a reward model. */
 export const RULES_POOL = 'rules'
 export const INTERACTIVE_POOL = 'interactive'
-/** Custom functions, and composite rewards with a function and without a model. */
+/** The pool for custom functions, and for composite rewards that contain a function but no reward model. */
 export const FUNCTIONS_POOL = 'functions'
-/** Rules that call a service, and composite rewards of rules. */
+/** The pool for rules that call a service, and for composite rewards that consist of rules. */
 export const SERVICES_POOL = 'services'
 
 /**
- * Rules that run programs in the sandbox beside the worker. The table `pool` does not contain this pool, because all
- * workers, even those without a sandbox, serve the pools in that table.
+ * The pool for rules that run programs in the sandbox beside the worker. The table `pool` does not contain this pool,
+ * because all workers, even those without a sandbox, serve the pools in that table.
  */
 export const SANDBOX_POOL = 'sandbox'
 
@@ -136,7 +136,7 @@ export class JobQueue {
     this.#boss.on('warning', (w) => log.debug({ warning: w.message }, 'queue warning'))
   }
 
-  /** A name for a repeated statement, so that Postgres plans a fetch (1 ms) once per connection, not at each fetch. */
+  /** A name for a repeated statement, so that Postgres plans a fetch once per connection. Planning takes 1 ms. */
   #nameOf(text: string): string | undefined {
     let name = this.#names.get(text)
     if (name === undefined && this.#names.size < 300) {

@@ -19,7 +19,7 @@ import { connectSession, START_SLOT_WAIT_MS } from './session.ts'
 /** Prisma's advisory lock for migrations, so that this program and Prisma never migrate at the same time. */
 export const PRISMA_LOCK = 72_707_369
 
-/** Wait for another process's lock before a message is logged; longer than the migration of an empty database. */
+/** Time to wait for another process's lock before a message is logged. The migration of an empty database is faster. */
 const PATIENCE_MS = 5_000
 
 /** Advisory lock: shared for a backup, exclusive for migrations. */

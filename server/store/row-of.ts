@@ -1,4 +1,4 @@
-/** A row whose query names its columns as an API object names its fields. Its times are `Date` objects. */
+/** A row of a query whose columns have the names of an API object's fields. Its times are `Date` objects. */
 export type RowOf<Dto, Time extends keyof Dto> = Omit<Dto, Time> & {
   [time in Time]: Date | Extract<Dto[time], null>
 }

@@ -37,7 +37,7 @@ export interface RunFigures {
   lastBatches: readonly LastBatch[]
 }
 
-/** Counts of the batches of a run, with one row per status and for settled and other batches. */
+/** Counts of a run's batches that have the same status and are all settled, or all not settled. */
 export interface RunBatchesRow extends RunCounts {
   run_id: number
   settled: boolean

@@ -91,7 +91,7 @@ async function everything(where: string, sort: SampleSort): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Limits of a page's reading, with a time limit that a busy machine does not reach. */
+/** Limits of the reads for a page. Even a busy machine does not reach the time limit. */
 const UNHURRIED = { samples: 65_536, bytes: 32 << 20, ms: 60_000 }
 
 async function byPages(
@@ -374,7 +374,7 @@ describe('a page is bounded', () => {
     expect(looked.length).toBeGreaterThan(0)
   })
 
-  it('in the order of scores it reports which part was sorted, and later pages continue in that part', async () => {
+  it('in the order of scores it reports which batches were sorted, and later pages include only those', async () => {
     const first = await sampleList(
       db,
       {},

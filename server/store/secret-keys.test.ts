@@ -64,7 +64,7 @@ const webhook = {
   ...{ severities: [], monitors: [], runs: [], fleet: true, enabled: true },
 }
 
-describe('the key of secrets', () => {
+describe('the secrets key', () => {
   it('is created at the first start, readable only by this user, and read at the next', async () => {
     const first = await open(null)
     const file = join(folder, 'data', 'secrets.key')

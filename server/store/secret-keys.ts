@@ -16,7 +16,7 @@ import type { Database } from './database.ts'
 import { SecretBox, type SecretKey, type SecretUse, secretKey } from './secret-box.ts'
 import { readSetting } from './sql/settings.ts'
 
-/** Source of the keys of secrets: the value of REWARDOPS_SECRETS_KEY, else a file. */
+/** Source of the secrets keys: the value of REWARDOPS_SECRETS_KEY, else a file. */
 export interface SecretKeySource {
   value: string | null
   /** Absolute path. */

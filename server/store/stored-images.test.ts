@@ -134,7 +134,7 @@ it('an image is deleted with the last batch that refers to it', async () => {
   expect(await count()).toBe(0)
 })
 
-/** Whether the session of `client` waits for a lock. */
+/** Whether the session with this process id waits for a lock. */
 const waits = async (pid: number) => {
   const [row] = await db.adhoc<{ blocked: boolean }>(
     'select cardinality(pg_blocking_pids($1)) > 0 as blocked',

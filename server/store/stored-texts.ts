@@ -59,8 +59,8 @@ export function encodeTexts(sample: GivenTexts): EncodedTexts {
 }
 
 /**
- * A text or messages as stored, with the flag of this form. A text that Postgres cannot hold is stored as a JSON string
- * literal, so every text comes back byte for byte.
+ * A text or messages as stored, with the bits of `encoding` for this form. A text that Postgres cannot hold is stored
+ * as a JSON string literal, so every text comes back byte for byte.
  */
 function encodeText(
   given: string | SentTurn[],

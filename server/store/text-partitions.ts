@@ -15,7 +15,7 @@ const LOCK = 72_707_370
 
 /**
  * Creates the partition of a day. Retention drops partitions instead of deleting rows. Rows up to 8 kB stay inline,
- * because with the default of 2 kB every rollout of 3 kB would go to TOAST, with an index entry per piece.
+ * because with the default of 2 kB every rollout of 3 kB would go to TOAST, with an index entry per chunk.
  */
 export async function ensureTextPartition(db: Database, bucket: string): Promise<void> {
   const name = textPartition(bucket)

@@ -175,7 +175,7 @@ describe('a restore', () => {
     expect(await restored.adhoc('select id, state, ended_at is null as runs from process')).toEqual(
       [{ id: 7, state: 'dead', runs: false }],
     )
-    // A trainer may have an id of a batch that was accepted after the backup.
+    // A trainer may still use the id of a batch that was accepted after the backup, so no new batch gets that id.
     const next = (from: Database, sequence: string) =>
       from.adhoc<{ id: string }>('select nextval($1)::text as id', [sequence])
     const [[batch], [run]] = [

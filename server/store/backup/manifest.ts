@@ -5,7 +5,7 @@ import { type ArchiveReader, BackupError, type Entry } from './archive.ts'
 export const FORMAT = 1
 /** The last file of the archive; a backup without it is incomplete. */
 export const MANIFEST = 'manifest.json'
-/** The file with the keys of secrets, if the backup includes them. */
+/** The file with the secrets keys, if the backup includes them. */
 export const SECRETS_KEY = 'secrets.key'
 
 const digest = z.string().regex(/^[0-9a-f]{64}$/)
@@ -36,12 +36,12 @@ const Manifest = z.object({
   postgres: z.string(),
   /** Time of the snapshot, ISO 8601. */
   takenAt: z.iso.datetime({ offset: true }),
-  /** Id of the key of the secrets; null: the database has none. */
+  /** Id of the secrets key; null: the database has none. */
   secretsKey: z.string().nullable(),
   /** Settings that were not at their defaults, without secrets. */
   settings: z.record(z.string(), z.string()),
   tables: z.array(BackedUpTable),
-  /** Sequences with the last number that each has given; null: none yet. */
+  /** Sequences, each with its last value; null: the sequence was never used. */
   sequences: z.array(z.object({ name: identifier, last: z.string().regex(/^\d+$/).nullable() })),
 })
 

@@ -23,7 +23,7 @@ import { columnsOf, sequencesOf, tablesToBackUp } from './tables.ts'
 
 const compress = promisify(zstdCompress)
 
-/** Rows are compressed in pieces of at least this length, of which two are in memory. */
+/** Rows are compressed in chunks of at least this length. At most two chunks are in memory. */
 const CHUNK_BYTES = 8 << 20
 /** Maximum number of snapshots: if a partition of texts is dropped before it is locked, the snapshot is taken again. */
 const MAX_SNAPSHOTS = 5
@@ -36,7 +36,7 @@ export interface WriteBackupOptions {
   /** Version of the program. */
   program: string
   settings: Record<string, string>
-  /** The keys of secrets, one per line, if the backup is to include them. */
+  /** The secrets keys, one per line, if the backup is to include them. */
   secretsKey?: string | undefined
   /** Called after each chunk, with the uncompressed length of the rows so far. */
   onProgress?(bytes: number): void
@@ -87,7 +87,7 @@ async function write(file: FileHandle, options: WriteBackupOptions): Promise<Man
   try {
     const names = await takeSnapshot(client)
     const facts = await factsOf(client)
-    // Read after the snapshot, because a restore may skip numbers but must not draw those of the snapshot again.
+    // Sequences are read after the snapshot: a restore may skip ids but must never reuse the ids of the snapshot.
     const sequences = await sequencesOf(client, names)
     const tables: BackedUpTable[] = []
     let bytes = 0
@@ -184,7 +184,7 @@ async function factsOf(
   }
 }
 
-/** Streams a table into the archive: while one piece is compressed, the next one is read. */
+/** Streams a table into the archive: while one chunk is compressed, the next one is read. */
 async function writeTable(
   client: pg.Client,
   name: string,
@@ -209,7 +209,7 @@ async function writeTable(
     await writing
     const entry = chunkName(name, ++chunks)
     writing = compress(chunk).then((packed) => archive.add(entry, packed))
-    // The error is thrown at the next piece or at the end.
+    // The error is thrown at the next chunk or at the end.
     writing.catch(() => {})
     onProgress?.(bytes)
   }

@@ -138,7 +138,7 @@ const UNUSED_PID = 2_147_483_646
 export async function evictPredecessor(folder: string, log: Logger): Promise<void> {
   const signals: [NodeJS.Signals, number][] = [
     ['SIGINT', 10_000], // fast shutdown: disconnects all clients, writes dirty pages
-    ['SIGQUIT', 5_000], // immediate shutdown: the next start replays the log
+    ['SIGQUIT', 5_000], // immediate shutdown: the next start replays the WAL
     ['SIGKILL', 10_000],
   ]
   for (const [signal, waitMs] of signals) {

@@ -118,7 +118,7 @@ test('an old Postgres and a pooler in transaction mode are refused', async () =>
   await expect(open(await fakePooler(socketDir))).rejects.toMatchObject({
     code: 'transaction_pooler',
   })
-  // Another pooler, because the first one may still end the transactions of its clients.
+  // A second pooler is used, because the first one may still end the transactions of its clients.
   expect(await isTransactionPooler(await fakePooler(socketDir))).toBe(true)
   expect(await isTransactionPooler(database.url)).toBe(false)
 })

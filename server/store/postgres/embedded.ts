@@ -144,7 +144,7 @@ class Supervisor implements EmbeddedPostgres {
   #log: PostgresLog | undefined
   #postmaster: Postmaster | undefined
   #state: EmbeddedPostgresState = 'down'
-  /** Restarts since Postgres was last up for 30 s. Their number determines the pause before the next one. */
+  /** Number of restarts since Postgres was last up for 30 s. It determines the pause before the next one. */
   #failures = 0
   #stopping = new AbortController()
   #restart: Promise<void> | undefined

@@ -36,7 +36,7 @@ test.each(['DETAIL:  Key (id)=(1) already exists.', 'HINT:  try', 'STATEMENT:  i
   },
 )
 
-test('lines are complete regardless of the pieces, and the file stays bounded', () => {
+test('lines are complete however the log is split into chunks, and the file stays bounded', () => {
   const dir = mkdtempSync(join(tmpdir(), 'log-'))
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
   const file = join(dir, 'postgres.log')

@@ -56,7 +56,7 @@ export class PostgresLog {
     this.#bytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0
   }
 
-  /** Receives a piece of the log; returns the lines that it completed. */
+  /** Receives a chunk of the log; returns the lines that the chunk completes. */
   write(piece: string): string[] {
     this.#append(piece)
     const lines = (this.#rest + piece).split('\n')

@@ -33,7 +33,7 @@ export class LaunchFailure extends Error {
 }
 
 /**
- * Starts Postgres on a cluster and waits until it accepts connections, however long it replays its log.
+ * Starts Postgres on a cluster and waits until it accepts connections, however long the replay of its WAL takes.
  * @throws LaunchFailure if it exits before that; the signal's reason once it has exited; DatabaseStartError
  */
 export async function launch(

@@ -11,12 +11,12 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: '256MB',
   work_mem: '16MB',
   maintenance_work_mem: '128MB',
-  // A batch of 8,192 samples of 3 KB writes 25 MB of log: with the default of 1 GB, every 40th batch causes a
+  // A batch of 8,192 samples of 3 KB writes 25 MB of WAL. With the default limit of 1 GB, every 40th batch causes a
   // checkpoint.
   max_wal_size: '2GB',
   min_wal_size: '256MB',
   checkpoint_timeout: '15min',
-  // Without replicas and base backups, the minimal log suffices.
+  // Without replicas and base backups, the minimal WAL suffices.
   wal_level: 'minimal',
   max_wal_senders: '0',
   // On SSDs, reading a random page costs little more than reading the next page.

@@ -47,7 +47,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await client.end()
     await migrate(postgres.adminUrl(TEMPLATE))
   } catch (error) {
-    // Only tests that use a database are to fail.
+    // If the set-up fails, only the tests that use a database fail.
     problem = (error as Error).message
   }
   project.provide('testPostgres', { adminUrl, problem })

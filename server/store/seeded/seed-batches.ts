@@ -16,15 +16,16 @@ const SERVERS = 4
 /** Maximum age of a seeded run's first step, days. */
 const MAX_DAYS = 30
 /**
- * Share of answers without the mark that a rule looks for: in most steps, and in two steps in the middle of the run.
+ * Share of responses without the answer marker that a rule looks for: `FORMAT_LOST_SHARE` in `FORMAT_LOST_STEPS` steps
+ * in the middle of the run, `UNMARKED_SHARE` in all other steps.
  */
 const UNMARKED_SHARE = 0.02
 const FORMAT_LOST_SHARE = 0.5
 const FORMAT_LOST_STEPS = 2
-/** The drift of a component's score, and the share of the run after which it begins. */
+/** Amount by which a component's score drifts, and the share of the run after which the drift begins. */
 const DRIFT = 0.8
 const DRIFT_FROM = 0.75
-/** Steps of an epoch: each prompt has a group in every fourth step. */
+/** Number of steps in an epoch: each prompt has a group in every fourth step. */
 const EPOCH_STEPS = 4
 /** Number of the first validation prompt. All validation batches have the same prompts. */
 const FIRST_VALIDATION_PROMPT = 1_000_000
@@ -106,7 +107,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
     )
     done.runs.push(run.name)
     const steps = Math.ceil(share / stepSamples)
-    // Long runs are compressed in time to fit the retained days.
+    // The steps of long runs are placed closer together, so that the run fits into MAX_DAYS.
     const stepMs = Math.min(run.stepSeconds * 1_000, (MAX_DAYS * 86_400_000) / steps)
     plans.push({ run, runId: row!.id, steps, stepMs, hash: options.seed * 1_000 + at })
   }

@@ -20,7 +20,7 @@ function chartColor(heights: readonly number[], x: number, y: number): [number, 
   const up = HEIGHT - 12 - y
   if (up === 0) return [90, 98, 110]
   if (within < 20 || within >= 60 || up < 0 || up > bar) return [247, 248, 250]
-  // A soft grain, as in a photographed screen.
+  // Noise, as in a photo of a screen.
   const grain = ((x * 31 + y * 17) ^ (x * y)) % 9
   return [11 + grain, 107 + up - grain, 181 + grain]
 }

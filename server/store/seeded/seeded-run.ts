@@ -12,7 +12,8 @@ export interface SeededRun {
   stepSeconds: number
   /**
    * SQL of a score, from `skill` (rises with the steps), `ease` of the prompt and `luck` of the sample (both standard
-   * normal), `u` (uniform), `unmarked` (true for an answer without its mark) and `drift` (rises late in the run).
+   * normal), `u` (uniform), `unmarked` (true for a response without an answer marker) and `drift` (rises late in the
+   * run).
    */
   score: string
   /** SQL of the verdict, from `score` and its inputs; null: none. */
