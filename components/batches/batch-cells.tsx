@@ -60,7 +60,7 @@ export function SourceName({ name }: { name: string }) {
   )
 }
 
-/** Marks validation batches and rescores. */
+/** Chips for validation batches and for rescores. */
 export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: string | null } }) {
   const chip = 'shrink-0 rounded border px-1 text-2xs leading-4 text-ink-3'
   return (
@@ -140,7 +140,7 @@ export function FailedCount({ failed, href }: { failed: number; href: string }) 
   return (
     <PageLink
       href={href}
-      title="Open the failed samples"
+      title="View failed samples"
       className="num inline-flex items-center gap-1.5 text-bad hover:underline"
     >
       <span className="hatch inline-block size-2.5 rounded-[2px]" aria-hidden />

@@ -23,7 +23,7 @@ import { causesText, countsText, lostText } from './timeline/timeline-words.ts'
 import { useElapsed, useTimeline } from './timeline/use-timeline.ts'
 
 /**
- * The print-only parts of a batch page: a header, the timeline as an image, and the first groups as a table. Figures
+ * The print-only sections of a batch page: a header, the timeline as an image, and the first groups as a table. Figures
  * and charts print from the screen version.
  */
 

@@ -43,7 +43,7 @@ export function GroupTable({ batch }: { batch: BatchViewDto }) {
       note={`${formatCount(batch.groupsCompleted)} of ${formatCount(batch.groups)}`}
       actions={
         <Segmented
-          label="Order"
+          label="Sort by"
           value={order}
           onChange={(next) => {
             setLatestShown(batch.groupsCompleted)

@@ -68,7 +68,7 @@ export function drawPicture(
   drawLegend(p, scene, EDGE, height - EDGE / 2 - 10)
 }
 
-/** Draws the legend in one line, for the marks present. */
+/** Draws the legend in one line, with entries only for the shapes that the chart contains. */
 function drawLegend(p: Painter, { data, nowMs }: TimelineScene, fromX: number, y: number): void {
   let x = fromX
   const entry = (text: string, wide: number, draw: (x: number) => void) => {

@@ -180,7 +180,7 @@ function drawBreaks(p: Painter, scene: TimelineScene): void {
   }
 }
 
-/** Sizes of bars and marks in a row of `rowPx`. `dotPx` is null if the row is too thin for dots. */
+/** Sizes of bars and markers in a row of `rowPx`. `dotPx` is null if the row is too thin for dots. */
 export function rowLook(rowPx: number) {
   return {
     barPx: rowPx >= 10 ? Math.min(6, rowPx * 0.34) : Math.max(0.75, rowPx * 0.6),

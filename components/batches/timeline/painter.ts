@@ -36,7 +36,7 @@ export const INK_TOKENS: Readonly<Record<Ink, string>> = {
   bad: '--bad',
 }
 
-/** The look of a text. `align` is the part of the text that is at its position. */
+/** The look of a text. `align` is the end of the text, or its middle, that is placed at the given position. */
 interface TextLook {
   ink: Ink
   sizePx?: number
@@ -55,7 +55,7 @@ export interface Box {
 
 /**
  * Draws on a canvas or writes an SVG. Shapes are passed as flat lists: x, y, width and height per rectangle, x and y
- * per dot, both ends per line. One call draws all shapes of a style, so 16,000 marks need only a few paths.
+ * per dot, both ends per line. One call draws all shapes of a style, so 16,000 markers need only a few paths.
  */
 export interface Painter {
   boxes(flat: readonly number[], ink: Ink, alpha?: number): void

@@ -7,7 +7,7 @@ const MAX_READ_PX = 450
 const MIN_PX = 72
 /** Plots narrower than this have no room for group names. */
 const NAMED_WIDTH_PX = 640
-/** Right margin, for half a mark and the last tick label. */
+/** Right margin, for half a marker and the last tick label. */
 export const RIGHT_PX = 14
 const GUTTER_PX = 46
 const NAMED_GUTTER_PX = 152

@@ -24,7 +24,7 @@ describe('idle time', () => {
     expect(idleStretches(late, 80_000, 80_000)).toHaveLength(1)
     expect(idleStretches(late, 80_000, 80_000)[0]?.fromMs).toBe(0)
   })
-  test('excludes time in which workers hold samples', () => {
+  test('excludes time in which samples are claimed by workers', () => {
     const claimed = rowsOf([[]], { claimed: { group: [0], samples: [1], sinceMs: [0] } }, 0)
     expect(idleStretches(claimed, 60_000, 60_000)).toEqual([])
   })
@@ -149,7 +149,7 @@ describe('plot keys', () => {
     expect(to('ArrowRight', 0)).toEqual({ do: 'reach', at: 0, mark: late })
     expect(to('ArrowRight', 0, late)).toEqual({ do: 'reach', at: 0, mark: late })
     expect(plotStep('ArrowLeft', false, rows, 0, null)).toEqual({ do: 'reach', at: 0, mark: late })
-    // These are a group without ended samples, and no selection.
+    // The first call has a group without ended samples, the second one no selection.
     expect(plotStep('ArrowRight', false, rows, 2, null)).toEqual({ do: 'reach', at: 2, mark: null })
     expect(plotStep('ArrowRight', false, rows, -1, null)).toEqual({
       do: 'reach',
@@ -191,7 +191,7 @@ describe('exported image', () => {
     const many = draw(Array.from({ length: 2_000 }, (_, i): Times => [[0, i + 1]]))
     expect(many.scene.rowPx).toBe(1)
     expect(many.height).toBeGreaterThan(2_000)
-    // One sample failed. The marks of the others form one path.
+    // One sample failed. The markers of the others form one path.
     const marks = many.svg.split('\n').find((line) => line.includes('fill-opacity="0.75"'))
     expect(marks?.match(/M/g)).toHaveLength(1_999)
   })

@@ -140,7 +140,7 @@ function setClaimed(groups: Map<number, GroupTrack>, answer: TimelineDto): void 
   }
 }
 
-/** Drops the last pending groups if groups from beyond this part have completed and taken their places. */
+/** Drops the last pending groups if completed groups of later pages have moved to this page. */
 function dropDisplaced(groups: Map<number, GroupTrack>, most: number): void {
   if (groups.size <= most) return
   const waiting = [...groups.values()].filter((track) => track.seq === 0)

@@ -25,7 +25,7 @@ export function LostNote({ data }: { data: TimelineData }) {
   )
 }
 
-/** The selected group or sample as text with a link. Without a selection, it lists the keys. */
+/** The selected group or sample as text with a link. Without a selection, it lists the keyboard shortcuts. */
 export function ReachedNote({ pointed, batchId }: { pointed: Pointed | null; batchId: string }) {
   const of = pointed?.mark ?? pointed?.row.last ?? null
   return (

@@ -43,7 +43,7 @@ import { useDrawing } from './use-drawing.ts'
 import { useLook } from './use-look.ts'
 import { useWidth } from './use-width.ts'
 
-/** Hit radius of a mark. */
+/** Hit radius of a marker. */
 const NEAR_PX = 9
 /** Pointer movements shorter than this count as a click. */
 const CLICK_PX = 6
@@ -55,8 +55,8 @@ interface PointedId {
 }
 
 /**
- * Rows of groups over time, on two canvases: one for the data, and one above it for the hovered and selected parts. The
- * scroll container holds an element as high as all rows; the canvases are as high as the visible part.
+ * Rows of groups over time, on two canvases: one for the data, and one above it for the hovered and selected groups.
+ * The scroll container holds an element as high as all rows; the canvases are as high as the visible part.
  */
 export function TimelinePlot({
   data,

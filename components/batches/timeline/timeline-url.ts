@@ -13,7 +13,7 @@ export interface TimelineView {
   rows: 'fit' | 'read'
   /** Whether idle time is collapsed. */
   collapse: boolean
-  /** The part of a batch with more groups than are shown at once, from 0. */
+  /** The page of groups, from 0. A batch with more groups than are shown at once has several pages. */
   part: number
   table: boolean
   /** Whether the count axis of the reward distribution is logarithmic. */
@@ -49,7 +49,7 @@ export const timelineView: UrlCodec<TimelineView> = {
       chunk: whole(params.get('chunk')),
       rows: params.get('rows') === 'read' ? 'read' : 'fit',
       collapse: params.get('idle') !== 'keep',
-      // Parts count from 1 in the URL.
+      // Pages of groups count from 1 in the URL.
       part: Math.max(0, (whole(params.get('part')) ?? 1) - 1),
       table: params.get('timeline') === 'table',
       log: params.get('log') === '1',

@@ -41,8 +41,8 @@ export interface TimelineRow {
 /**
  * A group's tail is the time from the end of its median sample to the end of its last. A group has a straggler if its
  * tail exceeds the batch's median tail by more than this many median absolute deviations. Measured on 128 groups whose
- * samples take 0.1 to 4 s, except one sample in 200 that takes 30 s: a factor of 4 marks exactly the 8 groups with such
- * a sample. A factor of 3 marks 11 groups, and 1 to 6 groups of a batch without such samples.
+ * samples take 0.1 to 4 s, except one sample in 200 that takes 30 s: a factor of 4 selects exactly the 8 groups with
+ * such a sample. A factor of 3 selects 11 groups, and 1 to 6 groups of a batch without such samples.
  */
 export const STRAGGLER_DEVIATIONS = 4
 /**
@@ -55,7 +55,7 @@ export const MIN_LOST_MS = 50
 
 const prepared = new WeakMap<GroupTrack, TimelineRow>()
 
-/** Returns the row of a group: the same object for the same group. */
+/** Returns the row of a group, the same object while the group does not change. */
 export function prepareRow(track: GroupTrack): TimelineRow {
   const known = prepared.get(track)
   if (known) return known
@@ -148,7 +148,7 @@ export interface MiniBatch {
   fromSeq: number
   toSeq: number
   readyMs: number
-  /** Time since the previous mini-batch, or since acceptance. Null if the previous one is in another part. */
+  /** Time since the previous mini-batch, or since acceptance. Null if the previous one is on another page of groups. */
   afterMs: number | null
 }
 
@@ -168,7 +168,7 @@ export interface TimelineData {
 }
 
 /**
- * Prepares the groups of a part: order, stragglers, delays, and mini-batches of `chunk` groups, or none if `chunk` is
+ * Prepares one page of groups: order, stragglers, delays, and mini-batches of `chunk` groups, or none if `chunk` is
  * 0.
  */
 export function prepareTimeline(

@@ -24,7 +24,7 @@ describe('timeline model', () => {
     expect(next.groups.get(1)?.samples).toBe(known.groups.get(1)?.samples)
   })
 
-  test('marks failed samples and samples with several attempts', () => {
+  test('records failures, and the attempts of retried samples', () => {
     const { groups } = model(
       [
         [
@@ -45,7 +45,7 @@ describe('timeline model', () => {
     expect(groups.get(0)?.lastCalls).toHaveLength(2)
   })
 
-  test('drops the last pending groups when completed groups enter the part', () => {
+  test('drops the last pending groups when completed groups move to the page', () => {
     const known = model([[[0, 9]], [], []], {}, 1)
     const next = mergeTimeline(known, {
       ...answer([[[0, 9]]], {}, 1),
@@ -247,7 +247,7 @@ describe('order and mini-batches', () => {
     expect(ready(false, 3)).toHaveLength(1)
     expect(prepare(model(groups)).miniBatches).toEqual([])
   })
-  test('a later part continues the numbering without the previous mini-batch', () => {
+  test('a later page continues the numbering without the previous mini-batch', () => {
     const later = model(groups, { part: 1, partGroups: 5, ended: true })
     later.totals.groups = 10
     const shifted = new Map(
