@@ -16,7 +16,7 @@ import type { CallMinute, ServerMinutesData } from './server-minutes.prepare.ts'
 import type { Tick } from './ticks.ts'
 import { MarkTip, Tip, type TipProps } from './tip.tsx'
 
-/** On narrow screens, where all time labels would overlap, only every second, third, … one is shown. */
+/** Shows only every nth time label where all of them would overlap, for example on narrow screens. */
 const TIME_TICKS = 'equidistantPreserveStart'
 
 interface OverTime {

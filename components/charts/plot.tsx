@@ -51,7 +51,7 @@ export function Plot<Row extends object>({
   title: string
   x: Ticked<XAxisProps>
   y: Ticked<YAxisProps>
-  /** `vertical` draws horizontal bars. */
+  /** As in Recharts, `vertical` means horizontal bars. */
   layout?: 'horizontal' | 'vertical'
   /** Right margin, px. It leaves room for half of the last label of a numeric axis. */
   right?: number

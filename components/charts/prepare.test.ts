@@ -300,7 +300,7 @@ describe('the fleet over time', () => {
     expect(data.valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(9)
   })
 
-  test('events of one interval share a mark at that interval', () => {
+  test('events of one interval share a line at that interval', () => {
     const event = { name: 'rm-1', cause: '5 consecutive faults', n: 1 }
     const events = [
       { ...event, at: '2026-11-23T10:00:01.000Z', kind: 'ejected' as const, to: 'ejected', n: 4 },

@@ -148,7 +148,7 @@ describe('state band', () => {
     expect(band.segments[0]).toMatchObject({ state: 'ready', from: 0 })
   })
 
-  test('marks health changes; without a state change the current state fills it', () => {
+  test('marks health changes; without a state change the current state fills the band', () => {
     const band = prepareStateBand(
       [event(2, 1, 'ok', 'ejected', 'health')],
       { state: 'ready', sinceMs: NOW - 5 * 60_000 },

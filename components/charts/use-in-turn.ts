@@ -26,9 +26,8 @@ function next(): void {
 }
 
 /**
- * Limits how often a plot renders changing data: the newest data at most once a second, and never in the task of
- * another plot. Recharts takes 15 to 40 ms per plot, and two plots in the task of the page would block input. A new
- * `input` of the user renders at once.
+ * A plot renders its newest data at most once a second, and never in the task of another plot. Recharts takes 15 to 40
+ * ms per plot, and two plots in the task of the page would block input. A new `input` of the user renders at once.
  */
 export function useInTurn<T>(newest: T, input: string | null = null): T {
   const [drawn, setDrawn] = useState({ data: newest, input })
