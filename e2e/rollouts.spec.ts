@@ -60,7 +60,7 @@ const LONG = `${Array.from({ length: 1_000 }, (_, i) => `${i % 40 === 0 ? `## Pa
 
 const panelOf = (page: Page, id: string) => page.locator(`[data-panel="${id}"]`)
 
-test('renders Markdown, formulas, code, reasoning and tools, and marks the answer', async ({
+test('renders Markdown, formulas, code, reasoning and tools, and highlights the answer', async ({
   page,
 }) => {
   const prompt = [

@@ -23,8 +23,8 @@ const RenderedCode = lazy(async () => {
 const NEAR_PX = 200
 
 /**
- * A piece of a text. It is plain text until it comes into view, so that a text of 100 kB opens in a few frames, and the
- * search of the browser finds all of it.
+ * A chunk of a text. It is plain text until it comes into view, so that a text of 100 kB opens in a few frames, and
+ * the page search of the browser finds all of it.
  */
 export const LazyPiece = memo(function LazyPiece({
   text,

@@ -1,11 +1,11 @@
 import { nextFence } from './rollout-blocks.ts'
 
-/** A part of a text that is rendered by itself. */
+/** A chunk of a text that is rendered separately. */
 export interface MarkdownPiece {
   start: number
   end: number
   /**
-   * `code` is source code, drawn without Markdown. `plain` is a part for which the Markdown parser would need quadratic
+   * `code` is source code, drawn without Markdown. `plain` is text for which the Markdown parser would need quadratic
    * time or a deep stack.
    */
   kind: 'markdown' | 'code' | 'plain'

@@ -34,7 +34,7 @@ test('prices, code and escapes are not formulas', () => {
   }
 })
 
-test('keeps positions, and the literal signs of products, powers and answers', () => {
+test('keeps positions, and the literal * and # of products, powers and answers', () => {
   const text = '2*3*4, 2**3, *em*, un*it*\n#### 72\n#### Step\n\u0000 $x$ \\(y\\)'
   const { text: prepared, literals, formulaChar } = markdownSource(text)
   expect(prepared).toHaveLength(text.length)

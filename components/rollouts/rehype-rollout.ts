@@ -21,7 +21,7 @@ const MAX_FORMULA_CHARS = 4_000
 const MAX_FORMULAS = 200
 
 /**
- * Puts formulas and literal signs back into a tree, marks ranges of the source, and names invisible characters.
+ * Puts formulas and literal signs back into a tree, highlights ranges of the source, and names invisible characters.
  * Positions in the tree are positions in the source.
  */
 export function rehypeRollout(options: {
@@ -62,7 +62,7 @@ class Pass {
       }
       if (child.type !== 'text') continue
       for (const part of this.#text(child, inCode)) {
-        // Line ends are drawn, so a line end after <br> or a displayed formula would be a second one.
+        // A line end is drawn as a line break, so one after <br> or a displayed formula would be a second break.
         if (endsLine && part.type === 'text') part.value = part.value.replace(/^[ \t]*\n/, '')
         const { dataMath, dataBody } = part.type === 'element' ? part.properties : {}
         endsLine = dataMath === 'display' && dataBody !== undefined
@@ -132,7 +132,7 @@ class Pass {
     const at: number[] = []
     let j = start
     for (let i = 0; i < value.length; i++) {
-      // Markdown drops escapes, indentation, the marks of quotes, and the backticks of inline code.
+      // Markdown drops escapes, indentation, block quote markers, and the backticks of inline code.
       while (j < end && source[j] !== value[i] && /[\\\s>`]/.test(source[j] as string)) j++
       if (j >= end || source[j] !== value[i]) return null
       at.push(j++)

@@ -24,7 +24,7 @@ function loadTypesetting(): Promise<Typesetting> {
 }
 
 /**
- * A part of a text as Markdown. Markup in HTML stays text. Links and images are text with their URL, so that a model's
+ * A chunk of a text as Markdown. Markup in HTML stays text. Links and images are text with their URL, so that a model's
  * text can neither load nor open anything.
  */
 export const RenderedMarkdown = memo(function RenderedMarkdown({

@@ -17,7 +17,7 @@ import { setTextView, useTextView } from './use-text-view.ts'
 /** Texts shorter than this have no outline. */
 const MIN_OUTLINE_CHARS = 2_500
 
-/** A response, rendered or raw, with the extracted answer and the judge's quotes marked. */
+/** A response, rendered or raw, with the extracted answer and the judge's quotes highlighted. */
 export function ResponseText({
   text,
   extracted = null,

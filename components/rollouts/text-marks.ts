@@ -1,4 +1,4 @@
-/** A marked range of a text, in UTF-16 code units. */
+/** A highlighted range of a text, in UTF-16 code units. */
 export interface TextMark {
   start: number
   end: number
@@ -10,8 +10,8 @@ export interface TextMark {
 }
 
 /**
- * `removed` and `added` are the sides of a diff, `credit` and `penalty` spans with a reward above or below 0, and `token`
- * a token with its score.
+ * `removed` and `added` are the sides of a diff, `credit` and `penalty` spans with a reward above or below 0, and
+ * `token` a token with its score.
  */
 export type MarkKind =
   | 'answer'

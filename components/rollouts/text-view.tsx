@@ -9,7 +9,7 @@ import { marksIn, type TextMark } from './text-marks.ts'
 import { useTextView } from './use-text-view.ts'
 
 /**
- * The renderer is loaded with the first text, because lists of samples show no texts. All its parts are loaded
+ * The renderer is loaded with the first text, because lists of samples show no texts. All its modules are loaded
  * together, so that a text is drawn once.
  */
 const RenderedText = lazy(async () => {
