@@ -165,7 +165,7 @@ test('creates, edits and removes a mark by keyboard, and draws it on every chart
   await expect(page.locator('svg g[data-mark="5"]').first()).toBeVisible()
   await page.keyboard.press('m')
   await expect(page).toHaveURL(/mark=new/)
-  await expect(sheet(page, 'Mark a step').getByLabel('Change', { exact: true })).toBeFocused()
+  await expect(sheet(page, 'Mark a step').getByLabel('Label', { exact: true })).toBeFocused()
   await page.keyboard.type('RM changed here')
   await page.keyboard.press('Tab')
   await page.keyboard.press('ControlOrMeta+a')

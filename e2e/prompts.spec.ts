@@ -115,7 +115,7 @@ test('the prompts of a change and of a sample lead to their pages', async ({ pag
   await page.waitForURL(`**${PAGE}/*`)
   await expect(page.getByRole('heading', { name: 'question-7' })).toBeVisible()
   await page.goto(`${service.url}/samples?run=${RUN}&step=6&uid=6/forgotten&sample=${lastBatch}-0`)
-  await page.getByRole('link', { name: 'Open prompt' }).click()
+  await page.getByRole('link', { name: 'View prompt' }).click()
   await page.waitForURL(`**${PAGE}/*`)
   await expect(page.getByRole('heading', { name: 'question-7' })).toBeVisible()
 })

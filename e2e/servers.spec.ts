@@ -275,7 +275,7 @@ test('shows errors for an unknown server and for a failed query', { tag: '@full'
 }) => {
   await page.goto(`${service.url}/servers/nobody`)
   await expect(page.getByText('Server “nobody” not found')).toBeVisible()
-  await page.getByRole('link', { name: 'Open servers' }).click()
+  await page.getByRole('link', { name: 'View servers' }).click()
   await page.waitForURL('**/servers')
   await page.route('**/api/trpc/**servers.get**', (route) => route.abort())
   await page.goto(`${service.url}/servers/rm-1`)

@@ -42,7 +42,7 @@ export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
               title="No rescored batches yet"
               actions={
                 <PageLink href="/batches" className={buttonClass('primary')}>
-                  Open batches
+                  View batches
                 </PageLink>
               }
             >

@@ -47,7 +47,7 @@ export function CompareRuns({ url, onChange }: CompareProps) {
           title="Select runs"
           actions={
             <PageLink href="/runs" className={buttonClass()}>
-              Open runs
+              View runs
             </PageLink>
           }
         >

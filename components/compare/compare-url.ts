@@ -38,7 +38,7 @@ export interface CompareUrl {
   allConfig: boolean
 }
 
-/** The URL state, and its setter, for the parts of the page. */
+/** The URL state, and its setter, for the sections of the page. */
 export interface CompareProps {
   url: CompareUrl
   onChange(change: Partial<CompareUrl>, how?: 'push' | 'replace'): void

@@ -74,7 +74,9 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
 
 const SIGNS = ['negative', 'zero', 'positive'] as const
 
-/** Samples by the sign of their advantage under both rewards. In two opposite corners, the sign flipped. */
+/**
+ * Samples by the sign of their advantage under both rewards. Two opposite corners hold the samples whose sign flipped.
+ */
 export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
   const { signs, samples } = pair.groups
   const most = Math.max(1, ...signs.flat())

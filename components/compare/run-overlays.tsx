@@ -45,7 +45,7 @@ const BAND_OPTIONS: { value: Band; label: string }[] = [
   { value: 'most', label: '5 to 95 %' },
 ]
 
-/** The charts of the runs: rewards, differences from the first run, then possible explanations. */
+/** The charts of the runs: rewards, differences from the first run, no-signal groups, failures, reward waits. */
 export function RunOverlays({ data, url, onChange }: CompareProps & { data: CompareRunsDto }) {
   const hidden = useMemo(() => new Set(url.hidden), [url.hidden])
   const runs = data.runs.filter(({ step }) => step.length > 0)

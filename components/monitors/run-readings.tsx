@@ -49,7 +49,7 @@ export function RunReadings({ run, split }: { run: string; split: 'train' | 'val
           href={monitorHref(run, split, 'length_correlation').replace(/#.*/, '#monitors')}
           className={buttonClass('plain', true)}
         >
-          Open charts
+          View charts
         </PageLink>
       }
     >

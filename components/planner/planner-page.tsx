@@ -228,7 +228,7 @@ function NothingNamed({ draft, isWrong }: { draft: PlannerDraft; isWrong: boolea
       title={draft.source === 'run' ? 'Select a run' : 'Select a batch'}
       actions={
         <PageLink href="/batches" className={buttonClass()}>
-          Open batches
+          View batches
         </PageLink>
       }
     >

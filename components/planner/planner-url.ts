@@ -34,7 +34,10 @@ export interface PlannerDraft {
   show: string
 }
 
-/** The default settings: the async reward agent experiment. The split of its 203 s into phases is an assumption. */
+/**
+ * The default settings: the experiment of the async reward agent (verl PR 2854). Its trainer time is 203 s per step;
+ * the split into rollout, log-probs and updates is an assumption.
+ */
 export const ASYNC_AGENT_EXPERIMENT: PlannerDraft = {
   source: 'typed',
   batch: '',

@@ -71,7 +71,7 @@ export function PromptPage({ run, promptKey }: { run: string; promptKey: string 
           title="Prompt not found"
           actions={
             <PageLink href={list} className={buttonClass('plain', true)}>
-              Open prompts
+              View prompts
             </PageLink>
           }
         >
@@ -86,7 +86,7 @@ export function PromptPage({ run, promptKey }: { run: string; promptKey: string 
   )
 }
 
-/** The id of a prompt, or the beginning of its first line. */
+/** The id of a prompt, or its first line, shortened to 72 characters. */
 function titleOf({ promptId, preview }: PromptHistoryDto): string {
   const line = promptId ?? firstLine(preview)
   return line.length > 72 ? `${line.slice(0, 71)}…` : line || 'Empty prompt'
@@ -253,7 +253,7 @@ function WholeText({ id, preview }: { id: string; preview: string }) {
   )
 }
 
-/** The stored beginning of a prompt whose texts are removed. */
+/** The stored first 300 characters of a prompt whose samples retention removed. */
 function Beginning({ preview }: { preview: string }) {
   return (
     <>

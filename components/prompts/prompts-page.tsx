@@ -143,7 +143,7 @@ function Filters({
           <>
             <SearchField
               label="Search prompts"
-              placeholder="Search prompts by beginning or ID"
+              placeholder="Search ID or first 300 characters"
               maxChars={200}
               value={url.search}
               onCommit={(search) => onChange({ search: search ?? null })}
@@ -163,7 +163,7 @@ function Filters({
             {url.view === 'list' && (
               <span className="w-40 sm:ml-auto">
                 <Select
-                  label="Order"
+                  label="Sort by"
                   hideLabel
                   value={url.sort}
                   options={PROMPT_SORTS}
@@ -301,7 +301,7 @@ function NoPrompts({
           href={`/batches?run=${encodeURIComponent(run)}`}
           className={buttonClass('plain', true)}
         >
-          Open batches
+          View batches
         </PageLink>
       }
     >

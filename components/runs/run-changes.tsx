@@ -278,7 +278,7 @@ function Parts({
     isComponent ? formatScore(share) : percentText(share)
   const shareHead = isComponent ? 'Weight' : 'Sample share'
   return (
-    <Scroll label="Parts of the change">
+    <Scroll label="Contributions to the change">
       <table className="grid-table" data-dimension={dimension.dimension}>
         <ColumnHeads
           columns={[
@@ -294,7 +294,7 @@ function Parts({
             { end: 'By mean', title: 'Part of the change due to the changed mean' },
             {
               end: 'Contribution',
-              title: 'Both parts together; the contributions add up to the change',
+              title: 'Sum of the two columns before; the contributions add up to the change',
             },
             '',
             'Samples',
@@ -364,7 +364,7 @@ function Bar({ value }: { value: number }) {
   )
 }
 
-/** Links to the samples of a part in both ranges. */
+/** Links to the samples of a table row, such as a data source, in both ranges. */
 function SampleLinks({
   run,
   data,
@@ -397,7 +397,7 @@ function stepsFilter({ from, to }: StepRange): SampleFilter {
   return from === to ? { step: from } : { step: from, stepTo: to }
 }
 
-/** The filter that selects the samples of a part. Null if no filter can select them. */
+/** The filter that selects the samples of a table row. Null if no filter can select them. */
 function filterOf(dimension: Dimension, key: string): SampleFilter | null {
   if (dimension === 'component') return {}
   if (dimension === 'prompt' || key === '' || key === OTHERS) return null
@@ -418,7 +418,7 @@ function partLabel(dimension: Dimension, key: string): string {
 }
 
 function partHint(dimension: Dimension, key: string): string {
-  if (key === OTHERS) return 'All other parts combined'
+  if (key === OTHERS) return 'All others combined'
   if (key === '') return 'Scored samples without a verdict'
   if (dimension === 'outcome') return `Scored samples with the verdict “${key}”`
   return partLabel(dimension, key)

@@ -19,7 +19,7 @@ export interface RunColumn {
   label: string
   /** Tooltip with definition and unit. */
   title?: string
-  /** The sort of runs by this column. A column without one cannot be sorted. */
+  /** The sort key of this column. Runs cannot be sorted by a column without one. */
   sort?: RunsUrl['sort']
   /** Whether the column is left-aligned. */
   start?: boolean

@@ -42,7 +42,7 @@ export function RunMissing({ name }: { name: string }) {
       title={`Run “${name}” not found`}
       actions={
         <PageLink href="/runs" className={buttonClass('plain', true)}>
-          Open runs
+          View runs
         </PageLink>
       }
     >

@@ -175,7 +175,7 @@ function MarkForm({
           The mark is a line on every step chart of this run, visible to all users.
         </p>
         <TextField
-          label="Change"
+          label="Label"
           placeholder="RM changed here"
           autoFocus
           maxLength={60}

@@ -121,7 +121,7 @@ export function RunPage({ name }: { name: string }) {
                   title={url.split === 'val' ? 'No validation steps yet' : 'No training steps yet'}
                   actions={
                     <PageLink href={batches} className={buttonClass('plain', true)}>
-                      Open batches
+                      View batches
                     </PageLink>
                   }
                 >

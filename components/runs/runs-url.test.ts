@@ -18,7 +18,7 @@ describe('the URL of the Runs page', () => {
     })
   })
 
-  it('ignores unknown parts', () => {
+  it('ignores unknown parameters', () => {
     const url = parse('status=odd&where=none&sort=config.&order=up&col=odd&col=created')
     expect(runsUrl.write(url).toString()).toBe('col=created')
   })

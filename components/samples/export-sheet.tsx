@@ -135,7 +135,7 @@ function ExportForm({
         {format === 'csv' && (
           <Checkbox
             label="Safe for spreadsheets"
-            about="Puts ' before text that a spreadsheet would evaluate as a formula. Clear it if you will import the file again."
+            about="Puts ' before text that a spreadsheet would evaluate as a formula. Clear this option if you will import the file again."
             checked={isSafe}
             onChange={setIsSafe}
           />

@@ -59,7 +59,7 @@ function Texts({ sample }: { sample: ReadSample }) {
               title="All visits of this prompt in its run"
               className="text-accent hover:underline"
             >
-              Open prompt
+              View prompt
             </PageLink>
           )
         }

@@ -105,7 +105,7 @@ export function SampleFilterBar({
         <span className="ml-auto flex items-center gap-1">
           <div className="w-29">
             <Select
-              label="Order"
+              label="Sort by"
               hideLabel
               value={view.sort}
               options={SAMPLE_SORTS}

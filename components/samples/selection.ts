@@ -9,7 +9,7 @@ export interface Selected {
   key: string
   ids: ReadonlySet<string>
   all: boolean
-  /** The last toggled sample, the start of a range. */
+  /** The last toggled sample. A range selection starts there. */
   last: string | null
 }
 

@@ -10,7 +10,7 @@ import { type SampleView, sampleView, stateOf } from './sample-filters.ts'
 
 /**
  * The saved view in the URL. `?view=7` alone applies the view as it is saved now; further parameters override it.
- * `gone` means that the view was deleted. `unread` lists the parts that this version cannot read.
+ * `gone` means that the view was deleted. `unread` lists the parameters that this version cannot read.
  */
 export function useSavedView(
   view: SampleView,

@@ -204,7 +204,7 @@ export function prepareUpdate(
   return { input: Object.keys(changes).length === 0 ? null : { id: server.id, ...changes } }
 }
 
-/** Parses the settings that are not empty. Adds to `errors`. */
+/** Parses the settings that are not empty, and adds their errors to `errors`. */
 function readSettings(
   draft: SettingsDraft,
   errors: FieldErrors,

@@ -227,7 +227,7 @@ function Evidence({ rows }: { rows: readonly EvidenceRow[] }) {
 }
 
 /**
- * The states as colored ranges, with changes of health and process as marks below. The list of events is the table
+ * The states as colored ranges, with changes of health and process as markers below. The list of events is the table
  * view.
  */
 function StateBand({ band }: { band: StateBandData }) {

@@ -79,7 +79,7 @@ export function ServerPage({ serverRef }: { serverRef: { id: string } | { name: 
           actions={
             <>
               <PageLink href="/servers" className={buttonClass('plain', true)}>
-                Open servers
+                View servers
               </PageLink>
               <PageLink href="/servers?register=1" className={buttonClass('plain', true)}>
                 Register server

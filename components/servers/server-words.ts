@@ -89,7 +89,7 @@ function isTrouble(state: ServerState): boolean {
   return state === 'unreachable' || state === 'dead' || state === 'quarantined'
 }
 
-/** Counts servers by state: ready, ready but unhealthy for some process, in error, and in an intended other state. */
+/** Counts servers by state: ready, ready but unhealthy for some process, in error, and asleep, draining or starting. */
 export function fleetWords(servers: readonly Pick<ServerDto, 'state' | 'health'>[]): {
   text: string
   calm: boolean

@@ -14,7 +14,9 @@ const SYSTEMS: readonly [name: string, pattern: RegExp][] = [
   ['Linux', /Linux/],
 ]
 
-/** A browser by its User-Agent header, such as `Firefox 140 on Linux`; otherwise the beginning of the header. */
+/**
+ * A browser by its User-Agent header, such as `Firefox 140 on Linux`; otherwise the first 40 characters of the header.
+ */
 export function browserName(userAgent: string): string {
   for (const [name, version] of BROWSERS) {
     const found = version.exec(userAgent)

@@ -80,7 +80,7 @@ function SessionTable({ sessions }: { sessions: readonly LoginSessionDto[] }) {
               { start: 'Key', title: 'The key with which the browser signed in' },
               'Role',
               'Browser',
-              { start: 'Address', title: 'The address of the browser at the sign-in' },
+              { start: 'IP address', title: 'The IP address of the browser at the sign-in' },
               'Signed in',
               'Last used',
               { start: 'Expires', title: 'End of the session if it is not used before then' },

@@ -70,7 +70,7 @@ export function SideBySidePage() {
           title="Select two samples"
           actions={
             <PageLink href={back} className={buttonClass('primary')}>
-              Open samples
+              View samples
             </PageLink>
           }
         >
