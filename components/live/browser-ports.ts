@@ -31,7 +31,7 @@ function lockElection(): Election {
   const election: Election = {
     campaign(lead, { steal }) {
       if (closed) return
-      // A tab has at most one pending request. With more, it could get the lock twice.
+      // A tab has at most one pending lock request. With more, it could get the lock twice.
       inLine?.abort()
       const waiting = new AbortController()
       inLine = steal ? null : waiting

@@ -37,7 +37,9 @@ export const BEAT_MS = 2_000
 /** A visible tab without a heartbeat for this long takes over: browsers throttle or freeze hidden tabs. */
 export const BEAT_LOST_MS = 6_000
 
-/** The part of a tab in the shared stream. It has no clock or timer; the caller passes the time. */
+/**
+ * The role of a tab in the shared stream, as leader or follower. It has no clock or timer; the caller passes the time.
+ */
 export class LiveChannel {
   private readonly port: MessagePort
   private readonly election: Election

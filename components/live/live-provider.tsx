@@ -110,8 +110,8 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
 declare module '@tanstack/react-query' {
   interface Register {
     /**
-     * A change of any of the `topics` refetches the query. `minGapMs` is the time for which the service caches the
-     * response, if it is long. More refetches would return the same data.
+     * A change of any of the `topics` refetches the query. `minGapMs` is set if the service caches the
+     * response for longer than the default gap: a refetch within that time would return the same data.
      */
     queryMeta: { topics?: readonly Topic[]; minGapMs?: number }
   }

@@ -18,13 +18,13 @@ interface PaletteSection {
   entries: PaletteEntry[]
 }
 
-/** The maximum number of recent places while the search field is empty. */
+/** The maximum number of recent pages while the search field is empty. */
 const MAX_RECENT = 5
 const MAX_FOUND = 14
 
 /**
- * The palette contents. While the search field is empty: recent places (`recent`, paths, newest first), page actions,
- * pages, global actions. Otherwise: the best matches first.
+ * The palette contents. While the search field is empty: recently visited pages (`recent`, paths, newest first),
+ * actions of the current page, all pages, global actions. Otherwise: the best matches first.
  */
 export function paletteSections(
   entries: readonly PaletteEntry[],
@@ -56,7 +56,8 @@ export const THIS_PAGE = 'this page'
 
 /**
  * The matching entries, best first: by prefix of the label, prefix of a word, substring, then subsequence; ties go to
- * recent places. Every search word must match. A batch or sample ID that is not in the list is offered as typed.
+ * recently visited pages. Every search word must match. A batch or sample ID that is not in the list is offered as
+ * typed.
  */
 export function matchEntries(
   entries: readonly PaletteEntry[],
@@ -79,7 +80,7 @@ export function matchEntries(
   return found.slice(0, MAX_FOUND)
 }
 
-/** A bonus for recent places, smaller than the difference of two match classes, so it only breaks ties. */
+/** A bonus for recently visited pages, smaller than the difference of two match classes, so it only breaks ties. */
 function visitBonus(entry: PaletteEntry, recent: readonly string[]): number {
   const at = entry.href === null ? -1 : recent.indexOf(entry.href)
   return at === -1 ? 0 : 50 - at
@@ -134,7 +135,7 @@ function directEntry(query: string): PaletteEntry | null {
       id: query,
       kind: 'batch',
       label: query,
-      about: 'open batch',
+      about: 'view batch',
       href: `/batches/${query}`,
     }
   }
@@ -144,7 +145,7 @@ function directEntry(query: string): PaletteEntry | null {
       id: query,
       kind: 'sample',
       label: query,
-      about: 'open sample',
+      about: 'view sample',
       href: `/samples?batch=${batch}&sample=${query}`,
     }
   }

@@ -43,7 +43,7 @@ describe('palette sections', () => {
     ...entries,
     entry('batch', 'b7', 'math-ppo · step 1'),
   ]
-  test('are recent places, page actions, pages and global actions', () => {
+  test('are recent pages, actions of the page, all pages and global actions', () => {
     const sections = paletteSections(all, ' ', ['/batches/b7', '/batches/b900'])
     expect(
       sections.map(({ title, entries }) => [title, entries.map(({ label }) => label)]),
@@ -55,7 +55,7 @@ describe('palette sections', () => {
     ])
   })
 
-  test('become one list on search; among equal matches, recent places come first', () => {
+  test('become one list on search; among equal matches, recent pages come first', () => {
     const labels = (typed: string, recent: string[] = []) =>
       paletteSections(all, typed, recent).flatMap((s) => s.entries.map(({ label }) => label))
     expect(labels('dark')).toEqual(['Dark theme'])
@@ -66,7 +66,7 @@ describe('palette sections', () => {
     expect(labels('zzz')).toEqual([])
   })
 
-  test('recent places list each detail page once, newest first', () => {
+  test('recent pages list each detail page once, newest first', () => {
     const kept = ['/batches/b1', '/runs/a%20b']
     expect(withPlace(kept, '/runs/a%20b')).toEqual(['/runs/a%20b', '/batches/b1'])
     expect(withPlace(kept, '/batches')).toEqual(kept)

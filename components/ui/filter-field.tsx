@@ -16,8 +16,8 @@ export function FilterField({
   onChange(value: string): void
 }) {
   const field = useRef<HTMLInputElement>(null)
-  // Typed text applies at once, and the URL is updated shortly after. A late echo of the URL does not overwrite newer
-  // text. Any other value of the URL comes from a navigation and applies.
+  // Typed text applies at once, and the URL is updated shortly after. When a typed value
+  // arrives from the URL, it is ignored, because the text may be newer. Other values come from a navigation and apply.
   const [typed, setTyped] = useState(value)
   const echoes = useRef<string[]>([])
   useEffect(() => {

@@ -14,7 +14,7 @@ export function MiddleText({ text, className = '' }: { text: string; className?:
   const code = text.charCodeAt(text.length - END_CHARS)
   // A name is never split inside a surrogate pair.
   const at = text.length - END_CHARS + (code >= 0xdc00 && code <= 0xdfff ? 1 : 0)
-  // The end has a fixed width, which the beginning leaves free. A flex layout would add a line break to copied text.
+  // The end has a fixed width, for which the start leaves room. A flex layout would add a line break to copied text.
   // Both parts are left-aligned, because centered text, as in a button, would separate them.
   return (
     <span className={`block min-w-0 overflow-hidden whitespace-pre ${className}`}>

@@ -2,7 +2,7 @@
 
 import { Button } from './button.tsx'
 
-/** The part of an infinite query that the button uses. */
+/** The fields of an infinite query that the button uses. */
 interface PagedQuery {
   hasNextPage: boolean
   isFetchingNextPage: boolean

@@ -12,9 +12,9 @@ export interface UrlCodec<T> {
 }
 
 /**
- * The URL state of a page. `push` adds a history entry, `replace` does not; neither navigates on the server. Changes
- * render immediately. Next alone would apply them in a transition, and a clicked checkbox would briefly show its old
- * state.
+ * The URL state of a page. `push` adds a history entry, `replace` does not; neither requests the page from the server.
+ * Changes render immediately. Next alone would apply them in a transition, and a clicked checkbox would briefly show
+ * its old state.
  */
 export function useUrl<T>(
   codec: UrlCodec<T>,

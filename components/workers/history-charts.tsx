@@ -209,7 +209,7 @@ export function LatencyByServer({ data, ...rest }: HistoryChart) {
 
 const KINDS = { queue: 'Queue', router: 'Router', service: 'Service' } as const
 
-/** p50, p95 and p99 of one part of the latency: queue, router or service. */
+/** p50, p95 and p99 of one stage of the latency: queue, router or service. */
 export function LatencyChart({ data, ...rest }: HistoryChart) {
   const [kind, setKind] = useState<keyof typeof KINDS>('service')
   const quantiles = data.latency[kind]
@@ -229,7 +229,7 @@ export function LatencyChart({ data, ...rest }: HistoryChart) {
       text={durationText}
       actions={
         <Segmented
-          label="Latency part"
+          label="Latency stage"
           value={kind}
           options={Object.entries(KINDS).map(([value, label]) => ({
             ...{ value: value as keyof typeof KINDS, label },

@@ -1,9 +1,9 @@
 import { HISTORY_RANGES_S, MIN_HISTORY_S } from '../../server/contract/fleet-history.ts'
 
 export interface HistoryRange {
-  /** The selected length up to now, seconds. */
+  /** Length of the range that ends now, seconds. */
   last: number
-  /** A part that was selected by a drag on a chart, epoch seconds. Null shows the time up to now. */
+  /** The range selected by a drag on a chart, epoch seconds. Null shows the range that ends now. */
   part: { from: number; to: number } | null
 }
 
@@ -28,7 +28,7 @@ export function writeRange(params: URLSearchParams, { last, part }: HistoryRange
   params.set('to', String(part.to))
 }
 
-/** The part from interval `fromMs` to the end of interval `toMs` (start times, epoch ms), at least a minute long. */
+/** The range from interval `fromMs` to the end of interval `toMs` (start times, epoch ms), at least a minute long. */
 export function partOf(
   fromMs: number,
   toMs: number,

@@ -123,7 +123,7 @@ function WorkersBody({
         />
         <Figure
           label="In use"
-          hint="Samples that workers hold, of their total capacity."
+          hint="Samples claimed by workers, of their total capacity."
           value={formatCount(sum((worker) => worker.inUse))}
           unit={`of ${formatCount(sum((worker) => worker.capacity))}`}
           detail="samples of capacity"
