@@ -53,7 +53,9 @@ async function submitRun(
   }
 }
 
-/** Answers to GSM8K for one step: some correct, some incorrect, some without the marker that the rule requires. */
+/**
+ * Responses to a GSM8K problem: some correct, some incorrect, some without the answer marker that the rule requires.
+ */
 function answers(random: () => number, rate: number, unmarked: number): Rollout[] {
   return Array.from({ length: GROUPS * SIZE }, (_, i) => {
     const difficulty = 0.25 * Math.sin(Math.floor(i / SIZE))
@@ -108,7 +110,7 @@ test.beforeAll(async ({ sharedService }) => {
 
 const changes = (page: import('@playwright/test').Page) => page.locator('#changes')
 
-test('names answers without their marker as the cause, with a link to their samples', async ({
+test('names responses without the answer marker as the cause, with a link to them', async ({
   page,
 }) => {
   const errors = watchErrors(page)
@@ -190,7 +192,7 @@ test('cells and steps of charts lead to their samples', async ({ page }) => {
   const heat = page.getByRole('img', { name: /^Reward distribution/ }).locator('canvas')
   const box = await heat.boundingBox()
   if (box === null) throw new Error('the heat map is not drawn')
-  // The lower row is score 0. The clicked step is the ninth of sixteen, the first one without marks.
+  // The lower row is score 0. The clicked step is the ninth of sixteen, the first one with many unmarked answers.
   const [x, y] = [box.width * (8.5 / 16), box.height * 0.75]
   await heat.hover({ position: { x, y } })
   await heat.click({ position: { x, y } })

@@ -64,7 +64,7 @@ async function rest(session: CDPSession): Promise<number> {
   return ms
 }
 
-test('a response of 100 kB opens without holding the page', async ({ page }) => {
+test('a response of 100 kB opens without blocking the page', async ({ page }) => {
   test.setTimeout(300_000)
   const errors = watchErrors(page)
   await page.setViewportSize({ width: 1440, height: 900 })
