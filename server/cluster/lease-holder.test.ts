@@ -64,7 +64,7 @@ function limited(own: ReturnType<typeof process>, limit: number): void {
   })
 }
 
-it('requests slots by demand, and stops using them before other processes may', async () => {
+it('requests slots by demand, and stops using them before other processes may use them', async () => {
   const a = process(1, 'batch:1', 8)
   a.want(5)
   await waitFor('slots', () => a.slots === 5)
@@ -240,7 +240,7 @@ it('requests slots for its recent peak, so that calls in bursts keep their slots
   }
 })
 
-it('keeps at most an equal part of unused slots once another process lacks them', async () => {
+it('keeps at most an equal part of unused slots once another process lacks slots', async () => {
   const a = process(1, 'batch:1', 128)
   a.want(128)
   await waitFor('all of it', () => a.slots === 128)

@@ -15,7 +15,7 @@ const RETURN_AFTER_MS = 300
 const MAX_INTERVAL_MS = 1_000
 /** Tokens are counted when answers arrive, and charged this often while no permits are requested. */
 const SETTLE_MS = 1_000
-/** Interval of the checks for samples that wait for permits while slots are free, which no event reports. */
+/** Interval of the checks for samples that wait for permits while slots are free: no event reports such samples. */
 const POLL_MS = 50
 
 const MINUTE_MS = 60_000
@@ -42,7 +42,7 @@ interface LimitedServer {
   /** Set while the next request is scheduled. */
   timer: NodeJS.Timeout | undefined
   pending: Promise<void> | null
-  /** Use beyond the granted permits that was not charged yet; below 0: unused permits to return. */
+  /** Use beyond the granted permits that has not been charged yet; below 0: unused permits to return. */
   owed: { requests: number; tokens: number }
   chargedAtMs: number
 }

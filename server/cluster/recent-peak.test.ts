@@ -9,7 +9,7 @@ it('is the maximum over the last one to two spans', () => {
   // The next span still counts the peak.
   expect(peak.note(10, 1_100)).toBe(60)
   expect(peak.note(20, 1_199)).toBe(60)
-  // The span after that does not.
+  // The second span after the peak no longer counts it.
   expect(peak.note(5, 1_200)).toBe(20)
   expect(peak.note(5, 1_300)).toBe(5)
 })

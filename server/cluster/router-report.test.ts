@@ -98,7 +98,7 @@ describe('calls', () => {
   })
 
   it.each(['retries', 'hedges', 'ejections', 'tokens'] as const)(
-    'of a server without capacity and requests are not lost: %s',
+    'of a server without capacity are written even if no new request was sent: %s',
     async (count) => {
       router.set(id, { requests: 4, health: 'suspect' })
       await report.write()

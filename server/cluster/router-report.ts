@@ -109,7 +109,7 @@ export class RouterReport {
     const snapshot = this.#router.snapshot()
     this.#measureRates(snapshot)
     const nowMs = performance.now()
-    // The capacity of an idle server counts while others of its model are called.
+    // The capacity of an idle server counts while other servers of its model are called.
     const called = new Set(
       snapshot.flatMap(({ serverId, model, inFlight, requests }) =>
         inFlight > 0 || requests !== (this.#written.get(serverId)?.requests ?? 0) ? [model] : [],
@@ -202,7 +202,7 @@ export class RouterReport {
   }
 }
 
-/** A minute that was not written, with the events since. */
+/** Adds the later events to a minute that could not be written. */
 function joined(minute: EventMinute, since: EventMinute | undefined): EventMinute {
   if (since === undefined) return minute
   return {
