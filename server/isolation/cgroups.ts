@@ -5,7 +5,8 @@ import { sendKill } from '../process-signals.ts'
 
 /**
  * Folders in which this process can create control groups. The object is plain data, so it can be passed to threads.
- * v2: the parent of this process's own group, which passes the controllers on. v1: a folder for each controller.
+ * v2: the parent of this process's own group, which enables the controllers for its child groups. v1: a folder for each
+ * controller.
  */
 export interface Cgroups {
   version: 1 | 2
@@ -49,7 +50,8 @@ export function findCgroups(
   const unified = ownPaths.get('')
   if (v2 !== undefined && unified !== undefined) {
     const folder = join(v2.at, relative(v2.root, unified))
-    // New groups are siblings of this process's group, because a group with processes cannot pass controllers on.
+    // New groups are siblings of this process's group, because a group with processes cannot enable controllers for
+    // child groups.
     const parent = folder === v2.at ? folder : dirname(folder)
     if (canHold(parent, ['memory.max', 'pids.max', 'cgroup.kill'])) {
       return { version: 2, folders: [parent] }
@@ -143,7 +145,7 @@ export class Cgroup {
       this.#write('cgroup.kill', 1)
       return
     }
-    // No process of the group can start another one while they are killed.
+    // With a limit of 0, no process of the group can start another one while the group is killed.
     this.#write('pids.max', 0)
     killAll(this.#paths)
   }

@@ -90,7 +90,7 @@ export async function planIsolation({
   }
 }
 
-/** Temporary folders are named by machine and service process, because machines may share their parent folder. */
+/** Temporary folders are named by machine and service process, because several machines may share the parent folder. */
 const FOLDER_PREFIX = `rewardops-function-${hostname()}-`
 
 /** Removes the temporary folders of processes whose service was killed. */
@@ -157,10 +157,7 @@ function unreadableFor(
   })
 }
 
-/**
- * Opens a folder and its parent, so that function users can pass through them. Does nothing unless the service runs as
- * root.
- */
+/** Lets function users enter a folder and its parent. Does nothing unless the service runs as root. */
 export function openToFunctions(folder: string): void {
   if (process.getuid?.() !== 0) return
   for (const path of [folder, dirname(folder)]) {
@@ -190,7 +187,7 @@ export interface IsolatedProgram {
   command: readonly [string, ...string[]]
   /** Isolation level, at most the plan's. */
   level: Isolation
-  /** The complete environment, without TMPDIR and, if the process has another user, HOME. */
+  /** The complete environment; TMPDIR is added, and HOME in a sandbox or for a process with its own user. */
   env: Record<string, string>
   stdio: ('ignore' | 'pipe')[]
   /**

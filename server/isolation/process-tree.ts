@@ -84,7 +84,7 @@ export class ProcessTree {
     const { pid, exitCode, signalCode } = this.#child
     // The id of an ended process may already belong to another process.
     if (pid !== undefined && exitCode === null && signalCode === null) {
-      // The group exists if the process was started detached.
+      // The process group exists if the process was started detached.
       for (const id of [-pid, pid]) sendKill(id)
     }
     const { user } = this.#options
@@ -110,7 +110,7 @@ export class ProcessTree {
       timer = undefined
     }
     if (this.#group === null && this.#options.user === null) {
-      // Processes that it left behind are found only in the process table.
+      // Processes that the ended process left behind are found only in the process table.
       const until = performance.now() + TABLE_WITHIN_MS
       let table = processTable()
       while (table === null && performance.now() < until) {
@@ -210,7 +210,7 @@ function processTable(): ProcessEntry[] | null {
   return entries.sort((a, b) => a.pid - b.pid)
 }
 
-/** The entry of a process; null if the process has ended. @throws Error if nothing can be read now */
+/** The entry of a process; null if the process has ended. @throws Error if /proc cannot be read now */
 function entryOf(pid: number): ProcessEntry | null {
   const stat = readProcFile(`/proc/${pid}/stat`)
   // Fields of proc(5) after the name, which may contain spaces: state, ppid, … threads (20th), start (22nd).

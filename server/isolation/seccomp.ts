@@ -124,8 +124,8 @@ export function isFilteredArch(arch: string): arch is FilteredArch {
 
 /**
  * The filter of an architecture: an array of `struct sock_filter`, as `bwrap --seccomp` reads it. Calls of other
- * architectures and namespaced clones are denied; `clone3` fails as if it did not exist, so that C libraries fall back
- * to `clone`. `families`: address families that sockets may have. Socket pairs are always allowed.
+ * architectures and clones into new namespaces are denied; `clone3` fails as if it did not exist, so that C libraries
+ * fall back to `clone`. `families`: address families that sockets may have. Socket pairs are always allowed.
  */
 export function seccompFilter(arch: FilteredArch, families = SOCKET_FAMILIES): Buffer {
   const denied = Object.values(DENIED_CALLS).flatMap((numbers) => numbers[arch] ?? [])
