@@ -22,7 +22,7 @@ _PRELOADED = (
 
 
 def main(address):
-    # Programs can import only the interpreter's own modules. The first entry becomes their folder.
+    # Programs can import only the interpreter's own modules. The first entry becomes the program's folder.
     sys.path[:] = [""] + [one for one in sys.path if not os.path.dirname(__file__).startswith(one or "?")]
     seccomp_filter = _read_all(3)
     for name in _PRELOADED:

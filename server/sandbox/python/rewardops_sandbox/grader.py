@@ -101,7 +101,7 @@ class Grader:
                 self._end(f"the program ended in {name}")
 
     def _receive(self):
-        """The program's next answer; None if it sent none. After that, it is not called again."""
+        """The program's next answer; None if it sent none. After None, the program is not called again."""
         try:
             answer = values.receive(self._channel)
         except (values.Malformed, OSError):

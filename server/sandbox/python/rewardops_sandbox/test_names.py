@@ -8,7 +8,7 @@ import builtins
 
 
 class NeedsObjects(BaseException):
-    """Raised if the tests need more of the program than calls of its functions; the message names it."""
+    """Raised if the tests use objects of the program other than its functions; the message names the object."""
 
 
 def functions_called(texts, defined, entry_point):
