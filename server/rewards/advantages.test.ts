@@ -13,11 +13,11 @@ function expectClose(got: (number | null)[], wanted: (number | null)[]): void {
 describe('advantages', () => {
   test('Q26: a failed member shifts no advantage and has none itself', () => {
     expectClose(grpoAdvantages([1, 3, 2, null]), [-1, 1, 0, null])
-    // Upstream counts the failure as a score of 0 and trains on these values.
+    // verl counts the failure as a score of 0 and trains on these values.
     expectClose(grpoAdvantages([1, 3, 2, 0]), [-0.3872978, 1.1618938, 0.3872978, -1.1618938])
   })
 
-  test('as upstream, n − 1 and epsilon 1e-6 are used, and normByStd false skips the division', () => {
+  test('as in verl, n − 1 and epsilon 1e-6 are used, and normByStd false skips the division', () => {
     expectClose(grpoAdvantages([0, 1]), [-0.7071058, 0.7071058])
     expectClose(grpoAdvantages([1, 3, 2, null], { normByStd: false }), [-1, 1, 0, null])
     expectClose(grpoAdvantages([4, 8], { normByStd: false }), [-2, 2])

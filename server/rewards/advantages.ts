@@ -15,9 +15,9 @@ export interface GroupStatistics {
 }
 
 export interface AdvantageOptions {
-  /** Divide by the group's standard deviation (upstream's `norm_adv_by_std_in_grpo`). Default true. */
+  /** Divide by the group's standard deviation (verl's `norm_adv_by_std_in_grpo`). Default true. */
   normByStd?: boolean
-  /** Added to the standard deviation. Default 1e-6, as upstream. */
+  /** Added to the standard deviation. Default 1e-6, as in verl. */
   epsilon?: number
 }
 
@@ -37,11 +37,11 @@ export function groupStatistics(scores: readonly (number | null)[]): GroupStatis
 }
 
 /**
- * Computes the GRPO advantages of one group: `(score − mean) / (std + epsilon)` with n − 1 as upstream, over the
- * members that have a score. A failed member (`null`) affects neither mean nor deviation and gets `null`. Upstream
- * scores it 0 and lets that 0 shift the whole group; pass 0 instead of `null` to get upstream's values.
+ * Computes the GRPO advantages of one group: `(score − mean) / (std + epsilon)` with n − 1 as in verl, over the
+ * members that have a score. A failed member (`null`) affects neither mean nor deviation and gets `null`. verl
+ * scores it 0 and lets that 0 shift the whole group; pass 0 instead of `null` to get verl's values.
  *
- * As in upstream, a group of one has mean 0 and deviation 1, so its advantage is its score over 1 + epsilon. The only
+ * As in verl, a group of one has mean 0 and deviation 1, so its advantage is its score over 1 + epsilon. The only
  * scored member of a larger group gets 0, because there is nothing to compare it with, and its raw score would
  * outweigh every normalized advantage.
  */

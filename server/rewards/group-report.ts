@@ -26,7 +26,8 @@ export interface GroupReport extends GroupStatistics {
  *
  * A member that does not count has no advantage (`null`: to be masked), with one exception: under `group_mean` its
  * score is the mean of those that count, so its advantage is 0 for any deviation. A `constant` score has no
- * advantage, because among members with equal scores (deviation 0, epsilon 1e-6) it would be a million.
+ * advantage, because among members with equal scores (deviation 0, epsilon 1e-6) a difference of 1 would give an
+ * advantage of a million.
  */
 export function groupReport(
   members: readonly GroupMember[],

@@ -1,6 +1,6 @@
 /**
- * Finds the known name that is nearest to a mistyped one, for the "Did you mean …" of error messages. No suggestion
- * is better than a wrong one.
+ * Finds the known name that is nearest to a mistyped one, for the "Did you mean …" of error messages. A missing
+ * suggestion is better than a wrong one.
  */
 
 /** Longer names get no suggestion, because the cost of the distance grows with the product of both lengths. */
@@ -42,7 +42,7 @@ function lastSegment(name: string): string {
   return name.slice(name.lastIndexOf('/') + 1)
 }
 
-/** Two edits, or a third of the longer name; never enough to replace the whole name. */
+/** Two edits, or a third of the longer name's length; never enough to replace the whole name. */
 function allowedEdits(a: string, b: string): number {
   const longer = Math.max(a.length, b.length)
   return Math.min(Math.max(2, Math.floor(longer / 3)), Math.min(a.length, b.length) - 1)

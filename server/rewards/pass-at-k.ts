@@ -33,8 +33,8 @@ function noneOf(n: number, passed: number, k: number): number {
 }
 
 /**
- * The expected highest of k scores drawn from these without replacement, unbiased for k independent samples: the sum of
- * `C(i−1, k−1) / C(n, k)` times the i-th lowest score.
+ * The expected highest of k scores drawn from `ascending` without replacement, unbiased for k independent samples: the
+ * sum of `C(i−1, k−1) / C(n, k)` times the i-th lowest score.
  * @param ascending at least k scores
  */
 export function bestOfK(ascending: readonly number[], k: number): number {

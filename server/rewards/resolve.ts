@@ -34,7 +34,7 @@ export interface ResolveContext {
   models: readonly string[]
   /** Generative reward models with a registered server; they need a judge template. */
   judges?: readonly string[]
-  /** Models without a server that can be put to sleep. */
+  /** Models none of whose servers can be put to sleep. */
   sleepless?: readonly string[]
   /** URLs of sandboxes by the names that an admin gave them. */
   sandboxes?: Record<string, string>
@@ -584,7 +584,7 @@ function checkSleepAfter(models: readonly string[], { sleepless }: ResolveContex
 
 /**
  * The default limiter of a reward: one per model, because the models' provider sets the limits; else one per
- * function; else one for the rules. Upstream has one per process.
+ * function; else one for the rules. verl has one per process.
  */
 function limiterNameOf(reward: ResolvedReward, models: readonly string[]): string {
   if (models.length > 0) return `model:${models.join('+')}`

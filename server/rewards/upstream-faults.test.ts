@@ -1,5 +1,5 @@
 /**
- * Faults of upstream's reward loop that can be tested in one process, by their number in
+ * Faults of verl's reward loop that can be tested in one process, by their number in
  * docs/maintainers/upstream-faults.md. The tests of other faults need a whole service; this file checks that those
  * tests exist.
  */
@@ -190,7 +190,7 @@ describe('scoring', () => {
       const outcome = managerNamed('naive').runRule(sample, reward)
       return outcome.ok ? { score: outcome.score, ...outcome.extra } : outcome
     }
-    // Scored as upstream; the extra info shows that no answer was found.
+    // Scored as in verl; the extra info shows that no answer was found.
     expect(verdict('math_dapo', 'no answer', '[INVALID]')).toMatchObject({
       score: 1,
       pred: '[INVALID]',

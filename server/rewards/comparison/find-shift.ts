@@ -10,12 +10,13 @@ export interface ShiftStep {
 /** Number of steps that are compared on each side of a change. */
 const WINDOW = 2
 /**
- * Minimum number of windows whose variation counts. Among fewer, a single shift would raise the usual variation itself.
+ * Minimum number of windows from which the usual variation is estimated. With fewer windows, a single shift would
+ * itself raise the estimate.
  */
 const MANY_WINDOWS = 24
 /**
- * Minimum size of a shift, as a multiple of the usual variation. In 1,000 steps with normal noise, the largest
- * difference reaches 3.5 to 4.2.
+ * Minimum size of a shift, as a multiple of the usual variation. In 1,000 steps with normal noise, the largest multiple
+ * is 3.5 to 4.2.
  */
 const MIN_DEVIATIONS = 5
 /** Turns a median absolute deviation into a standard deviation, for a normal distribution. */

@@ -23,7 +23,7 @@ export type ConfigText =
   | { ok: true; leaves: ConfigLeaf[] }
   | { ok: false; line: number | null; message: string }
 
-/** Maximum characters of a text; upstream's composed configuration has about 40,000. */
+/** Maximum characters of a text; verl's composed configuration has about 40,000. */
 const MAX_CHARS = 1_000_000
 const MAX_LEAVES = 20_000
 

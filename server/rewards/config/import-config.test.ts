@@ -7,7 +7,7 @@ import { importConfig } from './import-config.ts'
 import { nearestKey } from './nearest-key.ts'
 import { current, legacy } from './testing/upstream-yaml.ts'
 
-/** A section's keys without the section's name, as in upstream's component file. */
+/** A section's keys without the section's name, as in verl's component file. */
 const fileOf = (text: string, section: string) =>
   text
     .slice(text.indexOf(`${section}:\n`) + section.length + 2)
@@ -32,7 +32,7 @@ function expectWhole(config: ImportedConfigDto): void {
   }
 }
 
-describe('upstream’s own configuration', () => {
+describe('verl’s own configuration', () => {
   test.each([
     ['old shape', legacy, 'legacy', 1],
     ['new shape', current, 'current', 8],
@@ -127,7 +127,7 @@ reward:
     expect(messages(config)).toMatch(message)
   })
 
-  test('a pool without nodes makes no servers and reports it', () => {
+  test('a pool without nodes gives no servers and is reported', () => {
     const config = importConfig(`
 reward.reward_model.enable=True reward.reward_model.enable_resource_pool=True \\
 reward.reward_model.model_path=rm reward.reward_model.rollout.name=vllm \\
@@ -302,7 +302,7 @@ algorithm: {gdpo_reward_keys: [acc, format], gdpo_reward_weights: [1, 0.5]}
   })
 })
 
-describe('both shapes in one text', () => {
+describe('the old and the new shape in one text', () => {
   test('an old key overrides the new one unless it is null', () => {
     const config = importConfig(`
 reward_model: {num_workers: 4, reward_manager: null, enable: null}
@@ -482,7 +482,7 @@ describe('an invalid text', () => {
     expect(messages(config)).toMatch(message)
   })
 
-  test('does not include an empty text or a text without rewards', () => {
+  test('is neither an empty text nor a text without rewards', () => {
     expect(importConfig('')).toMatchObject({ shape: 'none', keys: [], problems: [] })
     expect(importConfig('# nothing\n')).toMatchObject({ shape: 'none', problems: [] })
     expect(importConfig('trainer: {total_epochs: 15}')).toMatchObject({
@@ -507,7 +507,7 @@ describe('an invalid text', () => {
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
   })
 
-  test('mangled texts throw nothing, and every key is reported', () => {
+  test('mangled texts cause no error, and every key is reported', () => {
     let state = 42
     const next = (below: number) => {
       state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff

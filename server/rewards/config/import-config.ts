@@ -10,11 +10,11 @@ import { draftServers } from './server-drafts.ts'
 import { Settings } from './settings.ts'
 import { currentKey, isRead, whyElsewhere } from './upstream-keys.ts'
 
-/** Upstream's reward managers. */
+/** verl's reward managers. */
 const MANAGERS = ['naive', 'dapo', RATE_LIMITED, 'remote', 'gdpo', 'batch']
 
 /**
- * Translates upstream's configuration: YAML of the old or new shape, whole or one of its component files, or the
+ * Translates verl's configuration: YAML of the old or new shape, whole or one of its component files, or the
  * overrides of a command line. Every key is reported. Never throws: an invalid text is reported as a problem.
  * `address`: the service's URL, for the command that registers a function.
  */
@@ -59,7 +59,7 @@ export function importConfig(text: string, address: string | null = null): Impor
 }
 
 /**
- * Adds the section to the keys of a component file of upstream's configuration, which omit it: `num_workers` becomes
+ * Adds the section to the keys of a component file of verl's configuration, which omit it: `num_workers` becomes
  * `reward.num_workers`, `use_reward_loop` becomes `reward_model.use_reward_loop`. The section is the one that
  * contains most of the keys. Other texts stay unchanged.
  */
@@ -193,7 +193,7 @@ function readModel(settings: Settings, result: ImportedConfigDto): void {
       ? 'the model’s servers, which the function calls through the router address'
       : 'scores come from the model',
   )
-  // With a function, the function calls the model; without one, upstream treats the model as a classifier.
+  // With a function, the function calls the model; without one, verl treats the model as a classifier.
   result.servers = draftServers(settings, hasFunction ? 'generative' : 'discriminative')
   const [server] = result.servers
   if (hasFunction || server === undefined) return

@@ -8,7 +8,7 @@ const HEAP_MB = 256
 
 interface ImportLimits {
   /**
-   * Maximum processor time of the thread, ms; beyond it the text is refused. Upstream's composed configuration takes
+   * Maximum processor time of the thread, ms; beyond it the text is refused. verl's composed configuration takes
    * 20 ms, aliases nested 13 levels deep take 2.3 s.
    */
   cpuMs: number

@@ -6,7 +6,7 @@ const ROLLOUT = 'reward.reward_model.rollout.'
 const MODEL = 'reward.reward_model.'
 /** Maximum number of servers; a larger number counts as a mistake in the text. */
 const MAX_SERVERS = 256
-/** Port of the first server; above the ports of upstream's examples. */
+/** Port of the first server; above the ports of verl's examples. */
 const FIRST_PORT = 8101
 
 /** A server to launch, as in the input of `servers.launch` and in the servers file. */
@@ -83,8 +83,8 @@ const SGLANG: Partial<Record<RolloutKey, Flag>> = {
 }
 
 /**
- * Returns the servers that upstream would start for its reward model, as commands of the engines; none if the model
- * or its engine is not known. Replicas are counted as in upstream: the GPUs of the dedicated pool, or else of the
+ * Returns the servers that verl would start for its reward model, as commands of the engines; none if the model
+ * or its engine is not known. Replicas are counted as in verl: the GPUs of the dedicated pool, or else of the
  * trainer, over tensor × data × pipeline parallelism.
  */
 export function draftServers(settings: Settings, kind: ServerDraft['kind']): ServerDraft[] {
@@ -143,7 +143,7 @@ export function draftServers(settings: Settings, kind: ServerDraft['kind']): Ser
   })
 }
 
-/** Upstream's defaults, with which its servers are started. */
+/** verl's defaults, with which its servers are started. */
 const DEFAULTS: Partial<Record<RolloutKey, unknown>> = {
   dtype: 'bfloat16',
   gpu_memory_utilization: 0.5,

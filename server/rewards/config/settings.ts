@@ -8,7 +8,7 @@ interface Entry {
   report: ImportedKeyDto | null
 }
 
-/** The settings of a text by their key in upstream's new shape; each is reported once. */
+/** The settings of a text by their key in verl's new shape; each is reported once. */
 export class Settings {
   readonly problems: ImportedConfigDto['problems'] = []
   readonly #entries: Entry[] = []
@@ -172,7 +172,7 @@ export class Settings {
 }
 
 /**
- * Rank of a key among those for one setting; the highest counts. As in upstream, a key of the old shape wins unless it
+ * Rank of a key among those for one setting; the highest counts. As in verl, a key of the old shape wins unless it
  * is null.
  */
 function rank({ key, value }: ResolvedLeaf): number {

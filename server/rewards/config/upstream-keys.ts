@@ -1,5 +1,5 @@
 /**
- * Upstream's keys about rewards, in the old shape, before 2026-02 (`reward_model.*`, `custom_reward_function`,
+ * verl's keys about rewards, in the old shape, before 2026-02 (`reward_model.*`, `custom_reward_function`,
  * `reward_manager`), and in the new shape (`reward.*`). The lists below name every key of both.
  */
 
@@ -155,7 +155,7 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   'reward_model.model.override_config': FSDP,
   'reward_model.model.fsdp_config.': FSDP,
   'reward_model.overlong_buffer.':
-    'upstream’s manager does not read it either: set reward_kwargs.overlong_buffer_cfg',
+    'verl’s manager does not read it either: set reward_kwargs.overlong_buffer_cfg',
   'reward_model.strategy': FSDP,
   'reward_model.micro_batch_size': FSDP,
   'reward_model.micro_batch_size_per_gpu': FSDP,

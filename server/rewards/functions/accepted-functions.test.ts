@@ -11,7 +11,7 @@ let folder: string
 let functions: AcceptedFunctions
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'rewardops-accept-'))
-  // Functions may have another user.
+  // Functions may run as another user.
   chmodSync(folder, 0o755)
   functions = new AcceptedFunctions({
     functionsDir: join(folder, 'mine'),

@@ -3,7 +3,7 @@ import type { ChatReply, ChatRequest, ScoreInput } from '../../router/router-typ
 import type { RouterCallOptions } from './protocol.ts'
 
 /**
- * Input of a reward function: `computeScore(input, context)`. Every field has upstream's name too, so that functions
+ * Input of a reward function: `computeScore(input, context)`. Every field has verl's name too, so that functions
  * written for its keyword arguments run unchanged; the batch's kwargs are further fields.
  */
 export interface FunctionInput {

@@ -16,7 +16,7 @@ import {
 import { readLines } from './read-lines.ts'
 import { type HostSettings, type StartedHost, startHost } from './start-host.ts'
 
-/** Events of a process, for its lane. */
+/** Events of a process, reported to its lane (`FunctionLane`). */
 export interface HostListener {
   ready(): void
   /** A call returned a promise. */
@@ -47,7 +47,7 @@ const GRACE_MS = 300
 const LOAD_MS = 30_000
 /** Time for which a cancelled call may keep blocking its process. */
 const ABANDONED_MS = 1_000
-/** Minimum time for which a process may be blocked by an unknown call, because it may only lack processor time. */
+/** A process that an unknown call blocks is not ended before this time, because it may only lack processor time. */
 const UNKNOWN_HOLDER_MS = 1_000
 /** Number of cancelled calls with unsettled promises after which a process takes no more calls. */
 const MAX_ABANDONED = 256
@@ -91,7 +91,7 @@ export class FunctionHost {
   readonly #second = { atMs: 0, reports: 0, logLines: 0 }
   /** Id of the call whose code is on the stack: it has begun and not yet returned. */
   #onStack: number | null = null
-  /** Number of calls sent to the process, and of those that it reported as begun and as having returned a promise. */
+  /** Numbers of calls: sent to the process, reported as begun, and reported as having returned a promise. */
   #dispatched = 0
   #begun = 0
   #returned = 0
@@ -453,7 +453,10 @@ export class FunctionHost {
     }
   }
 
-  /** Ends a process that is over a limit. The culprit is uncertain, because another call may have used most of it. */
+  /**
+   * Ends a process that is over a limit. The culprit is uncertain, because another call may have used most of the
+   * resource.
+   */
   #wentOver(detail: string, id = this.#onStack ?? 0): void {
     if (this.#verdict !== null || this.#gone) return
     this.#endFor(this.calls.get(id) ?? null, false, 'function_error', detail)

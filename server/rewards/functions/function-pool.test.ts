@@ -56,7 +56,7 @@ const scoreOf = async (one: TestPool, text: string, fields: Partial<FunctionRef>
 
 describe('supported forms of a function', () => {
   test.each([
-    ['upstream’s name', 'export const compute_score = ({ solution_str: s }) => s.length', 4],
+    ['verl’s name', 'export const compute_score = ({ solution_str: s }) => s.length', 4],
     [
       'types',
       'interface In { ground_truth: string }\nexport default (i: In): number => Number(i.ground_truth)',

@@ -27,8 +27,8 @@ const TICK_MS = 100
 /** Capacity while no function runs: one job of the maximum size. */
 const IDLE_CAPACITY = 64
 /**
- * Capacity in addition to that of running functions: two jobs of the minimum size, 16 samples. The second one belongs
- * to another run if one is waiting.
+ * Capacity in addition to that of running functions: two jobs of the minimum size (16 samples each). The second job
+ * belongs to another run if another run waits.
  */
 const SPARE_CAPACITY = 32
 
@@ -88,7 +88,7 @@ export class FunctionPool implements FunctionCaller {
     kwargs: Record<string, unknown>,
     options: FunctionCallOptions,
   ): Promise<RewardOutcome> {
-    // The function's own kwargs take precedence, as in upstream.
+    // The function's own kwargs take precedence, as in verl.
     const work: CallWork = { op: 'score', sample, kwargs: { ...kwargs, ...ref.kwargs } }
     return outcomeOf(await this.#call(await this.#target(ref, 'function'), work, options, null))
   }

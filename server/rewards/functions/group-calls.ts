@@ -23,7 +23,7 @@ export interface ScoredGroup {
 }
 
 /**
- * Post-processes the scores of a group (upstream's `post_process_scores`): the method receives the scores and the
+ * Post-processes the scores of a group (verl's `post_process_scores`): the method receives the scores and the
  * group and must return as many finite numbers. Any other result fails the group, because unchanged scores would look
  * like changed ones.
  */

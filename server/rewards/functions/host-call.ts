@@ -47,7 +47,7 @@ export function inputOf(sample: RewardSample, kwargs: Record<string, unknown>): 
   }
 }
 
-/** The members of a group as lists under both names (upstream's plural kwargs), with the kwargs as further fields. */
+/** The members of a group as lists under both names (verl's plural kwargs), with the kwargs as further fields. */
 export function groupInputOf(
   samples: readonly RewardSample[],
   kwargs: Record<string, unknown>,

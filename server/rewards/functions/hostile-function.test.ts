@@ -43,8 +43,8 @@ interface Aims {
 interface Attempt {
   name: string
   /**
-   * The body of an async function of `aims`. It throws or returns a text if the attempt was refused, and returns true
-   * if it succeeded.
+   * The body of an async function with the parameter `aims`. It throws or returns a text if the attempt was refused,
+   * and returns true if it succeeded.
    */
   code: string
   /** Whether level `process` blocks the attempt if each function process has its own user. */

@@ -9,7 +9,7 @@ import type { FromHost } from './protocol.ts'
 import { TEST_PLAN } from './testing/test-plan.ts'
 import { lives, sampleOf, type TestPool, testPool } from './testing/test-pool.ts'
 
-/** No message of a user-code process harms its reader, and only the sender's call fails. */
+/** No message of a user-code process harms the worker, and only the sender's call fails. */
 
 let made: TestPool[] = []
 const rejections: unknown[] = []

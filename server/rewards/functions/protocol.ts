@@ -7,8 +7,8 @@ import type { Finding, ReadResult } from './read-result.ts'
 
 /**
  * Messages between a worker and a child process that runs user code. A channel (host-frames.ts) carries calls,
- * results and questions to the router. A separate pipe carries marks, written synchronously, so that they arrive even
- * if the process ends with the next instruction.
+ * results and questions to the router. A separate pipe carries marks (`Mark`): lines that are written synchronously, so
+ * that they arrive even if the process ends with the next instruction.
  */
 
 /** A callable export of a version, constructed once per process. */
@@ -62,7 +62,7 @@ export interface CallAbout {
   rewardRouterAddress: string | null
 }
 
-/** A function's question to its worker. */
+/** A function's request to the router, sent to its worker. */
 export type RouterQuestion =
   | { op: 'score'; model: string; input: ScoreInput; options: RouterCallOptions }
   | { op: 'chat'; model: string; chat: ChatRequest; options: RouterCallOptions }

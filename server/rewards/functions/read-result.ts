@@ -23,7 +23,7 @@ const MAX_VERDICT_CHARS = 64
 const MAX_EXTRA_CHARS = 1 << 20
 
 /**
- * Reads a reward function's result as upstream does: a number (or a boolean), `{score, …}` whose every key is extra
+ * Reads a reward function's result as verl does: a number (or a boolean), `{score, …}` whose every key is extra
  * info, or `[score, prompt, explanation]`, whose score has one of these two forms. A manager's result `{reward_score,
  * reward_extra_info}`, also in camelCase, is read too. The key `rewardops` gives the verdict, and turn and span rewards:
  * `{verdict: "no answer", extracted: null, rewards: {turns: [{message: 2, score: 1}]}}`. Any other value is a problem.
@@ -41,7 +41,7 @@ export function readResult(value: unknown): ReadResult {
     }
     return withExtra(read.score, { ...read.extra, ...kept }, read.rawScore)
   }
-  // Upstream keeps a plain number as `acc`.
+  // verl keeps a plain number as `acc`.
   if (typeof value === 'number' || typeof value === 'boolean') {
     const score = Number(value)
     return withExtra(score, { acc: score })

@@ -12,8 +12,8 @@ export interface RouterGateway {
 }
 
 /**
- * Forwards requests from a Unix socket to the router address. Each gets a header that makes the server refuse all other
- * paths, because the connection itself comes from the service's own user.
+ * Forwards requests from a Unix socket to the router address. Each request gets a header that makes the server refuse
+ * all other paths, because the connection itself comes from the service's own user.
  */
 export function serveRouter(rewardRouterAddress: string): RouterGateway {
   const at = rewardRouterAddress.lastIndexOf(':')

@@ -14,7 +14,7 @@ import { serveRouter } from './router-gateway.ts'
 
 const MAIN = fileURLToPath(new URL('./host-main.ts', import.meta.url))
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
-/** The parts of the project that the host imports. */
+/** The files and folders of the project that a function process imports. */
 const PROJECT = ['package.json', 'node_modules', 'packages', 'server'].map((name) =>
   join(ROOT, name),
 )
@@ -47,7 +47,7 @@ export interface HostPurpose {
  * started.
  */
 export interface StartedHost extends IsolatedProcess {
-  /** The router address as the process reaches it; null if it cannot. */
+  /** The router address as the process reaches it; null if it cannot reach the router. */
   rewardRouterAddress: string | null
   channel: Duplex
   marks: Readable
@@ -92,7 +92,7 @@ export function startHost(
     onOver,
   })
   child.once('exit', () => gateway?.close())
-  // Without free file descriptors, Node creates no streams and emits `error` after this turn.
+  // Without free file descriptors, Node creates no streams and emits `error` after this turn of the event loop.
   const streams = (child.stdio ?? []) as unknown as (Duplex & Readable)[]
   return {
     child,

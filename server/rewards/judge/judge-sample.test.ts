@@ -151,7 +151,7 @@ describe('one vote', () => {
       `${'thinking '.repeat(200)}and so on`,
       /maxTokens 64 .*finish_reason length.*so on$/,
     ],
-    ['only blanks for a schema', ' \n\t \n', /maxTokens 64 .*only blanks/],
+    ['only whitespace for a schema', ' \n\t \n', /maxTokens 64 .*only whitespace/],
     ['an empty reply', '', /maxTokens 64 .*the reply is empty/],
   ])('a truncated reply without a verdict names the limit: %s', async (_what, content, detail) => {
     const { harness } = await judgeThat(() => completion(content, { finish_reason: 'length' }))
@@ -187,7 +187,7 @@ describe('one vote', () => {
     })
   })
 
-  test('a refusal by a server that replies to other samples gives the reason', async () => {
+  test('a sample is rejected if its server refuses it but replies to other samples', async () => {
     const { harness } = await judgeThat((_, body) => (isCanary(body) ? 'yes' : 400))
     const outcome = await judge(harness, single)
     expect(outcome).toMatchObject({

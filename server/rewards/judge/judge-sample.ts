@@ -106,7 +106,7 @@ export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
     : { ok: false, reason: outcome.reason, detail: outcome.detail, ...spent }
 }
 
-/** Characters of a truncated reply's end in its failure detail, which holds at most 300. */
+/** Number of characters of a truncated reply's end that its failure detail quotes; the detail holds at most 300. */
 const CUT_OFF_CHARS = 160
 
 interface Order {
@@ -205,7 +205,8 @@ async function ask(
  */
 function cutOff(content: string, maxTokens: number | undefined): string {
   const limit = maxTokens === undefined ? "the server's own token limit" : `maxTokens ${maxTokens}`
-  const end = content.trim() === '' ? 'only blanks' : `it ended: …${content.slice(-CUT_OFF_CHARS)}`
+  const end =
+    content.trim() === '' ? 'only whitespace' : `it ended: …${content.slice(-CUT_OFF_CHARS)}`
   return `cut off at ${limit} (finish_reason length); ${content === '' ? 'the reply is empty' : end}`
 }
 

@@ -301,7 +301,7 @@ describe('ten thousand random replies', () => {
     expect(counts.two).toBeGreaterThan(100)
   })
 
-  test('give only values of the reply with the other parsers too', () => {
+  test('give only values that occur in the reply, with the other parsers too', () => {
     const next = seeded(7)
     const pick = <Item>(items: readonly Item[]) => items[Math.floor(next() * items.length)] as Item
     const fragments = [...words, '\\boxed{7}', '{"score": 3}', 'Score: 4', '8', '[[A]]', '[[C]]']
@@ -396,5 +396,5 @@ describe('a truncated reply', () => {
 })
 
 test.each([' ', '\n\t \n'])('a reply of only whitespace is reported as such: %j', (content) => {
-  expect(said(content, { kind: 'json' })).toBe('the reply is only blanks')
+  expect(said(content, { kind: 'json' })).toBe('the reply is only whitespace')
 })

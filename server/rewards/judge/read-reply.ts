@@ -20,7 +20,7 @@ export function readReply(reply: ReplyText, parser: JudgeParser): Verdict {
   const text = withoutThinking(reply.content)
   if (text === null) return { ok: false, problem: 'the reply ends while it is still thinking' }
   if (reply.content !== '' && reply.content.trim() === '') {
-    return { ok: false, problem: 'the reply is only blanks' }
+    return { ok: false, problem: 'the reply is only whitespace' }
   }
   if (reply.truncated === true && parser.kind === 'number') return readCutNumber(text, parser)
   switch (parser.kind) {
@@ -94,7 +94,7 @@ function readYesNo(
   return { ok: true, value: mass.yes / both, found: position.token }
 }
 
-/** A token as a word, without the marks that tokenizers write for a space. */
+/** A token as a word, without the characters that tokenizers write for a space. */
 function wordOf(token: string): string {
   return token.replace(/^[\s\u2581\u0120\u010a]+|[\s\u2581]+$/g, '').toLowerCase()
 }

@@ -4,7 +4,7 @@ import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
 
 type Spec<Kind extends JudgeParser['kind']> = Extract<JudgeParser, { kind: Kind }>
 
-/** Reads a number: in the last line with text (as upstream's judge does), alone, anywhere, or after a label. */
+/** Reads a number: in the last line with text (as verl's judge does), alone, anywhere, or after a label. */
 export function readNumber(text: string, spec: Spec<'number'>): Verdict {
   const { where, label } = spec
   const part =

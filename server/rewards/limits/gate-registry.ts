@@ -14,7 +14,7 @@ export interface GateFound {
 
 /**
  * One gate per name. The first limits given for a name apply. Later callers share them, and learn which of their
- * requested limits are ignored (upstream ignores a later `max_concurrent` silently).
+ * requested limits are ignored (verl ignores a later `max_concurrent` silently).
  */
 export class GateRegistry {
   readonly #clock: LimitClock

@@ -3,14 +3,14 @@ import type { RequestLimits } from '../../contract/resolved-reward.ts'
 
 export type { RequestLimits } from '../../contract/resolved-reward.ts'
 
-/** The manager's name in upstream, and two aliases from its documentation and discussions. */
+/** The manager's name in verl, and two aliases from its documentation and discussions. */
 export const RATE_LIMITED = 'rate_limited'
 export const RATE_LIMITED_ALIASES: Readonly<Record<string, string>> = {
   limited: RATE_LIMITED,
   limit: RATE_LIMITED,
 }
 
-/** Upstream's kwargs of the `rate_limited` manager with its defaults; `burst_seconds` and `compat` are additions. */
+/** verl's kwargs of the `rate_limited` manager with its defaults; `burst_seconds` and `compat` are additions. */
 export const limitKwargs = z.strictObject({
   max_concurrent: z.int().min(1).default(1).describe('Maximum concurrent calls'),
   max_rpm: z
@@ -57,7 +57,7 @@ const limiterKwarg = z.strictObject({
 })
 
 /**
- * All kwargs of the manager: its limits and its limiter's name. The name is an addition: upstream has one limiter per
+ * All kwargs of the manager: its limits and its limiter's name. The name is an addition: verl has one limiter per
  * process.
  */
 export const rateLimitedOptions = limitKwargs.extend(limiterKwarg.shape)

@@ -28,8 +28,8 @@ export interface LimitedRunOptions<Value> {
 }
 
 /**
- * Makes one call within the limits of a gate, as upstream's `rate_limited` manager does around its scorer. A failure
- * has a reason and no score, where upstream gives 0.0 and a note in the extra info. The timeout excludes the time
+ * Makes one call within the limits of a gate, as verl's `rate_limited` manager does around its scorer. A failure
+ * has a reason and no score, where verl gives 0.0 and a note in the extra info. The timeout excludes the time
  * spent waiting. A call whose slot is recalled is cancelled and repeated with the next slot. Never rejects.
  */
 export async function runLimited<Value>(

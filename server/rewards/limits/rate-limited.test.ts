@@ -1,6 +1,6 @@
 /**
- * Upstream's fourteen scenarios of its rate-limited manager, by name, on a clock that stands still between steps.
- * Where upstream gives 0.0 for a failure, the scenario expects a reason and no score.
+ * verl's fourteen scenarios of its rate-limited manager, by name, on a clock that stands still between steps.
+ * Where verl gives 0.0 for a failure, the scenario expects a reason and no score.
  */
 import { describe, expect, test } from 'vitest'
 import { GateRegistry } from './gate-registry.ts'
@@ -166,7 +166,7 @@ describe('rate-limited manager', () => {
 })
 
 describe('Q17: the first call does not wait', () => {
-  test('below 60 calls a minute the first call starts at once; with compat it waits, as in upstream', async () => {
+  test('below 60 calls a minute the first call starts at once; with compat it waits, as in verl', async () => {
     const ours = setUp({ max_concurrent: 10, max_rpm: 30 })
     await ours.all(3)
     expect(rounded(ours.calls)).toEqual([0, 2_000, 4_000])
@@ -175,7 +175,7 @@ describe('Q17: the first call does not wait', () => {
     expect(rounded(theirs.calls)).toEqual([1_000, 3_000, 5_000])
   })
 
-  test('with compat, a call of more than one second’s tokens starts after 19 s, as in upstream', async () => {
+  test('with compat, a call of more than one second’s tokens starts after 19 s, as in verl', async () => {
     const kwargs = { max_tpm: 6_000, estimated_tokens_per_request: 2_000 }
     const theirs = setUp(kwargs, judge, 'verl')
     await theirs.inTurn(2)
@@ -200,7 +200,7 @@ describe('Q18: no reserved capacity stays unused', () => {
     await clock.pass(59_000)
     stalled = false
     await clock.until(Promise.all(all))
-    // During the stall, upstream takes the permits of all five calls, so it sends the other four at 60 s.
+    // During the stall, verl takes the permits of all five calls, so it sends the other four at 60 s.
     expect(rounded(calls)).toEqual([0, 60_000, 61_000, 62_000, 63_000])
   })
 
@@ -356,7 +356,7 @@ describe('Q16: one limit over several workers', () => {
 })
 
 describe('settings', () => {
-  test('upstream’s defaults', () => {
+  test('verl’s defaults', () => {
     expect(readLimits({})).toEqual({
       maxConcurrent: 1,
       maxRpm: null,

@@ -26,7 +26,7 @@ export interface GateStats {
   tokens: number | null
 }
 
-/** External sources of a gate's limits; missing ones are kept in the gate. */
+/** External sources of a gate's limits; a limit without a source is kept in the gate. */
 export interface GateSources {
   requests?: Rate
   tokens?: Rate
@@ -184,7 +184,10 @@ export class RequestGate {
     this.#pumping = false
   }
 
-  /** Reserves for the first call and starts it; leaves it in the queue if its slot was lost in the meantime. */
+  /**
+   * Reserves requests and tokens for the first call and starts it; leaves it in the queue if its slot was lost
+   * meanwhile.
+   */
   async #serve(head: Waiter): Promise<void> {
     this.#blockedBy(null)
     if (!head.gone) {

@@ -1,9 +1,9 @@
-/** Upstream's sixteen scenarios of its token bucket, by name, on a clock that stands still between steps. */
+/** verl's sixteen scenarios of its token bucket, by name, on a clock that stands still between steps. */
 import { describe, expect, test } from 'vitest'
 import { TestClock } from './testing/test-clock.ts'
 import { TokenBucket } from './token-bucket.ts'
 
-/** A bucket with upstream's `acquire`. */
+/** A bucket with verl's `acquire`. */
 function bucketOn(clock: TestClock, ratePerSecond: number, capacity?: number) {
   const bucket = new TokenBucket(ratePerSecond, capacity)
   return {
@@ -151,7 +151,7 @@ describe('token bucket', () => {
   })
 })
 
-describe('beyond upstream', () => {
+describe('beyond verl', () => {
   test('a refund shortens the next wait and never overfills the bucket', () => {
     const bucket = new TokenBucket(10, 10)
     expect(bucket.reserve(10, 0)).toBe(0)

@@ -11,7 +11,7 @@ export interface Rate {
 
 /**
  * A token bucket. It starts full, refills at a constant rate up to its capacity, and goes below 0 when more is
- * reserved than it holds. The next call waits for that debt first, so reservations are served in order. (In upstream,
+ * reserved than it holds. The next call waits for that debt first, so reservations are served in order. (In verl,
  * smaller reservations overtake larger ones, because its waiters race; the rate is the same.)
  */
 export class TokenBucket implements Rate {
@@ -24,7 +24,7 @@ export class TokenBucket implements Rate {
 
   /**
    * @param ratePerSecond refill, above 0
-   * @param capacity maximum content; default: one second's refill, as upstream
+   * @param capacity maximum content; default: one second's refill, as in verl
    */
   constructor(ratePerSecond: number, capacity: number = ratePerSecond) {
     if (!(ratePerSecond > 0 && capacity > 0 && Number.isFinite(ratePerSecond + capacity))) {

@@ -4,7 +4,7 @@ import { scoreSample } from '../scoring/score-sample.ts'
 import type { RewardContext, RewardManager, RewardOutcome, RewardSample } from './manager.ts'
 
 /**
- * Upstream's `batch` manager: one function call with lists scores a whole group, so that its responses can be
+ * verl's `batch` manager: one function call with lists scores a whole group, so that its responses can be
  * compared. The worker calls `runGroup` with every member of a group. A batch without a function is refused when it
  * is submitted.
  */

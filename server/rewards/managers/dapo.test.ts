@@ -35,13 +35,13 @@ function sample(responseLength?: number | null) {
 const run = (kwargs: Record<string, unknown>, responseLength?: number | null) =>
   dapoManager.runRule(sample(responseLength), reward(kwargs))
 
-describe('dapo, as upstream', () => {
+describe('dapo, as in verl', () => {
   test.each([
     [16_384, 1],
     [16_385, 1 - 0.000244140625],
     [18_432, 0.5],
     [20_480, 0],
-    // Upstream's penalty does not stop at −factor: for 24,576 tokens of 20,480 it is −2.
+    // verl's penalty does not stop at −factor: for 24,576 tokens of 20,480 it is −2.
     [24_576, -1],
   ])('%i tokens score %d', (responseLength, score) => {
     const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer }

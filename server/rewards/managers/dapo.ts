@@ -7,7 +7,7 @@ import { type OverlongBufferRead, penaltyOf, readOverlongBuffer } from './overlo
 const buffers = new WeakMap<object, OverlongBufferRead>()
 
 /**
- * Upstream's `dapo` manager: scores like `naive` and adds the penalty for overlong responses. The score in the extra
+ * verl's `dapo` manager: scores like `naive` and adds the penalty for overlong responses. The score in the extra
  * info stays the scorer's. With an enabled penalty, a sample without a known length fails, because its reward would
  * be too high without the penalty.
  */

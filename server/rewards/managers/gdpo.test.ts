@@ -24,7 +24,7 @@ function run(extra: Record<string, unknown> | null, seen: unknown[] = []) {
   return gdpoManager.run(sample, context)
 }
 
-describe('gdpo, as upstream', () => {
+describe('gdpo, as in verl', () => {
   test('the score is the scorer’s, and the dimensions are in the extra info', async () => {
     const extra = { accuracy: 0.5, format: 1, think: 'yes' }
     expect(await run(extra)).toMatchObject({ ok: true, score: 0.75, extra })

@@ -3,7 +3,7 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { RewardManager, RewardOutcome } from './manager.ts'
 import { naiveManager } from './naive.ts'
 
-/** Upstream's `algorithm.gdpo_reward_keys` and `algorithm.gdpo_reward_weights`, as kwargs of the `gdpo` manager. */
+/** verl's `algorithm.gdpo_reward_keys` and `algorithm.gdpo_reward_weights`, as kwargs of the `gdpo` manager. */
 export const gdpoOptions = z.strictObject({
   gdpo_reward_keys: z
     .array(z.string().min(1))
@@ -36,8 +36,8 @@ export function readDimensions(
 }
 
 /**
- * Upstream's `gdpo` manager: the sample's score is the scorer's, and each dimension is a key of its extra info, from
- * which the advantages are computed. A sample without a dimension fails with the dimension's name. Upstream notices
+ * verl's `gdpo` manager: the sample's score is the scorer's, and each dimension is a key of its extra info, from
+ * which the advantages are computed. A sample without a dimension fails with the dimension's name. verl notices
  * it only when it computes the advantages, and ends the run. The scorer gets the run's name in
  * `extraInfo.experiment_name`.
  */
@@ -59,7 +59,7 @@ function withDimensions(outcome: RewardOutcome, { gdpo }: ResolvedReward): Rewar
   const extra = outcome.extra ?? {}
   for (const key of gdpo.keys) {
     const value = Object.hasOwn(extra, key) ? extra[key] : undefined
-    // Upstream counts True as 1.
+    // verl counts True as 1.
     if (typeof value === 'boolean') continue
     if (typeof value !== 'number') {
       // JSON represents NaN and infinities as null.

@@ -191,7 +191,7 @@ describe.each(managerNames())('manager %s', (name) => {
     expect(dapo).toMatchObject({ ok: true, extra: { score: 1, acc: true, pred: '72' } })
   })
 
-  test('a ground truth of null is a failure where the rule compares with it', async () => {
+  test('a ground truth of null fails the sample if the rule compares with it', async () => {
     expect(await run(rule, { groundTruth: null })).toMatchObject({
       ok: false,
       reason: 'function_error',

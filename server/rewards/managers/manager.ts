@@ -89,7 +89,7 @@ export interface RewardContext extends RewardTools {
 }
 
 /**
- * Scores single samples (upstream: `RewardManagerBase.run_single`). `runRule` is the synchronous path of built-in
+ * Scores single samples (verl: `RewardManagerBase.run_single`). `runRule` is the synchronous path of built-in
  * rules (`reward.kind` is `rule`), without a promise per sample; `run` handles every kind.
  */
 export interface RewardManager {

@@ -2,7 +2,7 @@ import { scoreByRule } from '../scoring/by-rule.ts'
 import { scoreSample } from '../scoring/score-sample.ts'
 import type { RewardManager } from './manager.ts'
 
-/** Upstream's `naive` manager: scores each sample by the rule of its data source, or by the batch's scorer. */
+/** verl's `naive` manager: scores each sample by the rule of its data source, or by the batch's scorer. */
 export const naiveManager: RewardManager = {
   name: 'naive',
   runRule: scoreByRule,

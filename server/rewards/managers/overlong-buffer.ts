@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { nearestName } from '../nearest-name.ts'
 import { overlongPenalty } from '../rules/overlong-penalty.ts'
 
-/** `overlong_buffer_cfg` as upstream's `dapo` manager reads it, plus `clamp`. Lengths are in tokens. */
+/** `overlong_buffer_cfg` as verl's `dapo` manager reads it, plus `clamp`. Lengths are in tokens. */
 const bufferOptions = z.strictObject({
   enable: z.boolean().describe('Apply the penalty'),
   len: z
@@ -15,7 +15,7 @@ const bufferOptions = z.strictObject({
   clamp: z
     .boolean()
     .default(false)
-    .describe('true: clamp at -penalty_factor, as in the paper; false: no clamp, as upstream'),
+    .describe('true: clamp at -penalty_factor, as in the paper; false: no clamp, as in verl'),
 })
 
 /** The kwargs of the `dapo` manager; the others belong to the rule. */
@@ -41,7 +41,7 @@ export type OverlongBufferRead =
   | { ok: false; message: string; hint: string }
 
 /**
- * Reads `max_resp_len` and `overlong_buffer_cfg` of a batch's kwargs. As in upstream of 2026-08, a disabled buffer
+ * Reads `max_resp_len` and `overlong_buffer_cfg` of a batch's kwargs. As in verl 2026-08, a disabled buffer
  * needs no other kwarg. An enabled one needs a `len` above 0 and a `max_resp_len` of at least `len`.
  */
 export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBufferRead {
@@ -55,7 +55,7 @@ export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBuf
   if (maxResponseLength === undefined || maxResponseLength === null) {
     return refuse(
       'kwarg "max_resp_len" is missing, and overlong_buffer_cfg is enabled',
-      'Set max_resp_len to the longest response allowed (upstream: data.max_response_length).',
+      'Set max_resp_len to the longest response allowed (verl: data.max_response_length).',
     )
   }
   if (config.len === undefined || config.len === 0) {
@@ -74,7 +74,7 @@ export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBuf
   return { ok: true, buffer: { maxResponseLength, bufferLength: len, penaltyFactor, log, clamp } }
 }
 
-/** The penalty of a response of this length, at most 0, and the extra info that upstream adds with `log`. */
+/** The penalty of a response of this length, at most 0, and the extra info that verl adds with `log`. */
 export function penaltyOf(
   buffer: OverlongBuffer,
   responseLength: number,

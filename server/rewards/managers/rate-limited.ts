@@ -7,13 +7,13 @@ import type { RewardManager, RewardOutcome } from './manager.ts'
 import { naiveManager } from './naive.ts'
 
 /**
- * Upstream's `rate_limited` manager: scores like `naive` within limits of concurrent calls, requests and tokens per
- * minute, over all workers. Errors and timeouts fail the sample, where upstream scores 0.0. Waiting time is in the
+ * verl's `rate_limited` manager: scores like `naive` within limits of concurrent calls, requests and tokens per
+ * minute, over all workers. Errors and timeouts fail the sample, where verl scores 0.0. Waiting time is in the
  * extra info (`rate_limit`) and counts as time in the queue, not as scoring time.
  */
 export const rateLimitedManager: RewardManager = {
   name: RATE_LIMITED,
-  /** Rules of a limited batch are of kind `service`, because this path cannot wait. */
+  /** Rules of a limited batch are of kind `service`, because the synchronous path cannot wait. */
   runRule(sample, reward): RewardOutcome {
     if (reward.limiter === undefined) return naiveManager.runRule(sample, reward)
     const detail = 'a limited rule ran in the synchronous path'

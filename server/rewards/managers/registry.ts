@@ -20,7 +20,7 @@ const managers = new Map<string, RewardManager>(
   ].map((manager) => [manager.name, manager]),
 )
 
-/** Aliases of managers, as upstream accepts them. */
+/** Aliases of managers, as verl accepts them. */
 export const MANAGER_ALIASES: Readonly<Record<string, string>> = RATE_LIMITED_ALIASES
 
 /** Names of the registered reward managers; a custom class is named by its path. */

@@ -14,7 +14,7 @@ export const remoteOptions = z.strictObject({
 })
 
 /**
- * Upstream's `remote` manager, for scorers with long computations: functions and built-in rules run in separate
+ * verl's `remote` manager, for scorers with long computations: functions and built-in rules run in separate
  * processes, one call at a time, and a process is killed if its call times out. Other scorers run as usual.
  */
 export const remoteManager: RewardManager = {

@@ -7,7 +7,7 @@ import { testCasesOf, type UnitTests } from './code-cases.ts'
 import { RuleInputError, type RuleResult, versionOption } from './rule.ts'
 import { runInSandbox, type SandboxOutcome, testInSandbox } from './sandbox-fusion.ts'
 
-/** Number of test cases that count with `continuous`, as in upstream. */
+/** Number of test cases that count with `continuous`, as in verl. */
 const COUNTED_CASES = 10
 
 /** Maximum characters of a program that are stored with its score. */
@@ -143,7 +143,7 @@ interface Tested {
 type CaseOutcome = Omit<CaseResult, 'status'> & { status: CaseResult['status'] | 'compile_timeout' }
 
 /**
- * Scores programs like upstream's `sandbox_fusion`: the share of the first ten test cases that pass. A program that
+ * Scores programs like verl's `sandbox_fusion`: the share of the first ten test cases that pass. A program that
  * does not compile, crashes or times out fails the test case. A sandbox that gives no verdict fails the sample.
  */
 export const codeRule = defineAsyncRule({

@@ -5,7 +5,10 @@
  */
 import { isDigits, replaceLiteral, strip } from './python-text.ts'
 
-/** Replacements, applied in this order: one in the middle deletes spaces, which affects the later ones. */
+/**
+ * Replacements, applied in this order: a replacement in the middle deletes spaces, which affects the later
+ * replacements.
+ */
 const replacements: readonly (readonly [from: string, to: string])[] = [
   ['an ', ''],
   ['a ', ''],
@@ -31,7 +34,7 @@ const deletions: readonly string[] = [
 const bareFraction = /frac([^{])([^\n])/gu
 const bareRoot = /sqrt([^{])/gu
 
-/** Upstream's `normalize_final_answer`. */
+/** verl's `normalize_final_answer`. */
 export function normalizeFinalAnswer(answer: string): string {
   let text = answer.slice(answer.lastIndexOf('=') + 1)
   for (const [from, to] of replacements) text = replaceLiteral(text, from, to)

@@ -6,12 +6,12 @@ import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './
 /** CPU time limit of one comparison, ms. */
 const deadlineMs = 100
 
-/** The text that is graded if a response has no box, as in upstream. */
+/** The text that is graded if a response has no box, as in verl. */
 const noAnswer = 'None'
 
 /**
  * Whether a response starts with `<think>…</think>` and has a box after it. Any later brace may close the box, as in
- * upstream's pattern.
+ * verl's pattern.
  */
 export function hasThoughtAndBox(response: string): boolean {
   if (!response.startsWith('<think>')) return false
@@ -20,7 +20,7 @@ export function hasThoughtAndBox(response: string): boolean {
   return box >= 0 && response.indexOf('}', box) >= 0
 }
 
-/** Geometry3K like upstream's `geo3k`: 0.9 for the correct answer in the last box, and 0.1 for the format. */
+/** Geometry3K like verl's `geo3k`: 0.9 for the correct answer in the last box, and 0.1 for the format. */
 export const geo3kRule = defineRule({
   name: 'geo3k',
   title: 'Geometry3K (answer and form)',

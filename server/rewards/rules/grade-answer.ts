@@ -11,10 +11,10 @@ import {
 import { isMathEquivalent } from './math-equivalence.ts'
 
 /**
- * PRM800K's grading of a short answer, which upstream's geo3k (through mathruler) and numina rules share. An answer
+ * PRM800K's grading of a short answer, which verl's geo3k (through mathruler) and numina rules share. An answer
  * is correct if it is the same text without units, spaces and LaTeX variants. Otherwise it is compared by value, with
  * limits on the notation: tuples need the same brackets and the same number of parts, two fractions need the same terms,
- * and an integer matches only an integer. The comparison of `math_verify` replaces upstream's SymPy.
+ * and an integer matches only an integer. The comparison of `math_verify` replaces verl's SymPy.
  */
 
 const units =
@@ -22,7 +22,7 @@ const units =
 
 const brackets = '()[]'
 
-/** Maximum number of unknown letters, as in upstream; expressions with more are compared only as text. */
+/** Maximum number of unknown letters, as in verl; expressions with more are compared only as text. */
 const MAX_LETTERS = 2
 
 /**
@@ -130,7 +130,7 @@ function withoutText(answer: string): string {
     : answer
 }
 
-/** An answer without units, spaces, grouping commas and LaTeX variants: upstream's `_normalize`. */
+/** An answer without units, spaces, grouping commas and LaTeX variants: verl's `_normalize`. */
 function plainText(answer: string): string {
   let text = withoutText(answer)
     .replaceAll('\\%', '%')

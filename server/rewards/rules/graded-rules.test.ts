@@ -1,4 +1,4 @@
-/** numina (prime_math) and geo3k: verdicts of upstream's functions, and intended differences. */
+/** numina (prime_math) and geo3k: verdicts of verl's functions, and intended differences. */
 
 import { describe, expect, test } from 'vitest'
 import { Budget } from '../../../packages/math-verify/src/index.ts'
@@ -62,7 +62,7 @@ describe('prime_math', () => {
     ['\\boxed{5', '\\boxed{5'],
     ['We get x = 5', '5'],
     ['We get 5. That is all', '5'],
-    // Upstream finds an empty answer, because this letter is longer in lower case, which shifts positions.
+    // verl finds an empty answer, because this letter is longer in lower case, which shifts positions.
     ['İs it 5? It is 6', '6'],
     ['nothing', 'nothing'],
   ])('%j: %j', ([response, answer]) => {

@@ -29,7 +29,7 @@ export function extractGsm8kAnswer(
 }
 
 /**
- * GSM8K like upstream's `gsm8k`: no answer scores 0, the correct one `score`, a wrong one `format_score`. Answers are
+ * GSM8K like verl's `gsm8k`: no answer scores 0, the correct one `score`, a wrong one `format_score`. Answers are
  * compared as text: `42.0` is not `42`.
  */
 export const gsm8kRule = defineRule({

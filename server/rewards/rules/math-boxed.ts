@@ -25,7 +25,7 @@ export function lastBoxedExpression(text: string): string | null {
 }
 
 /**
- * The content of a `lastBoxedExpression`. Null where upstream's `remove_boxed` fails, so that `\fbox{7}` and
+ * The content of a `lastBoxedExpression`. Null where verl's `remove_boxed` fails, so that `\fbox{7}` and
  * `\boxed3{4}` score 0.
  */
 function boxedContent(expression: string): string | null {
@@ -33,7 +33,7 @@ function boxedContent(expression: string): string | null {
   return expression.startsWith(boxedWithBrace) ? expression.slice(boxedWithBrace.length, -1) : null
 }
 
-/** MATH like upstream's `math_reward`: 1 if the last boxed answer is equivalent to the ground truth, else 0. */
+/** MATH like verl's `math_reward`: 1 if the last boxed answer is equivalent to the ground truth, else 0. */
 export const mathBoxedRule = defineRule({
   name: 'math_reward',
   title: 'MATH (boxed)',

@@ -1,5 +1,5 @@
 /**
- * Equality of MATH answers after Hendrycks et al.'s normalization, which upstream uses. Spaces, units and variants
+ * Equality of MATH answers after Hendrycks et al.'s normalization, which verl uses. Spaces, units and variants
  * such as `\left`, `\dfrac` and `\frac12` make no difference. Values are not compared: 1/2 and 0.5 are equal only by a
  * special case. The order of the steps decides verdicts.
  */
@@ -40,7 +40,7 @@ export function mathForm(answer: string): string | null {
   }
 }
 
-/** Whether two MATH answers are equal by upstream's `is_equiv`. */
+/** Whether two MATH answers are equal by verl's `is_equiv`. */
 export function isMathEquivalent(a: string, b: string): boolean {
   try {
     return normalizeMath(a) === normalizeMath(b)
@@ -51,8 +51,8 @@ export function isMathEquivalent(a: string, b: string): boolean {
 }
 
 /**
- * Upstream's `strip_string`.
- * @throws where upstream's throws: two `\text{ ` in one text, a `\sqrt` or `\frac` at its end
+ * verl's `strip_string`.
+ * @throws where verl's throws: two `\text{ ` in one text, a `\sqrt` or `\frac` at its end
  */
 export function normalizeMath(answer: string): string {
   let text = answer

@@ -39,7 +39,7 @@ function translated<T>(part: 'the comparison' | 'reading', run: () => T): T {
   }
 }
 
-/** Mathematical equivalence like upstream's `math_verify`. As in upstream, no data source selects this rule. */
+/** Mathematical equivalence like verl's `math_verify`. As in verl, no data source selects this rule. */
 export const mathVerifyRule = defineRule({
   name: 'math_verify',
   title: 'Math-Verify (mathematical equivalence)',

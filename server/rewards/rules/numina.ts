@@ -7,10 +7,10 @@ import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './
 /** CPU time limit of one comparison, ms. */
 const deadlineMs = 100
 
-/** Maximum characters of an answer that is compared by value, as in upstream. */
+/** Maximum characters of an answer that is compared by value, as in verl. */
 const MAX_PREDICTION_CHARS = 1_000
 
-/** Relative tolerance of upstream's comparison of numbers. */
+/** Relative tolerance of verl's comparison of numbers. */
 const tolerance = 1e-4
 
 const before = ['answer:', 'answer is', 'answers are']
@@ -18,7 +18,7 @@ const after = ['is answer', 'is the answer', 'are answers', 'are the answers']
 const introductions = 'be |is |are |=|: |get |be\n|is\n|are\n|:\n|get\n'.split('|')
 
 /**
- * Extracts the answer of a response as upstream's `match_answer`. It narrows the response to the text after the last
+ * Extracts the answer of a response as verl's `match_answer` does. It narrows the response to the text after the last
  * "answer is", then to the last box in it, then to the text after the last "is", "=" or the like. A step without a
  * match changes nothing.
  */
@@ -93,7 +93,7 @@ class Part {
   }
 }
 
-/** Upstream's `math_equal`: compares as text, as numbers to four digits (or in percent), by parts, and by value. */
+/** verl's `math_equal`: compares as text, as numbers to four digits (or in percent), by parts, and by value. */
 function isNearlyEqual(
   prediction: string,
   reference: string,
@@ -174,7 +174,7 @@ function isClose(a: number, b: number): boolean {
 }
 
 /**
- * NuminaMath like upstream's `prime_math`: 1 if the answer is correct by PRM800K's grading, or equal to four digits,
+ * NuminaMath like verl's `prime_math`: 1 if the answer is correct by PRM800K's grading, or equal to four digits,
  * with or without percent, with π exact or as 3.14; else 0.
  */
 export const numinaRule = defineRule({

@@ -10,9 +10,9 @@ export interface OverlongPenaltyInput {
 }
 
 /**
- * DAPO's soft penalty for overlong responses, as upstream's `dapo` manager adds it to the score: 0 up to
+ * DAPO's soft penalty for overlong responses, as verl's `dapo` manager adds it to the score: 0 up to
  * `maxResponseLength - bufferLength`, then falling linearly to `-penaltyFactor` at `maxResponseLength`. Beyond that
- * it keeps falling, as in upstream; in the paper it stops there.
+ * it keeps falling, as in verl; in the paper it stops there.
  */
 export function overlongPenalty(input: OverlongPenaltyInput): {
   penalty: number

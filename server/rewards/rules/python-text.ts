@@ -46,7 +46,7 @@ export function strip(text: string): string {
   return text.slice(start, end)
 }
 
-/** Python's `text.split()`: the pieces between runs of whitespace, none of them empty. */
+/** Python's `text.split()`: the substrings between runs of whitespace, none of them empty. */
 export function splitOnSpace(text: string): string[] {
   const trimmed = strip(text)
   return trimmed === '' ? [] : trimmed.split(spaceRun)

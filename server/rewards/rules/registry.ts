@@ -10,7 +10,7 @@ import { numinaRule } from './numina.ts'
 import { explainKwargsError, ownKwargs, type Rule } from './rule.ts'
 import { searchR1Rule } from './search-r1.ts'
 
-/** The rules in the order of upstream's `default_compute_score`, then those that are selected only by name. */
+/** The rules in the order of verl's `default_compute_score`, then those that are selected only by name. */
 const rules: readonly Rule[] = [
   gsm8kRule,
   mathBoxedRule,

@@ -18,7 +18,7 @@ export interface RuleInput {
 export interface RuleResult {
   score: number
   /**
-   * The sample's `rewardExtraInfo`. As in upstream's naive manager, it is `{acc: score}` for a rule that returns a
+   * The sample's `rewardExtraInfo`. As in verl's naive manager, it is `{acc: score}` for a rule that returns a
    * plain number, and all values, including `score`, for a rule that returns several.
    */
   extra: Record<string, unknown>
@@ -47,7 +47,7 @@ export interface RuleExplanation {
 
 /** A built-in scorer: pure, synchronous, and linear in the length of the response. */
 export interface Rule {
-  /** Upstream's name of the scorer, e.g. `math_dapo`. */
+  /** verl's name of the scorer, e.g. `math_dapo`. */
   name: string
   /** The display name, e.g. `DAPO math`. */
   title: string
@@ -82,13 +82,13 @@ export class RuleTimeoutError extends Error {
 }
 
 /**
- * An option of every rule, so that batches of any data sources accept it. Upstream's scorers of 2026-01 and 2026-08
+ * An option of every rule, so that batches of any data sources accept it. verl's scorers of 2026-01 and 2026-08
  * differ only in `math_dapo`.
  */
 export const versionOption = z
   .enum(['2026-01', '2026-08'])
   .default('2026-01')
-  .describe("Version of upstream's scorers to agree with")
+  .describe("Version of verl's scorers to agree with")
 
 /**
  * Makes a rule. Its `score` receives the rule's kwargs parsed, with defaults. The parsed options are cached for the
@@ -161,7 +161,7 @@ function defaultText(option: z.ZodType | undefined): string {
 /**
  * Reads the ground truth of a rule that compares text. A string is used unchanged, even if empty. A number becomes
  * its decimal text: `72` and, since JSON does not distinguish them, `72.0` become `72`; never in exponent form.
- * (Upstream compares with the number itself, so nothing ever matches.)
+ * (verl compares with the number itself, so nothing ever matches.)
  *
  * @throws RuleInputError if it is missing or has another type
  */

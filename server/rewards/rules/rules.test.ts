@@ -1,4 +1,4 @@
-/** Verdicts on short texts; each expected value is the result of upstream's function. */
+/** Verdicts on short texts; each expected value is the result of verl's function. */
 import { describe, expect, test } from 'vitest'
 import { normalizeFinalAnswer } from './dapo-normalize.ts'
 import { ruleForDataSource } from './registry.ts'

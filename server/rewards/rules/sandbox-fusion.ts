@@ -27,12 +27,12 @@ export type SandboxOutcome =
       detail: string
     }
 
-/** Time for queue, start and network in addition to compilation and run, s; as in upstream. */
+/** Time for queue, start and network in addition to compilation and run, s; as in verl. */
 const graceS = 10
 const tries = 3
 /** Maximum attempts of a request to the local sandbox. */
 const localTries = 10
-/** Delay before the first retry of a 504; the second retry waits twice as long. As in upstream. */
+/** Delay before the first retry of a 504; the second retry waits twice as long. As in verl. */
 const retryDelayMs = 1_000
 /** Maximum size of the sandbox's answer; a program with more output gets no verdict. */
 const MAX_REPLY_BYTES = 16 * 1024 * 1024

@@ -12,7 +12,9 @@ import {
 const opening = '<answer>'
 const closing = '</answer>'
 
-/** If a response has more opening or closing tags, a correct answer scores a quarter of `score`. */
+/**
+ * If a response has more opening or more closing `answer` tags than this, a correct answer scores a quarter of `score`.
+ */
 const tagLimit = 10
 
 /** The 32 characters of Python's `string.punctuation`. */
@@ -52,7 +54,7 @@ function targetsOf(groundTruth: unknown): string[] {
   const target = Object.hasOwn(groundTruth, 'target') ? groundTruth.target : undefined
   const targets = Array.isArray(target) ? target : [target]
   if (targets.length === 0) {
-    // Upstream scores every response 0 without an accepted answer.
+    // verl scores every response 0 without an accepted answer.
     throw new RuleInputError('groundTruth.target is empty: no answer could be correct', hint)
   }
   return targets.map((answer) => {
@@ -67,7 +69,7 @@ function targetsOf(groundTruth: unknown): string[] {
 }
 
 /**
- * Search QA like upstream's `search_r1_like_qa_em`: no tagged answer scores 0, a correct one `score`, a wrong one
+ * Search QA like verl's `search_r1_like_qa_em`: no tagged answer scores 0, a correct one `score`, a wrong one
  * `format_score`. With `method: "subem"`, an accepted answer only has to occur in the response's answer, and the
  * number of tags does not matter.
  */
@@ -89,7 +91,7 @@ export const searchR1Rule = defineRule({
       .default('em')
       .describe(
         'em: the answer equals an accepted one; subem: it contains one; strict: same as em, ' +
-          'upstream’s other name for it',
+          'verl’s other name for it',
       ),
     format_score: z.number().default(0).describe('Score of a wrong answer'),
     score: z

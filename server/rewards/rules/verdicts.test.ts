@@ -1,5 +1,5 @@
 /**
- * Compares verdicts with upstream's, on the golden vectors and on real responses. The data is not part of this
+ * Compares verdicts with verl's, on the golden vectors and on real responses. The data is not part of this
  * repository; without it these tests are skipped, and `rules.test.ts` still runs.
  */
 import { existsSync, readFileSync } from 'node:fs'
@@ -243,7 +243,7 @@ describe.skipIf(!hasData)('real responses, row by row', () => {
     }
   })
 
-  test("OpenAI's 5,276 GSM8K solutions, their answer lines in the form of upstream's rule", () => {
+  test("OpenAI's 5,276 GSM8K solutions, their answer lines in the form of verl's rule", () => {
     const models = ['6b_finetuning', '6b_verification', '175b_finetuning', '175b_verification']
     type Row = Record<string, { is_correct: boolean; solution: string }> & {
       ground_truth: string

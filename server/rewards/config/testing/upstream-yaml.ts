@@ -1,4 +1,4 @@
-/** Upstream's reward section until 2026-02: every key with its default. */
+/** verl's reward section until 2026-02: every key with its default. */
 export const legacy = `
 reward_model:
   use_reward_loop: True
@@ -60,7 +60,7 @@ custom_reward_function:
   name: compute_score
 `
 
-/** Upstream's reward section since 2026-02: every key with its default. */
+/** verl's reward section since 2026-02: every key with its default. */
 export const current = `
 reward:
   _target_: verl.workers.config.RewardConfig

@@ -31,7 +31,7 @@ export const FUNCTION_ENV: Record<string, string> = {
   ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
 }
 
-/** Fills the compile cache, which the processes of functions only read, because they end by SIGKILL. */
+/** Fills the compile cache. Function processes cannot: Node writes the cache at exit, and they end by SIGKILL. */
 function fillCompileCache(): void {
   const files = ['find-target', 'group-calls', 'host-call', 'host-frames', 'read-result']
   const imports = files.map((file) => `import ${JSON.stringify(`${FUNCTIONS}${file}.ts`)}\n`)
