@@ -116,7 +116,7 @@ export function decodeTexts(row: {
 /** Maximum length of a first line, in characters. */
 const MAX_LINE_CHARS = 200
 
-/** The first lines of stored texts, of which only the beginning was read. */
+/** The first lines of stored texts, of which only the start was read. */
 export function firstLines(start: { prompt: string; response: string; encoding: number }): {
   prompt: string
   response: string
@@ -130,7 +130,7 @@ export function firstLines(start: { prompt: string; response: string; encoding: 
   }
 }
 
-/** The beginning of a stored text; of messages, that of the first one with a content. */
+/** The start of a stored text; for messages, the start of the first one with a content. */
 function textStart(stored: string, isMessages: number, isEscaped: number): string {
   if (isMessages !== 0) {
     const content = /"content"\s*:\s*(?:\[[^\]]*?"text"\s*:\s*)?("(?:[^"\\]|\\.)*)/.exec(
@@ -141,7 +141,7 @@ function textStart(stored: string, isMessages: number, isEscaped: number): strin
   return isEscaped !== 0 ? decodeStart(stored) : stored
 }
 
-/** Decodes the beginning of a JSON string, which may end within an escape. */
+/** Decodes the start of a JSON string, which may end within an escape. */
 function decodeStart(json: string): string {
   const inside = /^"((?:[^"\\]|\\.)*)/.exec(json)?.[1] ?? ''
   try {

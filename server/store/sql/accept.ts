@@ -138,7 +138,7 @@ export async function batchOfKey(
   return row
 }
 
-/** The open implicit batch of a key; undefined if there is none. */
+/** The open batch that samples.score created under this key; undefined if there is none. */
 export async function openImplicitBatch(db: Database, key: string): Promise<number | undefined> {
   const [row] = await db.rows<{ id: number }>(
     'implicit-open',

@@ -109,7 +109,7 @@ export async function countAppended(
 /** A stored sample, to be compared with a repeated one. */
 export interface StoredSample {
   uid: string | undefined
-  /** The score it came with; null: the service scores it. */
+  /** The score that was sent with the sample; null: the service scores it. */
   givenScore: number | null
   /** The columns of {@link WRITTEN_SAMPLE_COLUMNS}. Result columns hold the result if the service scored the sample. */
   values: Readonly<Record<string, ColumnValue>>
@@ -128,7 +128,7 @@ export async function storedSamples(
   to: number,
 ): Promise<StoredSample[]> {
   const range = [id, from, to]
-  // A sample that came with its score has no worker. JSON is compared as stored.
+  // A sample that was sent with its score has no worker. JSON is compared as stored.
   const columns = WRITTEN_SAMPLE_COLUMNS.map(({ name, type }) =>
     type === 'json' ? `${name}::text` : name,
   )

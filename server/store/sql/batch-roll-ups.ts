@@ -110,7 +110,7 @@ export async function storeBatchRollUps(
     await storeMonitorFigures(client, batchId)
     await storeExtraKeys(client, batchId)
     await client.query('update batch set rolled_up = true where id = $1', [batchId])
-    // Pages of the run reload their data.
+    // The notification makes pages of the run reload their data.
     await notify(client, 'batchChanged', batchId)
   })
 }

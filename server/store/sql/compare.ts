@@ -156,7 +156,7 @@ export interface RunColumns {
   wait_ms: (number | null)[]
 }
 
-/** The runs with these names, in no order. */
+/** The runs with these names, in any order. */
 export async function runsByName(
   db: Database,
   names: readonly string[],

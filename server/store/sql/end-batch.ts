@@ -33,7 +33,7 @@ export async function batchesToEnd(db: Database): Promise<number[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Completes groups that samples with given scores have finished, in the transaction that stores these samples. */
+/** Completes the finished groups of a batch, in the transaction that stores samples with given scores. */
 export async function settleBatch(client: Client, batchId: number): Promise<void> {
   await client.query('select settle_batch($1)', [batchId])
 }
@@ -87,7 +87,7 @@ export async function endAtDeadline(db: Database, batchId: number): Promise<void
   await db.rows('end-pending', 'select end_pending($1, $2)', [batchId, 'deadline'])
 }
 
-/** Open implicit batches whose samples have all ended and that received none for `forMs`. */
+/** Open batches of samples.score whose samples have all ended and that received none for `forMs`. */
 export async function silentBatches(db: Database, forMs: number): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-silent',

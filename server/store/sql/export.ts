@@ -23,7 +23,7 @@ const momentOf = (column: string) =>
 /** Postgres's largest integer. */
 const MAX_ID = 2_147_483_647
 
-/** Samples whose conditions one statement checks, and the maximum number of indexes that it returns. */
+/** Maximum number of samples that one statement checks, and of indexes that it returns. */
 const CHECKED = 65_536
 const KEYS_AT_ONCE = 2_048
 

@@ -2,7 +2,7 @@ import type { FleetEventDto } from '../../contract/fleet-history.ts'
 import type { Database } from '../database.ts'
 import { LATENCY_KINDS, type LatencyKind } from './server-reports.ts'
 
-/** A range of time in equal intervals, on the clock of the database. */
+/** A range of time, divided into equal intervals, by the database's clock. */
 export interface HistoryRange {
   /** Start of the first interval, epoch seconds. */
   fromS: number

@@ -1,6 +1,6 @@
 import type { Client, Database } from '../database.ts'
 
-/** A stored version of a reward function, one row for any number of batches. */
+/** A stored version of a reward function, shared by all batches that use it. */
 export interface StoredFunction {
   hash: string
   path: string

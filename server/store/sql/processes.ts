@@ -9,7 +9,7 @@ const OLDEST_VERSION = `(select min(version) from process where state <> 'dead'
 export interface NewProcess {
   host: string
   pid: number
-  /** True for a worker started by a server of this host. */
+  /** True for a worker that a server on the same host started. */
   local: boolean
   role: 'server' | 'worker'
   /** Schema version of the process's program. */

@@ -14,8 +14,8 @@ const PROMPT_LOCK = 72_707_391
 /** Maximum length of a prompt's preview, in characters. */
 const PREVIEW_CHARS = 300
 /**
- * Characters of a stored prompt that are read for its preview. For a longer list of messages, the preview is the
- * beginning of the JSON.
+ * Characters of a stored prompt that are read for its preview. For a longer list of messages, the preview is the start
+ * of the JSON.
  */
 const READ_CHARS = 20_000
 
@@ -27,7 +27,7 @@ export interface PromptScope {
   split: string
 }
 
-/** Adds groups of an ended batch to their prompts. In one transaction, so that no visit is lost. Repeatable. */
+/** Adds groups of an ended batch to their prompts. Uses one transaction, so that no visit is lost. Repeatable. */
 export async function addVisits(
   db: Database,
   batch: { id: number; run_id: number; split: string },
@@ -81,7 +81,7 @@ export async function removeVisits(
 /** Number of prompts whose visits one statement checks. */
 const CHECKED_PROMPTS = 2_048
 
-/** Removes the visits of batches that are gone, or being removed as a whole, from all prompts of a run. */
+/** Removes the visits of batches that were deleted, or are being removed as a whole, from all prompts of a run. */
 export async function removeGoneVisits(client: Client, runId: number): Promise<void> {
   await client.query('select pg_advisory_xact_lock($1, $2)', [PROMPT_LOCK, runId])
   for (const split of ['train', 'val']) {
@@ -211,7 +211,10 @@ interface PromptText {
   preview: string
 }
 
-/** The texts of prompts by key, each from one of its groups in the batch. Prompts whose group is gone are left out. */
+/**
+ * The texts of prompts by key, each from one of its groups in the batch. Prompts whose group no longer exists are left
+ * out.
+ */
 async function textsOfPrompts(
   client: Client,
   batchId: number,
@@ -248,7 +251,7 @@ async function textsOfPrompts(
   )
 }
 
-/** The beginning of a stored prompt; of chat messages, that of the last user message. */
+/** The start of a stored prompt; for chat messages, the start of the last user message. */
 export function previewOf(stored: string, encoding: number): string {
   let text = stored
   try {
@@ -260,7 +263,7 @@ export function previewOf(stored: string, encoding: number): string {
         ? prompt
         : contentText((prompt.findLast(({ role }) => role === 'user') ?? prompt.at(-1))?.content)
   } catch {
-    // The messages are longer than the part that was read, so the preview is the beginning of their JSON.
+    // Only a part of the messages was read, so they cannot be parsed. The preview is the start of their JSON.
   }
   const start = [...text.slice(0, 2 * PREVIEW_CHARS)].slice(0, PREVIEW_CHARS)
   return readableText(start.join(''))
@@ -304,7 +307,7 @@ const ORDER_BY: Record<PromptOrder, string> = {
   varied: 'varied::float8 / nullif(visits, 0)',
 }
 
-/** The run in the index on (run_id::bigint, split), which lists prompts in their physical order. */
+/** SQL of the run as in the index on (run_id::bigint, split), which lists prompts in their physical order. */
 const RUN_IN_PLACE = 'run_id::bigint'
 
 /** Conditions of a filter on `prompt`. `run`: the expression of the run, which determines the index. */
@@ -410,7 +413,7 @@ export async function firstPrompts(
   )
 }
 
-/** Bytes of a key that identify a prompt in {@link PassClass}. Keys are hashes, so equal beginnings are unlikely. */
+/** Bytes of a key that identify a prompt in {@link PassClass}. Keys are hashes, so equal prefixes are unlikely. */
 export const KEY_PREFIX_BYTES = 8
 
 /** Prompts with equal recent passes, in any order. */
@@ -439,7 +442,7 @@ export async function recentPasses(
   )
 }
 
-/** Prompts by the beginnings of their keys, in any order. */
+/** Prompts by the prefixes of their keys, in any order. */
 export async function promptsOf(
   db: Database,
   { runId, split }: PromptScope,

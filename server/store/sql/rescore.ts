@@ -125,7 +125,7 @@ export async function copySamples(
   })
 }
 
-/** Copies groups `from` to `to` (included); none of their members has ended. */
+/** Copies groups `from` to `to` (included). In the copies, no member has ended. */
 export async function copyGroups(
   client: Client,
   copy: RolloutCopy,

@@ -11,7 +11,7 @@ import { markRunRollUpStale } from './run-roll-ups.ts'
  * batch is therefore never copied and removed at the same time.
  */
 export const MARK_LOCK = 72_707_382
-/** Advisory lock of the process that removes a piece. */
+/** Advisory lock for removing data, so that only one process removes data at a time. */
 const REMOVER_LOCK = 72_707_383
 
 /** Batches marked per transaction. A rescore waits no longer than one such transaction. */
@@ -100,7 +100,7 @@ export async function runningJob(client: Client): Promise<RetentionJobRow | unde
   return rows[0]
 }
 
-/** Stores the error of the last piece; null: the piece succeeded. */
+/** Stores the error of a removal's last transaction; null: it succeeded. */
 export async function noteProblem(db: Database, id: number, problem: string | null): Promise<void> {
   await db.adhoc('update retention_job set problem = $2 where id = $1', [id, problem])
 }
@@ -195,7 +195,7 @@ export async function dropDay(client: Client): Promise<boolean> {
   await client.query("set local lock_timeout = '300ms'")
   await client.query(`drop table ${textPartition(found.day)}`)
   const { rows: done } = await client.query<{ job_id: number; whole: boolean }>(
-    // Batches with images are finished in pieces, which release them.
+    // `deletePiece` finishes batches with images, because it releases the images.
     `delete from removal where text_bucket = $1 and not whole
        and not exists (select from batch_image i where i.batch_id = removal.batch_id) returning job_id, whole`,
     [found.day],
@@ -387,7 +387,7 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
         'delete from run where id = $1 and not exists (select 1 from batch where run_id = $1)',
         [run.id],
       )
-      // Deleted without pieces: only `prompt` has more than a few rows per run.
+      // One statement per table suffices: only `prompt` has more than a few rows per run.
       if (gone.rowCount === 1) {
         for (const table of [
           'run_mark',

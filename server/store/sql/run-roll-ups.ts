@@ -34,7 +34,10 @@ interface FiguresRow {
   change_means: number[] | null
 }
 
-/** The linear trend of means, first to last, with its standard error; null with fewer than three means. */
+/**
+ * The change along the linear trend of the means, from the first to the last, with its standard error; null with fewer
+ * than three means.
+ */
 export type ChangeOf = (
   steps: readonly number[],
   means: readonly number[],

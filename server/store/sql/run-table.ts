@@ -183,7 +183,7 @@ function configCondition({ key, is, value }: ConfigFilter, arg: Arg): string {
   return `case when ${isNumber} then (${found})::float8 ${is} ${arg(number)}::float8 else false end`
 }
 
-/** Tags and configuration keys of the newest runs, the most frequent or the most varied first. */
+/** Tags and configuration keys of the newest runs: tags of the most runs first, keys with the most values first. */
 export async function runFacets(db: Database): Promise<{
   tags: { tag: string; runs: number }[]
   keys: { key: string; runs: number; values: number }[]

@@ -19,7 +19,9 @@ export interface RunRow {
   failed: number
   rescored_batches: number
   rescored_samples: number
-  /** The linear trend of its means; null without one, or if the roll-up is of the other split. */
+  /**
+   * Change along the linear trend of the run's means; null without a trend, or if the roll-up covers the other split.
+   */
   change: number | null
   change_error: number | null
   change_steps: number
@@ -146,7 +148,7 @@ export interface RewardChangeRow {
   before: string
 }
 
-/** The newest steps of a range at which the reward changed, in any part of it. */
+/** The newest steps of a range at which any field of the reward changed. */
 export async function rewardChanges(
   db: Database,
   { runId, split, first, last }: StepsOfRun,

@@ -117,7 +117,7 @@ function signalsOf(filter: GroupSignalFilter): GroupSignal[] {
   return filter === 'no_signal' ? GROUP_SIGNALS.filter((signal) => signal !== 'varied') : [filter]
 }
 
-/** SQL condition on a batch: a rescore or not. */
+/** SQL condition that a batch is a rescore, or that it is not. */
 export function isRescored(rescored: boolean): string {
   return `rescored_from is ${rescored ? 'not null' : 'null'}`
 }

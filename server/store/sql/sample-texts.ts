@@ -80,14 +80,14 @@ const HIT = `case
   when (ground_truth::json #>> '{}') ilike $4 then 2
   else 0 end`
 
-/** The beginnings of a sample's texts as stored, and of chat messages the part from the user's first message on. */
+/** The start of each text of a sample, as stored. A prompt of chat messages starts at the user's first message. */
 export interface TextStart extends SampleKey {
   prompt: string
   response: string
   encoding: number
 }
 
-/** The beginnings of some samples' texts: 200 characters, or 1,500 of JSON. Samples without texts are left out. */
+/** The starts of some samples' texts: 200 characters, or 1,500 of JSON. Samples without texts are left out. */
 export async function textStarts(
   db: Database,
   samples: readonly SampleKey[],

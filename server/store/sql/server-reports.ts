@@ -105,7 +105,7 @@ export async function addWorkerLoad(
 /** Durations that are counted over time; defined at `LatencySlice` in prisma/schema.prisma. */
 export const LATENCY_KINDS = ['queue', 'router', 'service'] as const
 export type LatencyKind = (typeof LATENCY_KINDS)[number]
-/** The lengths of the rows of durations and retries, in seconds. */
+/** The intervals that rows of durations and retries cover, in seconds. */
 export const SLICE_SECONDS = [10, 60, 3_600]
 
 /** Adds durations in the router's latency buckets. All workers add to the same rows, in the same order. */
