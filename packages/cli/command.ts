@@ -4,7 +4,6 @@ import type { ServiceClient } from './service-client.ts'
 
 /** An option of a command: a descriptor of `parseArgs` (node:util) with a help text. */
 export interface CommandOption extends ParseArgsOptionDescriptor {
-  /** Description in the help. */
   help: string
   /** Placeholder for the value in the help, such as `NAME`; only for `type: 'string'`. */
   value?: string

@@ -4,7 +4,7 @@ import type { Command } from './command.ts'
 
 const FOLDER = new URL('./commands/', import.meta.url)
 
-/** The ending of the commands' files: JavaScript in the published package. */
+/** File extension of the commands: `.ts` in the repository, `.js` in the published package. */
 const ENDING = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
 
 /** Names of all commands in alphabetical order. Each is a file of packages/cli/commands. */

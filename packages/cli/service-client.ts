@@ -9,7 +9,7 @@ const CONNECT_MS = 3_000
 const HELLO_MS = 4_000
 /** Time limit for ordinary answers. Closing a batch of a million samples takes tens of seconds. */
 const ANSWER_MS = 300_000
-/** Maximum time between two parts of a stream. The service reads a page of rows in milliseconds. */
+/** Maximum time between two chunks of a stream. The service reads a page of rows in milliseconds. */
 const STREAM_MS = 30_000
 /**
  * First pause between attempts. It doubles up to the maximum; a longer `Retry-After` of the service takes precedence.

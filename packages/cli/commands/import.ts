@@ -47,7 +47,7 @@ nothing twice. The same files with the same options are the same import.`,
     'group-size': {
       type: 'string',
       value: 'N',
-      help: 'samples per uid; a group then completes before the batch is closed',
+      help: 'samples per uid; a group with this many samples completes before the batch is closed',
     },
     'skip-bad': { type: 'boolean', help: 'skip and count bad rows' },
     key: {

@@ -23,7 +23,7 @@ export const command = defineCommand({
   usage: '[--batch ID | --run NAME] [options]',
   details:
     'Reward times come from a batch, from the newest steps of a run, or from options. Every strategy is replayed under every limit. ' +
-    'Times are in seconds. Without options, the experiment of the async reward agent is replayed.',
+    'Times are in seconds. Without options, the experiment of verl PR 2854 (async reward agent) is replayed.',
   options: {
     batch: {
       type: 'string',

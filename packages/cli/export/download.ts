@@ -57,7 +57,8 @@ export async function download(
     const tracker = new RowTracker(format === 'csv')
     const head = after === null ? header : 0
     const counted = () => Math.max(0, tracker.rows - head)
-    // A header is written with the first row, because a connection that breaks before that row sends the header again.
+    // A header is written with the first row, because the answer to a request after a broken connection repeats the
+    // header if no row was written.
     const held: Buffer[] = []
     const write = async () => {
       for (const bytes of held.splice(0)) await target.write(bytes)

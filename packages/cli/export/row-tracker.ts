@@ -13,14 +13,14 @@ export class RowTracker {
   lastRow: Buffer | null = null
   readonly #quotes: boolean
   #inQuotes = false
-  /** Pieces of the incomplete row. */
+  /** Chunks of the incomplete row. */
   #begun: Buffer[] = []
 
   constructor(quotes: boolean) {
     this.#quotes = quotes
   }
 
-  /** Adds bytes and returns the pieces that form whole rows, in order. */
+  /** Adds bytes and returns the chunks that form whole rows, in order. */
   push(chunk: Buffer): Buffer[] {
     let from = 0
     let quote = this.#quotes ? chunk.indexOf(QUOTE) : -1

@@ -1,7 +1,7 @@
 import type { RewardSpec } from '../../../server/contract/trainer.ts'
 import type { GivenScores } from '../rollouts/read-rollouts.ts'
 
-/** Options of an import. Equal options and files make it the same import. */
+/** Options of an import. Imports with equal options and files are the same import. */
 export interface ImportOptions {
   /** Run of all rows; null: the run that each row names. */
   run: string | null

@@ -86,7 +86,7 @@ export class StepUpload {
 
   async #append(from: number, samples: readonly string[]): Promise<void> {
     const { client, call } = this.#context
-    // `stored` ends inside this chunk only if an earlier version of the CLI cut the chunks differently.
+    // `stored` lies inside this chunk only if an earlier version of the CLI cut the chunks differently.
     const startIndex = Math.max(from, Math.min(this.stored, this.sent))
     const result = await client.mutate<AppendResult>(
       'batches.append',

@@ -11,7 +11,7 @@ const CHUNK_ROWS = 5_000
  * below its limit of 256 MiB.
  */
 const CHUNK_CHARS = 4 << 20
-/** Maximum characters of rows in all incomplete chunks. Files that mix steps have several. */
+/** Maximum characters of rows in all incomplete chunks. A file that mixes steps has several such chunks. */
 const WAITING_CHARS = 32 << 20
 
 export interface UploadState {

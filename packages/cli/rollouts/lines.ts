@@ -132,7 +132,7 @@ export async function signatureOf(path: string): Promise<{ signature: string; is
       return { signature: bytes.toString('latin1', 0, 4), isGzip: await isGzip(path) }
     }
   } catch {
-    // Reading the lines reports it.
+    // The error is reported when the lines are read.
   }
   return { signature: '', isGzip: false }
 }
@@ -145,7 +145,7 @@ async function* bytesOf(
   const packed = await isGzip(path)
   const file = createReadStream(path, { highWaterMark: READ_BYTES })
   if (onBytes) file.on('data', (chunk) => onBytes(chunk as Buffer))
-  // Reading the last stream throws the errors of both.
+  // `pipeline` returns the decompressing stream; reading it also throws the errors of the file stream.
   const bytes = packed ? pipeline(file, createGunzip({ chunkSize: READ_BYTES }), () => {}) : file
   try {
     yield* bytes as AsyncIterable<Buffer>

@@ -212,7 +212,7 @@ test('a missing, empty or unknown file is refused', async () => {
   )
 })
 
-describe('upstream’s rollout_data_dir dump', () => {
+describe('verl’s rollout_data_dir dump', () => {
   test('rows of one prompt form a group; extra columns and a score that is not kept become extraInfo', async () => {
     const other = { ...dumpRow, input: 'What is 2 + 2?', gts: '4', acc: 0, score: 0 }
     const path = await write(

@@ -52,7 +52,7 @@ type Rows = (onBytes?: (bytes: Buffer) => void) => AsyncGenerator<UnreadRow>
 
 /**
  * Opens a file of rollouts, gzipped or not. Its content decides the format: JSON Lines (one sample of `batches.submit`
- * per line, optionally with `run`, `step` and `split`), the same as CSV or Parquet, upstream's `rollout_data_dir` dump,
+ * per line, optionally with `run`, `step` and `split`), the same as CSV or Parquet, verl's `rollout_data_dir` dump,
  * also as Parquet, or OpenAI's `example_model_solutions.jsonl`.
  * @throws RolloutFileError naming file and line, here and while reading
  */
@@ -108,7 +108,7 @@ export async function openRollouts(path: string, options: OpenOptions = {}): Pro
   )
 }
 
-/** Columns that pandas adds for the index of a table. */
+/** Columns that pandas adds for the index of a DataFrame. */
 const PANDAS_INDEX = /^__index_level_\d+__$/
 
 async function openParquet(
@@ -146,7 +146,7 @@ async function openParquet(
   )
 }
 
-/** Upstream names each dump file by its step. Rows name the step too, except in older versions. */
+/** verl names each dump file by its step. Rows name the step too, except in older versions of verl. */
 const STEP_FILE = /^(\d{1,9})\.(?:jsonl(?:\.gz)?|parquet)$/
 
 /**

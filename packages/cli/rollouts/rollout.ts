@@ -9,7 +9,7 @@ export interface Rollout {
   split: 'train' | 'val' | null
 }
 
-/** Supported formats: JSON Lines, CSV, Parquet, upstream's `trainer.rollout_data_dir` and OpenAI's GSM8K solutions. */
+/** Supported formats: JSON Lines, CSV, Parquet, verl's `trainer.rollout_data_dir` and OpenAI's GSM8K solutions. */
 export type RolloutFormat = 'samples' | 'csv' | 'parquet' | 'verl-dump' | 'openai-solutions'
 
 /**

@@ -2,14 +2,14 @@ import { createHash } from 'node:crypto'
 import type { JsonObject } from './parse-json.ts'
 import type { GivenScores, Rollout } from './rollout.ts'
 
-/** Recognizes upstream's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`, one file per step. */
+/** Recognizes verl's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`, one file per step. */
 export function looksLikeVerlDump(first: JsonObject): boolean {
   return 'input' in first && 'output' in first && 'gts' in first
 }
 
 /**
- * Reads a line of upstream's dump. Rows with the same `input` form a group, unless there is a `uid` column.
- * Validation writes `<uid>_<session>_<index>` there, of which the first part is the prompt's id. Extra columns were
+ * Reads a line of verl's dump. Rows with the same `input` form a group, unless there is a `uid` column. In the dumps of
+ * verl's validation, that column has `<uid>_<session>_<index>`, and `<uid>` is the prompt's id. Extra columns were
  * returned by the reward: with a kept score they become the sample's reward extra info. Otherwise the columns and the
  * score go to `extraInfo`.
  * @throws Error naming the field
