@@ -92,7 +92,7 @@ class ExportMetricsTest(ServiceTest):
         cls.base = ("--url", cls.service.url, "--run", cls.RUN)
 
     def figures(self, split="train"):
-        """The expected points by step: every figure as the pages read it."""
+        """The expected points by step: every figure, read by the calls of the pages."""
         call = self.client.call
         answer = call("runs.get", {"name": self.RUN, "split": split})
         passes = call("prompts.steps", {"run": self.RUN, "split": split, "from": 0})["steps"]

@@ -88,7 +88,7 @@ class Failures(unittest.TestCase):
             process = subprocess.Popen(
                 command(path), env=environment(), stderr=subprocess.PIPE, text=True
             )
-            # A function's output goes to stderr, after the events of the start.
+            # A function's output goes to stderr, after the startup events.
             self.assertIn("begun\n", iter(process.stderr.readline, ""))
             process.terminate()
             self.assertEqual(process.wait(60), 0)

@@ -52,7 +52,8 @@ class Isolation(unittest.TestCase):
             self.assertEqual({one.uid, other.uid}, {first, first + 1})
             with self.assertRaises(OSError):
                 isolation.Enclosure(True)
-            # A second `leave` kills no process of a later owner. A running process keeps its user without a claim.
+            # A second `leave` kills no process of the user's next owner. A user with a running process is not claimed
+            # again, even if its claim is gone.
             stays = subprocess.Popen(["sleep", "60"], user=other.uid)
             try:
                 one.leave()

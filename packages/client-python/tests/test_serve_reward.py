@@ -17,7 +17,7 @@ class Shapes(unittest.TestCase):
             self.assertFalse(served.ready["async"])
             results = served.score(RIGHT, WRONG, sample("none"))
         self.assertEqual([r["score"] for r in results], [1.0, 0.0, 0.0])
-        # Upstream's naive manager stores a plain number like this.
+        # verl's naive manager stores a plain number like this.
         self.assertEqual(results[0], {"score": 1.0, "acc": 1.0})
 
     def test_the_name_is_optional(self):

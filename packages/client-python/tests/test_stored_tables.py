@@ -137,7 +137,7 @@ class StoredTablesTest(ServiceTest):
             self.assertEqual(len(views), 5)
             of_batch = "from SAMPLES group by all order by batchId"
 
-            # How many samples of each batch were scored, and how many failed?
+            # Scored and failed samples of each batch.
             counts = "count(*) filter (status = 'scored'), count(*) filter (status = 'failed')"
             self.assertEqual(
                 query(f"select batchId, count(*), {counts} {of_batch}"),
@@ -146,12 +146,12 @@ class StoredTablesTest(ServiceTest):
                     for view in views
                 ],
             )
-            # What are the mean, deviation and range of their scores?
+            # Mean, standard deviation and range of the scores of each batch.
             figures = "avg(score), stddev_samp(score), min(score), max(score)"
             for view, (_, *row) in zip(views, query(f"select batchId, {figures} {of_batch}")):
                 for name, value in zip(("mean", "std", "min", "max"), row):
                     self.assertAlmostEqual(view[name], value, 12)
-            # Which data sources do they have, with which mean?
+            # Data sources of each batch, with their mean scores.
             sources = query(
                 "select batchId, dataSource, count(*), count(score), avg(score) from SAMPLES "
                 "group by all order by 1, 2"
@@ -164,7 +164,7 @@ class StoredTablesTest(ServiceTest):
             self.assertEqual([row[:-1] for row in sources], [row[:-1] for row in expected])
             for row, want in zip(sources, expected):
                 self.assertAlmostEqual(row[-1], want[-1], 12)
-            # Why did samples fail?
+            # Failed samples of each batch by reason.
             failures = query(
                 "select batchId, reason, count(*) from SAMPLES where status = 'failed' "
                 "group by all order by 1, 2"
@@ -176,14 +176,14 @@ class StoredTablesTest(ServiceTest):
             ]
             self.assertGreater(len({reason for _, reason, _ in failures}), 1)
             self.assertEqual(failures, expected)
-            # How many groups carry a signal?
+            # Groups with unequal scores of each batch.
             varied = query(
                 "select batchId, count(*) filter (low < high) from (select batchId, uid, "
                 "min(score) as low, max(score) as high from SAMPLES group by all) "
                 "group by all order by batchId"
             )
             self.assertEqual([n for _, n in varied], [v["groupSignals"]["varied"] for v in views])
-            # How often did each verdict occur?
+            # Samples by verdict.
             verdicts = query(
                 "select verdict, count(*) from SAMPLES where verdict is not null group by all"
             )

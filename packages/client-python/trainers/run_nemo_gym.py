@@ -42,7 +42,7 @@ def free_port():
 
 
 def configuration(url):
-    """What a user's YAML files would have; Gym adds hosts and ports."""
+    """The configuration from a user's YAML files; Gym adds hosts and ports."""
     return {
         "head_server": {"host": "127.0.0.1", "port": free_port()},
         "rewardops": {
@@ -99,7 +99,7 @@ def model_server():
 
 
 def server(cls, name, client):
-    """A server of Gym with the configuration of this name, as its run_webserver makes it in a separate process."""
+    """A server of Gym with the configuration of this name, as Gym's run_webserver creates it in a separate process."""
     os.environ["NEMO_GYM_CONFIG_PATH"] = name
     return cls(config=cls.load_config_from_global_config(), server_client=client).setup_webserver()
 

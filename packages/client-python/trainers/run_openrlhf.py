@@ -1,6 +1,6 @@
 """
 Gets rewards as OpenRLHF (0.10 or newer) does, with its own rollout executor, and batches them as its own experiences. A
-prepared text takes the place of vLLM's.
+prepared text replaces vLLM's output.
 
     python run_openrlhf.py http://127.0.0.1:3000
 """
@@ -63,7 +63,7 @@ async def roll_out(url, rollouts):
 
 
 def experience(output):
-    """The fields that SamplesGenerator, which imports vLLM, makes of an output's reward."""
+    """The reward fields of an output, as made by SamplesGenerator, which needs vLLM and is not imported."""
     tokens = torch.tensor([output["observation_tokens"]])
     info = {key: torch.tensor([value]) for key, value in output["extra_logs"].items()}
     reward, score = output["reward"], output["scores"]
@@ -105,7 +105,7 @@ def main(url):
     at = f"{address}/{RUN}-error?dataSource=openai/gsm8k"
     scored, failed = asyncio.run(roll_out(at, failing))
     assert scored["reward"] == [1.0] and failed["reward"] is None, (scored, failed)
-    # OpenRLHF cannot join the samples of its step, so the step ends.
+    # OpenRLHF cannot join a failed sample with the others of its step, so the step ends with an error.
     try:
         joined([scored, failed])
     except AttributeError as error:

@@ -44,7 +44,7 @@ class Loop:
         return self.manager
 
     def __exit__(self, *_):
-        # The next manager's workers have the same names.
+        # The workers are killed, because those of the next manager have the same names.
         for worker in self.manager.reward_loop_workers:
             ray.kill(worker)
 
@@ -123,7 +123,8 @@ def main(url, folder):
 
     with RewardOps(url) as client:
         [batch] = client.call("batches.list", {"run": RUN})["items"]
-        # verl repeats the first row, because two workers do not divide seven. Each row was then streamed once more.
+        # Each row is scored twice, in the batch and streamed. verl repeats the first row of the batch, because seven
+        # rows cannot be divided between two workers.
         assert batch["step"] == 5 and batch["samples"] == 2 * len(data) + 1, batch
         assert batch["failed"] == 0, batch
         [batch] = client.call("batches.list", {"run": f"{RUN}-replaced"})["items"]

@@ -11,7 +11,7 @@ def tiny_tokenizer(end="<eos>", added=(), chat_template=None):
     vocabulary = {token: i for i, token in enumerate(["<pad>", end, "<unk>", *characters])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    # The default puts a space between the characters.
+    # The default decoder puts a space between the characters.
     tokenizer.decoder = decoders.Fuse()
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

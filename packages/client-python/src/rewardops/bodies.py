@@ -88,7 +88,7 @@ def scores_of(
         return [value for page in pages for value in page[name]]
 
     def optional(name: str) -> list[Any]:
-        # Services before version 2 of the schema do not send it.
+        # Services before version 2 of the schema do not send this column.
         return [v for page in pages for v in page.get(name, [None] * len(page["index"]))]
 
     keys = dict.fromkeys(key for page in pages for key in page["rewardExtraKeys"])

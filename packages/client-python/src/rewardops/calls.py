@@ -214,7 +214,7 @@ class Calls:
             return self._info
         if here.check is None or here.check.done():
             here.check = asyncio.ensure_future(self._check())
-            # Retrieves the outcome, because asyncio would warn about it if all waiting calls were cancelled.
+            # Retrieves the outcome; otherwise asyncio logs a warning if all waiting calls are cancelled.
             here.check.add_done_callback(lambda check: check.cancelled() or check.exception())
         # Uses wait() so that cancelling one call does not cancel the check for the others.
         begun = time.monotonic()
@@ -315,7 +315,7 @@ class Calls:
                 gives_up_at = failing_since + self.outage_s if met else begun + self._connect_s
                 if now >= gives_up_at:
                     raise later.error
-                # A single failure is not logged: an idle connection was closed, or the service restarted quickly.
+                # A single failure is not logged: usually an idle connection was closed or a restart was quick.
                 if tries > 1 and met and later.error.reason != "internal":
                     self._is_down(later.error, now)
                 pause = min(pause, max(0.05, gives_up_at - now))

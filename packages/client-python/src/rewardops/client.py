@@ -261,7 +261,7 @@ class AsyncRewardOps:
         width: int | None = None,
         lengths: list[int | None] | None = None,
     ) -> Scores:
-        """The current results of a batch's samples, in submission order. `token_scores`: with those of process reward models."""
+        """The current results of a batch's samples, in submission order. `token_scores`: include scores per token."""
         deadline = self.deadline(timeout_s)
         rows = PAGE_WITH_TOKENS if token_scores else PAGE
         pages: list[dict[str, Any]] = []

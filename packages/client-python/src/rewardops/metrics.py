@@ -227,7 +227,7 @@ async def _add_components(
     while True:
         answer = await client.call("rewards.components", {"run": run, "from": first, "until": last})
         if answer["pending"] < pending:
-            # Each call sums up further batches. While their number falls, the time limit starts again.
+            # Each call sums up further batches. While the number of pending batches falls, the time limit starts again.
             pending, ends = answer["pending"], time.monotonic() + ROLL_UP_S
         if pending == 0 or time.monotonic() >= ends:
             break
@@ -238,6 +238,6 @@ async def _add_components(
         await _add_components(client, run, middle + 1, last, found)
         return
     for component in answer["components"]:
-        # The empty name is the reward itself.
+        # The component with the empty name is the reward itself.
         for point in component["points"] if component["name"] else []:
             found.setdefault(point["batchId"], []).append({**point, "name": component["name"]})

@@ -113,7 +113,7 @@ class AsyncBatch:
         return await self._client.wait(self.batch_id, timeout_s=timeout_s)
 
     async def results(self, *, token_scores: bool = False, timeout_s: Any = UNSET) -> Scores:
-        """The batch's current results, in submission order. `token_scores`: with those of process reward models."""
+        """The batch's current results, in submission order. `token_scores`: include scores per token."""
         return await self._client.results(
             self.batch_id,
             token_scores=token_scores,

@@ -281,7 +281,7 @@ def plain(value: Any) -> Any:
 
 
 def _of_subclass(value: Any) -> Any:
-    # numpy strings and string enums.
+    # A str subclass, such as a numpy string or a string enum, becomes a plain str.
     return str.__str__(value) if isinstance(value, str) else value
 
 

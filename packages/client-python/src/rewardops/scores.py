@@ -34,8 +34,8 @@ _PLAIN_COLUMNS = (
 class ScoredSample:
     """
     One sample's reward. `score`: None if the sample failed and `on_failure` gave no substitute. `reason` and
-    `detail`: why the sample failed. `reward_extra_info`: further values returned by the reward. `verdict`: what
-    led to the score, such as "equal" or "no answer". `extracted`: the answer found in the response. `raw`: the
+    `detail`: why the sample failed. `reward_extra_info`: further values returned by the reward. `verdict`: the
+    reason for the score, such as "equal" or "no answer". `extracted`: the answer found in the response. `raw`: the
     answer of the service.
     """
 
@@ -362,7 +362,7 @@ class Chunk(Scores):
 
     `remaining`: samples not yet delivered. `cursor`: position after this chunk, from which another pipeline can continue.
     `done`: this is the last chunk. `timed_out`: `timeout_s` passed before `chunk_size` was reached. A chunk unpacks as
-    upstream's: `indices, rm_scores, reward_extra_info = chunk`.
+    in verl: `indices, rm_scores, reward_extra_info = chunk`.
     """
 
     groups: list[Group] = field(default_factory=list)
@@ -376,7 +376,7 @@ class Chunk(Scores):
 
 
 def _refuse_nested(values: Sequence[Any]) -> None:
-    # Arrow would make a struct of the keys of all dicts, and fill the missing ones.
+    # Arrow would convert dicts to structs with the keys of all dicts, and set missing keys to null.
     if any(isinstance(value, (dict, list)) for value in values):
         raise TypeError("nested values")
 

@@ -37,14 +37,14 @@ Text = Union[str, list[dict[str, Any]]]
 class StoredSamples:
     """
     The samples that match a filter, in order of batch and index. Each method reads them from the service. Rows and tables
-    have the names of exports (docs/cli.md), such as `dataSource`.
+    have the column names of exports (docs/cli.md), such as `dataSource`.
 
         samples = client.samples(run="my-run", step="0-99")
         table = samples.to_pandas()
         pairs = datasets.Dataset.from_list(list(samples.preference_pairs()))
 
-    Methods block; in asyncio, use `asyncio.to_thread`. If the connection breaks, they continue for `outage_s` of the
-    client. They raise RewardOpsError.
+    Methods block; in asyncio, use `asyncio.to_thread`. If the connection breaks, they are retried for the client's
+    `outage_s`. They raise RewardOpsError.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class StoredSamples:
             return parquet.read_table(file)
 
     def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` of `to_arrow`."""
+        """The table of `to_arrow` as a `pandas.DataFrame`."""
         import_optional("pandas", "pandas")
         return self.to_arrow().to_pandas()
 
@@ -140,7 +140,7 @@ class StoredSamples:
 
     def _pairs(self, margin: float, every: bool, form: _Form) -> Iterator[dict[str, Any]]:
         for group in self._groups():
-            # The better score first; of equal scores the earlier sample.
+            # Best score first; of equal scores, the earlier sample comes first.
             ranked = sorted(group, key=lambda row: (-row["score"], row["index"]))
             lowest = min(group, key=lambda row: (row["score"], row["index"]))
             for at, chosen in enumerate(ranked if every else ranked[:1]):

@@ -89,8 +89,8 @@ class WandbTracker:
         self._next = int(self._run.starting_step)
         self._mark: Path | None = None
         if self._run.offline:
-            # W&B resumes no offline runs, so each folder has its last step beside its points. The name of a folder ends
-            # with the id, or with a number after it if another one began in the same second.
+            # W&B cannot resume offline runs, so each folder stores its run's last step beside the points. The folder's
+            # name ends with the run's id, or with a number after it if another run began in the same second.
             self._mark = folder / "rewardops-last-step.json"
             for path in folder.parent.glob(f"*-{run.id}*/{self._mark.name}"):
                 project, last = json.loads(path.read_text())
@@ -241,7 +241,7 @@ TRACKERS: dict[str, type[WandbTracker] | type[MlflowTracker] | type[TensorboardT
 
 
 def _seconds(step: StepMetrics) -> float:
-    # Python 3.9 does not read the Z.
+    # Python 3.9 cannot parse the suffix Z.
     return datetime.fromisoformat(step.submitted_at.replace("Z", "+00:00")).timestamp()
 
 

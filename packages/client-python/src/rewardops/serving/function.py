@@ -66,7 +66,7 @@ def load_module(where: str) -> ModuleType:
     if not os.path.isfile(path):
         raise FunctionError(f"there is no file {path}")
     sys.path.insert(0, os.path.dirname(path))
-    # Not the file's own name, because `math.py` or `json.py` must not replace the standard library's module.
+    # The module's name differs from the file's, because `math.py` must not replace the standard library's module.
     name = "rewardops_reward_" + os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -130,7 +130,7 @@ class RewardFunction:
             self._passed = passed + tuple(k for k in EXTRA_KEYWORDS if k in named)
             given = {*self._passed, *self._kwargs}
         else:
-            # The asynchronous reward agent passes four values by position, under any parameter names.
+            # verl's asynchronous reward agent (PR 2854) passes four values by position, under any parameter names.
             four = [
                 p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
             ][:4]

@@ -113,7 +113,7 @@ def _claim_user() -> tuple[int, socket.socket]:
 
 
 class Enclosure:
-    """One process's user, mark and temporary folder. It is passed to the process, which calls `enter`."""
+    """One process's user, marker variable and temporary folder. It is passed to the process, which calls `enter`."""
 
     def __init__(self, has_own_user: bool) -> None:
         self.uid, self._claim = _claim_user() if has_own_user else (None, None)

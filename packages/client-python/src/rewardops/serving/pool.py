@@ -474,7 +474,7 @@ class FunctionPool:
 
 
 def _name_of(sample: Mapping[str, Any]) -> str:
-    """A sample's name in the log: its data source, its index if known, and the beginning of its response."""
+    """A sample's name in the log: its data source, its index if known, and the first characters of its response."""
     extra = sample.get("extraInfo")
     index = extra.get("index") if isinstance(extra, dict) else None
     name = f"{sample.get('dataSource')}" + ("" if index is None else f" #{index}")

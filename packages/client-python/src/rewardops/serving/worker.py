@@ -155,7 +155,7 @@ class _Tracked(collections.abc.Coroutine):  # type: ignore[type-arg]
 
 
 async def _serve_async(connection: Connection, function: RewardFunction, state: State) -> None:
-    """Runs calls concurrently on one event loop; the message `stop` cancels one."""
+    """Runs calls concurrently on one event loop; the message `stop` cancels one call."""
     loop = asyncio.get_running_loop()
     tasks: dict[int, asyncio.Task[None]] = {}
     stopped: set[int] = set()
