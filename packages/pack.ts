@@ -45,7 +45,7 @@ const SERVICE = {
     /\.test\.ts$|\/(testing|golden|integration)\/|\/test-[^/]+\.ts$|docs\/maintainers\/|\.nft\.json$|\.map$/,
 }
 
-/** Files that Next's server resolves by names in a table, so that {@link nodeFileTrace} does not find them. */
+/** Files that Next's server finds by names in a lookup table, so that {@link nodeFileTrace} does not find them. */
 const RESOLVED_BY_NEXT = 'node_modules/next/dist/compiled/{webpack,@babel/runtime}/**/*'
 
 /** Packages with programs for one platform. npm installs them; all others are in the tarball. */

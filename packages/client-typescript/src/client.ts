@@ -43,7 +43,7 @@ export interface RewardOpsClientOptions {
   apiKey?: string | null | undefined
   /** Time for which calls are retried before the service was first reached, in ms; default 2,500. */
   connectMs?: number
-  /** The same after the service was first reached, in ms; default 120,000, which covers a restart. */
+  /** Time for which calls are retried after the service was first reached, in ms; default 120,000, for a restart. */
   outageMs?: number
   /** Called once per outage with a message; default: console.warn. */
   onTrouble?: (sentence: string) => void
@@ -94,7 +94,7 @@ export interface RewardOpsClient {
     input: ExportInput,
     options?: { signal?: AbortSignal },
   ): Promise<ReadableStream<Uint8Array>>
-  /** All results of a batch so far, in input order. `tokenScores`: with those of process reward models. */
+  /** All results of a batch so far, in input order. `tokenScores`: also the token scores of process reward models. */
   results(batchId: string, options?: { tokenScores?: boolean }): Promise<ResultsColumns>
 }
 

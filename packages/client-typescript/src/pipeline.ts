@@ -53,7 +53,7 @@ export class RewardPipeline {
     accepted.catch(() => {})
   }
 
-  /** Position after the last delivered chunk; null at the beginning. */
+  /** Position after the last delivered chunk; null before the first chunk. */
   get cursor(): string | null {
     return this.#cursor
   }

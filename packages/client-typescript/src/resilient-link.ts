@@ -101,7 +101,7 @@ async function call(
 }
 
 /**
- * Runs an attempt. Once it takes long, the service is checked in parallel, and an unreachable service ends the attempt.
+ * Runs an attempt. After DOUBT_MS, the service is checked in parallel, and an unreachable service ends the attempt.
  */
 async function watched(
   attempt: (until: AbortSignal) => Promise<Answered>,

@@ -173,7 +173,7 @@ describe('a pipeline', () => {
 })
 
 describe('the other calls', () => {
-  it('score a whole batch, a single sample, and a batch again', async () => {
+  it('score a whole batch and a single sample, and rescore a batch', async () => {
     const samples = rollouts(40, 4, 'barrier')
     const { summary, results } = await client.computeRmScore({ run: 'ts', step: 5, samples })
     expect(summary).toMatchObject({ status: 'completed', scored: 40, mean: 0.5 })

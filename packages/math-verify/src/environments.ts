@@ -3,7 +3,7 @@
  * numbers. Every position is read once, so 1 MB of `\[` takes as long as 1 MB of prose.
  */
 
-/** A piece of mathematics in a text. */
+/** A formula in a text. */
 export interface Environment {
   start: number
   /** Position after the closing delimiter, and after a percent sign or word that follows. */

@@ -56,7 +56,8 @@ export function boxedContents(text: string, mode: 'all' | 'last'): string {
     found.push(content)
     nextStart = start
     end = start
-    // Only the command just found is searched again, so that a text without the other command is read only once for it.
+    // Only the command that was just found is searched for again. A text without the other command is therefore
+    // searched for that command only once.
     if (start === boxed) boxed = start === 0 ? -1 : text.lastIndexOf('\\boxed', start - 1)
     else fbox = start === 0 ? -1 : text.lastIndexOf('\\fbox', start - 1)
   }

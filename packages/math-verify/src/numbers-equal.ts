@@ -147,7 +147,7 @@ function areClose(a: Numeric, b: Numeric): boolean {
 function isClose(a: complex.Complex, b: complex.Complex, within: number): boolean {
   const difference = complex.size(complex.subtract(a, b))
   const scale = Math.max(complex.size(a), complex.size(b))
-  // A result that should be zero has only the rounding errors of its parts, so its tolerance is absolute.
+  // A result that should be zero consists of rounding errors only, so its tolerance is absolute.
   return difference <= within * Math.max(scale, scale < within ? 1 : 0)
 }
 

@@ -127,7 +127,7 @@ function reportOf(sets: Map<string, Row[]>, expected: number): string {
     })
   return `# Agreement with Math-Verify 0.8.0
 
-\`tests/agreement.test.ts\` generates this page from the verdicts of both on the same responses. “Port” is this package.
+\`tests/agreement.test.ts\` generates this page from the verdicts of Math-Verify and of this package (“port”) on the same responses.
 
 | data set | responses | agree | share |
 |---|---|---|---|
@@ -145,7 +145,7 @@ ${disagreements.join('\n')}
 
 ## Intended differences
 
-They were found by comparing all 69,169 pairs of 263 notations of answers. Math-Verify considers 1,036 of these
+These differences were found by comparing all 69,169 pairs of 263 notations of answers. Math-Verify considers 1,036 of these
 pairs equal.
 
 | answers | Math-Verify | port | why |

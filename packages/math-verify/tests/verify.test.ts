@@ -124,7 +124,7 @@ test('a condition is a set if the options allow it', () => {
   expect(verifyResponse(box('-2 \\le x < 7'), truth, options).correct).toBe(false)
 })
 
-describe('where the answer is found', () => {
+describe('location of the answer', () => {
   test.for<[response: string, extracted: string | null]>([
     ['It is $4$, no, \\boxed{5}. Well, $6$.', '5'],
     ['first $\\boxed{1}$, then after a long way of some forty characters $\\boxed{2}$', '2'],
