@@ -68,7 +68,7 @@ export async function measureAccount(emit: Emit, options: AccountOptions): Promi
   }
 }
 
-/** Measures exact totals without profilers, then the shares of the stages with them. */
+/** Measures exact totals without profilers, then the shares of the stages with profilers. */
 async function alone(emit: Emit, options: AccountOptions, rms: Rms): Promise<void> {
   const measured: BatchCpu[] = []
   for (let pair = 0; pair < options.pairs; pair++) {

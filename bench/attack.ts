@@ -53,7 +53,7 @@ ${Object.entries(ATTACKS)
 export default async ({ solutionStr }) => { await attacks[solutionStr](); return 1 }
 `
 
-/** Measures the rate of one run's batches while the function of another run attacks the machine, and without it. */
+/** Measures the rate of one run's batches without and during attacks of another run's function on the machine. */
 export async function measureAttack(
   emit: Emit,
   options: { pairs: number; level: string },

@@ -54,7 +54,8 @@ const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
 }
 
 /**
- * Time limit. All benchmarks take over half an hour on two cores, and `pages` over 10,000,000 samples as much again.
+ * Time limit. All benchmarks take over half an hour on two cores, and another half hour with `pages` over
+ * 10,000,000 samples.
  */
 const LIMIT_MS = 90 * 60_000
 

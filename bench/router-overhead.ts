@@ -109,7 +109,7 @@ async function main(): Promise<void> {
   router.setSlots(1, inFlight)
   let rows = 0
   const routed = async (): Promise<void> => {
-    // Identical texts would share a call.
+    // Samples with identical texts would share one request.
     const input = { prompt: PROMPT, response: `${rows++}${RESPONSE}` }
     const result = await router.score({ model: 'rm', input, timeoutMs: 30_000, maxAttempts: 4 })
     if (!result.ok || result.score !== 1.25) throw new Error(JSON.stringify(result))

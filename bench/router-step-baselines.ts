@@ -31,16 +31,16 @@ const USUAL_RETRIES: RetryRule = {
   sameServer: false,
 }
 
-/** The benchmark's step lasts seconds instead of minutes, so upstream's delays of 1, 2 and 4 s are divided by ten. */
+/** The benchmark's step lasts seconds instead of minutes, so verl's delays of 1, 2 and 4 s are divided by ten. */
 const BACKOFF_SCALE = 0.1
-/** Upstream's retries: its router chooses a server once per request and keeps it. */
+/** verl's retries: its router chooses a server once per request and keeps it. */
 const STICKY_RETRIES: RetryRule = {
   retries: 3,
   delayMs: (retry) => 2 ** retry * 1000 * BACKOFF_SCALE,
   sameServer: true,
 }
 
-/** Least connections; ties go to the first server, as in upstream. */
+/** Least connections; ties go to the first server, as in verl. */
 function leastConnections(targets: readonly Target[]): Target {
   let best = targets[0] as Target
   for (const target of targets) if (target.inFlight < best.inFlight) best = target

@@ -21,7 +21,7 @@ export function rounded(value: number, decimals = 0): number {
 
 /** The `p`-quantile of Student's t distribution, exact to about six digits. */
 export function studentQuantile(p: number, degreesOfFreedom: number): number {
-  // With t = √df · tan θ the density is cos^(df − 1) θ, so the integral is finite.
+  // With t = √df · tan θ the density is proportional to cos^(df − 1) θ, on a finite range of θ.
   const steps = 20_000
   const width = Math.PI / 2 / steps
   const density = (step: number) => Math.cos((step + 0.5) * width) ** (degreesOfFreedom - 1)

@@ -37,7 +37,7 @@ export async function taskTimes(
     if (dur === undefined || tdur === undefined || !TASK.test(name)) continue
     threads.get(`${pid} ${tid}`)?.push({ clockMs: dur / 1_000, cpuMs: tdur / 1_000 })
   }
-  // The browser's own interface has such threads too. The measured page's thread is the busiest.
+  // The browser's own interface has main threads too. The measured page's thread is the busiest.
   const sumOf = (tasks: TaskTime[]) => tasks.reduce((sum, { cpuMs }) => sum + cpuMs, 0)
   const busiest = [...threads.values()].sort((a, b) => sumOf(b) - sumOf(a))[0] ?? []
   return busiest.sort((a, b) => b.cpuMs - a.cpuMs)

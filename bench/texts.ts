@@ -23,7 +23,7 @@ export interface SampleShape {
   responseLength: number
 }
 
-/** Upstream's usual sizes: 800 characters of prompt, 2,200 of response, groups of eight. */
+/** Usual sizes of verl's rollouts: 800 characters of prompt, 2,200 of response, groups of eight. */
 export const USUAL_SHAPE: SampleShape = {
   samples: 8192,
   groupSize: 8,
