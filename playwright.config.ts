@@ -3,7 +3,7 @@ import { findChromium } from './scripts/chromium.mjs'
 
 const full = process.env.REWARDOPS_TEST_FULL === '1'
 
-/** Features of Chromium that cost time. Chromium obeys only one list, so this list starts with Playwright 1.65's. */
+/** Chromium features that are disabled to save time. Chromium reads one list; this begins with Playwright 1.65's. */
 const DISABLED_FEATURES = [
   ...['AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades'],
   ...['HttpsFirstBalancedModeAutoEnable', 'LensOverlay', 'MediaRouter', 'PaintHolding'],

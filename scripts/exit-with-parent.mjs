@@ -1,5 +1,6 @@
-// run.mjs and rewardops.mjs load this module before the entry (node --import). The pipe closes when the launcher ends
-// for any reason. This process then gets SIGTERM, so a `kill -9` of the launcher leaves no process behind.
+// run.mjs and rewardops.mjs load this module before the entry (node --import). EXIT_WITH_PARENT_FD is a pipe from the
+// launcher, which closes when the launcher ends for any reason. This process then gets SIGTERM, so a `kill -9` of the
+// launcher leaves no process behind.
 import { Socket } from 'node:net'
 
 const fd = Number(process.env.EXIT_WITH_PARENT_FD)

@@ -332,7 +332,7 @@ function contractFiles(): string[] {
     .toSorted()
 }
 
-/** Converts types to JSON Schemas. Interfaces, and object types that server/contract names, become components. */
+/** Converts types to JSON Schemas. Interfaces, and object types with a name in server/contract, become components. */
 class OutputSchemas {
   private readonly checker: Checker
   private readonly schemas: Record<string, Schema>

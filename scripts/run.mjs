@@ -101,7 +101,8 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
     detached: true,
   })
   onSignal = (signal) => child.kill(signal)
-  // npm signals the shell between itself and this process, and dash exits without forwarding the signal.
+  // npm signals the shell between itself and this process, and dash exits without forwarding the signal. This process
+  // therefore polls for the end of the shell.
   const parent = process.ppid
   if (process.env.npm_lifecycle_event) {
     const poll = setInterval(() => {

@@ -18,7 +18,7 @@ import { type ServiceProcess, startService } from '../testkit/processes/service.
 // Runs the trainers' own code against the service, as far as pip can install it; TRAINERS has the scripts, which print
 // what they asserted. Virtual environments are kept under .data/trainers; torch is shared, because it takes 5 GB with
 // CUDA. Needs Python 3.10 or newer (NeMo-Gym: 3.12), a package index and 10 GB. Usage: node scripts/test-trainers.ts
-// [NAME…]. Exits with 1 when an installed one fails, or when none could be installed.
+// [NAME…]. Exits with 1 when an installed trainer fails, or when none could be installed.
 
 const root = join(import.meta.dirname, '..')
 const CLIENT = join(root, 'packages/client-python')
