@@ -48,7 +48,7 @@ test.each(SEEDS)(
   EPISODE_MS,
 )
 
-/** Bugs with a recorded catch. How many episodes other bugs take is unknown. */
+/** Planted bugs with a recorded catch. The number of episodes that other bugs need is unknown. */
 const KNOWN = PLANTED_BUGS.filter(({ name }) => name in planted)
 const first = (Math.floor(Date.now() / DAY_MS) * BUGS) % KNOWN.length
 const bugs = Array.from({ length: BUGS }, (_, k) => KNOWN[(first + k) % KNOWN.length]!)

@@ -42,7 +42,7 @@ function predict(body: string, response: ServerResponse): void {
   }
   const texts = inputs.map(([text = '']) => markedText(text) ?? { id: null, response: text })
   const n = calls++
-  // Self-tests and probes have no mark and are not recorded.
+  // The texts of self-tests and probes contain no sample id and are not recorded.
   const ids = texts.flatMap(({ id }) => (id === null ? [] : [id]))
   const isRecorded = ids.length > 0
   if (isRecorded) history.add({ e: 'rm-start', at: Date.now(), server: Number(server), n, ids })

@@ -8,7 +8,7 @@ export interface Setup {
   localWorkers: number
   /** Workers started by the harness. */
   extraWorkers: number
-  /** Reward-model servers of the single model. */
+  /** Number of servers of the one reward model. */
   models: number
   /** The pooler between servers and Postgres. */
   pooler: 'none' | 'pgbouncer'

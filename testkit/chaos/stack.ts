@@ -220,7 +220,7 @@ export class Stack {
 
   /** Starts a process and restarts it when it ends by itself. */
   spawn(part: Managed): void {
-    // After two faults on one process, the first to heal has started it.
+    // If two faults stopped the process, the fault that healed first has already started it.
     if (part.running !== null) return
     part.generation++
     part.isHeld = false
@@ -340,7 +340,7 @@ export class Stack {
     rmSync(this.folder, { recursive: true, force: true })
   }
 
-  /** Records the processes of one start of a server that are left. Call it 10 s after the server's kill. */
+  /** Records the processes that one start of a server left behind. Call it 10 s after the server's kill. */
   noteLeftover(server: ServerPart, generation: number): void {
     const found = findProcesses(GENERATION, this.#generationOf(server, generation), null)
     // A stopped process cannot end before it is continued.
@@ -486,7 +486,7 @@ export class Stack {
         ...(databaseLink === null
           ? {}
           : { DATABASE_URL: (this.cluster as PostgresCluster).url(databaseLink.port) }),
-        // The template's database has the mark of this key.
+        // The template's database was created with this key and needs it.
         ...SHARED_SECRETS_KEY,
       },
     })

@@ -41,7 +41,7 @@ export function samplesOf(count: number, label: string): Sample[] {
       uid: `${label}-${i >> 2}`,
       dataSource: 'engines',
       prompt: i % 7 === 5 ? conversation(prompt) : prompt,
-      // Responses are unique, because identical texts share a call.
+      // Responses are unique, because samples with identical texts share one request.
       response: `${response}${awkward}\n(${label} ${i})`,
     }
   })

@@ -6,7 +6,7 @@ import type { SimulatedServer } from './server.ts'
 
 /**
  * Listens on a loopback address for `/__control?server=0` and `GET /__stats?server=0`. Without `server` they apply to
- * all servers. The answer is a list with one entry per server. Unlike a server's own address, this address also
+ * all servers. The answer is a list with one entry per server. Unlike a server's own URL, the control URL also
  * reaches servers that are down.
  */
 export async function startControl(

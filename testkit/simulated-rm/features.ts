@@ -14,7 +14,7 @@ export interface Features {
   invented: number
   /** Share of the response's word 4-grams that repeat an earlier one. */
   repeated: number
-  /** 1 when there is no answer and the text stops without an end mark. */
+  /** 1 when there is no answer and the text ends without a punctuation mark. */
   unfinished: number
   /** Excess of |ln(response length / prompt length)| over ln 4, at most 2. */
   lengthOff: number
@@ -88,7 +88,7 @@ export function features(prompt: string, response: string): Features {
   }
 }
 
-/** GSM8K's calculator marks, such as `<<16-3=13>>`. The text outside the marks has the same calculation. */
+/** GSM8K's calculator annotations, such as `<<16-3=13>>`. The text outside them has the same calculation. */
 const CALCULATOR_MARKS = /<<[^<>]{0,200}>>/g
 
 const NUMBER = String.raw`\d[\d,]{0,15}(?:\.\d{1,12})?`

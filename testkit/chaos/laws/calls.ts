@@ -20,7 +20,10 @@ const HOLDER_MS = 30_000
 const UNFLUSHED_MS = 1_500
 /** Maximum time that an answer takes from the model to the router. */
 const HEDGE_SLACK_MS = 25
-/** A worker splits a request that has no answer 100 to 200 ms after sending it; the model receives it later. */
+/**
+ * A worker splits a request that has no answer 100 to 200 ms after it was sent. The model records the start later, when
+ * it receives the request.
+ */
 const SPLIT_MS = 100
 /** A worker stopped for longer may be declared dead: 5 s after a report that is up to 1 s old. */
 const MAYBE_DEAD_MS = 4_000

@@ -41,7 +41,9 @@ export function checkReadiness({ events, slowness, schedule }: Evidence): Violat
   return found.filter((violation) => violation !== null).slice(0, 1)
 }
 
-/** The first probe that contradicts all recent writes and the next one. `onlyReady` skips probes that were not ready. */
+/**
+ * The first probe that contradicts all recent writes and the next write. `onlyReady` skips probes that were not ready.
+ */
 function wrongProbe(
   events: readonly HistoryEvent[],
   slowness: number,

@@ -18,7 +18,7 @@ export interface Call {
   body: Buffer | null
   /** The whole request as bytes for a bare socket, in place of the fields above; it may be no HTTP at all. */
   raw?: Buffer
-  /** The answer may take long or never end, so the caller leaves after a while. */
+  /** Whether the answer may take long or never end; the caller then disconnects after a while. */
   lasts: boolean
 }
 
@@ -569,7 +569,7 @@ function rawCalls({ authorizations }: Target): fc.Arbitrary<Call> {
 
 const encode = (text: string) => encodeURIComponent(text.toWellFormed())
 
-/** Removes the mark of a raw text. Only JSON bodies replace marked texts; URLs and headers do not. */
+/** Removes the marker of a raw text. Only JSON bodies replace texts with this marker; URLs and headers do not. */
 function headerless(text: string): string {
   return text.startsWith('@raw:') ? text.slice(5) : text
 }

@@ -7,7 +7,7 @@ export interface Answer {
   /** The status; null: the connection ended without one, or the caller left. */
   status: number | null
   headers: Record<string, string | string[] | undefined>
-  /** The beginning of the body, at most {@link MAX_TEXT}. */
+  /** The first characters of the body, up to about {@link MAX_TEXT}. */
   text: string
   ms: number
   /** `left`: the caller ended a lasting call. `late`: no answer within the limit. `cut`: the connection broke. */
