@@ -1,6 +1,6 @@
 import type { Compared } from './laboratory.ts'
 
-/** The upstream authors' measured reduction against their barrier, by strategy, in percent (verl PR 2854, 7B, Megatron). */
+/** Reduction of the step time against the barrier, by strategy, percent, as verl PR 2854 reports it (7B, Megatron). */
 const THEIRS: Readonly<Record<string, number>> = {
   'pipeline@256': 12.3,
   'off_policy@256': 25.16,
@@ -43,7 +43,7 @@ export function tableOf(compared: readonly Compared[]): string {
   return [
     `${job.prompts} prompts × ${job.responses}, ${job.miniBatches} mini-batches, ${job.steps} steps, rewards of ${seconds(job.rewardMs.fromMs)} to ${seconds(job.rewardMs.toMs)} s, 1:${scale}; seconds before scaling.`,
     `Trainer time per step: ${seconds(rolloutMs)} + ${seconds(logProbMs)} + ${seconds(updateMs)} s (rollout, log-probs, updates). @256: 256 concurrent rewards.`,
-    'Bound: the largest of compute, total reward time divided by the limit, and slowest reward. Steady: without the first and the last step. Reported: saving measured by the authors.',
+    'Bound: the largest of compute, total reward time divided by the limit, and slowest reward. Steady: without the first and the last step. Reported: saving that verl PR 2854 reports.',
     '',
     ...markdown(HEAD, rows),
   ].join('\n')
