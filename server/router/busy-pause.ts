@@ -40,7 +40,7 @@ export class BusyPause {
     if (retryAfterMs !== undefined) {
       pauseMs = Math.min(MAX_RETRY_AFTER_MS, retryAfterMs)
     } else if (this.#refusals >= REFUSALS_TO_PAUSE && startedAtMs >= this.#pausedAtMs) {
-      // Calls sent before the last pause began cause no further pause, because they are refused together.
+      // Several calls sent before the last pause began are refused together, so they cause no further pause.
       pauseMs = Math.min(MAX_BUSY_MS, BUSY_STEP_MS * 2 ** this.#pauses) * (0.5 + Math.random() / 2)
       this.#pausedAtMs = nowMs
       this.#pauses++

@@ -12,8 +12,8 @@ import type { HttpCall } from './transport.ts'
 const REPLY_TOKENS = 256
 
 /**
- * Minimum reply tokens of a retry after a `maxTokens` that does not fit the context. Below it, the error is more
- * useful.
+ * If `maxTokens` does not fit the context, it is reduced for a retry, but not below this number: then the sample fails
+ * with the server's error.
  */
 const MIN_REPLY_TOKENS = 16
 

@@ -13,7 +13,7 @@ export {
   type RenderOptions,
 } from '../engines/chat-template.ts'
 
-/** Whether a server of this engine and route receives whole texts, which a chat template can render. */
+/** Whether servers of this engine and route receive each sample as one text, which a chat template can render. */
 export function takesChatTemplate(engine: EngineName, route: ScoreRoute | null): boolean {
   return engineOf(engine).templated && route !== 'pair'
 }

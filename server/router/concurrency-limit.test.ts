@@ -53,7 +53,7 @@ describe.each(SERVERS)('a server %s', (_, server) => {
   })
 })
 
-test('stays near the point of saturation instead of filling the server with waiting samples', () => {
+test('the limit stays near saturation instead of filling the server with waiting samples', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 8 }
   const { limits } = serve(server, new AdaptiveLimit({ ...BOUNDS, initial: 32 }), {
     samples: 8_000,
@@ -62,7 +62,7 @@ test('stays near the point of saturation instead of filling the server with wait
   expect(mean(limits.slice(-1_000))).toBeLessThan(20)
 })
 
-test('grows to its bound on a server that is never saturated, and no further', () => {
+test('the limit grows to its bound on a server that is never saturated, and no further', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: Number.POSITIVE_INFINITY }
   const { limits } = serve(server, new AdaptiveLimit({ ...BOUNDS, max: 40 }), {
     samples: 4_000,
@@ -72,14 +72,14 @@ test('grows to its bound on a server that is never saturated, and no further', (
   expect(mean(limits.slice(-1_000))).toBeGreaterThan(36)
 })
 
-test('does not change while there is not enough work to fill it', () => {
+test('the limit does not change while there is not enough work to fill it', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 32 }
   const limit = new AdaptiveLimit({ ...BOUNDS, initial: 12 })
   const { limits } = serve(server, limit, { samples: 3_000, seed: 3, offered: () => 6 })
   expect(new Set(limits)).toEqual(new Set([12]))
 })
 
-test('finds another limit when the server changes', () => {
+test('the limit adapts when the server changes', () => {
   const limit = new AdaptiveLimit(BOUNDS)
   const options = { samples: 6_000, seed: 4 }
   const large = { tokensPerSecond: 20_000, saturatedBy: 32 }
@@ -144,7 +144,7 @@ test('a fixed limit ignores measurements', () => {
   expect(new Set(serve(server, limit, { samples: 1_000, seed: 1 }).limits)).toEqual(new Set([10]))
 })
 
-test('does not grow while the engine reports waiting samples', () => {
+test('the limit does not grow while the engine reports waiting samples', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: Number.POSITIVE_INFINITY }
   const limit = new AdaptiveLimit(BOUNDS)
   const watched = {
@@ -183,7 +183,7 @@ test('failed samples add no goodput, so a limit at which half of them fail is no
   expect(mean(late)).toBeGreaterThan(15)
 })
 
-test('stays an integer within its bounds for any input', () => {
+test('the limit stays an integer within its bounds for any input', () => {
   const limit = new AdaptiveLimit({ ...BOUNDS, initial: 3.7, min: 0, max: 12.9 })
   expect(limit.limit).toBe(3)
   const odd = [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1e308, 5]

@@ -13,7 +13,10 @@ export interface LimitOptions {
   fixed: boolean
 }
 
-/** Minimum completed samples per epoch; an epoch also has at least as many as the limit. */
+/**
+ * An epoch, the interval of one goodput measurement, has at least this many completed samples, and at least as many as
+ * the limit.
+ */
 const EPOCH_SAMPLES = 16
 /** Share of an epoch's dispatches that must have filled the limit; other epochs are not evaluated. */
 const FILLED_SHARE = 0.7
@@ -26,8 +29,9 @@ const STARTUP_GAIN = 0.16
 /** Evaluated epochs between two probes. */
 const HOLD_EPOCHS = 2
 /**
- * Factor of an upward probe, and the relative gain of goodput that it needs, as a share of the growth: 6 % for 25 %
- * more samples. Factor of a downward probe, and the loss that it may cause: 3 % for 15 % fewer samples.
+ * A probe multiplies the limit by {@link UP_STEP} or {@link DOWN_STEP}. An upward probe must raise goodput by {@link
+ * UP_GAIN} of the added share: 6 % for 25 % more samples. A downward probe may lower it by {@link DOWN_LOSS} of the
+ * removed share: 3 % for 15 % fewer samples.
  */
 const UP_STEP = 1.25
 const UP_GAIN = 0.24
@@ -63,11 +67,11 @@ const MIN_LIMIT = 4
  * It remembers the limit with the best goodput, and that goodput. A limit controlled by latency would grow too far on a
  * server that batches. A limit that shrank as long as goodput did not fall would collapse on a deeply saturated server.
  *
- * Goodput is samples in flight × tokens ÷ time in flight, over the samples that ended in an epoch (Little's law).
- * Tokens per wall time are the same in the long run. Over one epoch they differ by the samples that were half done at
- * its start and end: by 23 % with samples of usual sizes, while a gain of 6 % decides about a probe. Samples in flight
- * are those of all processes. A process that counted only its own samples would gain with each further one, at the
- * expense of the other processes, and all limits would grow to the maximum.
+ * Goodput is samples in flight × tokens ÷ time in flight, over the samples that ended in an epoch (Little's law). In
+ * the long run, this equals tokens ÷ wall time. Over one epoch, tokens ÷ wall time is distorted by the samples that
+ * were partly done at the start and end: by 23 % with samples of usual sizes, while a gain of 6 % decides about a
+ * probe. Samples in flight are those of all processes. A process that counted only its own samples would measure a gain
+ * with each further one, at the expense of the other processes, and all limits would grow to the maximum.
  */
 export class AdaptiveLimit {
   readonly #min: number
@@ -172,9 +176,7 @@ export class AdaptiveLimit {
     this.#beginEpoch()
   }
 
-  /**
-   * Stops growth for 5 s, because requests already wait inside the engine. Callers repeat it with every such report.
-   */
+  /** Stops growth for 5 s after a load report that requests wait inside the engine. */
   noGrowth(nowMs: number): void {
     this.#noGrowthUntilMs = nowMs + NO_GROWTH_MS
   }
@@ -291,7 +293,7 @@ export class AdaptiveLimit {
 
 /**
  * Limits the samples in flight from one process to a server. A configured limit shrinks only while the server is busy.
- * An adaptive limit starts from this process's part of the initial limit: 8 for a reward model, 16 for a judge, the
+ * An adaptive limit starts from this process's share of the initial limit: 8 for a reward model, 16 for a judge, the
  * slots of llama.cpp, and at most TEI's permits.
  */
 export class ServerLimit {
@@ -342,8 +344,8 @@ export class ServerLimit {
   }
 
   /**
-   * This process's part of the limit of all processes: its slots or an equal part, whichever is more. Parts can be
-   * added up, unlike {@link most}, which is the whole of a configured limit in each process.
+   * This process's share of the limit of all processes: its slots or an equal share, whichever is more. The shares of
+   * all processes can be added up, unlike {@link most}, which in each process is the whole of a configured limit.
    */
   part(slots: number, processes: number): number {
     return Math.min(this.most, Math.max(slots, this.#total / processes))

@@ -7,7 +7,7 @@ const DEADLINE_STEP_MS = 1_000
  * Otherwise a stream of large groups would delay small groups forever.
  */
 const OVERTAKEN_WITHIN = 2_048
-/** Maximum runs without waiting items whose clocks a class keeps. Beyond it, half of these clocks are removed. */
+/** Maximum idle runs (without waiting items) that a class remembers. Above it, half of them are removed. */
 const MAX_RESTING_RUNS = 256
 
 /** The properties of an item that a {@link FairQueue} uses; none may change while the item is queued. */
@@ -25,7 +25,7 @@ export interface FairItem {
   readonly order?: number
   /** Memory used by the item; absent: not counted. */
   readonly bytes?: number
-  /** Weight of its run relative to other runs of its class, as given by the run's last item. Default 1. */
+  /** Weight of its run relative to other runs of its class, as given by the run's newest item. Default 1. */
   readonly runWeight?: number
 }
 
@@ -185,7 +185,7 @@ export class Lane<T extends FairItem> {
     else if (this.#flows.size - this.active.size > MAX_RESTING_RUNS) this.#forgetResting()
   }
 
-  /** Removes idle runs whose clock is no longer ahead, then the oldest idle runs. */
+  /** Removes idle runs whose clock is no longer ahead of the lane's, then the oldest idle runs. */
   #forgetResting(): void {
     for (const [run, each] of this.#flows) {
       if (each.size === 0 && each.virtual <= this.#now) this.#flows.delete(run)
@@ -220,7 +220,7 @@ function placeEntry<T extends FairItem>(entry: Entry<T>, index: number): void {
   entry.index = index
 }
 
-/** Whether `a` comes before `b` regardless of their groups: it is due earlier, or belongs to an earlier batch. */
+/** Whether `a` comes before `b` regardless of their groups: `a` is due earlier, or belongs to an earlier batch. */
 function comesBefore<T extends FairItem>(a: Entry<T>, b: Entry<T>): boolean {
   return a.due !== b.due ? a.due < b.due : a.group.order < b.group.order
 }

@@ -99,8 +99,8 @@ describe('order within a run', () => {
 })
 
 describe('batches of a run', () => {
-  // A trainer may submit one step ahead. Without this rule, the small groups of a step would wait for the large groups
-  // of the next step, and the trainer for the small groups.
+  // A trainer may submit one step ahead. Without the batch order, the small groups of a step would wait for the large
+  // groups of the next step, and the trainer for the small groups.
   test('the earlier batch comes first, regardless of the size of later groups', () => {
     const queue = queueOf([
       ...group('small', [10, 10], { order: 1 }),
@@ -167,7 +167,7 @@ describe('shares', () => {
     expect(drain(queue).length).toBeGreaterThan(2_000)
   })
 
-  test('a late run is served immediately, without credit for its absence', () => {
+  test('a run that arrives late is served immediately, and gets an equal share from then on', () => {
     const queue = new FairQueue<Item>()
     for (let i = 0; i < 2_000; i++) queue.push(item({ run: 'old' }))
     for (let i = 0; i < 1_000; i++) queue.take()

@@ -30,10 +30,10 @@ export interface FairQueueOptions {
  *     group   earliest deadline · lowest order · begun groups first · most work (within 2,048 items of the run)
  *     item    earliest deadline · longest first
  *
- * Shares follow start-time fair queueing: every class and run has a clock, which each item taken advances by its tokens
- * divided by the weight, and the slowest clock is next. Items taken out of order (a server continuing its group)
- * advance the clock too, so other runs lose nothing. Peeking changes no state. A run that returns starts from the
- * slowest clock, or from its own if that is ahead, so absence earns no credit.
+ * Shares follow start-time fair queueing: every class and run has a virtual clock, which each item taken advances by
+ * its tokens divided by the weight. The class and run with the slowest clocks are next. Items taken out of order (a
+ * server continuing its group) advance the clock too, so other runs lose nothing. Peeking changes no state. A run that
+ * becomes active again starts from the slowest clock, or from its own if that is ahead, so idle time gives no priority.
  */
 export class FairQueue<T extends FairItem> {
   readonly #maxSamples: number
@@ -153,7 +153,7 @@ export class FairQueue<T extends FairItem> {
     return samples
   }
 
-  /** Takes the given item, or the next one, and charges its run and class. Null if it does not wait. */
+  /** Takes the given item, or the next one, and charges its run and class. Null if the item is not queued. */
   take(item: T | null = this.peek()): T | null {
     const entry = item === null ? undefined : this.#entries.get(item)
     if (entry === undefined) return null
@@ -180,7 +180,7 @@ export class FairQueue<T extends FairItem> {
     return this.take(this.firstOfGroup(group))
   }
 
-  /** Removes an item without charging its run and class. Returns false if the item does not wait. */
+  /** Removes an item without charging its run and class. Returns false if the item is not queued. */
   remove(item: T): boolean {
     const entry = this.#entries.get(item)
     if (entry === undefined) return false

@@ -5,13 +5,13 @@ import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 import type { HedgeKind } from './router-types.ts'
 
-/** One call of a sample to one server, or its part of a micro-batch, from taking a slot to releasing it. */
+/** One call of a sample to one server, alone or in a micro-batch, from taking a slot to releasing it. */
 export class Flight {
   readonly sample: RoutedSample
   readonly server: PoolServer
   /** The kind of hedge; null: a normal call. */
   readonly hedge: HedgeKind | null
-  /** The server whose call this one hedges; null: a normal call. */
+  /** ID of the server whose call this one hedges; null: a normal call. */
   readonly hedgeOf: number | null
   readonly startedAtMs: number
   readonly startedEpochMs = monotonicEpochMs()
@@ -25,7 +25,7 @@ export class Flight {
   readonly callNo: number | null
   /** The server's health period when the flight began, from `ServerHealth.begin`. */
   period = 0
-  /** The HTTP call; null if the slot's owner sends it (router address). */
+  /** The HTTP call; null if the owner of the slot sends it, as the router address does. */
   call: FlightCall | null = null
   /** The received score, while the offsets of its tokens are requested; null: no score was received yet. */
   scored: EngineScore | null = null
@@ -47,7 +47,7 @@ export class Flight {
     this.queueMs = Math.max(0, nowMs - Math.max(sample.waitingSinceMs, sample.backoffUntilMs))
   }
 
-  /** The request, with the trace context of a traced sample. */
+  /** Returns the request, with the trace context added if the sample is traced. */
   traced(request: EngineRequest): EngineRequest {
     const { trace } = this.sample.request
     if (trace === undefined || this.callNo === null) return request

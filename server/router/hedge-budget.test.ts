@@ -11,7 +11,7 @@ function hedgeAll(budget: HedgeBudget, nowMs: number): number {
   return hedges
 }
 
-test('allows hedges for 5 % of the samples, and at least three', () => {
+test('the budget allows hedges for 5 % of the samples, and at least three', () => {
   const budget = new HedgeBudget()
   expect(hedgeAll(budget, 0)).toBe(3)
   for (let i = 0; i < 1_000; i++) budget.begun(100, false)
@@ -27,7 +27,7 @@ test('the last samples of a slow step can be hedged minutes after they began', (
   expect(hedgeAll(budget, 400_000)).toBe(0)
 })
 
-test('a pool that is never idle saves up at most one step’s hedges per minute', () => {
+test('a pool that is never idle accumulates at most one step’s hedges per minute', () => {
   const budget = new HedgeBudget()
   for (let second = 0; second < 3_600; second++) {
     for (let i = 0; i < 100; i++) budget.begun(second * 1_000, false)

@@ -4,15 +4,15 @@ import { SecondRing } from './second-ring.ts'
 const SHARE = 0.05
 const MIN_HEDGES = 3
 const WINDOW_SECONDS = 60
-/** Maximum samples begun since the pool was idle that count for the hedges of a minute: the size of a large step. */
+/** Maximum samples begun since the pool was idle that count in the bound per minute: the size of a large step. */
 const STEP_SAMPLES = 4_096
 
 /**
  * Limits the hedges of a pool by two bounds. Hedges since the pool was last idle are at most 5 % of the samples begun
  * since then. Hedges of the last minute are at most 5 % of the larger of that minute's samples and the samples begun
  * since idle, at most 4,096. The first bound allows the last samples of a slow step to be hedged minutes after they
- * began. The second keeps a pool that runs for days from saving up more than one step's hedges for the moment when all
- * its servers slow down.
+ * began. The second keeps a pool that runs for days from accumulating more than one step's hedges for the moment when
+ * all its servers slow down.
  */
 export class HedgeBudget {
   readonly #share: number
@@ -69,7 +69,7 @@ export class HedgeBudget {
     this.#minuteHedges.add(nowMs)
   }
 
-  /** Refunds a charged hedge that was not sent. The bound of the minute keeps the charge. */
+  /** Refunds a charged hedge that was not sent. The hedge still counts in the bound per minute. */
   forgone(): void {
     if (this.#promised > 0) this.#promised--
   }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { LATENCY_BOUNDS_MS, LATENCY_BUCKET_RATIO, LatencyHistogram } from './latency-histogram.ts'
 
-test('a quantile is within half a bucket of the truth', () => {
+test('a quantile is within half a bucket of the exact value', () => {
   const histogram = new LatencyHistogram()
   const durations = Array.from({ length: 10_000 }, (_, i) => 0.2 * 1.0009 ** i)
   for (const duration of durations) histogram.add(duration)
@@ -29,7 +29,7 @@ test('every duration is counted in the bucket whose bounds contain it', () => {
   }
 })
 
-test('can be restored from a stored list, and counts can be taken from it', () => {
+test('a histogram can be restored from stored counts, and counts can be subtracted from it', () => {
   const a = new LatencyHistogram()
   a.add(1)
   const stored = a.toJSON()

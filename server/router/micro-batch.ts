@@ -7,7 +7,7 @@ import { type CallListener, HttpCall } from './transport.ts'
 export interface FlightCall {
   /** HTTP status; 0 before an answer begins. */
   readonly status: number
-  /** Abandons the flight's part of the request, whose result is then ignored. */
+  /** Abandons the flight. Its result is then ignored, even if the request goes on for other samples. */
   abandon(): void
   /** Returns true only for the first caller, so that a request's failure is counted once against its server. */
   blame(): boolean
@@ -19,14 +19,14 @@ export interface FlightCall {
  */
 export class MicroBatch {
   readonly server: PoolServer
-  /** The protocol and target when the samples were bound; the server's own may change before the answer arrives. */
+  /** The server's protocol and target when the samples were bound to it. Both may change before the answer arrives. */
   readonly protocol: MicroBatchProtocol
   readonly target: EngineTarget
   /** Time at which the request was sent; NaN before. */
   sentAtMs = Number.NaN
   /** Number of checks since the request was sent, 100 ms apart. */
   checks = 0
-  /** One per text, in the order sent; null: the flight has left since. */
+  /** One flight per text, in the order sent; null: the flight has left since. */
   readonly flights: (Flight | null)[] = []
   /** Estimated tokens of its samples, without regard to the server's prefix cache. */
   tokens = 0

@@ -10,7 +10,7 @@ const KNOWN = 128
 
 let harness: Harness
 let fakes: FakeServer[]
-/** Answers a request with these texts; undefined: the server scores each text by its number. */
+/** Handles a request with these texts and returns true. If it returns undefined, each text is scored by its number. */
 let does: (texts: string[], call: FakeCall, response: ServerResponse) => true | undefined
 
 beforeEach(() => {
@@ -100,7 +100,7 @@ describe('a micro-batch', () => {
     expect(harness.stats()).toMatchObject({ inFlight: 0, errors: 0, requests: KNOWN + 400 })
   })
 
-  test('is not sent after the share of the limit has ended', async () => {
+  test('is not sent after the share of the limit has expired', async () => {
     await start()
     const results = samples(4)
     // The samples are bound to the server in this turn of the event loop, and sent in the next one.
@@ -230,7 +230,7 @@ describe('a failed micro-batch', () => {
       (n: number) => embeddings(Array(n).fill(1)).replace('"index":1', '"index":0'),
     ],
     ['an HTML page', () => '<html><title>Hello</title></html>'],
-  ])('with %s is repeated sample by sample, free of charge', async (_, body) => {
+  ])('with %s is repeated sample by sample, and no attempt is charged', async (_, body) => {
     await start()
     does = (texts, _call, response) =>
       texts.length > 1 ? respond(response, 200, body(texts.length)) : undefined
@@ -246,7 +246,7 @@ describe('a failed micro-batch', () => {
     const results = await samples(16)
     expect(results.filter(({ ok }) => !ok)).toHaveLength(1)
     expect(results[3]).toMatchObject({ reason: 'non_finite' })
-    // The sample is sent in the micro-batch (free of charge), alone, and to the other server.
+    // The sample is sent in the micro-batch (not charged), alone, and to the other server.
     expect(results[3]?.attempts.map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
       [1, 'corrupt'],
       [1, 'corrupt'],

@@ -35,11 +35,11 @@ const WAIT_MS = 2
  * second.
  */
 const CHECK_MS = 20
-/** A measurement over a longer time than this is ignored, ms. */
+/** Measurements over a longer interval than this are ignored, ms. */
 const STALE_MS = 500
 /**
- * The process counts as busy once its utilization reaches the first value, and until it falls below the second.
- * Micro-batching lowers the utilization, and must not end because of that.
+ * The process counts as busy once its event-loop utilization reaches {@link BUSY_FROM}, and until it falls below {@link
+ * BUSY_UNTIL}. Micro-batching lowers the utilization, and must not end because of that.
  */
 const BUSY_FROM = 0.7
 const BUSY_UNTIL = 0.4
@@ -59,9 +59,9 @@ export interface MicroBatcherOwner {
    * counts once towards the server's ejection. The server's error count includes every sample.
    */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
-  /** Handles a request that was not sent, because this process's share of the limit has ended. */
+  /** Handles a request that was not sent, because this process's share of the limit has expired. */
   recalled(flight: Flight, nowMs: number): void
-  /** Sends the sample again alone, free of charge. `blamed`: as in `failed`. */
+  /** Sends the sample again alone, without charging an attempt. `blamed`: as in `failed`. */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
 }
 
@@ -125,7 +125,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     return true
   }
 
-  /** Maximum samples in a request with this one; 1: it is sent alone. */
+  /** Maximum samples of a request that contains the flight; 1: the flight is sent alone. */
   #maxSamples({ sample, server, hedge }: Flight, nowMs: number): number {
     const { samplesPerRequest, isBusy, workMs } = this.#options
     if (samplesPerRequest < 2 || hedge !== null || sample.input === null) return 1

@@ -379,8 +379,8 @@ export class ModelPool {
   }
 
   /**
-   * Whether fewer than half of the ready servers are healthy while some are ejected for slowness. Slow servers are then
-   * used.
+   * Whether fewer than half of the ready servers are healthy while some are ejected for slowness. These slow servers
+   * are then used too.
    */
   #isPanic(nowMs: number): boolean {
     let soft = false

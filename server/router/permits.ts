@@ -1,8 +1,8 @@
 import type { RatePermits } from './router-types.ts'
 
 /**
- * The permits of this process for a server with a rate limit. They are granted in small parts and expire soon. Calls
- * use estimated tokens. The difference from the counted tokens is reported and charged later.
+ * The permits of this process for a server with a rate limit. They are granted in small amounts and expire soon. A call
+ * uses its estimated tokens. The difference from the counted tokens is reported and charged later.
  */
 export class Permits {
   #requestsLimited = false
@@ -41,7 +41,10 @@ export class Permits {
     )
   }
 
-  /** Uses the permits of a call. Requests beyond the permits are taken from the next ones. */
+  /**
+   * Uses the permits of a call. A call may exceed the permits: excess requests are taken from the next permits, and
+   * excess tokens are recorded for {@link takeOverspent}.
+   */
   use(tokens: number, requests = 1): void {
     if (this.#requestsLimited) this.#requests -= requests
     if (!this.#tokensLimited) return

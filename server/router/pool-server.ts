@@ -96,7 +96,7 @@ export class PoolServer implements PolicyServer {
   /** The oldest call in flight; the others are linked from it in order of start. */
   oldest: Flight | null = null
   #newest: Flight | null = null
-  /** Time of the server's last answer, or of its first work after being idle. */
+  /** Time of the server's last answer, or of the first call sent to it after it was idle. */
   progressAtMs = 0
 
   #inFlight = 0
@@ -162,7 +162,7 @@ export class PoolServer implements PolicyServer {
     this.state = config.state
   }
 
-  /** The number of processes that share the server. Each starts with its part of an adaptive limit. */
+  /** The number of processes that share the server. Each starts with its share of an adaptive limit. */
   set processes(processes: number) {
     this.#processes = Math.max(1, processes)
     this.canary.processes = this.#processes
@@ -200,7 +200,7 @@ export class PoolServer implements PolicyServer {
     this.#slotsUntilMs = untilMs
   }
 
-  /** Whether this process's share of the limit has not ended. */
+  /** Whether this process's share of the limit is still valid. */
   readonly hasShare = (nowMs = performance.now()): boolean => nowMs < this.#slotsUntilMs
 
   /** Sets the load that the server reports; null: it reports none. */
@@ -284,7 +284,7 @@ export class PoolServer implements PolicyServer {
     this.#newest = flight
     this.permits.use(flight.sample.tokens, flight.sample.requestsTo(this))
     this.limit.search.dispatched(nowMs, this.#inFlight)
-    // The server counts as full when this process uses its part of the limit. If a few leased slots counted as full, a
+    // The server counts as full when this process uses its share of the limit. If a few leased slots counted as full, a
     // server with few slots would be measured as slow, receive fewer samples and then lease even fewer slots.
     const part = Math.ceil(this.limit.most / this.#processes)
     this.rating.began(this.#inFlight, Math.min(this.limit.most, Math.max(this.#slots, part)))
@@ -328,7 +328,7 @@ export class PoolServer implements PolicyServer {
     this.health.succeeded(flight.period, nowMs)
   }
 
-  /** Records a failure by the server's fault. `weight` is ½ for a call that timed out or was abandoned. */
+  /** Records a failure that is the server's fault. `weight` is ½ for a call that timed out or was abandoned. */
   faulted(flight: Flight, weight: number, serviceMs: number, nowMs: number, cause: string): void {
     if (weight === 1) this.progressAtMs = nowMs
     this.apart('slow', nowMs)

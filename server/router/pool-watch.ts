@@ -5,14 +5,14 @@ import type { PoolServer } from './pool-server.ts'
 /** Interval between checks of the calls in flight. A check of 5,000 calls takes about 0.2 ms. */
 export const WATCH_MS = 100
 /**
- * A server is silent if it has not answered anything for this long and for the expected time of a call in flight, and
- * that call has taken this multiple of its expected time.
+ * A server is silent if it has answered nothing for {@link SILENT_MS} and for the expected time of a call in flight,
+ * and that call has taken {@link SILENT_OF_EXPECTED} times its expected time.
  */
 const SILENT_MS = 1_000
 const SILENT_OF_EXPECTED = 2
 /**
- * At most this share of a pool may be suspect, but always one server, because silence is significant only while other
- * servers answer.
+ * At most this share of a pool may be suspect, because silence is significant only while other servers answer. One
+ * server may always be suspect.
  */
 const SUSPECT_SHARE = 0.3
 /**
@@ -139,7 +139,8 @@ export class PoolWatch {
   }
 
   /**
-   * Returns the expected time, in ms, of a call that has taken twice as long while the server was silent; null: none.
+   * Returns the expected time, in ms, of a call that has taken at least twice that time, if the server has been silent
+   * for at least that time; null: no such call.
    */
   #overdue(server: PoolServer, silentMs: number, nowMs: number): number | null {
     for (let flight = server.oldest; flight !== null; flight = flight.newer) {
@@ -214,7 +215,7 @@ export class PoolWatch {
     const elsewhere = this.#newCallMs(server, flight.sample.tokens, nowMs)
     if (own === null || elsewhere === null || drainMs > elsewhere) return false
     if (ageMs < own) return own - ageMs > LEFT_OF_NEW * elsewhere
-    // How long an overdue call still takes is unknown, so it is hedged only if that delays no other sample.
+    // The remaining time of an overdue call is unknown, so the call is hedged only if the hedge delays no other sample.
     return drainMs === 0 && ageMs > OVERDUE_OF_EXPECTED * own
   }
 

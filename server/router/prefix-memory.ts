@@ -13,9 +13,9 @@ const SEEN_OF_EACH = 4
 /**
  * Estimates the cost of a sample for a server, in tokens: the whole sample, or only its response if the prompt of its
  * group is in the server's prefix cache. Decoders pooled at the last token have such a cache, encoders do not. The kind
- * of model is inferred from the times per token: those of a group's later samples match those of its first samples
- * either with or without the prompt. Until enough samples are known, a cache is assumed. Otherwise the start of a step
- * would look like a server that slows down.
+ * of model is inferred from the times per token: the later samples of a group match its first sample if the prompt's
+ * tokens are counted (no cache) or if they are not (cache). Until enough samples are known, a cache is assumed.
+ * Otherwise the start of a step would look like a server that slows down.
  */
 export class PrefixMemory {
   readonly #groups = new Set<string>()

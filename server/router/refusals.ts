@@ -5,7 +5,7 @@ import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
-/** A refusal as too long is doubtful if the server has scored a sample this many times as long. */
+/** A refusal of a sample as too long is doubtful if the server has scored a sample this many times as long. */
 const TOO_LONG_DOUBT = 2
 
 /** One unconfirmed refusal of a sample, or one invalid response to it. */

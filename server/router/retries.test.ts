@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { backoffMs, RetryBudget } from './retries.ts'
 
-test('allows retries for a fifth of the calls in flight, and at least three', () => {
+test('the budget allows retries for a fifth of the calls in flight, and at least three', () => {
   const budget = new RetryBudget()
   const begin = (inFlight: number) => {
     let begun = 0

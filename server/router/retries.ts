@@ -11,7 +11,7 @@ const BACKOFF_STEP_MS = 100
 const MAX_BACKOFF_MS = 5_000
 
 /**
- * Limits the retries of a pool in flight. If most calls fail, unlimited retries would multiply the load on the failing
+ * Limits a pool's retries in flight. If most calls fail, unlimited retries would multiply the load on the failing
  * servers.
  */
 export class RetryBudget {

@@ -371,7 +371,7 @@ describe('the registry', () => {
     expect(await harness.score({ timeoutMs: 30 })).toMatchObject({ reason: 'no_server' })
   })
 
-  test('identical samples are sent once each while a server is a custom scorer', async () => {
+  test('identical samples share no request while a server is a custom scorer', async () => {
     const [fake] = await harness.serve([answer(200, scoreBody('http', '1'))])
     if (fake === undefined) throw new Error('no server')
     const same = { input: { prompt: 'Q', response: 'A' }, group: 'g' }

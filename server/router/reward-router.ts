@@ -127,7 +127,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
   ): void {
     const server = this.#servers.get(serverId)
     if (server === undefined) return
-    // After a pause, a renewal may arrive before the timer that ends the old share.
+    // After a pause of this process, the renewal of a share may be handled before the timer that ends the old share.
     const more = slots > (server.hasShare() ? server.slots : 0)
     server.setSlots(slots, untilMs)
     if (others !== undefined) server.limit.search.others = others
@@ -344,7 +344,8 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
 
   #look(timer: NodeJS.Timeout): void {
     const nowMs = performance.now()
-    // After a pause, answers may be about to arrive, so this check is skipped. The next one is never skipped.
+    // After a pause of this process, answers may be about to arrive, so this check is skipped. The next one is never
+    // skipped.
     this.#isSkipped = !this.#isSkipped && nowMs - this.#checkedAtMs > LATE_MS
     this.#checkedAtMs = nowMs
     if (this.#isSkipped) return

@@ -42,7 +42,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
 
   /** Estimated size, which is the sample's cost for queues, policies and expected times. */
   readonly tokens: number
-  /** The prompt's part of `tokens`. */
+  /** Estimated tokens of the prompt, included in `tokens`. */
   readonly promptTokens: number
   /** Characters of the {@link input}. */
   chars = 0
@@ -69,7 +69,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   timer: NodeJS.Timeout | null = null
 
   readonly attempts: AttemptRecord[] = []
-  /** Number of calls, without hedges and calls repeated free of charge. */
+  /** Number of calls, without hedges and uncharged repeats. */
   attemptsUsed = 0
   /** Calls in `attemptsUsed` that do not count against `maxAttempts`: unconfirmed refusals and busy answers. */
   uncharged = 0
@@ -82,7 +82,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   refusals: Refusal[] | null = null
   /** The canary whose result the sample waits for; null: none. */
   heldBy: ServerCanary | null = null
-  /** Whether the sample was already repeated free of charge after a connection race. */
+  /** Whether the sample's only uncharged repeat after a connection race was used. */
   hasRaced = false
   /** Whether the sample's calls count against the retry budget. */
   isRetry = false
@@ -124,7 +124,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   }
   /** The value that the `deterministic` policy hashes. */
   abstract get key(): string | undefined
-  /** Whether the sample may be hedged, and may share the call of an identical sample. */
+  /** Whether the sample may be hedged, and may share a request with an identical sample. */
   abstract get isHedgeable(): boolean
   /**
    * Builds the request for a server; null: the owner of the slot sends the call. @throws Error for a prompt of an

@@ -148,7 +148,7 @@ describe('a fault', () => {
     for (const attempt of result.attempts.slice(1)) expect(attempt.backoffMs).toBeGreaterThan(0)
   })
 
-  test('a refused connection, a broken answer and a closed one are faults', async () => {
+  test('a refused connection, an incomplete answer and a closed connection are faults', async () => {
     const [a, b, c, d] = await harness.serve([
       scores(1),
       (_call, response) => {
@@ -456,7 +456,7 @@ describe('a connection race', () => {
     }
   }
 
-  test('is repeated on the same server, free of charge', async () => {
+  test('is repeated on the same server, and no attempt is charged', async () => {
     await harness.serve([closesReused()])
     await harness.score({ maxAttempts: 1 })
     const result = await harness.score({ maxAttempts: 1 })
@@ -486,7 +486,7 @@ describe('passive health', () => {
     expect(bad?.calls.length).toBeLessThan(20)
   })
 
-  test('samples wait for an ejected server and are sent when it returns; it is probed one call at a time', async () => {
+  test('samples wait for an ejected server and are sent when it returns; the server is probed one call at a time', async () => {
     const events: RouterEvent[] = []
     harness.router.onEvent((event) => events.push(event))
     const [fake] = await harness.serve([fails], 8)
@@ -612,7 +612,7 @@ describe('an expired share of a limit', () => {
   test('leaves a request unsent that still waits for its connection', async () => {
     const [a] = await harness.serve([scores(3)])
     const result = harness.score({ maxAttempts: 1 })
-    // As after a pause of this process, the share ends before the connection is known to be open.
+    // As after a pause of this process, the share expires before the connection is known to be open.
     expect(harness.stats(1)).toMatchObject({ inFlight: 1 })
     harness.router.setSlots(1, 8, 0)
     await until(() => harness.stats(1)?.waiting === 1)

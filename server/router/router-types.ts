@@ -70,9 +70,12 @@ export interface RouteRequest {
   maxAttempts: number
   /** Aborting it ends the sample as `cancelled` and cancels its call. One signal may serve many samples. */
   signal?: AbortSignal
-  /** A caller waits for this sample: its class is `interactive`, whose share relative to a step's samples is 4 : 3. */
+  /**
+   * A caller waits for this sample: its priority class is `interactive`, whose share relative to a step's samples is 4
+   * : 3.
+   */
   urgent?: boolean
-  /** Below 0: its class is `backfill`, with a third of a step's share. */
+  /** Below 0: its priority class is `backfill`, with a third of a step's share. */
   priority?: number
   /** The run it belongs to. Runs share capacity equally. */
   run?: string
@@ -99,7 +102,10 @@ export interface RouterChatRequest extends RouteRequest {
   chat: ChatRequest
 }
 
-/** A request for the right to send one call, which the caller then sends itself (router address). */
+/**
+ * A request for a slot, the right to send one call. The caller, for example the router address, then sends the call
+ * itself.
+ */
 export interface SlotRequest
   extends Pick<
     RouteRequest,
@@ -140,7 +146,7 @@ export interface RouterSlot {
   readonly apiKey: string | null
   /** Time waited for the slot, ms. */
   readonly queueMs: number
-  /** Whether this process's share of the server's limit has not ended, so that the call may be sent. */
+  /** Whether this process's share of the server's limit is still valid, so that the call may be sent. */
   hasShare(): boolean
   release(end: SlotEnd): void
 }
@@ -162,10 +168,7 @@ export type HedgeKind = 'stall' | 'drain' | 'tail'
 export interface AttemptRecord {
   serverId: number
   serverName: string
-  /**
-   * Number of the attempt, from 1. A call that is repeated free of charge keeps the number, for example after
-   * `conn_race`.
-   */
+  /** Number of the attempt, from 1. An uncharged repeat keeps the number, for example after `conn_race`. */
   attempt: number
   /** Epoch ms. */
   startedAtMs: number
@@ -181,7 +184,10 @@ export interface AttemptRecord {
   outcome: 'ok' | 'superseded' | 'recalled' | FailureClass
   /** The server whose call this one hedges; absent: the call is not a hedge. */
   hedgeOf?: number
-  /** Number among the calls of a traced sample; absent: not traced, or the call of an identical sample. */
+  /**
+   * Number among the calls of a traced sample; absent: the sample is not traced, or shared the request of an identical
+   * sample.
+   */
   callNo?: number
   reason: SampleFailureReason | null
   /** HTTP status; null if no answer arrived. */
@@ -201,7 +207,7 @@ export type RouterResult =
       /** See `EngineScore.tokenOffsets`. */
       tokenOffsets?: TokenOffsets | { problem: string }
       extra?: Record<string, unknown>
-      /** True if the score comes from the call of an identical request. */
+      /** True if the score comes from a request shared with an identical sample. */
       shared?: boolean
       attempts: AttemptRecord[]
     }
@@ -237,7 +243,7 @@ export interface RouterServerStats {
   slots: number
   /** Maximum samples in flight from this process, adaptive or configured. */
   limit: number
-  /** This process's part of the limit of all processes: its slots or an equal part, whichever is more. */
+  /** This process's share of the limit of all processes: its slots or an equal share, whichever is more. */
   capacity: number
   /** Estimated tokens in flight. */
   workTokens: number
@@ -300,7 +306,7 @@ export interface RouterOptions {
   hedges?: boolean
   microBatching?: Partial<MicroBatchOptions>
   /**
-   * Number of processes that share the servers, this one included. Adaptive limits start from this process's part.
+   * Number of processes that share the servers, this one included. Adaptive limits start from this process's share.
    * Default 1.
    */
   processes?: number

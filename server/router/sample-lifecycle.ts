@@ -64,8 +64,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Accepts a sample. Its time limit starts at its first dispatch. Until then it limits the wait while no server is
-   * healthy.
+   * Accepts a sample. Its time limit starts at its first dispatch. Until then, it limits only the time without a
+   * healthy server.
    */
   begin(sample: RoutedSample, nowMs: number): void {
     sample.pool.sampleCount++
@@ -260,8 +260,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Abandons the calls to a server, because this process's share of the limit has ended and other processes may use the
-   * slots. The samples wait again, and no attempt is charged. Calls that the owner of a slot sends are left to the
+   * Abandons the calls to a server, because this process's share of the limit has expired and other processes may use
+   * the slots. The samples wait again, and no attempt is charged. Calls that the owner of a slot sends are left to the
    * owner.
    */
   recall(server: PoolServer): void {
@@ -280,7 +280,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Ends a call that was abandoned or not sent, because this process's share of the limit has ended. The sample waits
+   * Ends a call that was abandoned or not sent, because this process's share of the limit has expired. The sample waits
    * again, and no attempt is charged.
    */
   recalled(flight: Flight, nowMs: number): void {
@@ -319,7 +319,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.attempts.push({
       serverId: server.id,
       serverName: server.name,
-      // `attemptsUsed` is 0 if the first call was free of charge and only its hedge is left.
+      // `attemptsUsed` is 0 if the first call was not charged and only its hedge is left.
       attempt: Math.max(1, sample.attemptsUsed),
       startedAtMs: flight.startedEpochMs,
       queueMs: flight.queueMs,
@@ -344,7 +344,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Handles a failed micro-batch that another sample may have caused: this sample is sent again alone, free of charge.
+   * Handles a failed micro-batch. Another sample may be the cause, so this one is sent again alone, and no attempt is
+   * charged.
    */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void {
     const { sample, server } = flight
@@ -367,7 +368,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
 
   /**
    * Handles a failed call. `blamed`: false for further samples of a micro-batch, because its failure was already
-   * counted towards the server's ejection. Errors and failures count samples, as `requests` does.
+   * counted towards the server's ejection. `errors` and `failures` count samples, as `requests` does.
    */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed = true): void {
     const { sample, server, period } = flight
@@ -407,14 +408,14 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     } else if (failureClass === 'client') {
       this.#fail(sample, failed.reason, `${server.name} ${detail}`)
     }
-    // The sample's other call is still in flight, and decides.
+    // The sample's other call is still in flight, and its outcome decides.
     else if (sample.flight !== null) sample.pool.withdraw(sample)
     else if (sample.isSpent) this.#fail(sample, failed.reason, `${server.name} ${detail}`)
     else this.#retry(sample, server, failed, nowMs)
     sample.pool.pumpSoon()
   }
 
-  /** Repeats a call once, free of charge, after a connection race; on the same server if it is available. */
+  /** Repeats a call once after a connection race, on the same server if it is available. No attempt is charged. */
   #repeat(sample: RoutedSample, server: PoolServer): void {
     sample.hasRaced = true
     sample.attemptsUsed--
@@ -422,7 +423,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     this.#again(sample, server)
   }
 
-  /** Repeats a call after the current callback, free of charge; on the same server if it is available. */
+  /** Repeats a call after the current callback, on the same server if it is available. No attempt is charged. */
   #again(sample: RoutedSample, server: PoolServer): void {
     queueMicrotask(() => {
       if (sample.done || sample.flight !== null) return
@@ -473,7 +474,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     }
     const waitsForFirst = sample.flight === null && sample.attempts.length === 0
     if (waitsForFirst && (this.#shared.isFollowing(sample) || pool.anyHealthy(nowMs))) {
-      // The sample waits for its turn and not for a healthy server, so its time has not started.
+      // The sample waits for its turn and not for a healthy server, so its time limit has not started.
       this.#setDue(sample, sample.dueFrom(nowMs))
       return
     }

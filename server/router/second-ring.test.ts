@@ -20,7 +20,7 @@ test('counts the events of its window, regardless of pauses', () => {
   )
 })
 
-test('a clock that steps back adds to the last second known', () => {
+test('after the clock steps back, events count in the last second known', () => {
   const ring = new SecondRing(3)
   ring.add(10_000)
   ring.add(2_000)

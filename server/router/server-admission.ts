@@ -51,8 +51,8 @@ export interface ScoringServer extends ServerAddress {
 }
 
 /**
- * Runs the self-test of a server that is awake: of its raw scores, or of a judge's reply. Each call takes at most
- * `timeoutMs`.
+ * Runs the self-test of a server that is awake. It tests that scores are raw, or that a judge replies. Each call takes
+ * at most `timeoutMs`.
  */
 export function testScores(server: ScoringServer, timeoutMs: number): Promise<SelfTestResult> {
   return through(server, timeoutMs, ({ fetch, basePath }) =>

@@ -87,8 +87,8 @@ export class ServerCanary {
   }
 
   /**
-   * Records an answer that no sample can cause, which blocks samples. They are not blocked if the server has just
-   * scored a canary, because their texts may be the cause after all.
+   * Records an answer that no sample can cause. The server then receives no samples until it has scored a canary,
+   * unless it has just scored one: the texts of the samples may be the cause after all.
    */
   broke(nowMs: number): void {
     this.#isRequested = true

@@ -50,8 +50,8 @@ export class ServerHealth {
   #soft = false
   #everEjected = 0
   /**
-   * Number of the current period, which a call keeps. A change of state begins a new period, except from and to
-   * `suspect`.
+   * Number of the current period. Each call keeps the number of the period in which it began. A change of state begins
+   * a new period, except from and to `suspect`.
    */
   #period = 0
   readonly #onChange: OnHealthChange

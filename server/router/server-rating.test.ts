@@ -47,7 +47,7 @@ describe('tokens per second', () => {
     expect(rating.tokensPerSecond(idle.endMs)).toBeGreaterThanOrEqual(before)
   })
 
-  test('follows a slower server: halfway in 10 s', () => {
+  test('follows a server that becomes slower: half of the change in 10 s', () => {
     const { rating, endMs } = rate(server, 16, { samples: 500, seed: 1 })
     const slow = { ...server, tokensPerSecond: 4_000 }
     const samples = 40

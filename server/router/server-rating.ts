@@ -111,8 +111,9 @@ export class ServerRating {
   }
 
   /**
-   * Records a failure by the server's fault after `elapsedMs`. It counts as a call of at least `timeoutMs`, because a
-   * server that fails within a millisecond must not look fast. `tokens`: size of the sample, by default the mean.
+   * Records a failure after `elapsedMs` that is the server's fault. It counts as a call of at least `timeoutMs`,
+   * because a server that fails within a millisecond must not look fast. `tokens`: size of the sample, by default the
+   * mean.
    */
   fault(
     nowMs: number,
@@ -140,7 +141,7 @@ export class ServerRating {
   }
 
   /**
-   * The number of calls of the last 30 s that returned a score or failed by the server's fault, and the share of
+   * The number of calls of the last 30 s that returned a score or failed through the server's fault, and the share of
    * failures.
    */
   faultShare(nowMs: number): { share: number; calls: number } {
@@ -268,7 +269,7 @@ export class ServerRating {
     const windowMs = nowMs - this.#windowFromMs
     if (windowMs < (this.#windowSamples >= RATE_SAMPLES ? MIN_RATE_MS : MAX_RATE_MS)) return
     // The rate follows from Little's law. With so few samples, tokens per wall time would mostly reflect samples that
-    // were half done before the window.
+    // were partly done before the window.
     const rate = ((this.#inFlightSum / this.#begun) * this.#tokens * 1_000) / this.#sampleMs
     const filled = this.#filled >= FILLED_SHARE * this.#begun
     this.#windowSamples = 0

@@ -5,9 +5,9 @@ import { ScoreSample } from './score-sample.ts'
 
 /**
  * Combines identical requests in flight: the first one is sent, and the others follow it and receive its score. A
- * trained policy often samples the same short response several times. This applies only to discriminative models, whose
- * score is a function of the text. If the first one ends without a score, its first follower is sent instead. If its
- * refusal was confirmed, its followers end with it.
+ * trained policy often samples the same short response several times. Only requests to discriminative models are
+ * combined, because their score is a function of the text. If the first one ends without a score, its first follower is
+ * sent instead. If its refusal was confirmed, its followers end with it.
  */
 export class SharedSamples {
   /**

@@ -7,7 +7,10 @@ import type { PolicyName } from './policies/policy.ts'
 import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-types.ts'
 
-/** Longest wait of a request without a deadline if no server is healthy. The patience of the client is unknown. */
+/**
+ * Longest wait of a request without a deadline while no server is healthy, because the time limit of its client is
+ * unknown.
+ */
 const WITHOUT_SERVER_MS = 10_000
 
 export type SlotResult = { ok: true; slot: RouterSlot } | SlotRefusal

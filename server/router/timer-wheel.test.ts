@@ -25,7 +25,7 @@ function wheelOf(): TimerWheel<Entry> {
   })
 }
 
-test('calls entries when due, never early and at most two ticks late, over several turns of the wheel', () => {
+test('entries are called when due, never early and at most two ticks late, over several turns of the wheel', () => {
   const wheel = wheelOf()
   const entries = [0, 1, 9, 10, 11, 95, 5_119, 5_120, 5_121, 12_345, 300_000].map(
     (inMs) => new Entry(inMs),
@@ -60,7 +60,7 @@ test('removed entries are not called, even from the middle of a slot', () => {
   ])
 })
 
-test('its timer runs only while there are entries', () => {
+test('the timer runs only while there are entries', () => {
   const wheel = wheelOf()
   expect(vi.getTimerCount()).toBe(0)
   const entry = new Entry(1_000)
@@ -75,7 +75,7 @@ test('its timer runs only while there are entries', () => {
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('keeps entries added while others are called', () => {
+test('entries added while others are called are kept', () => {
   const added = new Entry(40)
   const wheel = new TimerWheel<Entry>((entry) => {
     entry.firedAtMs = performance.now()

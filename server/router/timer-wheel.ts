@@ -20,7 +20,7 @@ const SLOT_COUNT = 512
 
 /**
  * One timer for many due times. Adding or removing an entry takes a few assignments. A `setTimeout` per call costs
- * about 1 µs, and a list and a heap entry in Node, because all durations differ. The timer runs, and keeps the process
+ * about 1 µs and, because all durations differ, a list and a heap entry in Node. The timer runs, and keeps the process
  * alive, only while there are entries.
  */
 export class TimerWheel<T extends WheelEntry> {

@@ -48,7 +48,7 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   answered = false
   /** Whether its connection had served another call before. */
   reused = false
-  /** Whether it was not sent, because this process's share of the limit ended while it waited for its connection. */
+  /** Whether it was not sent, because this process's share of the limit expired while it waited for its connection. */
   isUnsent = false
 
   constructor(context: C, listener: CallListener<C>) {
@@ -77,7 +77,7 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
     return true
   }
 
-  /** Binds the call to its lane; only for the transport. */
+  /** Binds the call to its lane (connection); only for the transport. */
   boundTo(lane: Lane, mayBegin: () => boolean): void {
     this.#lane = lane
     this.#mayBegin = mayBegin
@@ -139,11 +139,11 @@ interface Lane {
 }
 
 /**
- * The connections to one server: one undici `Client` per call in flight. The connection used last is used first, so
- * that idle ones close. undici's `Pool` is slower at 64 calls in flight: a bounded pool costs 3 to 4 µs more CPU time
- * per call, for queueing and for scanning its clients. An unbounded pool opens 128 connections for 64 calls, because it
- * counts a client as busy for one turn of the event loop after each answer. This class also knows which connection a
- * call used, which is needed to detect a connection race.
+ * The connections to one server: one undici `Client` per call in flight. The most recently used connection is reused
+ * first, so that surplus ones become idle and close. undici's `Pool` is slower at 64 calls in flight: a bounded pool
+ * costs 3 to 4 µs more CPU time per call, for queueing and for scanning its clients. An unbounded pool opens 128
+ * connections for 64 calls, because it counts a client as busy for one turn of the event loop after each answer. This
+ * class also knows which connection a call used, which is needed to detect a connection race.
  */
 export class Transport {
   readonly #origin: string
@@ -158,8 +158,8 @@ export class Transport {
   #closing = false
 
   /**
-   * `onRoom`: called when {@link hasLane} becomes true again. `answerLimitBytes`: −1 for answers that are streamed on
-   * and not kept.
+   * `onRoom`: called when {@link hasLane} becomes true again. `answerLimitBytes`: −1 for answers that are streamed to
+   * the client and not kept.
    */
   constructor(origin: string, onRoom: () => void, answerLimitBytes = ANSWER_LIMIT_BYTES) {
     this.#origin = origin
@@ -182,8 +182,8 @@ export class Transport {
 
   /**
    * Sends a POST request. The call's listener is called at its end, possibly before this method returns. `mayBegin`:
-   * called when the connection is open. The request is written only then, which is much later after a pause of this
-   * process, and only if the result is true.
+   * called when the connection is open, which may be much later if this process was paused. The request is written only
+   * if the result is true.
    */
   post<C>(
     call: HttpCall<C>,

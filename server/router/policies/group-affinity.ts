@@ -4,8 +4,8 @@ import type { BalancingPolicy } from './policy.ts'
 import { hashText, rendezvousRank, weightedRank } from './rendezvous.ts'
 
 /**
- * A server with more than this multiple of the mean load passes a group's samples to the next server in the group's
- * order.
+ * If a server has more than this multiple of the mean load, a group's samples go to the next server in the group's
+ * rendezvous order.
  */
 const BOUND = 1.25
 /**

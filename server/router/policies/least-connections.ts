@@ -2,7 +2,7 @@ import { sampleLoad } from './load.ts'
 import type { BalancingPolicy } from './policy.ts'
 import { Turn } from './turn.ts'
 
-/** Picks the server with the fewest samples, from any client, relative to its weight. Ties go round robin. */
+/** Picks the server with the fewest samples, from any client, relative to its weight. Ties are broken round robin. */
 export function leastConnections(): BalancingPolicy {
   const turn = new Turn()
   return {

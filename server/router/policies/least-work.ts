@@ -9,8 +9,8 @@ const NEWEST_SHARE = 1 / 32
 /**
  * Picks the server that would finish its work and this sample first. The server's time is the tokens in flight, of this
  * sample and of other clients' samples (assumed to be of mean size), divided by its tokens/s and weight. An unmeasured
- * server counts as the median one. Sizes of samples differ by a factor of a hundred, which counting samples would
- * ignore.
+ * server is assumed to have the median speed. Sizes of samples differ by a factor of a hundred, which counting samples
+ * would ignore.
  */
 export function leastWork(): BalancingPolicy {
   const turn = new Turn()

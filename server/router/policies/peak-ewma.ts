@@ -5,8 +5,8 @@ import { Turn } from './turn.ts'
 
 /**
  * Picks the server with the lowest product of latency and samples: its peak EWMA of ms per 1,000 tokens, which rises
- * immediately and falls slowly, times the samples it would have, divided by its weight. An unmeasured server counts as
- * the median one.
+ * immediately and falls slowly, times the samples it would have, divided by its weight. An unmeasured server is assumed
+ * to have the median latency.
  */
 export function peakEwma(): BalancingPolicy {
   const turn = new Turn()

@@ -76,7 +76,7 @@ describe('least_work', () => {
       server(1, { externalQueue: 3, inFlight: 1, workTokens: 500 }),
       server(2, { workTokens: 4_500, inFlight: 1 }),
     ]
-    // 500 + 3 × 1,000 against 4,500; below, 500 + 5 × 1,000 against 4,500.
+    // Tokens: 500 + 3 × 1,000 against 4,500, and in the second case 500 + 5 × 1,000 against 4,500.
     expect(policy.pick(candidates, sample(1_000)).id).toBe(1)
     expect(
       leastWork().pick(
@@ -102,7 +102,7 @@ describe('peak_ewma', () => {
       server(1, { peakMsPerKtok: 900 }),
       server(2, { peakMsPerKtok: 40, inFlight: 10 }),
     ]
-    // 900 × 1 against 40 × 11.
+    // Latency × samples: 900 × 1 against 40 × 11.
     expect(peakEwma().pick(candidates, sample()).id).toBe(2)
     expect(
       peakEwma().pick(
@@ -177,7 +177,7 @@ describe('deterministic', () => {
     expect(log(8, () => ({}))).not.toEqual(idle)
   })
 
-  test('is the same in every build, so a stored assignment can be reproduced', () => {
+  test('gives the same assignment in every build, so a stored assignment can be reproduced', () => {
     expect(log(7, () => ({})).slice(0, 16)).toEqual([
       1, 2, 2, 4, 3, 4, 1, 1, 3, 3, 4, 3, 3, 1, 4, 2,
     ])

@@ -157,7 +157,7 @@ test('24 · in a full step a group of 8 is sent to one or two servers', async ()
   )
 })
 
-test('identical samples of a group in flight share one call, and each has a result', async () => {
+test('identical samples of a group in flight share one request, and each has a result', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:30' }])
   const input = { prompt: 'What is 6 × 7?', response: '42' }
   const results = await pool.scoreAll(8, () => ({ input, group: 'g' }))
@@ -167,7 +167,7 @@ test('identical samples of a group in flight share one call, and each has a resu
   expect(pool.requests).toBe(1)
 })
 
-test('if a sample is cancelled, the identical samples that wait for its call are still scored', async () => {
+test('if a sample is cancelled, the identical samples that share its request are still scored', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:40' }])
   const input = { prompt: 'What is 6 × 7?', response: '42' }
   const abort = new AbortController()

@@ -6,7 +6,7 @@ import { config } from '../testing/harness.ts'
 /** Waiting samples per process: more than any limit admits. */
 const WAITING = 160
 
-test('two processes with adaptive limits for one server do not outbid each other', async () => {
+test('two processes with adaptive limits for one server do not drive each other’s limits up', async () => {
   const server = await SimulatedServer.start({
     model: 'rm',
     tokensPerSecond: 60_000,

@@ -38,7 +38,7 @@ export class Harness {
 
   #samples = 0
 
-  /** Scores a sample of model `rm`. Its text is unique, because identical ones would share a call. */
+  /** Scores a sample of model `rm`. Its text is unique, because identical samples would share a request. */
   score(over: Partial<ScoreRequest> = {}): Promise<RouterResult> {
     return this.router.score({
       model: 'rm',

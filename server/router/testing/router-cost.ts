@@ -1,6 +1,6 @@
 /**
- * Prints the cost of the router's parts: `node server/router/testing/router-cost.ts`. It runs in plain Node, because
- * the rewritten imports of a test runner are five times as slow.
+ * Prints the cost of the router's components: `node server/router/testing/router-cost.ts`. It runs in plain Node,
+ * because a test runner rewrites imports, which makes the code five times as slow.
  */
 import { AdaptiveLimit } from '../concurrency-limit.ts'
 import { type FairItem, FairQueue } from '../fair-queue.ts'

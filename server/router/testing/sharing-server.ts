@@ -6,7 +6,7 @@ export interface SharingServer {
   tokensPerSecond: number
   /** The number of samples that use its full capacity. Infinity: each sample runs at its own speed. */
   saturatedBy: number
-  /** The loss of capacity for each further `saturatedBy` samples beyond twice that number; 0: none. */
+  /** Goodput is divided by 1 + this factor for each `saturatedBy` samples beyond twice that number; 0: no loss. */
   thrashing?: number
 }
 
