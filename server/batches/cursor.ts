@@ -5,7 +5,7 @@ export function cursorAt(batchId: number, seq: number): string {
   return `b${batchId}.${seq}`
 }
 
-/** Parses the completion number of a cursor; null is the beginning. Throws `cursor_mismatch`. */
+/** Parses the completion number of a cursor; null is the start of the batch. Throws `cursor_mismatch`. */
 export function seqOf(cursor: string | null, batchId: number): number {
   if (cursor === null) return 0
   const match = /^b(\d{1,10})\.(\d{1,10})$/.exec(cursor)

@@ -7,7 +7,7 @@ import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
 const KEYS_AT_ONCE = 5_000
 
 export interface SelectedPart extends PartToCopy {
-  /** Number of selected samples. The remaining ones were added because they belong to the same groups. */
+  /** Number of samples that the caller selected. The others were added because they belong to the same groups. */
   selected: number
 }
 

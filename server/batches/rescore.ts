@@ -56,7 +56,7 @@ interface Copied {
  * that each commit. The batch appears only with the last transaction, so no query sees a part of it. A sweep deletes
  * the rows of an interrupted copy.
  *
- *   nextval, lock ─▶ texts, samples, groups, piece by piece ─▶ batch and jobs in one transaction ─▶ unlock
+ *   nextval, lock ─▶ texts, samples, groups, chunk by chunk ─▶ batch and jobs in one transaction ─▶ unlock
  */
 export class Rescores {
   readonly #accept: AcceptContext

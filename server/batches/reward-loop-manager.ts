@@ -110,8 +110,8 @@ export class RewardLoopManager {
   }
 
   /**
-   * Closes in two steps, so that groups are locked before the batch: first every flush sees that the batch is closed,
-   * then groups that were already complete are settled. The sweep repairs a crash in between.
+   * Closes a batch in two steps, so that groups are locked before the batch: first every flush sees that the batch is
+   * closed, then groups that were already complete are settled. The sweep repairs a crash in between.
    */
   async closeById(id: number): Promise<void> {
     await this.#db.transaction(async (client) => {

@@ -48,7 +48,7 @@ export class BatchSignals {
     })
   }
 
-  /** Number of waiting callers; zero at idle. */
+  /** Number of waiting callers. */
   get size(): number {
     let n = 0
     for (const set of this.#waiters.values()) n += set.size

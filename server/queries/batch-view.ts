@@ -55,7 +55,7 @@ export class BatchViews {
     const row = await this.#reader.row(batchId)
     const memo = row.completed_at === null ? this.#running : this.#ended
     const [view, rescores] = await Promise.all([
-      // The key changes with the roll-up, which an ended batch may not have yet.
+      // The cache key includes whether the roll-up exists, because an ended batch may not have one yet.
       memo.get(
         `${row.id} ${row.min === null} ${row.texts_removed_at} ${row.samples_removed_at}`,
         () => this.#compute(row),

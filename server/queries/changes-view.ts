@@ -46,7 +46,10 @@ const FOUND_STEPS = 2
 const STANDS_OUT_Z = 3.3
 /** A part stands out if it is at least this share of the change. */
 const STANDS_OUT_SHARE = 0.5
-/** Samples whose components are read one by one; 5,000 take about 20 ms per component. With more, roll-ups are used. */
+/**
+ * Maximum number of samples whose components are read one by one; 5,000 take about 20 ms per component. With more
+ * samples, roll-ups are used.
+ */
 const MAX_COMPONENT_SAMPLES = 32_768
 /** Prompts can stand out only if prompts of both ranges have at least this share of the samples. */
 const MIN_SHARED_PROMPTS = 0.3

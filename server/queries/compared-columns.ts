@@ -9,10 +9,10 @@ import type { Database } from '../store/database.ts'
 import type { BatchRow } from '../store/sql/batches.ts'
 import { comparedColumns, comparedUids, responseHashes } from '../store/sql/compare.ts'
 
-/** Samples that one statement reads; parsing them blocks the event loop for about 5 ms. */
+/** Number of samples that one statement reads; parsing them blocks the event loop for about 5 ms. */
 const PAGE_SAMPLES = 8_192
 const PAGE_GROUPS = 8_192
-/** Texts that one statement reads. */
+/** Number of texts that one statement reads. */
 const PAGE_TEXTS = 1_024
 
 const STATES = [PENDING, SCORED, FAILED, SUBSTITUTED]

@@ -4,7 +4,7 @@ import { PromptSampleInput } from '../contract/prompts.ts'
 import type { PassClass } from '../store/sql/prompts.ts'
 import { drawPrompts } from './draw-prompts.ts'
 
-/** The beginning of a key, evenly spread as hashes are. Its last byte is the number of passes. */
+/** A key prefix, evenly spread as hashes are. Its last byte is the number of passes. */
 function keyOf(c: number, i: number): string {
   return `${hash('md5', `${c}/${i}`).slice(0, 14)}${c.toString(16).padStart(2, '0')}`
 }
@@ -45,7 +45,7 @@ it('draws uniformly within the band', () => {
   for (const { length } of counts.values()) expect(Math.abs(length - 50)).toBeLessThan(18)
 })
 
-it('draws prompts near the target, and some of which little is known', () => {
+it('draws prompts near the target, and some with few samples', () => {
   const { keys, eligible } = draw({ strategy: 'thompson', n: 300 })
   expect(eligible).toBe(1_700)
   const rates = ratesOf(keys)
@@ -90,7 +90,7 @@ it('draws by the exact posterior, at any number of samples', () => {
     for (let seed = 0; seed < seeds; seed++) {
       if (draw({ strategy: 'thompson', n: 1, target: 0, seed }, [a, b]).keys[0] === KNOWN) first++
     }
-    // Four standard deviations.
+    // The tolerance is four standard deviations.
     expect(Math.abs(first / seeds - share)).toBeLessThan(
       4 * Math.sqrt((share * (1 - share)) / seeds),
     )

@@ -15,7 +15,7 @@ const RANGES = 4_096
 /**
  * Draws prompts by their recent pass rates; fewer than `n` only if fewer are eligible. Each prompt has its own random
  * numbers, from the seed and its key, so the result does not depend on the order in which the prompts were read.
- * @returns the beginnings of keys, in hexadecimal
+ * @returns the key prefixes of the drawn prompts, in hexadecimal
  */
 export function* drawPrompts(
   classes: readonly PassClass[],

@@ -61,7 +61,7 @@ describe('the figures of a run', () => {
     const ids = await batches('figures', [
       { step: 1, mean: 0.9 },
       { step: 2, mean: 0.2 },
-      // Resumed from step 1: this batch replaces the other.
+      // The run was resumed from step 1, so this batch replaces the earlier one of step 1.
       { step: 1, mean: 0.1 },
       { step: 3, mean: 0.6 },
       { step: 4, mean: 0.4 },
@@ -94,7 +94,7 @@ describe('the figures of a run', () => {
       { run_id: row?.id, steps: [2, 3, 4], means: [0.2, 0.6, 0.4] },
     ])
 
-    // A removed batch leaves the figures.
+    // The figures do not include a removed batch.
     await db.transaction(async (client) => {
       await markRunRollUpStale(client, ids[3] as number)
       await client.query('delete from batch where id = $1', [ids[3]])

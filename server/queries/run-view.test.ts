@@ -108,7 +108,7 @@ describe('a run of 10,000 steps', () => {
     )
   })
 
-  it('comes in bins of its whole range, with a step of another mean visible', async () => {
+  it('is returned in bins over its whole range, in which a single step with another mean stays visible', async () => {
     const run = await read({}, 'few')
     expect(run.steps.length).toBeLessThanOrEqual(1_000)
     expect([run.earlier, run.later, run.pending]).toEqual([0, 0, 0])
@@ -144,7 +144,7 @@ describe('a run of 10,000 steps', () => {
     expect(run.marks.map(({ step, label }) => [step, label])).toEqual([[6_000, 'reward changed']])
   })
 
-  it('is finer in a part of its range, and exact from 1,000 steps down', async () => {
+  it('has smaller bins in a shorter range, and single steps in a range of at most 1,000 steps', async () => {
     const part = await read({ from: 4_001, until: 6_000 }, 'few')
     expect(part.steps.map(({ bin }) => bin?.steps).slice(1, 3)).toEqual([4, 4])
     expect([part.earlier, part.later]).toEqual([4_000, 4_000])

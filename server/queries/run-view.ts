@@ -36,7 +36,7 @@ import {
 import { heatOfBins, MAX_ROWS, ROWS, runHeat } from './run-heat.ts'
 import { intervalOf } from './run-table.ts'
 
-/** More marks of one kind would hide the chart. */
+/** Maximum number of automatic marks of one kind, because more would hide the chart. */
 const MAX_MARKS_OF_A_KIND = 40
 /** Maximum number of runs in lists to choose from. */
 const MAX_LISTED = 1_000
@@ -214,8 +214,8 @@ export class RunView {
 }
 
 /**
- * The width of bins, in steps, so that at most `most` of them cover a range. A power of two: while a run grows, its bins
- * stay the same until each two are merged.
+ * The width of bins, in steps, so that at most `most` of them cover a range. A power of two: while a run grows, its
+ * bins stay the same until pairs of bins are merged.
  */
 export function binWidth({ first, last }: { first: number; last: number }, most: number): number {
   let width = 1

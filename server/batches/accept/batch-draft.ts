@@ -28,7 +28,7 @@ export class BatchDraft {
   readonly groupOf: number[] = []
   readonly sizes: number[] = []
   readonly prescoredOf: number[] = []
-  /** The prompt of each group's first sample. */
+  /** The prompt key of each group's first sample. */
   readonly promptKeys: (Buffer | null)[] = []
   /** Number of samples without a given score, by data source. */
   readonly dataSources = new Map<string, number>()
@@ -65,7 +65,7 @@ export class BatchDraft {
 
   /**
    * Returns the images in memory, so that they can be sent before the rest arrives. The next text rows are a new COPY
-   * stream, because the connection sends one thing at a time.
+   * stream, because a connection carries one statement or COPY at a time.
    */
   takeImages(): Map<string, Buffer> {
     this.#texts.restart()

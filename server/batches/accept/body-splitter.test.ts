@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { isRewardOpsError } from '../../errors.ts'
 import { BodySplitter, parseJson } from './body-splitter.ts'
 
-/** Splits a body given in pieces; returns the reason if it is refused. */
+/** Splits a body that arrives in chunks; returns the reason if the body is refused. */
 function split(pieces: Buffer[]): { envelope: unknown; elements: unknown[] } | string {
   const elements: unknown[] = []
   const splitter = new BodySplitter((json, long) => {

@@ -19,9 +19,9 @@ import { Ingest, type IngestKind } from './ingest.ts'
 export interface IngestOptions {
   databaseUrl: string
   functions: AcceptedFunctionsOptions
-  /** Addresses that rewards may name, as in REWARDOPS_EGRESS_ALLOW. */
+  /** Addresses that the service may call, as in REWARDOPS_EGRESS_ALLOW. */
   egressAllow: string[]
-  /** Addresses of sandboxes by name. */
+  /** URLs of sandboxes by name. */
   sandboxes: Record<string, string>
   logLevel: string
 }
