@@ -49,7 +49,7 @@ describe('with keys', () => {
   const wrong: [what: string, headers: Record<string, string>][] = [
     ['no key', {}],
     ['a wrong key', { authorization: `Bearer ${KEYS[0].slice(0, -1)}x` }],
-    ['the beginning of a key', { authorization: `Bearer ${KEYS[0].slice(0, -1)}` }],
+    ['a prefix of a key', { authorization: `Bearer ${KEYS[0].slice(0, -1)}` }],
     ['both keys together', { authorization: `Bearer ${KEYS.join(', ')}` }],
     ['an empty key', { authorization: 'Bearer ' }],
     ['another scheme', { authorization: `Basic ${btoa(`:${KEYS[0]}`)}` }],
@@ -121,7 +121,7 @@ describe('with keys', () => {
     expect(status).toBe(200)
   })
 
-  it('refuses other host names, such as a rebound one, even with a key', async () => {
+  it('refuses other host names, such as one set by DNS rebinding, even with a key', async () => {
     const headers = { host: 'evil.example', authorization: `Bearer ${KEYS[0]}` }
     for (const path of ['/', '/login', '/api/trpc/session.get', '/metrics', '/v1/models']) {
       const { status, text } = await keyed.raw(path, { headers })
@@ -199,7 +199,7 @@ describe('with keys', () => {
       expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
     }
     const wrong = { authorization: 'Bearer wrong' }
-    // A wait may have just ended. The next one is twice as long.
+    // The wait after the wrong keys may have just ended. The next wait is twice as long.
     const refused = (call: () => Promise<RawAnswer>) =>
       waitFor('a refusal', async () => {
         const answer = await call()
@@ -215,7 +215,7 @@ describe('with keys', () => {
 
     const headers = { authorization: `Bearer ${KEYS[0]}` }
     expect((await keyed.raw('/api/trpc/batches.list', { headers })).status).toBe(200)
-    // A scrape may get an earlier answer from a cache.
+    // /metrics caches its answer, so a scrape may return earlier counts.
     await waitFor('the wrong keys in /metrics', async () => {
       const metrics = parsePrometheusText((await keyed.raw('/metrics', { headers })).text)
       const counted = (reason: string) =>

@@ -140,7 +140,7 @@ it('a backup of a running service restores its pages and cursors, and its batch 
     expect(results.map((result) => result.score)).toEqual(samples.map(hashScore))
     const { text: metrics } = await service.raw('/metrics')
     expect(metrics).toMatch(/^rewardops_orphaned_samples_total(\{.*\})? 0$/m)
-    // The API key of the server is still decrypted with the same key.
+    // The API key of the server is still decrypted with the same secrets key.
     const servers = await service.api.servers.list.query()
     expect(servers.find(({ name }) => name === 'rm')).toMatchObject({ state: 'ready' })
 

@@ -8,8 +8,8 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
 /**
- * The server that held up a batch, compared with a second run of the same batch without it. A judge scores, because
- * its calls are not hedged; hedged requests would hide a slow server.
+ * Estimates how much a slow server held up a batch, and compares the estimate with a second run of the same batch
+ * without that server. A judge scores, because its calls are not hedged; hedged requests would hide a slow server.
  */
 
 let service: Service

@@ -9,7 +9,7 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { findPython } from '../sandbox/python-home.ts'
 
-/** The code rule: two workers call sandboxes that an admin has named, or the one of the service. */
+/** The code rule: two workers call sandboxes that an admin has configured, or the service's own sandbox. */
 
 let service: Service
 /** A sandbox with the interface of SandboxFusion. */

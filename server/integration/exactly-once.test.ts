@@ -146,7 +146,7 @@ describe('a batch', () => {
   })
 
   it.each<[Part, restart: boolean]>([
-    // 'all' includes the others.
+    // The case 'all' also kills the server and Postgres, so their own cases run only in the full run.
     ...inFullRun<[Part, boolean]>(['server', true], ['postgres', false]),
     ['all', true],
   ])('survives kill -9 of %s', async (part, restart) => {

@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => stopCleanly(service))
 
 interface Stream {
-  /** Waits until the stream has sent these words. */
+  /** Waits until the stream has sent this text. */
   said(words: string): Promise<void>
   /** Disconnects the reader. */
   leave(): void

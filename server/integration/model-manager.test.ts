@@ -361,7 +361,7 @@ describe('wake', () => {
   })
 })
 
-describe('a time awake', () => {
+describe('the time awake of a woken server', () => {
   it('ends in sleep; a server that no caller woke stays awake', async () => {
     const [woken, left] = await Promise.all([simulated(), simulated()])
     const m = manager()

@@ -58,7 +58,7 @@ afterAll(async () => {
 
 const batches = async () => (await service.api.batches.list.query({ run: 'overlapping' })).items
 
-it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice, each once and in order', {
+it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice; each group arrives once and in order', {
   timeout: 180_000,
 }, async () => {
   const journal = join(dir, 'journal.jsonl')

@@ -59,7 +59,7 @@ function mostWithin(sorted: readonly number[], forMs: number): number {
 
 describe('rate_limited', () => {
   itInFullRun(
-    'Q16: holds requests a minute over four workers, also when one of them is killed',
+    'Q16: keeps to the requests per minute over all workers, also when one of them is killed',
     async () => {
       // 20 requests per second, with a burst of 20.
       const rpm = 1_200

@@ -193,7 +193,7 @@ describe('keys', () => {
     expect(Math.abs(Date.now() - Date.parse(used as string))).toBeLessThan(120_000)
   })
 
-  it('are required once an admin key requests it, and the last admin key cannot be revoked', async () => {
+  it('are required once a caller with an admin key requests it, and the last admin key cannot be revoked', async () => {
     const ask = (key: string | null) =>
       service.post('keys.require', JSON.stringify({ required: true, key }))
     for (const [key, message] of [
@@ -563,7 +563,10 @@ describe('a key that ends', () => {
       headers: { ...bearer(keys[name]!.key), 'content-type': 'application/json' },
     })
   const revoke = (name: string) => service.api.keys.revoke.mutate({ id: keys[name]!.id })
-  /** Waits until requests with these keys are in progress: a key counts as used before its request waits. */
+  /**
+   * Waits until requests with these keys are in progress. It polls the time of each key's last use, which the service
+   * records before the request waits.
+   */
   const letIn = (...names: string[]) =>
     waitFor('requests in progress', async () => {
       const listed = (await service.api.keys.list.query()).keys

@@ -97,7 +97,7 @@ test(
       const [first, rest] = [Buffer.from(body.slice(0, 20)), Buffer.from(body.slice(20))]
       const call = holdHalfWay(`${service.url}/api/trpc/marks.create`, first, rest, areGone)
       await call.sent
-      // A later call has passed the checks of the start of a request, so this one has too.
+      // Once a later call is answered, this call too has passed the checks at the start of a request.
       await service.api.marks.list.query({ run })
       const stopped = service.stop()
       await waitFor('the end of the workers', () => workers.every((pid) => !inspectProcess(pid)))

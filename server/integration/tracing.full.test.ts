@@ -113,7 +113,7 @@ describe.skipIf(!isInstalled).each(['http/protobuf', 'http/json'])('traces over 
     )
   }
 
-  /** The attempts of a batch in the ledger. */
+  /** The stored attempts of a batch. */
   async function ledger(batchId: string): Promise<{ idx: number; uid: string }[]> {
     return (service as Service).sql(
       `select s.idx, g.uid from sample s
@@ -124,7 +124,7 @@ describe.skipIf(!isInstalled).each(['http/protobuf', 'http/json'])('traces over 
     )
   }
 
-  it('are decoded span by span, with the parents and counts of the ledger', {
+  it('are decoded span by span, with the parents and counts of the stored attempts', {
     timeout: 240_000,
   }, async () => {
     const { traceId, parentId, batchId } = await scored('01')

@@ -65,7 +65,7 @@ const TEXTS = [
   { role: 'tool', content: '' },
   { role: 'assistant', content: 'It is 72. 🎉' },
 ]
-/** The parts of rewards other than token scores, all empty. */
+/** The fields of `rewards` other than the token scores, all empty. */
 const PARTS = { turns: [], spans: [] }
 const PROMPT = [{ role: 'user', content: [{ type: 'text', text: 'Add what you see.' }, IMAGE] }]
 const trajectory = (uid = 't') => ({ ...sample({ uid }), prompt: PROMPT, response: TRAJECTORY })

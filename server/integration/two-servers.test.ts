@@ -169,7 +169,7 @@ it('a sign-out at one server ends the streams and long polls of the session at t
   await first.api.batches.cancel.mutate({ batchId })
 })
 
-it('a server without the key of the secrets does not start, and makes none', async () => {
+it('a server without the secrets key does not start, and creates no key', async () => {
   const { code, stderr } = await runToEnd({
     ...{ DATABASE_URL: database.url, REWARDOPS_PAGES: '0', REWARDOPS_WORKERS: '0' },
   })
