@@ -47,7 +47,7 @@ export interface LeasedResource {
   name: string
   limit: number
   /**
-   * A share that expired without renewal counts this much longer, because its holder may be paused with calls in
+   * A share that expired without renewal counts this many ms longer, because its holder may be paused with calls in
    * flight.
    */
   graceMs?: number
@@ -360,7 +360,7 @@ function slotsToRequest(lease: Lease, demand: number, nowMs: number): number {
 /**
  * Number of granted slots to leave to others: the slots that they lack for an equal part and could use, minus the free
  * ones, but at most the holder's excess over its own part. Parts are rounded down, so that a remainder does not move
- * between processes and a limit below the number of holders stays where it is.
+ * between processes, and no slots move if the limit is smaller than the number of holders.
  */
 function toYield(granted: number, limit: number, others: readonly OtherHolder[]): number {
   const part = partOf(limit, others)

@@ -37,7 +37,7 @@ const CaseReport = CaseResult.extend({
 })
 export type CaseReport = z.infer<typeof CaseReport>
 
-/** A line of the tests' process. In weak isolation the program can write any line. */
+/** A line that the tests' process reports. In weak isolation the program can write any line. */
 export const ReportLine = z.union([
   z.strictObject({ loaded: z.literal(true) }),
   z.strictObject({ notLoaded: CaseReport }),

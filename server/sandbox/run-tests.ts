@@ -82,7 +82,7 @@ async function casesOf(
   return results.slice(0, cases.length)
 }
 
-/** The cases that a run ended, at least one; with `isForAll`, its last verdict counts for all following cases. */
+/** Results of the cases that a run ended, at least one; with `isForAll`, the last one counts for all later cases. */
 function resultsOf(mode: Isolation, run: RunReport): { ended: CaseResult[]; isForAll: boolean } {
   const ended: CaseResult[] = []
   let isLoaded = false

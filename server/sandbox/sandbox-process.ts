@@ -40,7 +40,7 @@ export class SandboxProcess {
   #failedAt = Number.POSITIVE_INFINITY
   #folder: string | null = null
   #child: KeptChild | null = null
-  /** Ends the wait of callers for the start. */
+  /** Resolves the calls of `ready` that wait for the start. */
   #giveUp: () => void = () => {}
   #isStopping = false
 

@@ -6,7 +6,7 @@ const PORTION = 8_192
 
 /** Counts of a group's pairs of members, by the order that two rewards give them. */
 export interface PairCounts {
-  /** n (n − 1) / 2. */
+  /** All pairs: n (n − 1) / 2. */
   pairs: number
   /** Pairs in the same order by both rewards. */
   concordant: number

@@ -105,7 +105,7 @@ export function* jointOf(
   return { first: x, second: y, cells }
 }
 
-/** The ascending differences as bars if few are distinct, otherwise in {@link DELTA_BINS} equal bins. */
+/** The distribution of ascending values: one bar per value if few are distinct, else {@link DELTA_BINS} equal bins. */
 export function distributionOf(sorted: Float64Array): Distribution {
   const n = sorted.length
   const few = distinctOf(sorted, MAX_VALUES)

@@ -48,7 +48,7 @@ export class Settings {
     return this.#wrong(key, 'True or False')
   }
 
-  /** The value as a number of at least `least`; others are treated as by {@link text}. */
+  /** The value as a number of at least `least`; other values are treated as by {@link text}. */
   number(key: string, least = 0): number | undefined {
     const value = this.value(key)
     if (value === undefined) return undefined

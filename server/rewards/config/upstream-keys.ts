@@ -60,7 +60,7 @@ export const ROLLOUT_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   prometheus: 'scrape the servers directly',
 }
 
-/** Old key → new key, for moved keys. A trailing `.` moves all keys under it. */
+/** Old key → new key, for moved keys. An old key that ends in `.` stands for all keys under it. */
 export const MOVED: readonly (readonly [from: string, to: string])[] = [
   ['reward_model.num_workers', 'reward.num_workers'],
   ['reward_model.reward_manager', 'reward.reward_manager.name'],

@@ -6,7 +6,8 @@ import { MARKS_FD, SHARED } from './protocol.ts'
 
 /**
  * A second thread in the process of user code. It checks whether the main thread responds and how much memory the
- * process uses, and identifies the running call. It writes marks itself, because the main thread may never run again.
+ * process uses, and identifies the running call. It writes its marks (protocol.ts) itself, because the
+ * main thread may never run again.
  *
  * The shared numbers name a call that has begun and not yet returned. To find a call that continued after an `await`,
  * the main thread is halted through the inspector and its AsyncLocalStorage is read. This takes up to 3 ms if the

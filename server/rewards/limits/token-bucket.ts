@@ -1,6 +1,7 @@
 /**
  * The supply of a limit per minute. `reserve` takes the amount at once and returns the time to wait. A rate may
- * therefore be a database row that several processes update: each waits for its time, and together they keep the limit.
+ * therefore be a database row that several processes update: each process waits for the time returned to it, and
+ * together they keep the limit.
  */
 export interface Rate {
   /** Takes `amount`, even beyond the supply, and returns the ms until it is covered; 0 if it is covered now. */
@@ -49,7 +50,7 @@ export class TokenBucket implements Rate {
     this.tokens = Math.min(this.capacity, this.tokens + amount)
   }
 
-  /** Tokens at a time, without taking any. */
+  /** Tokens in the bucket at `nowMs`; none are taken. */
   tokensAt(nowMs: number): number {
     const elapsedMs = this.lastUpdateMs === null ? 0 : Math.max(0, nowMs - this.lastUpdateMs)
     return Math.min(this.capacity, this.tokens + (elapsedMs / 1_000) * this.ratePerSecond)

@@ -6,7 +6,7 @@ const HINT = [
   'or {"test_list": ["assert add(1, 2) == 3"]} (MBPP), or as one of these in JSON text.',
 ].join(' ')
 
-/** Programs that read standard input and write standard output, or a function that is called with the input. */
+/** Test cases of a program that reads standard input and writes standard output, or of a function. */
 interface StdioCases {
   kind: 'stdio'
   inputs: unknown[]

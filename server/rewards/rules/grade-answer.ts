@@ -30,7 +30,7 @@ const MAX_LETTERS = 2
  * @throws OutOfBudget
  */
 export function gradeAnswer(given: string, truth: string, budget: Budget): boolean {
-  // No answer is that long, and the following steps take a little more than linear time.
+  // Real answers are never that long, and the following steps take a little more than linear time.
   if (given.length > MAX_ANSWER_LENGTH || truth.length > MAX_ANSWER_LENGTH) return given === truth
   if (isMathEquivalent(withoutText(given.trim()), withoutText(truth.trim()))) return true
   const givenText = plainText(given)
