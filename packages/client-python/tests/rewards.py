@@ -105,7 +105,7 @@ def _misbehave(solution_str):
         while True:
             pass
     if solution_str == "regex":
-        # Runs in C and holds the interpreter's lock.
+        # The match runs in C and holds the interpreter's lock.
         re.match(r"(a+)+$", "a" * 60 + "b")
     if solution_str == "exit":
         os._exit(7)

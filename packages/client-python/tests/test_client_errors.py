@@ -69,7 +69,7 @@ class Web:
     def __exit__(self, *_):
         self.server.shutdown()
         self.server.server_close()
-        # Otherwise kept-alive connections would still be answered.
+        # Closes kept-alive connections, which would otherwise still be answered.
         for connection in self.connections:
             try:
                 connection.shutdown(socket.SHUT_RDWR)

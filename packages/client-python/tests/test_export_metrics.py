@@ -83,7 +83,7 @@ class ExportMetricsTest(ServiceTest):
             sample["ground_truth"] = {"bad": 1}
         cls.client.submit(failed, step=10).wait()
         cls.client.submit(rollouts(8), step=1, split="val").wait()
-        # The service caches answers, so the roll-ups end before the first of them.
+        # The service caches answers, so the roll-ups must end before the first query of a test.
         for step in (*STEPS, 10):
             cls.client.step_metrics(step)
         cls.client.step_metrics(1, split="val")

@@ -90,7 +90,7 @@ export function constantFactor(a: Node, b: Node, budget: Budget): number | null 
 
 /**
  * Values of the symbols, the same in every call: magnitudes between 0.3 and 3, first all positive, then of either sign.
- * No function has a special value at any of them.
+ * No function has a special value at any of these points.
  */
 export function* samplePoints(symbols: ReadonlySet<string>): Generator<Map<string, number>> {
   if (symbols.size > MAX_SYMBOLS) return

@@ -214,7 +214,7 @@ function call(name: string, parts: Complex[]): Complex {
       return complex.real(x - y * Math.floor(x / y))
     case 'gcd':
     case 'lcm':
-      // These are defined for integers only, which exactValue handles.
+      // The two functions are defined for integers only, which exactValue handles.
       return complex.real(Number.NaN)
     default:
       return complex.real(someFunction(name, parts))

@@ -189,8 +189,8 @@ class Calls:
 
     def forget_loops(self) -> None:
         """Abandons inherited connections in a forked process; they belong to its parent."""
-        # They are never closed. Closing or collecting them would remove them from the epoll set that both processes
-        # share, and the parent would get no further answers.
+        # The connections are never closed. Closing or collecting them would remove them from the epoll set that both
+        # processes share, and the parent would get no further answers.
         _of_parents.append(self._loops)
         self._loops = weakref.WeakKeyDictionary()
 

@@ -329,7 +329,7 @@ class AsyncRewardOps:
                 reason=INVALID_INPUT,
             )
         deadline = self.deadline(submit.get("timeout_s", UNSET))
-        # One deadline for all three calls.
+        # The three calls share one deadline.
         submit["timeout_s"] = _left(deadline)
         batch = await self.submit_prepared(prepared, group_size, **submit)
         await batch.wait(timeout_s=_left(deadline))

@@ -75,8 +75,8 @@ class _Process:
         parent = os.getpid()
         given = (pool.spec, pool.kwargs, pool.init_kwargs, parent, self.enclosure)
         arguments = (theirs, self.state, *given)
-        # Not daemonic, because daemonic processes may have no children, and some scorers (verl's prime) use a process
-        # pool.
+        # The process is not daemonic, because daemonic processes may have no children, and some scorers (verl's prime)
+        # use a process pool.
         self.process = context.Process(target=child.main, args=arguments, name="rewardops-function")
         self.phase = "starting"
         self.is_async = False
