@@ -92,7 +92,7 @@ export default defineConfig({
       },
     ],
     globalSetup: ['server/store/postgres/test-setup.ts'],
-    // One more than the cores of the smallest machine, because suites with their own services wait about a third of the time.
+    // One more than the smallest machine has cores, because suites with their own services wait a third of the time.
     maxWorkers: 3,
     sequence: { sequencer: ServicesFirst },
     passWithNoTests: true,

@@ -170,7 +170,7 @@ function queryNames(): string[] {
     .map(([name]) => name)
 }
 
-/** Every query of every page over generated runs; lists at their beginning, middle and end. */
+/** Every query of every page over generated runs; lists at the first, a middle and the last page. */
 export async function pageQueries(ask: Ask): Promise<PageQuery[]> {
   const newest = (await ask('batches.list', { limit: 1 })).data as {
     items: { batchId: string }[]

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const STALE_MS = 30 * 60_000
 
 /**
- * Lets one process at a time set up a checkout; the others wait, and then find nothing left to do. The lock is
+ * Lets one process at a time set up a checkout; the others wait and then have nothing to do. The lock is
  * outside the checkout, because `npm ci` empties node_modules, and in the machine's own temporary folder, because it
  * holds a pid.
  * @param {string} root

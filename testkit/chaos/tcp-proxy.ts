@@ -91,7 +91,7 @@ export class TcpProxy {
   }
 
   #forward(from: Socket, to: Socket): void {
-    // One queue with one timer: a delay that heals must not let later bytes overtake delayed ones.
+    // The chunks share one queue and one timer, so that later bytes cannot overtake delayed ones when the delay ends.
     const waiting: { dueMs: number; work: () => void }[] = []
     const drain = () => {
       while (waiting[0] !== undefined && waiting[0].dueMs <= performance.now()) {

@@ -53,7 +53,7 @@ export function inputsOf(root: InputSchema, known: Known): fc.Arbitrary<unknown>
         )
   }
   const shapeOf = (schema: InputSchema, field: string): fc.Arbitrary<unknown> => {
-    // Only z.json() refers to itself.
+    // Only the schema of z.json() refers to itself.
     if (schema.$ref !== undefined) {
       const target = root.$defs?.[schema.$ref.replace('#/$defs/', '')]
       return target === undefined || isRecursive(target) ? anyJson : of(target, field)

@@ -64,7 +64,7 @@ async function sendRaw(origin: string, bytes: Buffer): Promise<Omit<Answer, 'ms'
   let text = ''
   socket.on('data', (piece: Buffer) => {
     text += piece.toString('latin1')
-    // One answer is enough. Most connections stay open for the next request.
+    // The socket is closed after one answer, because most connections would stay open for another request.
     if (text.includes('\r\n\r\n')) socket.end()
   })
   socket.on('error', () => {})

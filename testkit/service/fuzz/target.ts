@@ -12,8 +12,8 @@ const BATCHES = 8
 const ADDRESSES = ['http://127.0.0.1:1/', 'http://nowhere.invalid/', 'http://[::1]:1/v1']
 
 /**
- * Fills a service that requires `adminKey` with batches, a server, keys, marks, views and a webhook, and returns what
- * calls may refer to.
+ * Fills a service that requires `adminKey` with batches, a server, keys, marks, views and a webhook, and returns the
+ * objects to which calls may refer.
  */
 export async function fillTarget(
   service: Service,

@@ -40,7 +40,7 @@ export function readBody(simulation: Simulation, call: Call, isServed = true): V
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     const message = 'Input should be a valid dictionary or object to extract fields from'
     const rule = { type: 'model_attributes_type', field: '', message } as const
-    // One error per accepted form of the body.
+    // vLLM reports one error per accepted form of the body.
     const forms = FORMS.find(([path]) => call.path.endsWith(path))?.[1] ?? 1
     const known = before(version, SECOND_WORDS_SINCE) ? 1 : forms
     return refuse(invalidBody(version, Array(known).fill(rule)))
