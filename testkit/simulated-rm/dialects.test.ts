@@ -251,7 +251,7 @@ describe('vllm', () => {
     expect(missing.status).toBe(404)
   })
 
-  test('the answer of the engine to NaN is a 400 that names it', async () => {
+  test('the engine answers a NaN score with a 400 that names NaN', async () => {
     const server = await start({ faults: { nan: { share: 1, as: 'engine' } } })
     const answer = await scoreBy('vllm', server, sample)
     expect(answer).toMatchObject({ ok: false, class: 'corrupt', reason: 'non_finite' })

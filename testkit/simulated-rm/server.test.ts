@@ -323,7 +323,7 @@ describe('sleep', () => {
     expect((await reply).choices[0]?.finish_reason).toBe('abort')
   })
 
-  test('parts wake separately, and level 2 loses the weights until they are reloaded', async () => {
+  test('weights and KV cache wake separately, and level 2 loses the weights until they are reloaded', async () => {
     const server = await start()
     const score = () => scoreBy('vllm', server, { prompt: 'Q', response: 'A' })
     const right = await score()
