@@ -21,7 +21,7 @@ export interface AboutDto {
     /** Missing protections of this machine, with remedies; empty unless the caller is an admin, because they name folders. */
     missing: string[]
   }
-  /** The largest tables with their indexes. The daily partitions of texts count as one table. */
+  /** The largest database tables with their indexes. The daily partitions of texts count as one table. */
   tables: { name: string; bytes: number }[]
   /** Settings in force. For a secret, and for a file or folder unless the caller is an admin, only whether it is set. */
   settings: { name: string; value: string; isDefault: boolean }[]

@@ -113,7 +113,7 @@ export const LoginSessionRef = z.strictObject({ id: LoginSessionId })
 /** A browser's login with a key. Times are ISO 8601. */
 export interface LoginSessionDto {
   id: string
-  /** The name of its key. */
+  /** The name of the session's key. */
   name: string
   role: Role
   /** The client's IP address at the sign-in. */

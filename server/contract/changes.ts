@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { RunName, Step, storableText } from './fields.ts'
 
-/** Maximum samples of both ranges for a comparison by group. With more, the resampling units are steps. */
+/** Maximum samples of both step ranges together for resampling by group. With more, the resampling units are steps. */
 export const MAX_SAMPLES_BY_GROUP = 131_072
 
-/** The key of the part that combines all parts that are not listed. */
+/** The key under which a breakdown combines all parts that it does not list. */
 export const OTHERS = '(others)'
 
 /** Minimum steps for the search for a sudden change, because fewer do not show the usual variation. */
@@ -62,7 +62,7 @@ export interface ContributionDto {
   high: number | null
 }
 
-/** A part in both ranges; `mean` is null without samples. The `share` of a component is its weight. */
+/** A part of a breakdown, in both ranges; `mean` is null without samples. The `share` of a component is its weight. */
 export interface ChangePartDto {
   /**
    * The verdict (empty: none), the data source or the component; for prompts `both`, `before`, `after` or `none`.
@@ -82,7 +82,7 @@ export interface ChangePartDto {
 export interface BreakdownDto {
   dimension: Dimension
   parts: ChangePartDto[]
-  /** The sum of all mix parts. */
+  /** The sum of the `mix` of all parts. */
   mix: ContributionDto
   /** The reason if there are no parts; otherwise null. */
   missing: string | null
@@ -103,21 +103,24 @@ export interface ChangedPromptDto {
 
 /** The output of `runs.changes`. */
 export interface ChangesDto {
-  /** `given`: by the caller. `largest`: the largest sudden change. `latest`: no step stands out, so the latest ones. */
+  /**
+   * `given`: by the caller. `largest`: the largest sudden change. `latest`: the latest steps, because no step stands
+   * out.
+   */
   chosen: 'given' | 'largest' | 'latest'
   before: ChangeRangeDto
   after: ChangeRangeDto
   /** The change of the mean; null if a range has no counted sample. */
   change: ContributionDto | null
   /**
-   * The resampling unit of the intervals: groups, or steps beyond 131,072 samples. Intervals of components are from a
-   * ratio estimator, over steps beyond 32,768 samples.
+   * The resampling unit of the intervals: groups; with more than 131,072 samples, steps. Intervals of components come
+   * from a ratio estimator; with more than 32,768 samples, its units are steps.
    */
   unit: 'group' | 'step'
   breakdowns: BreakdownDto[]
   /** The part that explains most of the change; null: no part stands out. */
   standsOut: { dimension: Dimension; key: string; by: 'mix' | 'within' | 'total' } | null
-  /** Samples that the mean leaves out, by failure reason or `substituted`; empty beyond 131,072 samples. */
+  /** Samples that the mean leaves out, by failure reason or `substituted`; empty with more than 131,072 samples. */
   excluded: { reason: string; before: number; after: number }[]
   /** Prompts of both ranges with the largest contributions. */
   prompts: ChangedPromptDto[]

@@ -3,7 +3,7 @@ import { Cursor, RunName, Step, storableText } from './fields.ts'
 import type { Distribution } from './pages.ts'
 import { BatchId, type BatchStatus } from './trainer.ts'
 
-/** The largest batch that is compared sample by sample; larger ones are refused. */
+/** Maximum samples of a batch that is compared sample by sample; larger batches are refused. */
 export const MAX_COMPARED_SAMPLES = 131_072
 /** Maximum runs per comparison, because the charts have eight hues. */
 export const MAX_COMPARED_RUNS = 8
@@ -140,14 +140,14 @@ export interface JointDistribution {
 
 /** Agreement within the groups that have at least two compared samples. */
 export interface ComparedGroups {
-  /** Number of these groups. */
+  /** Groups with at least two compared samples. */
   n: number
-  /** Samples of these groups. */
+  /** Compared samples in the `n` groups. */
   samples: number
-  /** Mean Kendall τ-b over the `tauGroups` groups in which both rewards order samples. */
+  /** Mean Kendall τ-b over the `tauGroups` groups in which neither batch has only equal scores. */
   tau: number | null
   tauGroups: number
-  /** Pairs of samples that both rewards order. */
+  /** Pairs of samples whose scores differ in both batches. */
   comparable: number
   /** Discordant pairs among the comparable ones. */
   reversed: number
@@ -157,7 +157,7 @@ export interface ComparedGroups {
   tiedBoth: number
   /** Groups without a sample that is best, or tied for best, in both batches. */
   bestChanged: number
-  /** Groups with equal scores in the first batch. */
+  /** Groups whose scores are all equal in the first batch. */
   noSignalFirst: number
   noSignalSecond: number
   noSignalBoth: number
@@ -205,7 +205,7 @@ export interface ComparePairDto {
   unmatched: { reason: UnmatchedReason; samples: number }[]
   scores: { first: ComparedScores; second: ComparedScores }
   pearson: number | null
-  /** Equal scores share their average rank. */
+  /** Spearman's rank correlation; equal scores share their average rank. */
   spearman: number | null
   /** Set if both rewards give the same few scores: the share of samples with equal scores, and Cohen's κ. */
   classes: { equal: number; kappa: number | null } | null
@@ -242,7 +242,7 @@ export interface ComparedGroupDto {
   n: number
   /** Kendall τ-b; null: all scores of a batch are equal. */
   tau: number | null
-  /** Pairs of samples that both rewards order. */
+  /** Pairs of samples whose scores differ in both batches. */
   comparable: number
   /** Discordant pairs among the comparable ones. */
   reversed: number
@@ -276,22 +276,22 @@ export interface CompareCandidatesDto {
 }
 
 /**
- * The steps of a run as columns. Statistics leave out failed and substituted samples. In bins, means and quantiles are
- * weighted by samples, and waits are medians.
+ * The steps, or bins of steps, of a run as columns. Statistics leave out failed and substituted samples. In bins, means
+ * and quantiles are weighted by samples, and waits are medians.
  */
 export interface ComparedRunDto {
   name: string
   seeded: boolean
-  /** In a bin: the batch of its last step. */
+  /** The batch; for a bin, the batch of the last step. */
   batchId: string[]
-  /** In a bin: its first step. */
+  /** The step; for a bin, the first step. */
   step: number[]
   n: (number | null)[]
   mean: (number | null)[]
   std: (number | null)[]
-  /** In a bin: the lowest and the highest mean of a step; null for a single step. */
+  /** For a bin: the lowest and the highest mean score of its steps; null for a single step. */
   means: ([number, number] | null)[]
-  /** Five columns: 5, 25, 50, 75 and 95 %. */
+  /** Five columns: the 5, 25, 50, 75 and 95 % quantiles of the scores. */
   quantiles: (number | null)[][]
   /** Failed ÷ ended. */
   failedShare: (number | null)[]
@@ -321,7 +321,7 @@ export interface CompareRunsDto {
   runs: ComparedRunDto[]
   /** Requested names of runs that do not exist. */
   missing: string[]
-  /** Each other run compared with the first, at the steps of both. */
+  /** Each other run compared with the first, at the steps that both have. */
   deltas: { run: string; steps: StepDelta[] }[]
   /** With two runs: the differences by data source, for the twelve largest data sources. */
   sources: { name: string; steps: StepDelta[] }[]

@@ -57,7 +57,7 @@ export function quoted(cell: string): string {
   return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
 }
 
-/** The beginning of a formula, at the beginning of a cell or after a character that some programs take for a separator. */
+/** The text before a formula: the start of a cell, or a character that some programs read as a separator. */
 const FORMULA = /(^\s*|[;\t])(?=[=+\-@＝＋－＠])/g
 
 /**
@@ -90,7 +90,7 @@ export function groundTruthCell(json: string | null): string {
   return text !== '' && isPlain(text) && !isContainer(text) ? text : `${MARK}${json}`
 }
 
-/** Parses JSON. It may throw for numbers that JavaScript would round. */
+/** A JSON parser. It may throw for numbers that JavaScript would round. */
 type Parse = (json: string) => unknown
 
 /** Reads a prompt from its cell. @throws the errors of `parse` */

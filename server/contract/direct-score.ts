@@ -22,7 +22,7 @@ export interface DirectScoreMessage {
   acceptedAtMs: number
 }
 
-/** Cancels a direct score that took too long; the sample is queued as usual. */
+/** Cancels a {@link DirectScoreMessage} that took too long; the sample is queued as usual. */
 export interface ForgetScoreMessage {
   type: 'forget'
   id: number
@@ -63,7 +63,7 @@ export interface DirectEnd {
         backoffMs: number
         serviceMs: number
         outcome: string
-        /** The server whose call this one hedges; absent: no hedge. */
+        /** The server whose request this attempt hedges; absent: the attempt is no hedge. */
         hedgeOf?: number
         /** Number of the call of a traced sample; absent: not traced. */
         callNo?: number

@@ -15,8 +15,8 @@ export const ExportFormat = z.enum(['jsonl', 'csv', 'parquet', 'verl'])
 export type ExportFormat = z.infer<typeof ExportFormat>
 
 /**
- * Response header with the number of rows, counted at the start. An open batch may add more. Exports with filters
- * within batches leave it out, because a count would cost a full search.
+ * Response header with the number of rows, counted at the start. An open batch may add more. Exports whose filter
+ * selects samples within batches omit the header, because a count would cost a full search.
  */
 export const EXPORT_ROWS_HEADER = 'x-rewardops-rows'
 
@@ -99,7 +99,7 @@ export const ExportQuery = z
     path: ['safe'],
   })
   .refine(({ format, after }) => format !== 'parquet' || after === undefined, {
-    message: 'a Parquet export cannot be resumed, because its end describes all of its rows',
+    message: 'a Parquet export cannot be resumed, because its footer describes all of its rows',
     path: ['after'],
   })
 export type ExportQuery = z.infer<typeof ExportQuery>

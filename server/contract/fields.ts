@@ -1,8 +1,6 @@
 import { z } from 'zod'
 import { isStorable } from './storable-text.ts'
 
-/** Types of fields that many inputs share. */
-
 const storable = (text: z.ZodString, max: number) =>
   text
     .max(max, `must be at most ${max.toLocaleString('en')} characters`)

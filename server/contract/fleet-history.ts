@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** Selectable ranges of the fleet over time, in seconds. */
+/** Selectable lengths of the range of `fleet.history`, in seconds. */
 export const HISTORY_RANGES_S = [900, 3_600, 21_600, 86_400, 604_800, 2_592_000] as const
 /** Length limits of a range, in seconds. */
 export const [MIN_HISTORY_S, MAX_HISTORY_S] = [60, 2_592_000]
@@ -31,23 +31,23 @@ export interface QuantilesDto {
   p99: number | null
 }
 
-/** Values by interval of a server, worker, pool or cause. */
+/** Values of a server, worker, pool or cause, one per interval. */
 export interface SeriesDto {
   name: string
   /** Null: a gap. */
   values: (number | null)[]
 }
 
-/** Counts by interval of a server, worker or cause. */
+/** Counts of a server, worker or cause, one per interval. */
 export interface CountSeriesDto {
   name: string
   values: number[]
 }
 
-/** Counts by interval: the eight largest, by name, and the sum of the others. */
+/** Counts by interval: the eight largest series, by name, and the sum of the others. */
 export interface CountsDto {
   series: CountSeriesDto[]
-  /** Null: all are listed. */
+  /** The sum of the `n` other series; null: all series are listed. */
   others: { n: number; values: number[] } | null
 }
 
@@ -68,7 +68,7 @@ export type CallFailure = (typeof CALL_FAILURES)[number]
 /** A change of a server or worker. */
 export interface FleetEventDto {
   at: string
-  /** `ejected`: kept from traffic by its errors · `state`: another state of a server · `died`: a worker died. */
+  /** `ejected`: kept from traffic by its errors · `state`: a server changed its state · `died`: a worker died. */
   kind: 'ejected' | 'state' | 'died'
   /** The server's name or the worker's ID. */
   name: string

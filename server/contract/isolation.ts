@@ -6,8 +6,8 @@ export const ISOLATION_LEVELS = ['process', 'sandbox'] as const
 export type Isolation = (typeof ISOLATION_LEVELS)[number]
 
 /**
- * The network of a function at level `sandbox`. `none`: nothing. `router`: the router address. `open`: the machine's
- * network.
+ * The network that a function at level `sandbox` can reach. `none`: nothing. `router`: the router address. `open`: the
+ * machine's network.
  */
 export const SANDBOX_NETWORKS = ['none', 'router', 'open'] as const
 export type SandboxNetwork = (typeof SANDBOX_NETWORKS)[number]

@@ -43,9 +43,9 @@ export interface MonitorDefinition {
   alerting: number
   /** Batches in a row beyond the threshold before an incident opens. */
   openAfter: number
-  /** The unit of `n`. */
+  /** The unit of `n` in a point. */
   countedUnit: 'samples' | 'groups'
-  /** With a smaller `n`, the state is `insufficient`. */
+  /** Minimum `n`; below it, the state is `insufficient`. */
   minCount: number
 }
 
@@ -139,7 +139,7 @@ export const FLEET_DEFINITIONS: Record<FleetMonitorName, { label: string; severi
   no_healthy_server: { label: 'No healthy server', severity: 'alerting' },
 }
 
-/** Previous batches of the same split that a monitor compares with. */
+/** Number of previous batches of the same split with which a monitor compares a batch. */
 export const WINDOW = 20
 /** Maximum number of newest batches that `monitors.run` returns. */
 export const MAX_POINTS = 1_000

@@ -44,7 +44,7 @@ export interface OverviewRunDto
     RunTableRowDto,
     'name' | 'status' | 'since' | 'pending' | 'split' | 'lastStep' | 'mean' | 'change'
   > {
-  /** Means of the last 50 steps. */
+  /** Mean scores of the last 50 steps. */
   curve: { step: number; mean: number }[]
 }
 
@@ -142,7 +142,7 @@ export const BatchViewInput = z.strictObject({ batchId: BatchId })
 /** The input of `batches.groups`. */
 export const BatchGroupsInput = z.strictObject({
   batchId: BatchId,
-  /** Completed groups after this completion number. */
+  /** Only groups with a higher completion number (`seq`). */
   after: Int4.default(0),
   limit: z.int().min(1).max(500).default(100),
   /** `completion`: oldest first; `latest`: newest first. */
@@ -214,7 +214,7 @@ export interface SampleRowDto extends Result {
   dataSource: string
   responseLength: number | null
   endedAt: string | null
-  /** The labels of its annotations, without repeats. */
+  /** The labels of the sample's annotations, without repeats. */
   labels: string[]
 }
 
@@ -270,7 +270,7 @@ export interface SampleDetailDto extends SampleRowDto {
   /** The key of the prompt for `prompts.history`; null: the prompt has no visits yet. */
   promptKey: string | null
   prompt: string | ChatTurn[]
-  /** The response as text; of a trajectory, all its messages. */
+  /** The response as text; for a trajectory, all messages as one text. */
   response: string
   /** The response's messages as sent, with `""` for a missing or null `content`; null: plain text was sent. */
   messages: ChatTurn[] | null
@@ -284,12 +284,12 @@ export interface SampleDetailDto extends SampleRowDto {
   attemptLog: AttemptDto[]
   /** GRPO's advantage; null until the group is complete, and for failed and substituted samples. */
   advantage: number | null
-  /** The signal of its group; null until the group is complete. */
+  /** The signal of the sample's group; null until the group is complete. */
   groupSignal: GroupSignal | null
   siblings: { id: string; index: number; status: string; score: number | null }[]
 }
 
-/** A topic of live updates, with its own queries; `batch:<id>` is one batch. */
+/** A topic of live updates. A change of the topic refetches its queries. `batch:<id>` is the topic of one batch. */
 export type Topic =
   | 'overview'
   | 'workers'

@@ -68,7 +68,7 @@ export const PlannerInput = z.strictObject({
   limits: z.array(z.int().min(1).max(1_000_000).nullable()).min(1).max(6).default([256, null]),
   /** Numbers of servers to predict for. */
   servers: z.array(z.int().min(1).max(10_000)).min(1).max(6).default([1]),
-  /** The combination to draw; left out: the first. */
+  /** The combination of limit and servers to draw; left out: the first. */
   show: z.strictObject({ limit: z.int().min(1).nullable(), servers: z.int().min(1) }).optional(),
 })
 export type PlannerInput = z.infer<typeof PlannerInput>

@@ -23,7 +23,10 @@ export const PROMPT_CLASSES = [
 ] as const
 export type PromptClass = (typeof PROMPT_CLASSES)[number]
 
-/** The definition of each class, as pages and docs/api.md show it. The first that applies counts, in this order. */
+/**
+ * The definition of each class, as pages and docs/api.md show it. A prompt has the first class that applies, in this
+ * order.
+ */
 export const PROMPT_CLASS_TEXT: Record<PromptClass, string> = {
   unsolved: 'No sample has passed yet.',
   solved: 'All samples of the last two visits passed.',
@@ -147,7 +150,10 @@ export const PromptHeatInput = PromptFilter.extend({
 })
 export type PromptHeatInput = z.infer<typeof PromptHeatInput>
 
-/** The output of `prompts.heat`: prompts over steps, the easiest first, by all their visits. */
+/**
+ * The output of `prompts.heat`: the rates of prompts by step. The prompts with the highest rate over all their visits
+ * are first.
+ */
 export interface PromptHeatDto {
   /** Number of matching prompts, of which `rows` is a sample. */
   total: number
@@ -166,7 +172,7 @@ export interface PromptHeatDto {
 export const PromptStepsInput = z.strictObject({ run: RunName, split, ...stepRange })
 export type PromptStepsInput = z.infer<typeof PromptStepsInput>
 
-/** The mean of an estimate over the groups with at least `k` counted scores. */
+/** The mean of pass@k or best of k over the groups with at least `k` counted scores. */
 export interface AtK {
   k: number
   groups: number

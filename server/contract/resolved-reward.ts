@@ -9,7 +9,7 @@ export interface FunctionRef {
   /** The name of the export; null: the default export, `compute_score` or `computeScore`. */
   name: string | null
   kwargs: Record<string, unknown>
-  /** The level at which it runs; absent: `process`. */
+  /** The isolation level of the function; absent: `process`. */
   isolation?: Isolation
   /** For a class or an object: its methods, such as `post_process_scores`. */
   methods?: string[]

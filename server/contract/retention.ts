@@ -69,7 +69,9 @@ export interface RemovedDto {
 
 /** The output of `retention.preview`. */
 export interface RetentionPreviewDto extends RemovedDto {
-  /** Batches old enough for removal that stay: of kept runs, running, or being rescored. */
+  /**
+   * Batches that are old enough for removal and stay: those of kept runs, and those that are running or being rescored.
+   */
   skipped: { kept: number; underWay: number }
   /** True: `events` is a lower bound. */
   eventsCapped: boolean

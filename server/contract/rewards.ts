@@ -63,7 +63,7 @@ export interface ComponentPointDto {
   weight: number | null
 }
 
-/** A component over the steps of a run, oldest first. */
+/** A component with its statistics by step, oldest step first. */
 export interface ComponentDto {
   /** The name of a component, or the key of a `gdpo` dimension; empty: the reward itself. */
   name: string
@@ -224,7 +224,7 @@ export interface TriedModel {
 export interface TriedVote {
   /** Number of the request, from 0. */
   vote: number
-  /** For a pair: the response was shown second. */
+  /** True: a pair template showed the response second. */
   swapped: boolean
   serverName: string | null
   messages: { role: string; content: string }[]
@@ -315,7 +315,10 @@ export interface ImportedKeyDto {
 
 /** The output of `rewards.importConfig`: a verl configuration as a reward. */
 export interface ImportedConfigDto {
-  /** The layout of verl's configuration: before or after its rewrite. */
+  /**
+   * The layout of verl's reward keys: `current` has all of them below `reward.`, `legacy` has older keys such as
+   * `reward_model.…`.
+   */
   shape: 'legacy' | 'current' | 'both' | 'none'
   /** The `reward` for batches.submit. */
   reward: z.input<typeof RewardSpec>
@@ -342,7 +345,7 @@ export interface ImportedConfigDto {
     command: string[]
   } | null
   sandbox: { url: string; maxConcurrent: number; memoryLimitMb: number } | null
-  /** Every key of the text, in its order. */
+  /** Every key of the configuration, in the order of the text. */
   keys: ImportedKeyDto[]
   /** Issues to resolve before use. */
   problems: { key: string | null; line: number | null; message: string }[]

@@ -67,7 +67,7 @@ export const RunTableInput = z.strictObject({
 })
 export type RunTableInput = z.infer<typeof RunTableInput>
 
-/** The linear trend of the mean over the last steps of a run. */
+/** The linear trend of the mean score over the last steps of a run. */
 export interface RunChangeDto {
   /** Change along the fitted line, from the first of these steps to the last. */
   value: number
@@ -108,12 +108,15 @@ export interface RunTableRowDto {
   failed: number
   /** Share of no-signal groups. */
   noSignal: number | null
-  /** Mean of the last step. */
+  /** Mean score of the last step. */
   mean: number | null
   best: { mean: number; step: number } | null
   /** Null with fewer than three steps. */
   change: RunChangeDto | null
-  /** Means over steps, at most 60; with more steps, each point is the mean of consecutive steps, at the last of them. */
+  /**
+   * Mean scores by step, at most 60 points; with more steps, each point is the mean of consecutive steps, at the last
+   * of them.
+   */
   curve: { step: number; mean: number }[]
   /** The reward of the last batch, and a hash that changes with any part of it. */
   reward: { name: string; version: string } | null

@@ -34,13 +34,13 @@ export interface RunRowDto {
   seeded: boolean
 }
 
-/** Consecutive steps that are sent as one. */
+/** Consecutive steps that are merged into one point. */
 export interface StepBinDto {
   /** The last step of the bin; `step` is the first. */
   last: number
   /** The number of steps with a batch. */
   steps: number
-  /** The lowest and the highest mean of a step. */
+  /** The lowest and the highest mean score of the bin's steps. */
   means: [number, number] | null
   /** The shortest and the longest reward wait of a step. */
   waitsMs: [number, number] | null
@@ -57,7 +57,7 @@ export interface RunStepDto {
   step: number
   /** Null: a single step. */
   bin: StepBinDto | null
-  /** In a bin: the batch of its last step. */
+  /** The batch; for a bin, the batch of the last step. */
   batchId: string
   status: BatchStatus
   /** Earlier batches of this step and split. */

@@ -47,7 +47,9 @@ export const SampleFilter = z.strictObject({
   reason: FailureReason.optional(),
   /** Only scored samples with this verdict, such as `no answer`. */
   verdict: name(256).optional(),
-  /** Only samples of groups with this signal; `no_signal`: any but `varied`. Groups match once their batch ended. */
+  /**
+   * Only samples of groups with this signal; `no_signal`: any but `varied`. Groups match once their batch has ended.
+   */
   groupSignal: z.enum(GROUP_SIGNAL_FILTERS).optional(),
   /** True: only samples whose messages report a failed tool call; false: only others. */
   failedToolCall: z.boolean().optional(),

@@ -63,7 +63,7 @@ export const RunTestsRequest = z.object({
   helpers: z.string().default(''),
   /** Definitions for the tests, which run after the program. */
   setup: z.string().default(''),
-  /** Python code; a case passes unless it raises. */
+  /** Test cases in Python; a case passes unless it raises an exception. */
   cases: z.array(z.string()).min(1).max(10_000),
   /** The function that the tests call; null: the functions that they call without defining them. */
   entry_point: z.string().nullish(),
@@ -116,10 +116,12 @@ export type LocalSandbox =
   | { ok: true; socketPath: string; slots: number }
   | { ok: false; reason: string; remedy: string }
 
-/** A local worker asks its server for the sandbox, which starts when it is first needed. */
+/**
+ * A request of a local worker for the sandbox of the service, and the answer. The sandbox starts at the first request.
+ */
 export interface SandboxMessage {
   type: 'sandbox'
-  /** Only in the server's answer. */
+  /** Set only in the answer. */
   sandbox?: LocalSandbox
 }
 

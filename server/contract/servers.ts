@@ -77,7 +77,8 @@ export const ServerSettings = z.strictObject({
    */
   chatTemplate: chatTemplate.nullish(),
   /**
-   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response apart. Null: auto-detect.
+   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response as separate texts. Null:
+   * auto-detect.
    */
   route: route.nullish(),
   /** The label that is the score, by index or name; null: the last. */
@@ -292,8 +293,8 @@ export interface ServerDto extends ListedSettings {
   stateSince: string
   version: string | null
   /**
-   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response apart. Null: the engine
-   * has one route, or the route is not known yet.
+   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response as separate texts. Null:
+   * the engine has one route, or the route is not known yet.
    */
   route: 'classify' | 'token' | 'pair' | null
   /** The max context, in tokens. */

@@ -53,13 +53,13 @@ export interface TimelineDto {
   samples: {
     index: number[]
     group: number[]
-    /** The first dispatch; null: none. */
+    /** The time of the first dispatch; null: the sample was never dispatched. */
     dispatchedMs: (number | null)[]
     endedMs: number[]
-    /** The server that scored it, as an index of `servers`; null: none. */
+    /** The server that scored the sample, as an index into `servers`; null: none. */
     server: (number | null)[]
   }
-  /** Failed samples. */
+  /** Failed samples with their failure reasons. */
   failed: { index: number[]; reason: SampleFailureReason[] }
   /** Samples with several attempts. */
   retried: { index: number[]; attempts: number[] }
@@ -84,9 +84,9 @@ export interface BottleneckDto {
   /** Null: no server stands out. */
   server: {
     name: string
-    /** Scores that it returned. */
+    /** Scores that this server returned. */
     samples: number
-    /** Its median time per request, and the ratio of that time to the median of the other servers. */
+    /** This server's median time per request; `ratio` is that time ÷ the median of the other servers. */
     medianMs: number
     ratio: number
     /** Time at the end during which only this server still scored. */

@@ -44,7 +44,7 @@ export const TokenScores = z.strictObject({
   ends: tokenOffsets,
   /** The score of each token. */
   scores: z.array(finite).max(MAX_TOKEN_SCORES),
-  /** Scores of earlier tokens of the message that are left out. */
+  /** Number of earlier tokens of the message whose scores are left out. */
   omitted: Int4.default(0),
   /** The reason why offsets or scores are unknown; null: they are known. */
   problem: storableText(300).nullable().default(null),
@@ -297,7 +297,7 @@ export interface AppendResult {
 export const BatchStatus = z.enum(['open', 'running', 'completed', 'cancelled', 'failed'])
 export type BatchStatus = z.infer<typeof BatchStatus>
 
-/** A batch in figures. Statistics leave out failed and substituted samples; `std` is with n − 1. */
+/** A batch in figures. Statistics leave out failed and substituted samples; `std` divides by n − 1. */
 export interface BatchSummary {
   batchId: string
   run: string
