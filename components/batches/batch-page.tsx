@@ -214,7 +214,7 @@ function BatchBody({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** States in one sentence which server held up the batch, if any. Renders nothing with fewer than two servers. */
+/** States in one sentence which server delayed the batch, if any. Renders nothing with fewer than two servers. */
 function BatchBottleneck({ batchId }: { batchId: string }) {
   const trpc = useTRPC()
   const { data } = useQuery(trpc.batches.bottleneck.queryOptions({ batchId }))

@@ -376,8 +376,8 @@ interface WaitStep extends StepRow {
 }
 
 /**
- * Reward waits over steps. A step that includes a pause of the job has no step time, because it would stretch the
- * scale.
+ * Reward waits over steps. A step that includes a pause of the job has no step time, because its length would stretch
+ * the scale.
  */
 export interface WaitData {
   steps: WaitStep[]

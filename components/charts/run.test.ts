@@ -87,7 +87,7 @@ describe('fan chart', () => {
     expect(fan.valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(4)
   })
 
-  test('moves other runs to its own start on a time axis', () => {
+  test('shifts other runs to the start of this run on a time axis', () => {
     const at = (second: number) => ({ submittedAt: `2026-11-20T10:00:0${second}.000Z` })
     const run = {
       ...{ steps: [step(1, at(0)), step(2, at(4))], heat: null },

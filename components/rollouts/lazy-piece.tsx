@@ -19,7 +19,7 @@ const RenderedCode = lazy(async () => {
   return { default: CodeBlock }
 })
 
-/** A piece is rendered when it comes this close to the visible part of the text. */
+/** A chunk is rendered when it comes this close to the visible part of the text. */
 const NEAR_PX = 200
 
 /**
@@ -36,7 +36,7 @@ export const LazyPiece = memo(function LazyPiece({
   piece: MarkdownPiece
   /** Marks with positions in the whole text. */
   marks: readonly TextMark[]
-  /** Whether the piece renders before it comes into view. */
+  /** Whether the chunk renders before it comes into view. */
   isEager: boolean
 }) {
   const place = useRef<HTMLDivElement>(null)
@@ -89,7 +89,7 @@ function MarkdownOfPiece({
 }: {
   text: string
   piece: MarkdownPiece
-  /** Marks with positions relative to the piece. */
+  /** Marks with positions relative to the chunk. */
   marks: readonly TextMark[]
 }) {
   const { source, at } = sourceOf(text, piece)

@@ -12,12 +12,12 @@ export interface MarkdownPiece {
   /** For `code`, the language and the range without the fences. */
   language: string | null
   body: { start: number; end: number }
-  /** The header rows of the table that the piece continues; null if the piece does not begin with a table row. */
+  /** The header rows of the table that the chunk continues; null if the chunk does not begin with a table row. */
   head: { start: number; end: number } | null
 }
 
 /**
- * The Markdown of a piece, with the header rows of the table that it continues, and the position in the text that
+ * The Markdown of a chunk, with the header rows of the table that it continues, and the position in the text that
  * belongs to the first character of the result.
  */
 export function sourceOf(text: string, { start, end, head }: MarkdownPiece) {
@@ -26,15 +26,15 @@ export function sourceOf(text: string, { start, end, head }: MarkdownPiece) {
 }
 
 /**
- * A piece ends at the first blank line, list item or table row after this many characters, so that rendering it takes a
+ * A chunk ends at the first blank line, list item or table row after this many characters, so that rendering it takes a
  * few milliseconds.
  */
 const PIECE_CHARS = 1_000
-/** A piece without blank lines ends at this length. */
+/** A chunk without blank lines ends at this length. */
 const MAX_PIECE_CHARS = 4_000
-/** A code block longer than this is a separate piece and skips the Markdown parser. */
+/** A code block longer than this is a separate chunk and skips the Markdown parser. */
 const OWN_PIECE_CHARS = 2_000
-/** A part with more nested block quotes or brackets than this is not parsed. */
+/** Text with more nested block quotes or brackets than this is not parsed. */
 const MAX_NESTING = 24
 
 /** An item of an outermost list. A long list is cut before such an item. */
@@ -46,7 +46,7 @@ const DELIMITER_ROW =
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^\n]*)$/
 
-/** Splits a text into pieces of whole paragraphs and whole code blocks. */
+/** Splits a text into chunks of whole paragraphs and whole code blocks. */
 export function markdownPieces(text: string, from = 0, to = text.length): MarkdownPiece[] {
   const program = programLanguage(text.slice(from, to))
   if (program !== null) {
@@ -148,7 +148,7 @@ function codePiece(of: {
   }
 }
 
-/** Cuts lines that are longer than a piece, at spaces. */
+/** Cuts lines that are longer than a chunk, at spaces. */
 function* parts(text: string, from: number, to: number): Generator<MarkdownPiece> {
   let start = from
   while (to - start > MAX_PIECE_CHARS * 2) {

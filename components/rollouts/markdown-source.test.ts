@@ -62,7 +62,7 @@ test('a long list is cut before its items', () => {
   }
 })
 
-test('pieces cover the text, keep code blocks whole, and bound paragraphs', () => {
+test('chunks cover the text, keep code blocks whole, and limit the length of paragraphs', () => {
   const code = `\`\`\`python\n${'x = 1\n'.repeat(800)}\`\`\`\n`
   const text = `${'A paragraph.\n\n'.repeat(500)}${code}${'word '.repeat(5_000)}\n\nEnd.`
   const pieces = markdownPieces(text)

@@ -10,7 +10,7 @@ export interface Formula {
 
 /**
  * A text whose formulas and literal signs are replaced by private-use characters of the same length. Markdown then
- * neither parses them as markup nor moves a position.
+ * neither parses them as markup nor shifts positions.
  */
 export interface MarkdownSource {
   text: string

@@ -6,7 +6,7 @@ import { markedRuns, markProps, type TextMark } from './text-marks.ts'
 
 const NO_MARKS: readonly TextMark[] = []
 
-/** Unrendered text with its marks, and with names for invisible characters. */
+/** Unrendered text with its highlights, and with names for invisible characters. */
 export function MarkedText({
   text,
   marks = NO_MARKS,

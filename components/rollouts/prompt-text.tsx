@@ -30,8 +30,8 @@ export function PromptText({ prompt }: { prompt: string | readonly ChatTurn[] })
 }
 
 /**
- * Messages with roles: their texts, images, tool calls, tool results, and all other fields. A response also shows the
- * rewards of its parts, and the extracted answer in the last message that contains it.
+ * Messages with roles: their texts, images, tool calls, tool results, and all other fields. A response also shows its
+ * turn and span rewards, and the extracted answer in the last message that contains it.
  */
 export function Messages({
   messages,

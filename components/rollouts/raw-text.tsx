@@ -66,7 +66,7 @@ export function UnfoldButton({
   return (
     <button
       type="button"
-      // The press toggles, because pieces above may change their height before the release, and the browser then fires
+      // The press toggles, because chunks above may change their height before the release, and the browser then fires
       // no click.
       onPointerDown={({ pointerType, button }) => {
         if (pointerType !== 'mouse' || button !== 0) return

@@ -17,7 +17,7 @@ export interface MarkData {
 /** A formula with more nested braces is shown as its source. */
 const MAX_BRACES = 40
 const MAX_FORMULA_CHARS = 4_000
-/** Maximum number of formulas typeset per piece. Further formulas are shown as their source. */
+/** Maximum number of formulas typeset per chunk. Further formulas are shown as their source. */
 const MAX_FORMULAS = 200
 
 /**

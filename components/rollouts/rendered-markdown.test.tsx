@@ -8,7 +8,7 @@ import { RenderedMarkdown } from './rendered-markdown.tsx'
 import { HOSTILE_TEXTS } from './testing/hostile-texts.ts'
 import { answerMark, type TextMark } from './text-marks.ts'
 
-/** The HTML of a text, rendered piece by piece. */
+/** The HTML of a text, rendered chunk by chunk. */
 async function html(text: string, marks: TextMark[] = []): Promise<string> {
   const { prelude } = await prerender(
     markdownPieces(text).map((piece) =>

@@ -180,13 +180,13 @@ function OutlineMenu({
 /** Maximum time that a jump waits for its target to render. */
 const MAX_WAIT_MS = 3_000
 /**
- * Time during which the scroll position is corrected, because parts above the target change their height while they
+ * Time during which the scroll position is corrected, because text above the target changes its height while they
  * render.
  */
 const CORRECT_MS = 500
 const CORRECT_EVERY_MS = 120
 
-/** Scrolls to a part of the text once it is rendered. */
+/** Scrolls to a position in the text once it is rendered. */
 function useScrollTo(
   root: RefObject<HTMLDivElement | null>,
   to: (Revealed & { selector: string | null }) | null,

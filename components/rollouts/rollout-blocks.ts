@@ -5,7 +5,7 @@ interface Range {
   end: number
 }
 
-/** A part of a text. `start` and `end` include its tags, `body` does not. */
+/** A block of a text. `start` and `end` include its tags, `body` does not. */
 export type RolloutBlock = Range & { body: Range } & (
     | { kind: 'text' }
     /** Reasoning. `isClosed` tells whether its end tag was generated. */

@@ -4,7 +4,7 @@ import type { ServerDto } from '../../server/contract/servers.ts'
 import { serverNotes } from './server-notes.prepare.ts'
 
 const READY = {
-  ...{ id: 's1', name: 'rm-1', state: 'ready', stateCause: 'scores raw', selfTest: null },
+  ...{ id: 's1', name: 'rm-1', state: 'ready', stateCause: 'scores are raw', selfTest: null },
   ...{ warnings: [] as string[], awakeUntil: null },
 } as ServerDto
 const monitor = (over: Partial<ServerMonitorDto>): ServerMonitorDto => ({

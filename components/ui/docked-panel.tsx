@@ -28,7 +28,7 @@ export function DockedPanel({
   heading: ReactNode
   /** The noun for a row, for button labels. */
   noun: string
-  /** The label of the scrolling part. */
+  /** The accessible name of the scroll container. */
   details: string
   actions?: ReactNode
   /** Whether the panel is sticky, on a page that scrolls. Otherwise it is as high as its parent. */

@@ -5,7 +5,7 @@ const END_CHARS = 7
 
 /**
  * A name on one line that is shortened in the middle if it has no room, because names of runs and servers often differ
- * only at their ends. The browser shortens it, so it uses the room there is.
+ * only at their ends. The browser shortens it to the available width.
  */
 export function MiddleText({ text, className = '' }: { text: string; className?: string }) {
   if (text.length < MIN_CHARS) {

@@ -1,6 +1,6 @@
 import type { ComponentProps } from 'react'
 
-/** A part of a bar, as shares of its length. */
+/** A segment of a bar. `share` and `from` are shares of the length of the bar. */
 interface Segment {
   key: string | number
   share: number
