@@ -18,10 +18,10 @@ const STEP_SAMPLES = 192
 /** The data end at midnight, so that the labels of time axes are the same on every day. */
 const MIDNIGHT = Math.floor(Date.now() / 86_400_000) * 86_400_000
 /**
- * A pixel counts as different above a tenth of the largest color distance, and a snapshot fails if more than 0.3 % of
- * its pixels are different. Measured on 26 snapshots, moving lines and areas by 2 px or removing a bar changes 0.46 to
- * 3.6 % of the pixels. Other hinting and text spacing change less than 0.3 % in 24 snapshots, and 0.54 % where a
- * heading wraps.
+ * A pixel counts as different if its color distance exceeds 10 % of the largest possible one, and a snapshot fails if
+ * more than 0.3 % of its pixels are different. Measured on 26 snapshots, moving lines and areas by 2 px or removing a
+ * bar changes 0.46 to 3.6 % of the pixels. Other hinting and text spacing change less than 0.3 % in 24 snapshots, and
+ * 0.54 % where a heading wraps.
  */
 const TOLERANCE = { threshold: 0.1, maxDiffPixelRatio: 0.003 }
 
@@ -72,7 +72,9 @@ interface Pictured {
   prepare?(page: Page): Promise<void>
 }
 
-/** The last batch of a run, counted from 1. The seeder creates step 1 of all runs, then step 2 of all runs, and so on. */
+/**
+ * The last batch of a run, counted from 1. The seeder creates step 1 of all runs, then step 2 of all runs, and so on.
+ */
 const lastBatch = (run: number) => `b${(STEPS - 1) * 5 + run}`
 
 const VIEWS: Pictured[] = [

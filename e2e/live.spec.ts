@@ -136,9 +136,7 @@ test('a paused page shows its pause, and catches up when resumed', {
   await expect(pageHeader(page).getByText('completed')).toBeVisible()
 })
 
-test('cancels a batch after a confirmation, and marks its samples', { tag: '@full' }, async ({
-  page,
-}) => {
+test('cancels a batch and its samples after a confirmation', { tag: '@full' }, async ({ page }) => {
   const batchId = await submit(2_000, 'constant:1000')
   await page.goto(`${service.url}/batches/${batchId}`)
   await page.getByRole('button', { name: 'Cancel' }).click()

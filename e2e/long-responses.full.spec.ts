@@ -4,7 +4,7 @@ import { watchErrors } from './fixtures/look.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
 /**
- * Measures the main-thread time of opening a response of 100 kB, from the click on its row until the beginning is
+ * Measures the main-thread time of opening a response of 100 kB, from the click on its row until the first chunk is
  * rendered and the page is idle.
  */
 
@@ -14,7 +14,7 @@ test.beforeAll(({ sharedService }) => {
   service = sharedService
 })
 
-/** 100 kB of parts that all differ. */
+/** Repeats `part` with ascending numbers up to 100 kB. */
 function long(part: (i: number) => string): string {
   let text = ''
   for (let i = 0; text.length < 100_000; i++) text += part(i)

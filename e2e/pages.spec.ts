@@ -150,7 +150,7 @@ test('every chart has a table view with the same numbers', { tag: '@full' }, asy
   }
 })
 
-test('the first result of a list is a few keys away, and j and k walk the rows', async ({
+test('the first result of a list is a few keys away, and j and k move between rows', async ({
   page,
 }) => {
   const atRow = () =>

@@ -196,7 +196,7 @@ test('tokens are colored by their scores, with a legend and a table', async ({ p
   await expect(other.locator('[data-token-scores="4"] tbody tr').first()).toContainText('7')
 })
 
-test('a response of 100 kB is rendered in pieces, with an outline and a jump to the answer', async ({
+test('a response of 100 kB is rendered in chunks, with an outline and a jump to the answer', async ({
   page,
 }) => {
   expect(LONG.length).toBeGreaterThan(100_000)
@@ -205,12 +205,12 @@ test('a response of 100 kB is rendered in pieces, with an outline and a jump to 
   const panel = panelOf(page, `${batch}-0`)
   const pieces = panel.locator('[data-piece]')
   const more = panel.getByRole('button', { name: /^Show all 1\d\d,\d{3} characters/ })
-  // A piece that renders between hover and press would move the button away from the mouse.
+  // A chunk that renders between hover and press would move the button away from the mouse.
   await expect(async () => {
     if (await more.isVisible()) {
       await more.hover()
       await page.mouse.down()
-      // While the mouse button is down, a piece above the button changes its height, as if it were rendered.
+      // While the mouse button is down, a chunk above the button changes its height, as if it were rendered.
       await pieces.first().evaluate((piece) => {
         piece.style.paddingTop = '300px'
       })

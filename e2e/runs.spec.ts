@@ -117,7 +117,7 @@ test('a run page shows the rewards of each step as in the results', async ({ pag
   // Roll-ups appear within about a second after the end of a batch, without a reload.
   await expect(reward).toContainText('n = 160 in 5 steps')
   await expect(reward.locator('svg.recharts-surface').first()).toBeVisible()
-  // A click draws no focus ring around the chart or its parts.
+  // A click draws no focus ring around the chart or its elements.
   await reward
     .locator('svg.recharts-surface')
     .first()

@@ -29,7 +29,7 @@ test.beforeAll(async ({ sharedService }) => {
 
 const rowsOf = (page: Page) => page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
 
-test('shows tool calls with name, arguments and result, and marks rescored samples', {
+test('shows tool calls with name, arguments and result, and labels rescored samples', {
   tag: '@full',
 }, async ({ page }) => {
   const call = { id: 'call_1', type: 'function', function: { name: 'mul', arguments: '{"a":6}' } }
@@ -69,7 +69,7 @@ test('shows tool calls with name, arguments and result, and marks rescored sampl
   await expect(rowsOf(page).getByText('rescored')).toHaveCount(0)
 })
 
-test('a batch leads to the samples of its no-signal groups, and those to failed tool calls', async ({
+test('a batch links to the samples of its no-signal groups, which are filtered by failed tool calls', async ({
   page,
 }) => {
   const errors = watchErrors(page)
@@ -230,7 +230,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await stranger.close()
 })
 
-test('shows the invalid parts of a link, and repeats a query that timed out', {
+test('shows the invalid parameters of a link, and repeats a query that timed out', {
   tag: '@full',
 }, async ({ page }) => {
   await page.goto(
