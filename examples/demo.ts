@@ -20,7 +20,7 @@ Starts the service and a simulated reward model, scores rollouts by rule and by 
 results, and keeps serving the dashboard.
 
   --data FILE          rollouts: JSON Lines with one sample of batches.submit per line, the same as CSV, a dump
-                       of trainer.rollout_data_dir, or OpenAI's example_model_solutions.jsonl
+                       of verl's trainer.rollout_data_dir, or OpenAI's example_model_solutions.jsonl
                        (default: bundled synthetic rollouts)
   --data-source NAME   data source of a dump that does not name one, for example openai/gsm8k
   --port N             port of the service (default: PORT, else 3000)

@@ -52,8 +52,8 @@ examples:
       then in a batch: "reward": {"model": "my_reward"}
   rewardops serve-reward my_pkg.rewards:Judge --kwargs '{"threshold": 0.5}' --max-in-flight 256
 
-environment: REWARDOPS_SERVE_KEY (as --api-key), REWARDOPS_API_KEY (as --service-key); other users of the machine can
-read options.
+environment: REWARDOPS_SERVE_KEY (as --api-key), REWARDOPS_API_KEY (as --service-key). Prefer these variables, because
+other users of the machine can read options.
 
 exit codes: 0 stopped by SIGTERM or Ctrl-C, 2 wrong options, 3 the function cannot be loaded, 4 the server cannot
 listen on the address, 5 the registration failed.
