@@ -126,7 +126,9 @@ const REPLY_TOO_LONG = [
   /context length of (\d+) tokens\. You requested a total of \d+ tokens: (\d+) tokens from the input messages/i,
 ]
 
-/** Returns the tokens left for the reply, if the server refused its length; null: it did not, or none are left. */
+/**
+ * Returns the tokens left for the reply if the server refused the requested length; null: it did not, or none are left.
+ */
 function tokensLeft(message: string): number | null {
   for (const pattern of REPLY_TOO_LONG) {
     const found = pattern.exec(message)
@@ -232,7 +234,7 @@ const ANSWERS = ['data', 'results', 'rewards', 'choices']
 
 /**
  * Classifies a 2xx response with an error instead of a score; null: no error. vLLM sends these on /pooling and /score,
- * with the intended status as `code`.
+ * with the status of the error as `code`.
  */
 function errorInside(
   status: number,

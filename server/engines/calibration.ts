@@ -14,7 +14,10 @@ export interface Calibration {
   promptTokens: number | null
 }
 
-/** A good and a bad answer to one question. They never change, because the stored scores of replicas are compared. */
+/**
+ * A good and a bad answer to one question. They must never change, because their scores are stored and compared between
+ * replicas.
+ */
 export const QUESTION = 'What is the capital of France, and on which river does it lie?'
 export const GOOD: ScoreInput = {
   prompt: QUESTION,
@@ -53,15 +56,15 @@ export async function calibrationScores(
   return found
 }
 
-/** The parts of a score that are compared between replicas. */
+/** Returns the values of a score that are compared between replicas. */
 export function calibrationOf({ score, promptTokens }: EngineScore): Calibration {
   return { score, promptTokens: promptTokens ?? null }
 }
 
 /**
  * Whether two servers differ in model, weights, activation or tokenizer: their scores differ by more than rounding, or
- * their token counts differ. Texts that only one of them scored are ignored: results stored by older versions have one
- * text.
+ * their token counts differ. Texts that only one of them scored are ignored: results stored by older versions of
+ * rewardops have only one text.
  */
 export function calibrationDiffers(a: readonly Calibration[], b: readonly Calibration[]): boolean {
   return differingText(a, b) !== null

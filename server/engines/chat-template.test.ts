@@ -70,7 +70,7 @@ describe('a template of a known model', () => {
     )
   })
 
-  it('refuses a conversation with the template’s message', () => {
+  it('rejects a conversation with the template’s own error message', () => {
     const refused = () => of(MISTRAL).renderSample({ prompt: CONVERSATION, response: 'A' })
     expect(refused).toThrow(ChatTemplateError)
     expect(refused).toThrow('Conversation roles must alternate user/assistant/user/assistant/...')

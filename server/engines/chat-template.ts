@@ -5,7 +5,7 @@ import { type ChatMessage, sampleMessages } from './sample-text.ts'
 
 /** Maximum compiled templates in the cache. Each model has one, and a service has few models. */
 const MAX_COMPILED = 32
-/** Names of the special tokens that the model libraries pass to a template. */
+/** Names of the special tokens that transformers and other model libraries pass to a template. */
 const TOKEN = /\b(?:bos|eos|unk|sep|pad|cls|mask)_token\b/g
 
 /** An unusable template, or a conversation that the template rejects. */
@@ -129,7 +129,7 @@ function readSource(text: string): Source {
   const tokens: Record<string, string> = {}
   for (const [key, value] of Object.entries(config)) {
     if (!key.endsWith('_token') || key === 'input_eos_token') continue
-    // Null means that the model has no such token, for which a template may test.
+    // Null means that the model has no such token. A template may test for that.
     const token = value === null ? '' : tokenText(value)
     if (token !== null) tokens[key] = token
   }
@@ -178,7 +178,7 @@ const MAX_STEPS = 500_000
 const MAX_CHARS = 64 * 2 ** 20
 /** Longest list that a template may produce. */
 const MAX_ELEMENTS = 1_000_000
-/** Longest `range`. Templates count turns, not characters. */
+/** Longest `range` that a template may create. Templates loop over turns, not characters. */
 const MAX_RANGE = 100_000
 
 /** A parsed template, for {@link runProgram}. */

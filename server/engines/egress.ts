@@ -40,8 +40,8 @@ const METADATA_NAMES = new Set([
 ])
 
 /**
- * A list of networks with the forms in which IPv6 contains IPv4: NAT64, 6to4 and IPv4-compatible. `BlockList` handles
- * IPv4-mapped addresses itself.
+ * Builds a list of networks. For IPv4 networks, it adds the IPv6 addresses that contain their addresses: NAT64, 6to4
+ * and IPv4-compatible. `BlockList` itself handles IPv4-mapped addresses.
  */
 function blockList(networks: readonly string[]): BlockList {
   const list = new BlockList()
@@ -94,9 +94,9 @@ export class EgressPolicy {
   }
 
   /**
-   * Returns why an address may not be called; null: it may be called. `host` is the name that resolved to it. A listed
-   * name may have a private or public address. It may have a loopback address only if `loopback` is listed too, because
-   * the owner of a name chooses its addresses.
+   * Returns the reason why an address may not be called; null: it may be called. `host` is the name that resolved to
+   * the address. A listed name may have a private or public address. It may have a loopback address only if `loopback`
+   * is listed too, because the owner of a name chooses its addresses.
    */
   refusal(address: string, host?: string): string | null {
     if (isWithin(forbidden, address)) return 'a link-local or metadata address'
@@ -128,9 +128,7 @@ export function setEgressPolicy(entries: readonly string[]): void {
   }
 }
 
-/**
- * Returns why a host may not be called, as far as that is known without resolving its name; null: no reason is known.
- */
+/** Returns the reason why a host may not be called, if one is known without resolving its name; null: none is known. */
 export function hostRefusal(hostname: string): string | null {
   const host = bare(hostname)
   if (isIP(host) !== 0) return policy.refusal(host)
@@ -156,8 +154,8 @@ type LookupCallback = (
 ) => void
 
 /**
- * `dns.lookup` that refuses a name if any of its addresses is refused. The socket connects to an address of this answer,
- * so a name that is rebound later is checked again.
+ * `dns.lookup` that refuses a name if any of its addresses is refused. The socket connects to an address checked here,
+ * so the name cannot be rebound to another address in between.
  */
 function guardedLookup(hostname: string, options: LookupOptions, callback: LookupCallback): void {
   const all: LookupAllOptions = { ...options, all: true }

@@ -12,8 +12,8 @@ const MAX_ANSWER_BYTES = 4 << 20
 const CONNECT_TIMEOUT_MS = 2_000
 
 /**
- * Ends the requests to a server, because it is unreachable, redirects or refuses the key. The message does not contain
- * the key.
+ * The error that ends all requests to a server that is unreachable, redirects or refuses the key. Its message does not
+ * contain the key.
  */
 export class ProbeStop extends Error {
   readonly failure: ProbeFailure
@@ -123,7 +123,7 @@ function refuseKey(
     reason: 'key_refused',
     cause: 'key_refused',
     message: `${method} ${path} answered ${status}: the server refused ${what}`,
-    hint: 'Give the key the server was started with as apiKey.',
+    hint: 'Set apiKey to the key that the server was started with.',
   })
 }
 

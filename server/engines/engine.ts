@@ -71,8 +71,8 @@ export type ResponseHeaders = Record<string, string | string[] | undefined>
  *   refused key, an HTML page, a dead engine. Retried on another server; counts against the server.
  * - `stall`: no response in time.
  * - `corrupt`: a response without a score (NaN, wrong format). Ends the sample after confirmation.
- * - `conn_race`: a reused connection that closed before the first byte. Retried once on the same server, free of
- *   charge.
+ * - `conn_race`: a reused connection that closed before the first byte. Retried once on the same server, and no
+ *   attempt is charged.
  */
 export type FailureClass = 'client' | 'busy' | 'fault' | 'stall' | 'corrupt' | 'conn_race'
 
@@ -102,8 +102,8 @@ export interface TokenOffsets {
   /** Start of each token from `first` on in the response, in Unicode code points. */
   starts: number[]
   /**
-   * End of each of these tokens, exclusive. If a character spans several tokens, it belongs to the last of them,
-   * and the others have no part of it.
+   * End of each of these tokens, exclusive. If a character spans several tokens, it belongs to the last of them, and
+   * the ranges of the others do not include it.
    */
   ends: number[]
 }
@@ -118,7 +118,7 @@ export interface EngineScore {
   tokenScores?: number[]
   /** Offsets of these tokens in the response, or the reason why they are unknown; absent: not requested. */
   tokenOffsets?: TokenOffsets | { problem: string }
-  /** Further fields of the answer of a custom scorer (`http`). */
+  /** Further fields of a custom scorer's answer (`http`). */
   extra?: Record<string, unknown>
 }
 
@@ -207,7 +207,7 @@ export interface EngineLoad {
   waiting: number
 }
 
-/** Sleep level: 1 keeps the weights in memory, 2 drops them. */
+/** Sleep level: 1 keeps the weights in main memory, 2 drops them. */
 export type SleepLevel = 1 | 2
 
 /** Sleep and wake of one engine. @throws ProbeStop, or an Error with the server's answer */

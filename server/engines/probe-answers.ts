@@ -73,7 +73,7 @@ export function notReady(method: string, path: string, reply: EngineReply): Prob
 /** The owner of the models that a router address lists. */
 export const ROUTER_ADDRESS_OWNER = 'rewardops'
 
-/** Returns the failure for a router address of rewardops, whose requests would return to itself. */
+/** Returns the failure for the router address of a rewardops service, which would send requests back to itself. */
 export function routerAddress(): ProbeFailure {
   return notRecognized(
     'this is the router address of a rewardops service, not a reward-model server',

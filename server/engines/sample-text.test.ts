@@ -8,7 +8,7 @@ const WITH_IMAGE = {
 }
 
 it.each(ENGINE_NAMES.map(engineOf).filter(({ scores, name }) => scores && name !== 'http'))(
-  '$name refuses a sample with an image, which it would score without it',
+  '$name refuses a sample with an image, because it would score the text alone',
   (engine) => {
     const target = { model: 'rm', version: null }
     expect(() => engine.buildScoreRequest(WITH_IMAGE, target)).toThrow('a part of type image_url')

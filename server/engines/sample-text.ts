@@ -8,7 +8,7 @@ export interface ChatMessage {
 
 /**
  * Replaces lone surrogates with U+FFFD. Servers answer 500 to them, because Python cannot encode them, and one such
- * response would count as a fault of the server. Stored texts keep the surrogates.
+ * text would count as a fault of the server. Stored texts keep the surrogates.
  */
 export function wellFormed(text: string): string {
   return text.isWellFormed() ? text : text.toWellFormed()

@@ -283,7 +283,7 @@ describe('truncation', () => {
     expect(Math.max(...large.calls.map((call) => call.body.length))).toBeLessThan(30_000)
   })
 
-  test('two equal long scores are not enough, because arithmetic may be coarse', async () => {
+  test('two equal scores of long texts prove no truncation, because arithmetic may be imprecise', async () => {
     const coarse = model('vllm', (text, { use_activation: on = true }) => {
       const raw = text.length > 2_000 ? (text.includes('Go away') ? -1 : 2) : logit(text)
       return on ? sigmoid(raw) : raw
@@ -302,7 +302,7 @@ describe('truncation', () => {
   })
 })
 
-test('engines without an activation are not applicable, and some have a calibration', async () => {
+test('the self-test is not applicable to engines without an activation; some have a calibration', async () => {
   expect(
     await selfTest(
       'openrlhf',

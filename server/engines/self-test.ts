@@ -26,7 +26,7 @@ export interface SelfTestTarget extends EngineTarget {
   maxModelLen?: number | null
 }
 
-/** Verdicts after which the long texts are not sent. */
+/** Verdicts after which truncation is not tested, so no long texts are sent. */
 const SERIOUS: ReadonlySet<SelfTestVerdict> = new Set([
   'constant',
   'label_unknown',
@@ -34,7 +34,7 @@ const SERIOUS: ReadonlySet<SelfTestVerdict> = new Set([
   'inverted',
 ])
 
-/** The fourth short text, with wrong arithmetic. */
+/** The fourth short text of the self-test, with wrong arithmetic. */
 const ARITHMETIC: ScoreInput = {
   prompt: 'What is 37 × 3?',
   response: '37 × 3 = 37 + 37 + 37 = 113. Answer: \\boxed{113}',
@@ -54,8 +54,8 @@ const LONG_DEFAULT_CHARS = 6_000
 const MIN_CHARS_PER_TOKEN = 4
 const LONG_SHARE = 0.9
 /**
- * Three endings of very different quality. With coarse arithmetic, a model may score two long texts alike, but hardly
- * three.
+ * Three endings of very different quality. With low-precision arithmetic, a model may score two long texts alike, but
+ * hardly three.
  */
 const ENDS = [
   'So the answer is: Paris, on the river Seine.',
@@ -228,7 +228,9 @@ export interface SelfTestResult {
   routeMissing?: true
 }
 
-/** Scores that are closer count as equal, because batching changes the last digits of a bfloat16 model. */
+/**
+ * Scores that differ by less than this count as equal, because batching changes the last digits of a bfloat16 model.
+ */
 const MAX_EQUAL_DIFFERENCE = 1e-3
 
 /** Scores of the good and the bad answer. */

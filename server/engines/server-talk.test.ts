@@ -136,7 +136,7 @@ describe('sleep and wake', () => {
     expect(server.calls.map((call) => JSON.parse(call.body))).toEqual([{}, {}])
   })
 
-  test.each(['vllm', 'sglang'] as const)('a refusal of %s contains its answer', async (name) => {
+  test.each(['vllm', 'sglang'] as const)('the error of %s contains its answer', async (name) => {
     const server = await serve({})
     server.handler = answer(500, { error: { message: 'assert is_fully_idle()' } })
     const { fetch } = talkTo(server.url)

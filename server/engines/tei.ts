@@ -127,7 +127,7 @@ function predicted(
   const found = wanted == null ? lastLabel(names) : placeOf(wanted, names)
   if (found !== null) return finiteScore(field(labels[found], 'score'), `[${at}] ${names[found]}`)
   if (wanted != null) return noSuchLabel(wanted, names.join(', '))
-  // For a model with named labels, the probe has stored the last label, so the server now has another model.
+  // The probe stores a label for every model with named labels. If none is stored, the server now has another model.
   return broken('unparseable', `the last label is unknown: ${names.join(', ')}`)
 }
 

@@ -22,7 +22,7 @@ export function offsetsOf(
   return { problem: "the texts of the server's tokens do not contain the response" }
 }
 
-/** Start of the response in the joined pieces, in bytes; null: it is not in them. */
+/** Start of the response in the concatenated token texts, in bytes; null: they do not contain the response. */
 function responseAt(pieces: readonly Buffer[], response: Buffer, isLast: boolean): number | null {
   const text = Buffer.concat(pieces)
   if (isLast) {
@@ -33,8 +33,8 @@ function responseAt(pieces: readonly Buffer[], response: Buffer, isLast: boolean
     )
     return found === undefined ? null : found - response.length
   }
-  // A template may follow the response, but no message does. The last occurrence of the response is therefore the right
-  // one, unless that occurrence begins within a token of the template, as "end" does in "<|im_end|>".
+  // Tags of the template may follow the response, but no message does. The last occurrence of the response is therefore
+  // the right one, unless that occurrence begins within a token of the template, as "end" does in "<|im_end|>".
   if (isBlank(response)) return null
   const starts = new Set<number>()
   let length = 0
@@ -55,7 +55,10 @@ function isBlank(bytes: Buffer): boolean {
   return bytes.toString().trim() === ''
 }
 
-/** Offsets of the pieces that overlap the response. Bytes within a character count to the token that completes it. */
+/**
+ * Offsets of the tokens that overlap the response. A character that spans tokens belongs to the token that completes
+ * it.
+ */
 function offsetsFrom(pieces: readonly Buffer[], response: Buffer, at: number): TokenOffsets {
   const charsBefore = completeChars(response)
   const starts: number[] = []

@@ -77,7 +77,7 @@ function asText(target: EngineTarget): boolean {
 
 function textOf(input: ScoreInput, target: EngineTarget): string {
   const { chatTemplate } = target
-  // Older servers always add a BOS. The request keeps newer ones from adding one, so the template's own BOS is sent.
+  // Older servers always add a BOS. For newer ones the request disables that, so the template's own BOS is sent.
   return chatTemplate != null && !before(target, MESSAGES_SINCE)
     ? chatTemplate.renderSample(input)
     : sampleText(input, target)
@@ -182,7 +182,7 @@ const tokens: TokenProtocol = {
   parse(status, headers, bodyText, scores, input, target) {
     const answer = readJsonAnswer(status, headers, bodyText)
     if (!answer.ok) {
-      // Another server of the pool, or a later request, would refuse it too.
+      // A repeated request, also to another server of the pool, would be refused too.
       const isRefused = answer.class === 'client' || answer.class === 'corrupt' || answer.broken
       return isRefused ? { problem: clip(`/tokenize ${answer.detail}`) } : answer
     }
@@ -200,7 +200,7 @@ const tokens: TokenProtocol = {
 
 /**
  * Reads the rows of a response, one per token or step. In each row the label is chosen as for /classify. The last row
- * is the score.
+ * holds the score of the sample.
  */
 function tokenScored(
   rows: unknown,

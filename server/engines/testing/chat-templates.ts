@@ -24,7 +24,7 @@ export const LLAMA3: ModelTemplate = {
   eos_token: { content: '<|eot_id|>' },
 }
 
-/** A part of Llama 3.2's template: it writes the date, by `strftime_now` if available. */
+/** An excerpt of Llama 3.2's template: it writes the date, by `strftime_now` if available. */
 export const LLAMA32: ModelTemplate = {
   chat_template: `{{- bos_token }}
 {%- if not tools is defined %}
