@@ -42,7 +42,7 @@ async function mendWaking(
     return
   }
   // A server that does not report its state gets the wake call again. If it is awake, it refuses the call, and the
-  // self-test decides.
+  // self-test decides whether it can be used.
   await cycle.finishWaking(row, Math.max(1, row.awakeLeftMs ?? 1), asleep === null)
 }
 

@@ -32,7 +32,7 @@ describe('the log of a launched server', () => {
     expect(tailOf(file, 2)).toEqual([' 90%', 'three'])
   })
 
-  it('never contains a secret, even one split by the pipe or part of a longer one', async () => {
+  it('never contains a secret, even one that the pipe splits or that a longer secret contains', async () => {
     const secrets = ['sk-123456', 'sk-123456-longer']
     const log = await write(
       ["args: {'api_key': 'sk-12", "3456'}\nsk-123456-longer here\n"],
@@ -45,7 +45,7 @@ describe('the log of a launched server', () => {
 
   it('contains no part of a secret where a long line is cut', async () => {
     const secrets = ['sk-123456']
-    // One long line arrives whole, the other in two parts and without its end.
+    // One long line arrives whole, the other in two chunks and without its end.
     const long = 'x'.repeat(16_380)
     const log = await write([`${long}sk-123456\n`, `${long}xxsk-12`, '3456 and more\n'], secrets)
     expect(readFileSync(file, 'utf8')).not.toMatch(/sk-|3456/)

@@ -48,7 +48,7 @@ export class LaunchLog {
       rest = lines.pop() as string
       this.#write(lines)
       if (rest.length > MAX_LINE_CHARS) {
-        // The end may be the first part of a secret, so it is kept until more text arrives.
+        // The end may be the prefix of a secret, so it is kept until more text arrives.
         const masked = maskSecrets(rest, this.#secrets)
         const end = Math.max(0, masked.length - longest + 1)
         this.#write([masked.slice(0, end)])
@@ -69,7 +69,7 @@ export class LaunchLog {
 
   #write(lines: string[]): void {
     if (lines.length === 0) return
-    // A cut before the masking could leave a part of a secret.
+    // Cutting a line before masking it could leave part of a secret.
     const masked = lines.map((line) => maskSecrets(line, this.#secrets).slice(0, MAX_LINE_CHARS))
     this.#last.push(...masked.filter((line) => line.trim() !== ''))
     this.#last.splice(0, this.#last.length - LAST_LINES)

@@ -4,7 +4,8 @@ import { isRunning, type ProcessMark } from '../store/postgres/processes.ts'
 
 /**
  * The files of launched servers, in the folder `servers` of the data folder: `<name>.pid` names the processes,
- * `<name>.owner` the service they belong to, `<name>.end` the end of the process, `<name>.log` is its output.
+ * `<name>.owner` names the service that they belong to, `<name>.end` records how the process ended, and `<name>.log` is
+ * its output.
  */
 
 /** The content of `<name>.pid`. */

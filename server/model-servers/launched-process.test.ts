@@ -160,7 +160,7 @@ test('a launched process is taken over from a dead service and stopped by the ne
   expect((await adopted.ended).signal).toBe('SIGTERM')
 })
 
-test('a launched process is ended by the next start if that would start a different one', async () => {
+test('a launched process is ended by the next start of the service if that would start a different one', async () => {
   const found = await launchedByTheDead(60_000)
   claimLaunched(dataDir)
   expect(await endLeftovers(folder, 5_000, (_, { fingerprint }) => fingerprint === 'two')).toEqual([

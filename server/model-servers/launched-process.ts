@@ -188,7 +188,7 @@ export async function endLeftovers(
   return ended.flat()
 }
 
-/** True when a process of this name runs that {@link LaunchedProcess.adopt} would take over. */
+/** True when {@link LaunchedProcess.adopt} would take over a running process of this name. */
 export function isAdoptable(folder: string, name: string): boolean {
   return adoptable(folder, name) !== null
 }

@@ -20,7 +20,7 @@ import {
   launchLogFile,
 } from './launched-process.ts'
 
-/** Lifetime after which the restart delay of a process that ends begins again at 1 s, ms. */
+/** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
 const STEADY_MS = 60_000
 /** Time for which reading the registry is retried during a database outage, ms. */
 const READ_WITHIN_MS = 120_000
@@ -279,8 +279,8 @@ export class ServerLauncher {
   ): Promise<number> {
     const { registry, log } = this.#o
     this.#watchEnd(this.#supervise(row.id, input, complete), process)
-    // The settings excluded below stay as stored: the probed ones are those of the process, and a user may have set
-    // the override later.
+    // The settings excluded below stay as stored: the process was probed with them, and a user may have set the
+    // override later.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
       toStored(input)
     await registry.update(row.id, settings)

@@ -61,7 +61,8 @@ export type ServerChanges = Omit<UpdateServerInput, keyof ServerRef>
 
 /**
  * Registers, launches and probes reward-model servers, tests their scores, puts them to sleep and wakes them. The
- * states of a server are drawn in server/contract/servers.ts. This class is the facade of the parts that change them.
+ * states of a server are drawn in server/contract/servers.ts. This class is the facade of the classes that change the
+ * states.
  */
 export class RewardModelManager {
   readonly #o: ModelsContext
@@ -389,7 +390,7 @@ function busy(row: ServerRow, what: string): RewardOpsError {
   )
 }
 
-/** The subject of a self-test for a server that has no row yet or changes its row. */
+/** The subject of a self-test for a server that has no row yet, or whose row is about to change. */
 function subject(
   name: string,
   fields: RegistrationFields,

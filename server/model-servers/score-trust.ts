@@ -95,9 +95,9 @@ export class ScoreTrust {
       activated,
       calibration: calibrations[0]?.score ?? null,
       calibrations,
-      detail: verdict === 'differs' ? 'Scores raw.' : detail,
+      detail: verdict === 'differs' ? 'Scores are raw.' : detail,
       baseline: known.baseline ?? known.calibration,
-      // A text that an older test did not have gets its baseline now.
+      // A text that an older test did not include gets its baseline now.
       baselines: calibrations.map((now, at) => baselinesOf(known)[at] ?? now),
       baselineAt: known.baselineAt ?? known.at,
     })
@@ -200,7 +200,7 @@ export class ScoreTrust {
       to: trusted || overridden ? 'ready' : 'quarantined',
       cause: trusted
         ? verdict === 'raw'
-          ? `scores raw, calibration ${show(calibration)}`
+          ? `scores are raw, calibration ${show(calibration)}`
           : selfTest.detail
         : `${overridden ? 'trusted anyway: ' : ''}self-test ${verdict}: ${selfTest.detail}`,
       evidence: {

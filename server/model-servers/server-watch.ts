@@ -254,8 +254,8 @@ export class ServerWatch {
   #isTestDue(row: ServerRow): boolean {
     const due = this.#nextTest.get(row.id)
     if (due === undefined) {
-      // The time of the last test is unknown, so the next one gets a random time: a start must not test all servers
-      // together.
+      // The time of the last test is unknown. The next one gets a random time, so that a start of the service does not
+      // test all servers together.
       const { calibrateEveryMs, retestEveryMs } = this.#o.timings
       const every = row.selfTest?.verdict === 'failed' ? retestEveryMs : calibrateEveryMs
       this.#nextTest.set(row.id, performance.now() + every * Math.random())

@@ -19,7 +19,9 @@ import type { ModelsContext } from './context.ts'
 import type { ScoreTrust } from './score-trust.ts'
 import { cannotSleep, notNow } from './sleep-refusals.ts'
 
-/** The cause of a drain before sleep. A drain by a user has another cause, and only a user ends it. */
+/**
+ * The cause of a drain before sleep. A drain that a user requested has another cause, and only a user ends that drain.
+ */
 export const BEFORE_SLEEP = 'finishes its requests in flight before sleep'
 /** The cause set before the sleep call is sent. If this process dies after that, the server may be asleep. */
 export const GOING_TO_SLEEP = 'is being put to sleep'
@@ -36,7 +38,9 @@ export function isDrainingToSleep(row: ServerRow): boolean {
 const OTHERS_LOOK_MS = 250
 
 interface SleepRun {
-  /** The reason of a cancellation; null: not cancelled. The server stays awake unless the call was sent already. */
+  /**
+   * The reason of a cancellation; null: not cancelled. The server stays awake unless the sleep call was already sent.
+   */
   cancelled: string | null
   done: Promise<ServerRow>
 }
@@ -83,7 +87,7 @@ export class SleepCycle {
     return run.done
   }
 
-  /** Handles a sleep call for a sleeping server. vLLM would answer a second call with 200 and do nothing. */
+  /** Handles a sleep request for a sleeping server. vLLM would answer a second sleep call with 200 and do nothing. */
   async #alreadyAsleep(row: ServerRow, level: SleepLevel): Promise<ServerRow> {
     if (level === 1 || row.engine !== 'vllm') return row
     const at = await lastSleepLevel(this.#o.db, row.id)
@@ -108,7 +112,7 @@ export class SleepCycle {
     return this.#sleeps.has(id)
   }
 
-  /** Cancels sleeps that wait for a drain. The next start completes those whose call was sent. */
+  /** Cancels sleeps that wait for a drain. The next start of the service completes those whose sleep call was sent. */
   stop(): void {
     for (const run of this.#sleeps.values()) run.cancelled ??= 'the service is stopping'
   }
@@ -292,7 +296,8 @@ export class SleepCycle {
   }
 
   /**
-   * Brings a server from `waking` to `ready`; `call`: send the wake call first. The caller holds the server's lock.
+   * Brings a server from `waking` to `ready`; `call`: whether the wake call is sent first. The caller holds the
+   * server's lock.
    * @throws RewardOpsError `server_unreachable`; the server is then sleeping or unreachable
    */
   async finishWaking(row: ServerRow, forMs: number, call: boolean): Promise<ServerRow> {

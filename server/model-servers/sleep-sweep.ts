@@ -5,7 +5,7 @@ import type { SleepCycle } from './sleep-cycle.ts'
 
 /** Number of newest batches checked at the first sweep, because they may have ended before it. */
 const LOOK_BACK = 200
-/** Time awake of a server that the next sweep puts to sleep, ms. */
+/** Time awake that makes the next sweep put a server to sleep, ms. */
 const AT_ONCE_MS = 1
 /** Tolerance between the database's clock and the local one, ms. */
 const CLOCK_SLACK_MS = 300
@@ -95,7 +95,7 @@ export class SleepSweep {
     this.#byBatches.set(id, performance.now() + this.#o.timings.keepAwakeMs)
   }
 
-  /** True when only batches kept the server awake, or its time is over and it has no calls. */
+  /** True when only batches kept the server awake, or its time awake is over and it has no requests. */
   #isOver(id: number, leftMs: number): boolean {
     const byBatchesMs = (this.#byBatches.get(id) ?? 0) - performance.now()
     if (leftMs <= byBatchesMs + CLOCK_SLACK_MS) return true

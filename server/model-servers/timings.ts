@@ -8,7 +8,7 @@ export interface ModelTimings {
   probeTimeoutMs: number
   /** Time limit of the probe at registration, where the server may be busy. */
   registerTimeoutMs: number
-  /** Time for which a server that just became unreachable is probed more often, because a step waits for it. */
+  /** Time for which a server that just became unreachable is probed more often, because a step may wait for it. */
   newlyGoneForMs: number
   newlyGoneEveryMs: number
   /** Time for which a server is unreachable before it counts as dead and is probed less often. */
