@@ -30,7 +30,7 @@ export const promptsRouter = router({
     .input(PromptHistoryInput)
     .query(({ ctx, input }) => ctx.prompts.history(input)),
   /**
-   * Returns the pass rates of a random sample of prompts over the steps, the easiest first.
+   * Returns the pass rates of a random sample of prompts by step, the easiest prompts first.
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo", "limit": 120}
    */

@@ -199,7 +199,7 @@ export const OPEN: ReadonlySet<string> = new Set([
   'session.signOut',
 ])
 
-/** Parts of the service outside tRPC, with the minimum role of each. */
+/** Endpoints outside tRPC, with the minimum role of each. */
 const SURFACES = {
   /** `GET /api/export/…`. */
   export: 'viewer',
@@ -215,7 +215,7 @@ const SURFACES = {
   router: 'trainer',
   /** `/compat/…`: each request scores samples. */
   dialects: 'trainer',
-  /** Procedures that are also answered outside tRPC. */
+  /** Procedures that also have an endpoint outside tRPC. */
   'batches.submit': 'trainer',
   'batches.append': 'trainer',
   'samples.score': 'trainer',

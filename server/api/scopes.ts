@@ -11,9 +11,9 @@ import type { Database } from '../store/database.ts'
 import { type Fields, roleNeeded, type SurfaceName } from './roles.ts'
 
 /**
- * The limits of keys within their roles: `access` and the run prefix. Procedures and surfaces
- * (parts of the service outside tRPC) that the tables below leave out are refused to limited keys, so a new procedure
- * is closed until it is listed. scopes.test.ts compares the tables with the router.
+ * The limits of keys within their roles: `access` and the run prefix. Procedures and surfaces (endpoints outside tRPC)
+ * that the tables below leave out are refused to limited keys, so a new procedure is closed until it is listed.
+ * scopes.test.ts compares the tables with the router.
  */
 
 export type CallType = 'query' | 'mutation' | 'subscription'
@@ -55,9 +55,9 @@ const byFilter: RunFields = { runs: ['run'], batches: ['batch'] }
 const byPair: RunFields = { batches: ['first', 'second'] }
 
 /**
- * The calls that keys with a run prefix permit, with the input fields that name runs, batches or samples. At
- * least one field must be given, and each must name a run within the prefix. Null: the call reads and changes nothing
- * of a run.
+ * The calls that keys with a run prefix permit, with the input fields that name runs, batches or samples. At least one
+ * field must be given, and each must name a run within the prefix. Null: the call neither reads nor changes data of a
+ * run.
  */
 export const RUN_FIELDS: Readonly<Record<string, RunFields | null>> = {
   'batches.submit': byRun,
@@ -108,7 +108,7 @@ export const RUN_FIELDS: Readonly<Record<string, RunFields | null>> = {
   'rewards.importConfig': null,
   'servers.list': null,
   'pools.list': null,
-  // Parts of the service outside tRPC.
+  // Endpoints outside tRPC.
   export: byFilter,
   // `checkImage` refuses images of other runs.
   images: null,
@@ -119,7 +119,7 @@ export const RUN_FIELDS: Readonly<Record<string, RunFields | null>> = {
 }
 
 /**
- * Checks the part of a scope that needs no input. `type` is null for a surface outside tRPC.
+ * Checks the limits of a scope that need no input. `type` is null for a surface outside tRPC.
  * @throws RewardOpsError `forbidden_scope`
  */
 export function checkAccess(caller: ScopedCaller, what: string, type: CallType | null): void {

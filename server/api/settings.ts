@@ -48,8 +48,9 @@ export const keysRouter = router({
     .input(KeyRef)
     .mutation(({ ctx, input }) => ctx.keys.revoke(input.id, ctx.actor.name)),
   /**
-   * Replaces an API key by a new one of the same name, role and expiry. The previous key stays valid for `overlapHours`,
-   * in which clients can be changed over; 0 ends it and its sessions at once. Only this answer contains the new key.
+   * Replaces an API key by a new one of the same name, role and expiry. The previous key stays valid for
+   * `overlapHours`, so that clients can switch to the new key; 0 ends it and its sessions at once. Only this answer
+   * contains the new key.
    * @throws key_not_found
    * @example {"id": "k7", "overlapHours": 24}
    */
@@ -71,8 +72,8 @@ export const sessionsRouter = router({
   /** Lists open login sessions, last used first. */
   list: procedure.input(nothing).query(({ ctx }) => ctx.keys.listSessions(ctx.actor.session)),
   /**
-   * Ends a login session. Its pages go to the sign-in page, and its streams and long polls end, within 2 s on all
-   * servers.
+   * Ends a login session. Within 2 s, in all processes, its pages go to the sign-in page and its streams and long polls
+   * end.
    * @throws session_not_found
    * @example {"id": "l7"}
    */

@@ -1,6 +1,6 @@
 import { type Actor, mayDo } from '../contract/roles.ts'
 
-/** The text of a reward model or sandbox within a failure, after the service's own words about the answer. */
+/** Matches the text of a reward model or sandbox in a failure, after the service's own description of the response. */
 const UPSTREAM_TEXT =
   /\b(answered \d{3}[^:]*|answered NaN or an infinity|answered with something that is not JSON|answered with an HTML page|tokens are left for the reply|not an answer of a sandbox|the sandbox returned no verdict)(?:: | ")[\s\S]*$/
 
