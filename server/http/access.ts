@@ -240,7 +240,7 @@ export class Access {
 
   /**
    * Looks for the login cookie of a request in the database if this process does not know it. Otherwise a browser that
-   * signed in at another server a moment ago would be sent to the sign-in page. Undefined: nothing to look up.
+   * signed in through another process a moment ago would be sent to the sign-in page. Undefined: nothing to look up.
    * @throws RewardOpsError `database_unavailable`
    */
   findSession(req: IncomingMessage): Promise<void> | undefined {
@@ -255,8 +255,8 @@ export class Access {
   }
 
   /**
-   * The caller, if it may use this part of the service. `key` is a key from the URL. The runs that the request names
-   * are not known here: `Scopes.check` checks them.
+   * The caller, if it may use `surface`. `key` is a key from the URL. The runs that the request names are not known
+   * here: `Scopes.check` checks them.
    * @throws RewardOpsError `unauthorized`, `too_many_wrong_keys`, `forbidden_role`, `forbidden_scope`
    */
   admit(req: IncomingMessage, surface: SurfaceName, key: string | null = null): KeyHolder {

@@ -1,6 +1,6 @@
 import { RewardOpsError } from '../errors.ts'
 
-/** Decodes the % escapes of a path or a part of it. @throws RewardOpsError `invalid_input` */
+/** Decodes the % escapes of a path or of a path segment. @throws RewardOpsError `invalid_input` */
 export function decodedPart(part: string): string {
   try {
     return decodeURIComponent(part)

@@ -12,7 +12,7 @@ export type Cell = string | number | boolean | null
 export interface ExportPage {
   batch: ExportedBatch
   rows: ExportedRow[]
-  /** Annotations by index of the sample. */
+  /** Annotations by sample index. */
   annotations: ReadonlyMap<number, AnnotationRow[]>
 }
 

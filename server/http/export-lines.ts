@@ -20,7 +20,7 @@ export interface ExportWriter {
   ending: string
   /** Text before the first sample; a resumed export omits it. */
   head: string
-  /** The part of the file that is complete with the samples of a page; may be empty. */
+  /** The next bytes of the file that are complete after a page of samples; may be empty. */
   page(page: ExportPage): string | Promise<Uint8Array>
   /** The rest of the file. */
   end(): string | Promise<Uint8Array>

@@ -22,7 +22,7 @@ export type Handler = (
   requestId: string,
 ) => Promise<void> | void
 
-/** The handlers of requests, set as the parts of the service start. */
+/** The handlers of requests. Each is set when its module has started. */
 export interface Routes {
   health: Handler
   metrics?: Handler | null

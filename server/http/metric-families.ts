@@ -40,7 +40,10 @@ const HEALTH = ['ok', 'suspect', 'ejected', 'half_open', 'slow_start'] as const
 /** Every fourth bucket of the router, so that each bound doubles: 1.6 ms to 210 s. */
 const DURATION_BUCKETS = Array.from({ length: 18 }, (_, i) => 4 * (i + 4))
 
-/** The metrics of everything that the database and the processes report. `views`: server statistics by process name. */
+/**
+ * The metrics of servers, workers, batches, runs and queues, from the database and the processes. `views`: server
+ * statistics by process name.
+ */
 export function metricFamilies(
   figures: Figures,
   views: ReadonlyMap<string, ProcessView>,

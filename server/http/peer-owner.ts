@@ -4,7 +4,10 @@ import { endianness } from 'node:os'
 
 /** Tables of all TCP sockets in the network namespace. IPv6 sockets connected to 127.0.0.1 are in the second table. */
 const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
-/** Reads before an entry counts as missing. A read is not a snapshot, so it may miss an entry that moves meanwhile. */
+/**
+ * Reads before an entry counts as missing. A read is not a snapshot, so it may miss an entry that moves within the
+ * table during the read.
+ */
 const LOOKS = 3
 
 /** The owner of the other end of a connection from this machine. */
@@ -25,7 +28,7 @@ interface Connection {
 /** True when the kernel reports the owners of this machine's sockets. */
 export const HAS_PEER_OWNERS = process.platform === 'linux'
 
-/** Finds the owners of the other ends of connections. Connections that arrive during a read share the next one. */
+/** Finds the owners of the other ends of connections. Connections that arrive during a read share the next read. */
 export class PeerOwners {
   readonly #read: (file: string) => Promise<string>
   #next: Promise<string[] | null> | null = null

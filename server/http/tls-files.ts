@@ -10,7 +10,10 @@ export interface TlsFiles {
   keyFile: string
 }
 
-/** Interval of the checks of the files, ms. They are polled, because certificates are often replaced through links. */
+/**
+ * Interval of the checks of the files, ms. They are polled, because certificates are often replaced through symbolic
+ * links.
+ */
 const POLL_MS = 5_000
 
 /**

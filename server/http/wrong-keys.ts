@@ -8,7 +8,10 @@ const FIRST_WAIT_MS = 1_000
 const LONGEST_WAIT_MS = 60_000
 /** An address that sends no wrong key for this time is forgotten. */
 const FORGET_MS = 15 * 60_000
-/** Addresses in memory, about 2 MB. The one without a wrong key for the longest time is forgotten first. */
+/**
+ * Maximum addresses in memory, about 2 MB together. The one without a wrong key for the longest time is forgotten
+ * first.
+ */
 const MAX_ADDRESSES = 10_000
 /** Shortest time between two lines of the log. */
 const LOG_EVERY_MS = 10_000
@@ -23,9 +26,9 @@ interface Sender {
 }
 
 /**
- * Slows down addresses that send wrong keys, at the sign-in and at every other call. Only wrong keys are refused: a valid
- * key works from the same address, because otherwise one misconfigured client would lock out all others behind a proxy.
- * Guessing stays hopeless, because keys have at least 80 random bits. Each server keeps its own count.
+ * Slows down addresses that send wrong keys, at the sign-in and at every other call. Only wrong keys are refused: a
+ * valid key works from the same address, because otherwise one misconfigured client would lock out all others behind a
+ * proxy. Guessing stays hopeless, because keys have at least 80 random bits. Each process keeps its own count.
  */
 export class WrongKeys {
   readonly #log: Logger

@@ -156,7 +156,7 @@ function endsOf(
   })
 }
 
-/** The reason of a failure, with the beginning of its detail. */
+/** The reason of a failure, with the first 500 characters of its detail. */
 function failureText({ reason, detail }: ScoreResult): string {
   return detail === null ? `${reason}` : `${reason}, ${detail.slice(0, 500)}`
 }

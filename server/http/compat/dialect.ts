@@ -23,7 +23,7 @@ export type DialectAnswer = string | object | ((body: unknown) => unknown)
 
 /**
  * A trainer's protocol for remote reward servers, answered on `/compat/<name>/<run>`. Each dialect has its own file;
- * compat.ts has the common part: access, steps, groups and failures.
+ * compat.ts handles access, steps, groups and failures for all dialects.
  */
 export interface Dialect {
   readonly name: string

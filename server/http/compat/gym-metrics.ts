@@ -12,12 +12,13 @@ const Body = z.looseObject({
 })
 type Row = z.infer<typeof Body>['verify_responses'][number]
 
-/** Numbers by name. Missing ones are left out, as Gym leaves out NaN. */
+/** Metrics by name. Undefined metrics are left out, as Gym leaves out NaN. */
 type Metrics = Record<string, number>
 
 /**
  * Gym's `POST /aggregate_metrics`: mean, maximum, minimum, median and standard deviation (n − 1) of every number at the
- * top level of the verified responses and of `response.usage`, over all of them and by task. Failed ones do not count.
+ * top level of the verified responses and of `response.usage`, over all responses and by task. Failed responses do not
+ * count.
  * Source: nemo_gym/reward_profile.py.
  */
 export function aggregateMetrics(body: unknown): unknown {

@@ -92,7 +92,10 @@ function skipSpace(body: Buffer, from: number): number {
   return at
 }
 
-/** Bytes of a string searched one by one before `indexOf`, because calling it costs as much as about 50 bytes. */
+/**
+ * Bytes of a string searched one by one before `indexOf`, because a call of `indexOf` takes as long as checking about
+ * 50 bytes.
+ */
 const NEAR = 48
 
 /** The index of the closing quote of a string whose first byte is at `from`; -1: there is none. */

@@ -20,7 +20,7 @@ import type { Upstreams } from './upstreams.ts'
 
 /** Maximum random delay before the third call, ms. The second call is immediate, if possible to another server. */
 const BACKOFF_MS = 400
-/** An answer is broken off after this time without data, ms. */
+/** An answer is aborted after this time without data, ms. */
 const IDLE_MS = 300_000
 /** Retry-After for failed requests, ms: the default without a server's own value, and the maximum. */
 const RETRY_AFTER_MS = 1_000
@@ -53,7 +53,7 @@ type Halt = 'gone' | 'expired' | 'idle' | 'key_ended'
  *
  *     body ─▶ slot ─▶ call ─▶ answer passed on ─▶ end
  *              ▲       │ failed before a byte was passed on: another slot, at most three calls
- *              └───────┘   or its slot was recalled: another slot, free of charge
+ *              └───────┘   or its slot was recalled: another slot, and the call does not count
  *
  * A client that disconnects, a deadline, a silent server and the end of the client's key stop the exchange at any
  * point. The slot is released exactly once on every path.
@@ -425,7 +425,7 @@ export class Exchange implements CallOwner, SlotSearch {
     refuseProxied(this.#res, error, this.#requestId, param)
   }
 
-  /** Breaks the answer off in a way that the client notices. */
+  /** Aborts the answer in a way that the client notices. */
   #breakOff(call: UpstreamCall): void {
     const res = this.#res
     // Without chunks or a length, the client would take a normal end of the connection for the end of the body.

@@ -286,7 +286,7 @@ describe('requests and answers are passed on', () => {
     const { url } = await upstream((res) => {
       const text = answers.shift() as string
       res.writeHead(200, { 'content-type': 'application/json' })
-      // The answer has no length and comes in two pieces.
+      // The answer has no Content-Length and comes in two chunks.
       res.write(text.slice(0, 40))
       setImmediate(() => res.end(text.slice(40)))
     })
@@ -544,7 +544,7 @@ describe('retries', () => {
     // A streamed answer is passed on as it arrives.
     const streamed = await bed.send('/v1/chat/completions', { body: chat({ stream: true }) })
     expect(streamed.text).toContain('"abort"')
-    // Without another server, the request fails instead of getting half an answer.
+    // Without another server, the request fails instead of getting an incomplete answer.
     const alone = await bedOver([{ url: asleep.url }])
     const refused = await alone.bed.send('/v1/chat/completions', { body: chat() })
     expect(refused).toMatchObject({ status: 503, error: { reason: 'upstream_failed' } })

@@ -6,7 +6,7 @@ import { type CallListener, HttpCall } from '../../router/transport.ts'
  * The handling of an answer:
  * - `pass`: every byte is passed on as it arrives
  * - `hold`: the answer is kept until it is complete or too large, then passed on
- * - `collect`: the beginning is kept for the error message; nothing is passed on
+ * - `collect`: at most the first 64 KiB are kept for the error message; nothing is passed on
  */
 export type AnswerMode = 'pass' | 'hold' | 'collect'
 
@@ -78,7 +78,7 @@ export class UpstreamCall extends HttpCall<null> {
       this.#write(controller, chunk)
     } else if (!this.#keep(chunk)) {
       if (this.mode === 'collect') {
-        // The beginning is enough for the error message.
+        // The chunks kept so far are enough for the error message.
         this.abandon()
         this.#owner.onCallEnd(this)
       } else {
@@ -110,7 +110,7 @@ export class UpstreamCall extends HttpCall<null> {
     this.#controller?.resume()
   }
 
-  /** A small answer, or the beginning of a collected one; null: it was not kept. */
+  /** A small answer, or the kept chunks of a collected one; null: the answer was not kept. */
   body(): Buffer | null {
     if (this.#keptBytes < 0) return null
     return this.#kept.length === 1 ? (this.#kept[0] as Buffer) : Buffer.concat(this.#kept)
