@@ -78,7 +78,7 @@ export async function checkBatch(client: Client, batchId: number): Promise<boole
   return hasAlert
 }
 
-/** Opens, escalates or closes the incident of a monitor and queues its alert. `eased` changes neither. */
+/** Opens, escalates or closes the incident of a monitor and queues its alert. The change `eased` does neither. */
 async function follow(
   client: Client,
   batch: MonitoredBatch,

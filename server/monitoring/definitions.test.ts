@@ -81,7 +81,7 @@ describe('the values of the monitors', () => {
     // 1 % of 3 is 0.03: 1.98 counts, 0 does not.
     expect(read.ceiling.value).toBe(0.5)
     expect(read.floor.value).toBe(0.1)
-    // A batch that does not reach the ends has no score there.
+    // A batch whose scores do not reach the ends of the range has no score there.
     const middle = figures({ bin_values: [0.5], bin_counts: [100], min: 0.5, max: 0.5 })
     expect(readMonitors(watched({ figures: middle, window })).ceiling.value).toBe(0)
   })

@@ -96,7 +96,7 @@ function readDominance(watched: Watched): Reading {
   return { value: most.share, n: most.n, detail: most.name }
 }
 
-/** The smallest range of scores among the reward and its components, as far as only reward models score them. */
+/** The smallest score range among the reward and its components. Only those that reward models alone score count. */
 function readSpread({ figures, reward }: Watched): Reading {
   const seen: Reading[] = []
   const note = (name: string | null, n: number, min: number | null, max: number | null) => {

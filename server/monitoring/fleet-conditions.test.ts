@@ -26,7 +26,7 @@ describe('conditions of the fleet', () => {
     expect(fleetConditions(b)[0]?.detail).toBe('quarantined: refused')
   })
 
-  it('leave out intended states and recent changes', () => {
+  it('leave out servers that are draining, sleeping or starting, and recent outages', () => {
     const wanted = ['draining', 'sleeping', 'waking', 'probing', 'registering']
     expect(conditions(wanted.map((state) => server(state, state, state)))).toEqual([])
     expect(conditions([server('a1', 'a', 'unreachable', 9_999)])).toEqual([])

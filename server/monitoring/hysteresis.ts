@@ -45,9 +45,9 @@ export type Limits = Pick<MonitorDefinition, 'bad' | 'warning' | 'alerting' | 'o
 export type Change = 'opened' | 'escalated' | 'eased' | 'resolved'
 
 /**
- * The state of a monitor after another batch.
+ * The state of a monitor after the next batch.
  *
- *   insufficient ◀─no number─▶ ok ──openAfter beyond──▶ warning ──openAfter beyond──▶ alerting
+ *   insufficient ◀──no value─▶ ok ──openAfter beyond──▶ warning ──openAfter beyond──▶ alerting
  *                              ▲                          │  ▲                          │
  *                              └──CLOSE_AFTER clear───────┘  └──CLOSE_AFTER clear───────┘
  *

@@ -231,7 +231,7 @@ describe('the monitors', () => {
     expect((await valuesOf(again))?.failures.value).toBe(0)
   })
 
-  it('separate training from validation, and leave out batches that are not steps', async () => {
+  it('separate training from validation, and leave out rescored and cancelled batches', async () => {
     const bad = usual((i) => ({ score: i < 16 ? null : 1 }))
     const train = await batchOf('splits', 1, usual())
     const val = await batchOf('splits', 1, bad, { split: 'val' })

@@ -9,7 +9,7 @@ import { checkFleet } from './fleet-conditions.ts'
 
 /** Interval of the check for ended batches, ms; the same as the interval of their roll-ups. */
 const TICK_MS = 500
-/** Ticks between two checks of the fleet, whose states change with probes, at most about once a second. */
+/** Ticks between two checks of the fleet. Server states change with probes, at most about once a second. */
 const FLEET_EVERY = 4
 /** Ticks between two checks for removed runs. */
 const FORGET_EVERY = 2 * 600

@@ -5,7 +5,7 @@ import type { WebhookTarget } from '../../store/sql/webhooks.ts'
 
 /** Time limit of a receiver's answer, ms. */
 export const ANSWER_MS = 10_000
-/** Characters of an answer that the test button shows. */
+/** Maximum characters of a response that the test button shows. */
 const ANSWER_CHARS = 500
 
 /** The result of a call to a webhook. */
@@ -15,7 +15,7 @@ export interface WebhookAnswer {
   /** The answer's status; null: no answer. */
   status: number | null
   latencyMs: number
-  /** The beginning of the answer's body. */
+  /** The first 500 characters of the response body; null: no body. */
   answer: string | null
   /** The cause of a failed delivery, without the URL or the secret; null: delivered. */
   error: string | null
@@ -97,7 +97,7 @@ function refusalOf(status: number): string {
   return `responded with ${status}`
 }
 
-/** Reads only the beginning of an answer, which the test button shows. */
+/** Reads only the first 500 characters of a response, which the test button shows. */
 async function beginningOf(response: Response): Promise<string | null> {
   if (response.body === null) return null
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
