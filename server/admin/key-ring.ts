@@ -34,7 +34,7 @@ import { LoginSessions, type SessionClient } from './login-sessions.ts'
 
 /** Maximum unrevoked keys. All of them are kept in memory. */
 export const MAX_KEYS = 1_000
-/** Interval of the poll that backs up the notifications. Keys and sessions end in all servers within 2 s. */
+/** Interval of the poll that backs up the notifications. Keys and sessions end in all processes within 2 s. */
 const POLL_MS = 1_500
 /** Shortest time between two reads for unknown cookies. */
 const UNKNOWN_EVERY_MS = 250
@@ -51,7 +51,10 @@ interface RingKey {
   usedAtMs: number
 }
 
-/** The login cookie of a key in earlier versions, which may run beside this one and look it up. */
+/**
+ * The login cookie of a key in earlier versions. Processes of these versions may run beside this one and look the
+ * cookie up.
+ */
 function earlierCookie(key: string): string {
   return createHash('sha256').update(`rewardops session ${key}`).digest('hex')
 }
@@ -66,7 +69,7 @@ export class KeyRing {
   readonly #configured: ReadonlyMap<string, KeyHolder>
   readonly #loopbackOnly: boolean
   readonly #sessions: LoginSessions
-  /** By {@link lookUpOf}. For some time after a rotation, a key has two entries. */
+  /** Keys by {@link lookUpOf}. For some time after a rotation, a key has two entries. */
   #byHash = new Map<string, RingKey>()
   #byId = new Map<number, RingKey>()
   #required = false
@@ -142,8 +145,8 @@ export class KeyRing {
   }
 
   /**
-   * Reads the sessions again for a cookie that this process does not know: another server may have set it a moment ago.
-   * All unknown cookies share at most four reads per second.
+   * Reads the sessions again for a cookie that this process does not know: another process may have set it a moment
+   * ago. All unknown cookies share at most four reads per second.
    */
   readForUnknown(): Promise<void> {
     this.#readingUnknown ??= new Promise<void>((resolve) =>

@@ -44,9 +44,12 @@ import { readSetting, writeSetting } from '../store/sql/settings.ts'
 const TICK_MS = 2_000
 /** Interval at which the policy is applied. */
 const POLICY_EVERY_MS = 3_600_000
-/** Minimum pause after a piece. A pause lasts as long as its piece, which leaves half of the disk time to scoring. */
+/**
+ * Minimum pause after a transaction. A pause lasts as long as the transaction before it, which leaves half of the disk
+ * time to scoring.
+ */
 const PAUSE_MS = 10
-/** Pause after a failed piece, for example one that waited too long for a lock. */
+/** Pause after a failed transaction, for example one that waited too long for a lock. */
 const RETRY_MS = 1_000
 const MAX_EVENTS = 100_000
 const MAX_DAYS = 400
@@ -56,8 +59,8 @@ const POLICY = 'retention'
 
 /**
  * Removes old data or a run. It first marks the batches, so that pages show the removal at once, and then deletes in
- * pieces of about 2,000 rows. If all texts of a day are removed, their partition is dropped. One process at a time
- * works, and its progress is stored, so that another process continues after a crash.
+ * transactions of about 2,000 rows. If all texts of a day are removed, their partition is dropped. One process at a
+ * time works, and its progress is stored, so that another process continues after a crash.
  *
  *   policy or run ─▶ running ─mark─▶ drop days ─▶ delete rows ─▶ prune events ─▶ done
  *                       └──cancel──▶ cancelled (batches whose deletion has not begun are kept)
@@ -221,7 +224,7 @@ export class Retention {
     await this.#pieces()
   }
 
-  /** Removes in one transaction per piece, because exports share the pool's only connection. */
+  /** Removes in many short transactions, because exports share the pool's only connection. */
   async #pieces(): Promise<void> {
     let noted: string | null = null
     while (!this.#task.stopping) {
@@ -239,7 +242,7 @@ export class Retention {
       } catch (error) {
         if (isOutage(error)) throw error
         const { message } = error as Error
-        this.#log.warn({ err: message }, 'a piece of a removal failed and is retried')
+        this.#log.warn({ err: message }, 'a transaction of a removal failed and is retried')
         if (job !== undefined && message !== noted) await noteProblem(this.#db, job.id, message)
         noted = message
         await sleep(RETRY_MS)
@@ -249,7 +252,7 @@ export class Retention {
     }
   }
 
-  /** Marks or removes one piece; false: nothing is left. */
+  /** Marks or removes the rows of one transaction; false: nothing is left. */
   async #piece(client: Client, job: RetentionJobRow | undefined): Promise<boolean> {
     if (job !== undefined && job.id !== this.#marked) {
       if (await markPiece(client, job)) return true
