@@ -1,16 +1,16 @@
 import type { Database } from '../store/database.ts'
 import { dropTurns, takeTurn } from '../store/sql/processes.ts'
 
-/** A turn that is not renewed ends after this time, and another server may take it. */
+/** A turn that is not renewed ends after this time, and another process may take it. */
 const TURN_MS = 3_000
 /** A holder counts its turn as ended this long before it ends in the database. */
 const MARGIN_MS = 250
 
 /**
- * Lets one of several servers at a time run a kind of background work. There is no leader and no session lock: a turn
- * is a table row with an end time, which its holder renews while it works, so a stopped or disconnected server loses
- * its turn automatically. Work that began in one turn may overlap with the next holder's work, so all background work
- * must be safe to repeat.
+ * Lets one of several service processes at a time run a kind of background work. There is no leader and no session
+ * lock: a turn is a table row with an end time, which its holder renews while it works, so a stopped or disconnected
+ * process loses its turn automatically. Work that began in one turn may overlap with the next holder's work, so all
+ * background work must be safe to repeat.
  */
 export class BackgroundTurns {
   readonly #db: Database
@@ -22,7 +22,7 @@ export class BackgroundTurns {
     this.#processId = processId
   }
 
-  /** Takes or renews the turn for a kind of work. Returns whether this server holds it. */
+  /** Takes or renews the turn for a kind of work. Returns whether this process holds it. */
   async has(kind: string): Promise<boolean> {
     const nowMs = performance.now()
     if ((this.#heldUntilMs.get(kind) ?? 0) > nowMs + TURN_MS / 2) return true
@@ -32,7 +32,7 @@ export class BackgroundTurns {
     return isTaken
   }
 
-  /** Gives up every turn of this server. Never rejects. */
+  /** Gives up every turn of this process. Never rejects. */
   async release(): Promise<void> {
     this.#heldUntilMs.clear()
     await dropTurns(this.#db, this.#processId).catch(() => {})

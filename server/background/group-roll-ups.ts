@@ -38,9 +38,8 @@ const MAX_BATCHES = 64
 const KEEP_LOOKING = 1_000
 
 /**
- * Stores statistics, classes and advantages of groups after their batch has ended, which keeps flushes short. Until
- * the roll-up exists, queries compute the values from the scores. Safe to repeat and to run on two servers
- * concurrently.
+ * Stores statistics, classes and advantages of groups after their batch has ended, which keeps flushes short. Until the
+ * roll-up exists, queries compute the values from the scores. Safe to repeat and to run in two processes concurrently.
  */
 export class GroupRollUps {
   readonly #db: Database

@@ -29,7 +29,7 @@ const UNSETTLED_EVERY = 20
 const ORPHANS_EVERY = 8
 const PARTITIONS_EVERY = 4 * 600
 
-/** Periodic work on batches. Each step is safe to repeat and to run on two servers concurrently. */
+/** Periodic work on batches. Each step is safe to repeat and to run in two processes concurrently. */
 export class Sweeps {
   readonly #db: Database
   readonly #queue: JobQueue
@@ -46,7 +46,7 @@ export class Sweeps {
     log: Logger
     closeBatch: (id: number) => Promise<void>
     isTurn?: () => Promise<boolean>
-    /** Whether workers that lost the database may not have reported yet. */
+    /** Whether workers that lost the connection to the database may not have reported yet. */
     isRecovering?: () => boolean
   }) {
     this.#db = options.db
@@ -109,7 +109,7 @@ export class Sweeps {
   }
 
   /**
-   * Deletes the copies of interrupted rescores in pieces, so that deadlines need not wait until a million rows are
+   * Deletes the copies of interrupted rescores in chunks, so that deadlines need not wait until a million rows are
    * deleted.
    */
   async #deleteAbandonedCopies(): Promise<void> {

@@ -219,7 +219,7 @@ function defined(attributes: Attributes): Attributes {
   return Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined))
 }
 
-/** Seconds and nanoseconds. */
+/** Converts epoch ms to seconds and nanoseconds. */
 function timeOf(ms: number): HrTime {
   const seconds = Math.floor(ms / 1_000)
   return [seconds, Math.round((ms - seconds * 1_000) * 1e6)]
