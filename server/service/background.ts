@@ -19,7 +19,10 @@ export interface Part {
   stop(): Promise<void>
 }
 
-/** Periodic work. Of several servers on one database, one at a time does each kind; all of them deliver alerts. */
+/**
+ * Periodic work. Of several service processes on one database, one at a time does each kind of work; all of them
+ * deliver alerts.
+ */
 export interface Background {
   sweeps: Sweeps
   /** Null: tracing is off. */

@@ -3,7 +3,7 @@ import { Listener } from '../store/listener.ts'
 import type { ServerModules } from './modules.ts'
 import type { Scoring } from './scoring.ts'
 
-/** Creates the connection on which this server receives changes made by other processes; see `store/channels.ts`. */
+/** Creates the connection on which this process receives changes made by other processes; see `store/channels.ts`. */
 export function createNotifications(
   url: string,
   { signals, manager, servers }: Scoring,

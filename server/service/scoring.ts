@@ -19,7 +19,7 @@ import { SharedLimits } from '../worker/shared-limits.ts'
 import type { Front } from './front.ts'
 import type { Stores } from './stores.ts'
 
-/** The parts that accept batches and have them scored. None works before it is started. */
+/** The modules that accept batches and have them scored. No module works before it is started. */
 export interface Scoring {
   /** Wakes long polls. */
   signals: BatchSignals
@@ -37,7 +37,7 @@ export interface Scoring {
   playedFunctions: FunctionPool
 }
 
-/** Creates the parts that accept and score batches. `toLaunch`: the servers in the file REWARDOPS_SERVERS_FILE. */
+/** Creates the modules that accept and score batches. `toLaunch`: the servers in the file REWARDOPS_SERVERS_FILE. */
 export function createScoring(
   config: Config,
   toLaunch: ReturnType<typeof readServersFile>,

@@ -18,7 +18,7 @@ import { openSecrets } from '../store/secret-keys.ts'
 import { addPool } from '../store/sql/pools.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 
-/** The advisory lock under which a starting server prepares queues and partitions. */
+/** The advisory lock under which a starting process prepares queues and partitions. */
 const START_LOCK = 72_707_384
 
 /** Postgres and this process's state in it. */
@@ -29,7 +29,7 @@ export interface Stores {
   queue: JobQueue
   /** The table row that makes this process known to other processes. */
   row: ProcessRow
-  /** Decides which kinds of background work this server does. */
+  /** Decides which kinds of background work this process does. */
   turns: BackgroundTurns
 }
 
@@ -58,7 +58,7 @@ export async function openStores(config: Config, log: Logger): Promise<Stores> {
   return { database, databases, queue, row, turns: new BackgroundTurns(databases.api, row.id) }
 }
 
-/** Prepares queues and partitions under a lock, because several servers may start together on a new database. */
+/** Prepares queues and partitions under a lock, because several processes may start together on a new database. */
 async function prepare(db: Database, queue: JobQueue): Promise<void> {
   await db.holding(async (client) => {
     await client.query('select pg_advisory_lock($1)', [START_LOCK])
