@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { inPortions } from '../queries/in-portions.ts'
 import { findBottleneck, type ServedCall } from './bottleneck.ts'
 
-/** Serves samples as a router does that fills every free slot: returns the calls and the time of the batch. */
+/** Simulates a router that fills every free slot. Returns the calls and the time of the batch. */
 function serve(
   servers: readonly { slots: number; durationMs(i: number): number; failsFirst?: number }[],
   samples: number,
@@ -33,7 +33,7 @@ const bottleneckOf = (calls: readonly ServedCall[], totalMs: number) =>
 const usual = (i: number) => 100 + ((i * 37) % 40)
 
 describe('the bottleneck of a batch', () => {
-  it('is the slow server, with its cost as measured without it', async () => {
+  it('is the slow server, and its cost agrees with a batch without it', async () => {
     const fast = { slots: 8, durationMs: usual }
     const slow = { slots: 8, durationMs: (i: number) => 25 * usual(i) }
     const { calls, totalMs } = serve([fast, fast, slow], 200)

@@ -5,16 +5,16 @@ export interface ServedCall {
   server: number
   startMs: number
   endMs: number
-  /** Whether it returned the score. */
+  /** Whether the request returned the score. */
   isScore: boolean
 }
 
 /** A server that held up a batch. */
 export interface Bottleneck {
   server: number
-  /** Scores that it returned. */
+  /** Scores that the server returned. */
   samples: number
-  /** Its median time per call, and the ratio of that time to the median of the other servers. */
+  /** The server's median time per call; `ratio` is that time ÷ the median of the other servers. */
   medianMs: number
   ratio: number
   /** Time at the end of the batch during which only this server scored. */
@@ -96,16 +96,16 @@ export function* findBottleneck(
 /** A server with enough scores to be replayed. */
 interface ReplayedServer {
   server: number
-  /** Scores that it returned, and their median time. */
+  /** Scores that the server returned, and their median time. */
   samples: number
   medianMs: number
-  /** Its calls in order of their starts. */
+  /** The server's calls by start time. */
   calls: readonly ServedCall[]
   slots: number
 }
 
 interface Slot {
-  /** Its place in the list of slots, which decides between slots that are free at the same time. */
+  /** The index of the slot, which decides between slots that are free at the same time. */
   at: number
   server: number
   freeMs: number
@@ -146,7 +146,7 @@ function mostConcurrent(calls: readonly ServedCall[]): number {
     { at: startMs, change: 1 },
     { at: endMs, change: -1 },
   ])
-  // An end before a start at the same time: a slot that is taken again is one slot.
+  // At equal times, ends sort before starts, so that a slot that is freed and taken again counts once.
   events.sort((a, b) => a.at - b.at || a.change - b.change)
   let now = 0
   let most = 0

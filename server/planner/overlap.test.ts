@@ -3,7 +3,7 @@ import { boundOf, evenSteps, predict, STRATEGIES, type Workload } from './overla
 
 const phases = { rolloutMs: 40_000, logProbMs: 43_000, updateMs: 120_000 }
 
-/** The upstream authors' experiment: 1,024 prompts × 5, rewards of 1 to 40 s, four mini-batches, 203 s of compute. */
+/** The experiment of verl PR 2854: 1,024 prompts × 5, rewards of 1 to 40 s, four mini-batches, 203 s of compute. */
 function theirs(concurrency: number | null, steps = 7): Workload {
   return {
     phases,
@@ -61,8 +61,8 @@ describe('one step, calculated by hand', () => {
     expect(predict(small([30, 7]), 'streaming')).toMatchObject({ totalMs: 35 + 25, waitMs: 25 })
   })
 
-  it('delivers a streamed rollout in the given number of parts', () => {
-    // With one part, no reward is requested before the rollout has ended.
+  it('delivers a streamed rollout in the given number of chunks', () => {
+    // With one chunk, no reward is requested before the rollout has ended.
     const whole = { ...small([30, 7]), streamedParts: 1 }
     expect(predict(whole, 'streaming').totalMs).toBe(10 + 30 + 25)
   })
@@ -104,10 +104,10 @@ describe('one step ahead', () => {
   })
 })
 
-describe('the upstream authors’ experiment', () => {
+describe('the experiment of verl PR 2854', () => {
   const barrier = predict(theirs(256), 'barrier')
 
-  it('matches their measurement: 613 s per step, two thirds of it due to the limit of 256 calls', () => {
+  it('matches the measured 613 s per step, two thirds of it due to the limit of 256 calls', () => {
     expect(barrier.stepMs / 1_000).toBeGreaterThan(610)
     expect(barrier.stepMs / 1_000).toBeLessThan(650)
   })

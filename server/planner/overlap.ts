@@ -20,7 +20,7 @@ export interface Workload {
   miniBatches: number
   /** Concurrent rewards over all steps in flight; null: unlimited. */
   concurrency: number | null
-  /** Parts in which a streamed rollout delivers its samples; null: each sample separately. */
+  /** Number of chunks in which a streamed rollout delivers its samples; null: each sample separately. */
   streamedParts?: number | null
 }
 
