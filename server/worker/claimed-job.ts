@@ -19,13 +19,13 @@ export class ClaimedJob {
   isReleased = false
   /** Indexes of ended samples whose results are not committed yet. */
   readonly uncommitted = new Set<number>()
-  /** True when the database refused some of its results. */
+  /** True when the database refused some of the job's results. */
   unwritten = false
   /** True once this worker, which is stopping or was declared dead, gave up the job. Another worker completes it. */
   isGivenUp = false
   /** Samples and characters of the job that the intake counts. */
   counted = { samples: 0, chars: 0 }
-  /** Its batch, once entered. */
+  /** The batch of the job; null until the batch is loaded. */
   batch: ActiveBatch | null = null
   /** Cancels the job's calls when its batch ends or the job is given up. */
   readonly abort = new AbortController()

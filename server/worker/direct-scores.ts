@@ -13,7 +13,7 @@ import type { WorkerCounters } from './worker-counters.ts'
 const REMEMBERED = 256
 
 /**
- * Scores samples that the server sends directly, before they are stored. If this worker dies, the server queues them.
+ * Scores samples that the service sends directly, before they are stored. If this worker dies, the service queues them.
  */
 export class DirectScores {
   readonly #db: Database

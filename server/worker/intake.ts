@@ -35,7 +35,7 @@ const SOLE_MS = 200
  */
 const AHEAD_MS = 100
 const RATE_EVERY_MS = 125
-/** Weight that halves a pool's rate in 4 s without samples. */
+/** Smoothing weight that halves a pool's rate in 4 s without samples. */
 const IDLE_WEIGHT = 0.02
 /** Samples assumed per job. Jobs have up to 64, so a fetch exceeds the capacity by at most 33 %, or by one job. */
 const SAMPLES_PER_JOB = 48
@@ -61,11 +61,11 @@ interface PoolState {
   hadWorkMs: number
 }
 
-/** The parts of a worker that the intake needs. */
+/** The methods of a worker that the intake calls. */
 export interface IntakeHost {
   /** Samples that this worker may have in flight to a model now, over all servers. */
   slotsOf(model: string): number
-  /** This worker's equal part of the model's limit, leased or not. */
+  /** This worker's equal share of the model's limit, leased or not. */
   fairShareOf(model: string): number
   /** Requests a lease, because there is work for a model but no slot. */
   wantSlots(model: string): void

@@ -50,7 +50,7 @@ async function main(): Promise<void> {
   setEgressPolicy(config.egressAllow)
   const log = createLogger(config.logLevel, 'worker')
   if (!config.databaseUrl) {
-    throw new Error('A worker needs DATABASE_URL: the URL of the database that its server uses.')
+    throw new Error('A worker needs DATABASE_URL: the URL of the database that the service uses.')
   }
   const db = new Database(config.databaseUrl, log, WORKER_POOL)
   const problem = await throughOutage(() => workerProblem(db.pool), { forMs: START_MS })
@@ -106,7 +106,8 @@ async function main(): Promise<void> {
     worker.intake.add(name, model)
     worker.intake.pump(name)
   }
-  // The server of a local worker has checked its sandbox. Any other worker takes no jobs that it cannot run.
+  // The service has checked the sandbox of a local worker. Any other worker takes jobs of the rule `code` only once its
+  // own sandbox works.
   if (local) worker.intake.add(SANDBOX_POOL, null)
   else void serveSandboxPool(sandbox, worker, log)
   await servers.start()
@@ -175,7 +176,7 @@ async function main(): Promise<void> {
   stopRequests.serve((why) => void stop(why))
 }
 
-/** The sandbox beside the server that started this worker. The server starts the sandbox at the first request. */
+/** The sandbox of the service that started this worker. The service starts the sandbox at the first request. */
 function sandboxOfServer(): Pick<SandboxProcess, 'ready' | 'stop'> {
   let answer: Promise<LocalSandbox> | null = null
   const ask = () =>
@@ -191,7 +192,7 @@ function sandboxOfServer(): Pick<SandboxProcess, 'ready' | 'stop'> {
   return {
     ready: () => {
       answer ??= ask().then((sandbox) => {
-        // The server may have a sandbox later.
+        // The service may have a sandbox later.
         if (!sandbox.ok) answer = null
         return sandbox
       })
@@ -218,7 +219,7 @@ async function serveSandboxPool(
   worker.intake.pump(SANDBOX_POOL)
 }
 
-/** Notifies the server that started this worker of committed samples. */
+/** Notifies the service that started this worker of committed samples. */
 function notifyServer(workerId: number, samples: EndedSample[]): void {
   if (!process.connected) return
   const message: EndedMessage = {

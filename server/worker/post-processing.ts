@@ -49,7 +49,7 @@ export class PostProcessing {
     this.#log = options.log
   }
 
-  /** Searches a batch for ready groups after samples ended. The server's sweep repeats a failed search. */
+  /** Searches a batch for ready groups after samples ended. A sweep of the service repeats a failed search. */
   wake(batchId: number): void {
     const looking = this.#awake.get(batchId)
     if (looking) {
@@ -116,7 +116,10 @@ export class PostProcessing {
     return postProcessGroup(this.#tools.functions, reward.postProcess, group, options)
   }
 
-  /** Ends the group's samples. Returns how many counted; null: the database refused. */
+  /**
+   * Ends the group's samples. Returns the number of samples that had not ended before; null: the database refused the
+   * write.
+   */
   async finish(
     batchId: number,
     members: readonly StagedSample[],

@@ -27,7 +27,7 @@ export class ResultWriter {
   readonly #db: Database
   readonly #workerId: number
   readonly #log: Logger
-  /** Called after a flush whose samples all counted, so that the stored results equal the flushed ones. */
+  /** Called after a flush whose samples were all still pending, so that the stored results equal the flushed ones. */
   readonly #onCommitted: ((samples: EndedSample[]) => void) | null
   readonly #statement: typeof flushStatement
   readonly #onOutage: (error: unknown) => void
@@ -118,7 +118,7 @@ export class ResultWriter {
       })
   }
 
-  /** Writes samples; returns how many counted. */
+  /** Writes samples; returns the number of those that were still pending. */
   async #write(samples: EndedSample[]): Promise<number> {
     const attempts = attemptsStatement(this.#workerId, samples)
     const flush = this.#statement(this.#workerId, samples)

@@ -1,5 +1,5 @@
-// The entry of a worker process. It loads its modules in parts with a turn of the event loop after each part, because
-// stop requests are handled only between parts. Loading blocks the event loop, for half a minute when forty processes
+// The entry of a worker process. It loads its modules one by one with a turn of the event loop after each, because stop
+// requests are handled only between two modules. Loading blocks the event loop, for half a minute when forty processes
 // share two cores.
 import { setImmediate as turn } from 'node:timers/promises'
 import '../stop-request.ts'

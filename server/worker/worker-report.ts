@@ -15,7 +15,7 @@ import {
 import type { RewardLoopWorker } from './reward-loop-worker.ts'
 
 const REPORT_MS = 1_000
-/** Seconds between heartbeats of claimed jobs: three within pg-boss's minimum of 10 s. */
+/** Seconds between heartbeats of claimed jobs: three fit into 10 s, pg-boss's minimum heartbeat timeout. */
 const TOUCH_EVERY = 3
 /** Throughput readings kept in the table row, one per second. */
 const HISTORY = 60
