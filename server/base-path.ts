@@ -1,6 +1,6 @@
 /**
- * First parts of the service's own paths. A proxy that removes the prefix would make `/runs/runs/x` and `/runs/x` of the
- * browser the same path, so none of them can be a prefix.
+ * First segments of the service's own paths. None can be a prefix: with the prefix `/runs`, the browser's paths
+ * `/runs/runs/x` and `/runs/x` would be the same behind a proxy that removes the prefix.
  */
 export const OWN_PARTS: ReadonlySet<string> = new Set([
   ...['_next', 'api', 'compat', 'healthz', 'icon.svg', 'livez', 'login', 'metrics', 'readyz'],

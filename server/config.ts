@@ -286,7 +286,7 @@ export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host)
 }
 
-/** libpq's SSL variables and the connection string parameters they replace. */
+/** libpq's SSL variables, with the corresponding parameters of a connection string. */
 const SSL_VARIABLES = {
   PGSSLMODE: 'sslmode',
   PGSSLROOTCERT: 'sslrootcert',
@@ -463,7 +463,9 @@ const INTERNAL = new Set([
   'REWARDOPS_SANDBOX_SOCKET',
 ])
 
-/** Variables of the server that its workers receive on standard input, because /proc shows the others. */
+/**
+ * Variables of the server that its workers receive on standard input, because /proc shows the environment of a process.
+ */
 const HANDED_OVER = ['DATABASE_URL', 'PGPASSWORD', 'REWARDOPS_SECRETS_KEY']
 /** Secrets of the server that its workers do not need. */
 const SERVER_SECRETS = [

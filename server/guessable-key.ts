@@ -1,4 +1,4 @@
-/** Shortest key, characters. */
+/** Minimum length of a key, characters. */
 const MIN_CHARS = 20
 /** Minimum estimated entropy of a key. */
 const MIN_BITS = 80
@@ -9,8 +9,8 @@ const WORDS =
 /**
  * The reason why a key of REWARDOPS_API_KEYS is too easy to guess, without the key itself; null: it is not. A key needs
  * 20 characters and an estimated entropy of 80 bits. A common word, a repeated character, an ascending or descending
- * sequence (`abcd`, `4321`) and a repeated part count as one character each. Each counted character adds log2 of the
- * size of the key's alphabet: digits, lower-case letters, upper-case letters and symbols, if they occur.
+ * sequence (`abcd`, `4321`) and a repeated substring count as one character each. Each counted character adds log2 of
+ * the size of the key's alphabet: digits, lower-case letters, upper-case letters and symbols, if they occur.
  */
 export function whyGuessable(key: string): string | null {
   if (key.length < MIN_CHARS) return `has ${key.length} characters, fewer than ${MIN_CHARS}`
@@ -18,7 +18,7 @@ export function whyGuessable(key: string): string | null {
   return bits >= MIN_BITS ? null : `has about ${bits} bits of entropy, fewer than ${MIN_BITS}`
 }
 
-/** The number of characters that neither continue a sequence nor repeat an earlier part. */
+/** The number of characters that neither continue a sequence nor repeat an earlier substring. */
 function fresh(text: string): number {
   const seen = new Set<string>()
   let count = 0

@@ -31,8 +31,8 @@ const ROW_MS = 500
 const LAST_STEPS_MS = 1_200
 
 /**
- * The server process: port → database → parts → workers → pages, stopped in reverse order. `service/` composes the parts,
- * one file each; no other module knows all of them.
+ * The server process: port → database → modules → workers → pages, stopped in reverse order. `service/` composes the
+ * modules, one file for each group; no other file knows all of them.
  */
 async function main(): Promise<void> {
   const config = loadConfig()
@@ -133,7 +133,7 @@ async function main(): Promise<void> {
     await withTimeout(Promise.all([turns.release(), row.ended()]), ROW_MS)
     await ingest.close().catch(() => {})
     await answered(Math.min(ANSWER_MS, leftMs()))
-    // Launched servers close only now, because no part calls them any more.
+    // Launched servers close only now, because nothing calls them any more.
     await Promise.allSettled([
       notifications.close(),
       queue.stop(),
@@ -149,7 +149,7 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: Error) => {
-  // A cancelled start may fail in any part; the clean-up of the stop request ends the process.
+  // A cancelled start may fail at any point; the clean-up of the stop request ends the process.
   if (stopRequests.signal.aborted) return
   process.stderr.write(`rewardops could not start: ${error.message}\n`)
   process.exit(1)

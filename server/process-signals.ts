@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** Whether a process has this id, also one of another user. */
+/** Whether a process with this id exists, of any user. */
 export function processLives(pid: number): boolean {
   try {
     process.kill(pid, 0)

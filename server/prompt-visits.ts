@@ -6,7 +6,10 @@ const CLEAR_CHANGE = 30
 const CHANGED_RATE = 0.25
 /** Smallest change of a reward model's mean that counts, in standard deviations of the prompt's samples. */
 const CHANGED_DEVIATIONS = 0.5
-/** Standard normal quantile above which visits differ more than by chance: one prompt in a million. */
+/**
+ * Standard normal quantile above which visits differ more than by chance. By chance, one prompt in a million exceeds
+ * it.
+ */
 const CLEAR_SPREAD = 4.75
 /** Number of newest visits that give the current rate. */
 const RECENT = 2
@@ -145,7 +148,7 @@ function lastChange(visits: readonly Visit[]): number | null {
   return fall.at >= rise.at ? fall.change : rise.change
 }
 
-/** Twice the logarithm of the likelihood of two rates over that of one. */
+/** Twice the log likelihood ratio of two rates against one common rate. */
 function likelihoodRatio(before: Sums, after: Sums): number {
   if (before.passed !== null && after.passed !== null) {
     return (

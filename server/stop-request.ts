@@ -55,7 +55,7 @@ class StopRequests {
       try {
         await cleanUp()
       } catch {
-        // The part had not started yet; the process ends either way.
+        // The clean-up may fail because its module has not started yet. The process ends either way.
       }
     }
     process.exit(0)

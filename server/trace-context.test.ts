@@ -18,7 +18,7 @@ describe('traceOfHeaders', () => {
     expect(traceHeaders(trace, PARENT)).toEqual(headers)
   })
 
-  it('reads later versions by the parts of version 0', () => {
+  it('reads the fields of version 0 from later versions', () => {
     expect(traceOfHeaders({ traceparent: `cc-${TRACE}-${PARENT}-02-more` })).toMatchObject({
       traceId: TRACE,
       isSampled: false,

@@ -10,7 +10,7 @@ export interface TraceContext {
   parentId: string | null
   /** Whether spans are recorded. A context that is not sampled is passed on, so that no server begins its own trace. */
   isSampled: boolean
-  /** The vendors' part, passed on unchanged; null: none. */
+  /** The `tracestate` header, passed on unchanged; null: none, or too long. */
   state: string | null
 }
 
