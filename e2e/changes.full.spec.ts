@@ -154,7 +154,7 @@ test('names no cause in a healthy run', async ({ page }) => {
   await expect(changes(page)).toContainText('Nothing stands out')
 })
 
-test('a click on a step compares it with the one before it', async ({ page }) => {
+test('a click on a step compares it with the previous step', async ({ page }) => {
   await page.goto(`${service.url}/runs/format-regression`)
   const chart = page.locator('.recharts-wrapper').first()
   const box = await chart.boundingBox()

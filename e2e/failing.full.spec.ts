@@ -4,7 +4,7 @@ import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
-/** Pages while the service fails: it is killed, or its database queries time out. */
+/** Tests the pages while the service fails: it is killed, or its database queries time out. */
 
 let service: TestService
 let batch = ''

@@ -17,7 +17,7 @@ export interface Place {
   y: number
 }
 
-/** The position of an event in the chart. It is read on click too, because a tap moves no pointer before its click. */
+/** The position of an event in the chart. A click reads it too, because a tap sends no pointer move first. */
 export function placeOf(event: MouseEvent<Element>): Place {
   const box = event.currentTarget.getBoundingClientRect()
   return {

@@ -29,7 +29,7 @@ export function prepareCompletion(
   const points = [{ ms: 0, groups: 0 }, ...completion]
   const last = points.at(-1) as CompletionPoint
   const reachedMs = Math.max(last.ms, elapsedMs ?? 0, 1)
-  // The axis of a running batch ends at its next tick, so it stays still for some seconds.
+  // The axis of a running batch ends at its next tick, so the scale does not change with every update.
   const stepMs = timeStep(reachedMs)
   const endMs = elapsedMs === null ? reachedMs : Math.ceil(reachedMs / stepMs) * stepMs
   const reach = (groups: number) =>

@@ -72,7 +72,7 @@ function Change({
   )
 }
 
-/** One of the two batches. Its reward comes first, because the batches differ in it. */
+/** One of the two batches. The reward comes first, because the two batches differ in their rewards. */
 export function SideBlock({
   side,
   batch,

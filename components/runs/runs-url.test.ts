@@ -35,7 +35,7 @@ describe('a condition on the configuration', () => {
     expect(parseCondition(conditionText(parseCondition(text)!))).toEqual(condition)
   })
 
-  it('may name a key by its end, unless several keys have it', () => {
+  it('may name a key by its suffix, unless several keys end with it', () => {
     const keyOf = (text: string, keys: string[]) => parseCondition(text, keys)?.key
     expect(keyOf('lr < 1e-5', ['optimizer.lr', 'kl'])).toBe('optimizer.lr')
     expect(keyOf('lr < 1e-5', ['actor.lr', 'critic.lr'])).toBe('lr')

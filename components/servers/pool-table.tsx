@@ -19,7 +19,7 @@ import { imbalanceWords, POLICY_WORDS } from './server-words.ts'
 
 const POLICIES = Object.keys(POLICY_WORDS) as BalancingPolicyName[]
 
-/** A pool: the servers of one model, which share its requests. */
+/** A pool: the servers of one model, which share the requests for this model. */
 export function Pool({
   model,
   servers,

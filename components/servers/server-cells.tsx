@@ -15,8 +15,8 @@ import { ServerStateView, VerdictView } from '../ui/status.tsx'
 import { healthWords, MONITOR_WORDS, serverHref } from './server-words.ts'
 
 /**
- * A server's name with its hue. It is a link unless `link` is false. Without an ID, a name that cannot be in a URL is
- * not linked.
+ * A server's name with its hue. It is a link unless `link` is false. A name that cannot be in a URL is linked only if
+ * the ID is known.
  */
 export function ServerName({
   name,
@@ -182,7 +182,7 @@ export function Tags({ tags }: { tags: readonly string[] }) {
   ))
 }
 
-/** The share of failed requests over the last 10 minutes. It is a warning from 5 % on. */
+/** The share of failed requests over the last 10 minutes. 5 % or more is shown as a warning. */
 export function ErrorShare({ server: { errorShare } }: { server: ServerDto }) {
   const tone = !errorShare ? 'text-ink-3' : errorShare >= 0.05 ? 'font-medium text-warn' : ''
   return <span className={tone}>{errorShare === 0 ? '0' : percentText(errorShare)}</span>

@@ -9,7 +9,7 @@ import { Scroll } from './scroll.tsx'
 /**
  * The details of a list row, docked next to the list, or over the page below 1,180 px. The header has buttons for a
  * link, the previous and next row, and closing; the page handles J, K and Escape. The panel takes the focus, because
- * the rows of the list are between it and the opened row, or beneath it. It returns the focus when it closes.
+ * Tab would otherwise pass all further rows of the list first. It returns the focus when it closes.
  */
 export function DockedPanel({
   label,
