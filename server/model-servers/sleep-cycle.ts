@@ -319,7 +319,8 @@ export class SleepCycle {
         ...probeOfRow(row),
         known: knownRoute(row, true),
       })
-      // A server that refused the call and does not report sleep may have been awake; the self-test decides.
+      // A server that refused the call and does not report sleep may have been awake; the self-test shows whether it
+      // works.
       if (probe.ok && !probe.sleeping) break
       if (refused !== null && probe.ok) return this.#notWoken(row, 'sleeping', refused)
       if (performance.now() > until) {

@@ -69,7 +69,7 @@ const MIN_LIMIT = 4
  *
  * Goodput is samples in flight × tokens ÷ time in flight, over the samples that ended in an epoch (Little's law). In
  * the long run, this equals tokens ÷ wall time. Over one epoch, tokens ÷ wall time is distorted by the samples that
- * were partly done at the start and end: by 23 % with samples of usual sizes, while a gain of 6 % decides about a
+ * were partly done at the start and end: by 23 % with samples of usual sizes, while a gain of 6 % is enough to accept a
  * probe. Samples in flight are those of all processes. A process that counted only its own samples would measure a gain
  * with each further one, at the expense of the other processes, and all limits would grow to the maximum.
  */

@@ -145,7 +145,7 @@ describe('a micro-batch', () => {
     ['in an idle process', { isBusy: () => false }, {}],
     ['if the setting is one per request', { samplesPerRequest: 1 }, {}],
     ['through samples.score', {}, { urgent: true }],
-  ])('samples are sent one by one %s', async (_, options, over) => {
+  ])('is not used %s', async (_, options, over) => {
     await start(options)
     await samples(64, over)
     expect(sizes()).toEqual(Array(64).fill(1))
@@ -197,7 +197,7 @@ describe('a failed micro-batch', () => {
     expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0, inFlight: 0 })
   })
 
-  test('is followed by single samples for a while', async () => {
+  test('is followed by requests of one sample for some time', async () => {
     await start()
     does = (texts, _, response) => (texts.length > 1 ? respond(response, 400, refused) : undefined)
     const results = await samples(200)
@@ -209,7 +209,7 @@ describe('a failed micro-batch', () => {
     expect(sizes()).toEqual(Array(40).fill(1))
   })
 
-  test('by the server’s fault counts once against the server, and once against each sample', async () => {
+  test('caused by the server counts once against the server, and once against each sample', async () => {
     await start()
     does = (texts, _, response) => (texts.length > 1 ? respond(response, 500, '{}') : undefined)
     const results = await samples(8)

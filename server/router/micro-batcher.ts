@@ -76,8 +76,8 @@ export class MicroBatcher implements CallListener<MicroBatch> {
   readonly #options: Omit<MicroBatchOptions, 'slowMs'>
   /**
    * Micro-batches not sent yet. Each is sent when it is full, at the end of this turn of the event loop, or after
-   * {@link WAIT_MS} if the server has enough work. Without that wait, calls that end one by one would be replaced one
-   * by one.
+   * {@link WAIT_MS} if the server has enough work. Without that wait, each call that ends would be followed by a
+   * request with only one sample.
    */
   readonly #open = new Map<PoolServer, MicroBatch>()
   readonly #sent = new Set<MicroBatch>()

@@ -32,7 +32,7 @@ const MIN_FAULT_CALLS = 10
 const CORRUPT_TO_EJECT = 3
 /** See `MicroBatchOptions.slowMs`. */
 const SLOW_MS = 250
-/** Time for which samples are sent one by one, ms: after a refused micro-batch, and after a slow or failed call. */
+/** Time for which requests have one sample each, ms: after a refused micro-batch, and after a slow or failed call. */
 const APART_MS = { refused: 60_000, slow: 5_000 }
 
 export interface PoolServerListener {
@@ -89,7 +89,7 @@ export class PoolServer implements PolicyServer {
   peakMsPerKtok: number | null = null
   /** Requests of other clients at the server, from its own load report. */
   externalQueue = 0
-  /** Until this time, on the clock of `performance.now()`, the server receives samples one by one. */
+  /** Until this time, on the clock of `performance.now()`, the server receives one sample per request. */
   apartUntilMs = 0
   /** Size of the longest sample that the server has scored, in estimated tokens. */
   longestTokens = 0
@@ -303,7 +303,10 @@ export class PoolServer implements PolicyServer {
     flight.newer = null
   }
 
-  /** Sends the server samples one by one for a while, because together they would delay or fail each other. */
+  /**
+   * Stops micro-batching for the server for the time in {@link APART_MS}, because its samples would delay or fail each
+   * other.
+   */
   apart(why: keyof typeof APART_MS, nowMs: number): void {
     this.apartUntilMs = Math.max(this.apartUntilMs, nowMs + APART_MS[why])
   }

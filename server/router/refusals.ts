@@ -52,8 +52,8 @@ export class Refusals {
   }
 
   /**
-   * Handles a doubtful failure of a sample whose flight has ended. If another call of the sample is in flight, that
-   * call decides.
+   * Handles a doubtful failure of a sample whose flight has ended. If another call of the sample is in flight, the
+   * outcome of that call decides.
    */
   take(
     sample: RoutedSample,
@@ -156,8 +156,7 @@ export class Refusals {
         refused > 1
           ? `${refused} consecutive samples refused, then a canary: ${problem}`
           : `no score for a canary: ${problem}`
-      // A server that never scored a sample may reject only the canary. It is ejected for a while, and then tried with
-      // a sample.
+      // A server that never scored a sample may reject only the canary. It is ejected, and then tried with a sample.
       const block = !isOfText || canary.hasScored || server.kind === 'generative'
       const samples = canary.failed(nowMs, block)
       server.health.eject(nowMs, cause, false, { refusedInARow: refused, canary: problem })

@@ -327,7 +327,9 @@ export interface MicroBatchOptions {
    * samples/s gets one.
    */
   workMs: number
-  /** After a sample that took longer than this, in ms, its server receives samples one by one for 5 s. Default 250. */
+  /**
+   * After a sample that took longer than this, in ms, its server receives one sample per request for 5 s. Default 250.
+   */
   slowMs: number
   /** A request without an answer is split after this many checks, which are 100 ms apart. Default 2. */
   splitLooks: number
