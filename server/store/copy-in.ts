@@ -8,8 +8,8 @@ export class CopyIn {
   #error: Error | null = null
 
   /**
-   * Begins `copy <target> from stdin`, e.g. `sample (batch_id, idx)`. The client is busy until the COPY ends. `frozen`: the
-   * rows of a table that the transaction has created are stored as if vacuumed.
+   * Begins `copy <target> from stdin`, e.g. `sample (batch_id, idx)`. The client is busy until the COPY ends. `frozen`:
+   * the rows are stored as if vacuumed, which Postgres allows only in the transaction that creates the table.
    */
   constructor(client: ClientBase, target: string, frozen = false) {
     const options = frozen ? 'format binary, freeze' : 'format binary'

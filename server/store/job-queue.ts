@@ -14,7 +14,7 @@ export interface ChunkJob {
   i: number[]
   /** Time when these samples were accepted, epoch ms. */
   t: number
-  /** Number of workers lost with these samples before this job was created. */
+  /** Number of workers that died while they held these samples, before this job was created. */
   l?: number
   /** Numbers of the groups to post-process; `i` is then empty. */
   g?: number[]

@@ -38,7 +38,7 @@ async function held(): Promise<number> {
   return rows[0]!.n
 }
 
-it('take_rate charges use beyond the grants and puts back the unused rest', async () => {
+it('take_rate charges the amount used beyond the grants, and puts back the unused rest', async () => {
   const take = async (charge: number, want: number) => {
     const { rows } = await db.query<{ granted: number }>(
       "select take_rate('r', $1, $2, 0, 10) as granted",

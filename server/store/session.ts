@@ -449,7 +449,7 @@ export class SessionPool extends pg.Pool {
       !this.ending;
       delayMs = Math.min(MAX_RETRY_MS, 2 * delayMs)
     ) {
-      // Random pauses, so that processes refused together do not retry together.
+      // The pauses are random, so that processes refused together do not retry together.
       await new Promise((resolve) => setTimeout(resolve, delayMs * (0.5 + Math.random())))
       try {
         const client = await super.connect()
@@ -469,14 +469,14 @@ export class SessionPool extends pg.Pool {
     return this.lend(
       async (client) => {
         try {
-          // The callback form, because with promises node-postgres keeps the rows in memory longer.
+          // The callback form is used, because with promises node-postgres keeps the rows in memory longer.
           return await new Promise((resolve, reject) => {
             client.query(text, values, (error: Error | null, result: pg.QueryResult) =>
               error ? reject(error) : resolve(result),
             )
           })
         } catch (error) {
-          // The stack leads to the caller, not to the socket.
+          // Makes the stack trace lead to the caller, not to the socket.
           Error.captureStackTrace(error as Error)
           // The error arrives before the transaction status. An empty query waits for the status.
           if (!isFatal(error)) await client.query('').catch(() => {})

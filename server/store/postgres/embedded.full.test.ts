@@ -245,7 +245,7 @@ describe.runIf(onLinux)('kill -9', () => {
       process.kill(postgres.pid, 'SIGKILL')
       const [{ data }] = await once(failed, 'err')
       console.log(data)
-      // Enough for the files of the draft, but not for the pipes of initdb.
+      // The free descriptors suffice for the files of the draft, but not for the pipes of initdb.
       closeSync(held.pop())
       const program = { initdb: 'initdb' }
       const runtime = { account: null, binaries: program, dataArgument: (folder) => folder }

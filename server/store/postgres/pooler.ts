@@ -42,7 +42,7 @@ export async function isTransactionPooler(url: string): Promise<boolean> {
     const { rows } = await probe.query<{ pid: number }>('select pg_backend_pid() as pid')
     if (rows[0]?.pid === announced) return false
     try {
-      // Random, because the pooler's backends may still hold the setting of an earlier probe.
+      // The value is random, because the pooler's backends may still hold the setting of an earlier probe.
       const mark = randomUUID()
       await probe.query(`set rewardops.session = '${mark}'`)
       await hold(open)

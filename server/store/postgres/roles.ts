@@ -106,7 +106,7 @@ export async function ensureDatabase(
       return
     }
     await withSession(adminUrl(database), (inside) => inside.query(TAKE_OVER))
-    // Last, because the owner shows that everything in the database has been handed over.
+    // The owner of the database is changed last, because it marks the hand-over as complete.
     await client.query(`alter database ${name} owner to ${SERVICE_ROLE}`)
   })
 }

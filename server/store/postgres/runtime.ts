@@ -79,7 +79,8 @@ export async function spawnKept(
       cwd,
       env: POSTGRES_ENV,
       stdio: ['pipe', 'ignore', 'pipe'],
-      // A separate session, so that Ctrl-C in the terminal reaches only this process, which stops Postgres last.
+      // The child has a separate session, so that Ctrl-C in the terminal reaches only this process, which stops
+      // Postgres last.
       detached: true,
     })
     // Without free file descriptors, Node creates no streams and emits `error` after this turn.
@@ -178,8 +179,8 @@ interface RunDir {
 /** Creates the folder for files that need a short path, or returns the reason why it cannot. */
 function claimRunDir(base: string, dataDir: string, account: Account | null): RunDir | string {
   const uid = process.getuid?.() ?? 0
-  // Named by data folder, so that a restart finds the files of a killed predecessor, and by user, so that root's
-  // leftovers do not block other users.
+  // The name depends on the data folder, so that a restart finds the files of a killed predecessor, and on the user, so
+  // that root's leftovers do not block other users.
   const key = createHash('sha256').update(`${uid}:${dataDir}`).digest('hex').slice(0, 12)
   const path = join(base, `rewardops-${key}`)
   const socketDir = join(path, 'socket')

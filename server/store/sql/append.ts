@@ -93,7 +93,7 @@ export async function addGroups(
   )
 }
 
-/** Counts appended samples into their batch. `groups`: the batch's new number of groups. */
+/** Adds appended samples to the counts of their batch. `groups`: the batch's new number of groups. */
 export async function countAppended(
   client: Client,
   batchId: number,

@@ -123,7 +123,7 @@ export async function releaseImages(client: Client, batchId: number): Promise<nu
     [rows.map(({ sha256 }) => sha256)],
   )
   if (locked.length === 0) return 0
-  // A separate statement, so that it sees the references of the transactions that held an image until now.
+  // This is a separate statement, so that it sees the references of the transactions that held an image until now.
   const { rows: gone } = await client.query<{ bytes: number }>(
     `delete from image where sha256 = any($1::bytea[]) and ${unused} returning octet_length(bytes) as bytes`,
     [locked.map(({ sha256 }) => sha256)],

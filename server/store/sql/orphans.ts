@@ -49,9 +49,9 @@ export async function lockOrphans(client: Client, batchId: number): Promise<bool
 }
 
 /**
- * Pending samples that no job holds, in order of index. Read in one statement and therefore one snapshot. A job is
- * completed after its samples have ended, or replaced by others in one transaction, so in any snapshot each pending
- * sample should have a job.
+ * Pending samples that no job holds, in order of index. They are read in one statement, and therefore in one snapshot.
+ * A job is completed after its samples have ended, or replaced by others in one transaction, so in any snapshot each
+ * pending sample should have a job.
  */
 export async function orphanedSamples(
   client: ClientBase,

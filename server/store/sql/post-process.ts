@@ -19,7 +19,7 @@ export async function queuePostProcessing(
 ): Promise<number> {
   await queue.ensure(FUNCTIONS_POOL)
   return db.transaction(async (client) => {
-    // In order of number, the order in which flushes lock them.
+    // The groups are locked in order of number, as flushes lock them.
     const { rows: groups } = await client.query<{ no: number }>({
       name: 'groups-to-post-process',
       text: `select g.no from sample_group g, batch b

@@ -49,7 +49,7 @@ export async function beginCopy(
 ): Promise<number | null> {
   const { rows } = await client.query<{ id: number }>("select nextval('batch_id_seq')::int as id")
   const { id } = rows[0]!
-  // Locked before the copy becomes visible, so that a copy always has a holder.
+  // The lock is taken before the copy becomes visible, so that a copy always has a holder.
   await client.query('select pg_advisory_lock($1, $2)', [COPY_LOCK, id])
   const begun = await inTransaction(client, async () => {
     // Retention marks batches under the exclusive lock, so either retention sees this copy, or the next statement

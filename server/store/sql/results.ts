@@ -262,7 +262,7 @@ async function groupsOf(
     }
   }>(
     'groups-of-page',
-    // As one JSON text, because node-postgres reads an array element by element.
+    // The groups are read as one JSON text, because node-postgres reads an array element by element.
     `select json_build_object('no', coalesce(json_agg(no), '[]'), 'uid', coalesce(json_agg(uid), '[]'),
        'seq', coalesce(json_agg(seq), '[]'), 'advantages', coalesce(json_agg(advantages), '[]')) as c
      from sample_group where batch_id = $1 and no between $2 and $3`,

@@ -221,7 +221,7 @@ export class SampleConditions {
     if (extra.is === 'boolean') return `${type} = 'boolean' and ${text} = '${extra.value}'`
     if (extra.is === 'text')
       return `${type} = 'string' and ${text} = ${this.value(readableText(extra.value))}`
-    // `numeric`, because JSON may have a number beyond the range of a double.
+    // The type is `numeric`, because JSON may have a number beyond the range of a double.
     const parts = [
       ...(extra.min === undefined ? [] : [`>= ${this.value(String(extra.min))}::numeric`]),
       ...(extra.max === undefined ? [] : [`<= ${this.value(String(extra.max))}::numeric`]),

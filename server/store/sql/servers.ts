@@ -190,7 +190,7 @@ export async function leasedSlots(db: Database, id: number): Promise<number> {
       LEASE_LOCK,
       `server:${id}`,
     ])
-    // A separate statement, so that its snapshot is taken after the lock.
+    // This is a separate statement, so that its snapshot is taken after the lock.
     const { rows } = await client.query<{ slots: number }>(
       `select coalesce(sum(slots), 0)::int as slots from lease
        where resource = $1 and expires_at + grace_ms * interval '1 millisecond' > clock_timestamp()`,
