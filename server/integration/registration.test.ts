@@ -217,15 +217,15 @@ describe('a pool', () => {
     await refused({ url: judge.url, kind: 'generative', engine: 'openai' }, kind)
   })
 
-  it('warns about two servers with one address', async () => {
+  it('warns about two servers with the same URL', async () => {
     const rm = await simulated({})
     await register('rm', rm.url)
     const { warnings } = await register('again', `${rm.url}/`)
-    expect(warnings).toContainEqual(expect.stringMatching(/same address as rm/))
+    expect(warnings).toContainEqual(expect.stringMatching(/same URL as rm/))
     const warningsOf = async (name: string) =>
       (await service.api.servers.get.query({ name })).warnings
     // Both servers have the warning until one is removed.
-    expect(await warningsOf('rm')).toContainEqual(expect.stringMatching(/same address as again/))
+    expect(await warningsOf('rm')).toContainEqual(expect.stringMatching(/same URL as again/))
     await service.api.servers.remove.mutate({ name: 'rm' })
     expect(await warningsOf('again')).toEqual([])
   })
@@ -317,7 +317,7 @@ describe('a server that cannot be used', () => {
 })
 
 it('a server’s key is in no answer, event or log, even if the server repeats it', async () => {
-  // Repeats the received key in every error, as some gateways do.
+  // The server repeats the received key in every error, as some gateways do.
   const echo = await FakeServer.start((call, res) => {
     res.writeHead(call.path === '/v1/models' ? 503 : 500, { 'content-type': 'application/json' })
     res.end(JSON.stringify({ error: { message: `no: ${call.headers.authorization}` } }))
@@ -347,7 +347,7 @@ it('a server’s key is in no answer, event or log, even if the server repeats i
   }
   answers.push((await service.raw('/metrics')).text)
   expect(answers.filter((text) => text.includes(SECRET))).toEqual([])
-  // The answers do mention the servers.
+  // The check covers answers that mention the server.
   expect(answers.join()).toContain(echo.url)
   const stored = await service.sql<{ text: string }>(
     `select row_to_json(e)::text as text from server_event e

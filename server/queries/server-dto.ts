@@ -60,7 +60,7 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
     warnings:
       twin === null
         ? row.warnings
-        : [...row.warnings, `has the same address as ${twin}, with separate limits`],
+        : [...row.warnings, `has the same URL as ${twin}, with separate limits`],
     canSleep: row.canSleep,
     awakeUntil: row.awakeUntil?.toISOString() ?? null,
     launched: row.launch !== null,
