@@ -247,7 +247,7 @@ describe('a composite reward', () => {
     expect(reason[2]).toBe('function_error')
     const detail = await service.api.samples.get.query({ id: `${batchId}-2` })
     expect(JSON.stringify(detail.attemptLog)).toContain('no shape')
-    // The functions pool runs a batch without a model.
+    // The pool for functions runs a batch whose reward has no model.
     const alone = await submit(samples.slice(0, 2), { combine: [correct, own] })
     expect(await wait(alone.batchId)).toMatchObject({ scored: 2 })
     expect((await results(alone.batchId)).score).toEqual([3, 2.4])

@@ -319,7 +319,7 @@ describe('idempotency keys', () => {
       batchId,
       duplicate: true,
     })
-    // Explicit defaults are the same content.
+    // Explicit default values count as the same content.
     const explicit = { idempotencyKey: 'many', split: 'train', priority: 0, reward: {} } as const
     expect(await submit(samples, explicit)).toMatchObject({ batchId, duplicate: true })
   })

@@ -15,7 +15,7 @@ const DRIVER = join(import.meta.dirname, '../../testkit/service/dialect-peers/op
 const dir = mkdtempSync(join(tmpdir(), 'rewardops-peers-'))
 const python = join(dir, 'bin/python')
 
-/** 0.10 sends empty lists to all URLs but the first; 0.11 uses round robin. */
+/** OpenRLHF 0.10 sends empty lists to all URLs but the first; OpenRLHF 0.11 uses round robin. */
 const VERSIONS = ['0.10.1', '0.11.2']
 const site = (version: string) => join(dir, `openrlhf-${version}`)
 

@@ -371,7 +371,7 @@ describe('above its limits, the service', () => {
   it('refuses a third concurrent large body as busy, and accepts it later', async () => {
     const gate = Promise.withResolvers<void>()
     const held = [1, 2].map(() => holdHalfWay(endpoint('batches.submit'), most, rest, gate.promise))
-    // More of both bodies is then read than network buffers hold.
+    // The sent parts exceed the network buffers, so the service has read some of both bodies.
     await Promise.all(held.map((h) => h.sent))
     await underWay(1)
     const busy = await service.post('batches.submit', large)

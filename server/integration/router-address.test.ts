@@ -216,7 +216,7 @@ describe('keys', () => {
         apiKey: SERVER_KEY,
       },
     )
-    // The registration has sent a request.
+    // The request of the registration is not counted.
     rm.control({ resetStats: true })
     const without = await send(keyed, '/v1/chat/completions', chat(), { authorization: '' })
     expect(without.status).toBe(401)

@@ -233,7 +233,7 @@ function stepsOf(rows: readonly RunStepRow[]): RunStepDto[] {
 
 function stepOf(row: RunStepRow, next: RunStepRow | undefined): RunStepDto {
   const submittedMs = row.submitted_at.getTime()
-  // Negative if the step was submitted again after the next one; it then has no step time.
+  // The difference is negative if the step was submitted again after the next one. The step then has no step time.
   const untilNextMs = next === undefined ? null : next.submitted_at.getTime() - submittedMs
   return {
     ...sharedOf(row),
