@@ -104,7 +104,7 @@ export class RunTotals {
     other.pending += now.pending
   }
 
-  /** Names by id. A run named {@link OTHER_RUNS} is left out and so counted with the others. */
+  /** Names by id. A run named {@link OTHER_RUNS} is left out, so it is counted with the other runs. */
   async #names(ids: number[]): Promise<Map<number, string>> {
     if (ids.length === 0) return new Map()
     const rows = await this.#db.rows<{ id: number; name: string }>(

@@ -46,7 +46,8 @@ export async function queueEvent(client: Client, event: NewEvent): Promise<numbe
 }
 
 /**
- * Stores a test event for one webhook, with a delivery that the caller holds for `heldMs`; returns the delivery's id.
+ * Stores a test event for one webhook, with a delivery that only the caller may attempt within `heldMs`; returns the
+ * delivery's id.
  */
 export async function queueTest(
   db: Database,

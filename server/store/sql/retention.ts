@@ -376,7 +376,7 @@ function prunedById(table: string, at: string): string {
  */
 export async function endJob(client: Client, job: RetentionJobRow): Promise<void> {
   if (job.kind === 'run') {
-    // A submit holds the run's row; after this lock, its batch is visible.
+    // A submit locks the run's row. Once this statement has the lock, the batch of that submit is visible.
     const { rows } = await client.query<{ id: number }>(
       'select id from run where name = $1 for update',
       [job.run],

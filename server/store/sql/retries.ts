@@ -49,8 +49,8 @@ export const HEDGE = 'hedge'
 
 /**
  * The statement that counts the retries and hedges among the attempts that this transaction has stored, at the times at
- * which the attempts failed and the hedges were sent. It is the transaction's last one, because all workers add to the
- * same rows, which are then locked only during the commit.
+ * which the attempts failed and the hedges were sent. It is the last statement of the transaction, because all workers
+ * add to the same rows, which are then locked only during the commit.
  */
 export function retriesStatement(
   samples: readonly Pick<FlushedSample, 'batchId' | 'index' | 'attemptLog'>[],

@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** Calls to one server since the last report, and its load meanwhile. */
+/** Calls to one server since the last report, and the server's load in that time. */
 export interface ServerCalls {
   serverId: number
   requests: number
