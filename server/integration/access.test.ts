@@ -293,7 +293,7 @@ describe('without keys', () => {
   )
 
   const isRoot = process.platform === 'linux' && process.getuid?.() === 0
-  it.runIf(isRoot)('refuses processes of other users, and accepts those of its own', () =>
+  it.runIf(isRoot)('refuses processes of other users, and accepts those of its own user', () =>
     nothingStored(open, async () => {
       const listed = (uid: number) => callAs(uid, `${open.url}/api/trpc/batches.list`)
       expect(await listed(65_534)).toMatch(/^403 .*user id 65534.*forbidden_user/)

@@ -218,7 +218,7 @@ describe('post_process_scores', () => {
   })
 })
 
-/** Ranks the members of a group, as one judge call over all its answers would. */
+/** Ranks the members of a group, as one judge call over all responses of the group would. */
 const RANKS = `let calls = 0
 export async function compute_score({ data_sources, solution_strs, ground_truths, extra_infos, prompts, delayMs = 0, wrong }) {
   calls++

@@ -112,7 +112,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Answers of every kind: correct, incorrect, none, with commas, long, and not ASCII. */
+/** Samples whose responses are correct, incorrect, without an answer, with commas, long, or not ASCII. */
 function answers(count: number): Sample[] {
   const endings = [
     '#### 72',

@@ -130,7 +130,7 @@ describe('a pool', () => {
     const call = (i: number) =>
       send(open, '/classify', { model: 'simulated-rm', input: `text ${i}` })
     const answers = Array.from({ length: 24 }, (_, i) => call(i))
-    // One of the servers may not be known to the router yet, and the other one then answers all calls so far.
+    // The router may not know one of the servers yet. Until it does, the other server answers all calls.
     await waitFor('calls in flight', () => {
       answers.push(call(answers.length))
       return dying.stats().inFlight > 0

@@ -19,7 +19,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { GroupResult, NextResult } from '../contract/trainer.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
-/** Two servers on one database: each answers for every batch, and limits hold over both. */
+/** Two servers on one database: each serves every batch, and limits hold over both servers. */
 
 const MAX_IN_FLIGHT = 8
 

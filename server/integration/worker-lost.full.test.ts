@@ -146,7 +146,7 @@ it('a worker that was paused until its jobs were requeued sends none of their te
        where worker_id = (select id from process where pid = ${paused} and role = 'worker')`,
     )
     const heldSamples = held.reduce((n, { first, last }) => n + last - first + 1, 0)
-    // Requeued jobs are fetched last, so the other worker has then reached them but not finished them.
+    // Requeued jobs are fetched last. The wait ends while the other worker is still scoring them.
     await waitFor(
       'the other worker to score samples that the paused one held',
       async () => {
@@ -165,7 +165,8 @@ it('a worker that was paused until its jobs were requeued sends none of their te
     process.kill(paused, 'SIGCONT')
     await followed.done
     await expectExactlyOnce(two, followed, 960, 120)
-    // Texts in flight at the pause, or answered just before it, may be sent again: their answers were not read.
+    // Texts in flight at the pause, or answered just before it, may be sent again, because the paused worker did not
+    // read their answers.
     const unread = new Set(answered.slice(answeredBefore - SLOTS, answeredBefore + SLOTS))
     const answeredTwice = answered.filter(
       (text, i) => answered.indexOf(text) < i && !unread.has(text),

@@ -13,7 +13,10 @@ const MAX_FILE_BYTES = 1 << 20
 
 const SOURCE = /\.[cm]?[jt]s$/
 
-/** Time for which the listing is cached. It is short, because a file's imports may change without the file. */
+/**
+ * Time for which the listing is cached. It is short, because the imports of a file may change while the file stays the
+ * same.
+ */
 const TTL_MS = 2_000
 
 interface Listing {

@@ -126,7 +126,8 @@ describe('prompts of a run', () => {
     const runId = await makeRun('many')
     const groupsOf = (batch: number, size: number) =>
       Array.from({ length: size }, (_, at) => ({ prompt: `${batch}/${at}`, scores: [at % 2] }))
-    // Postgres caches a plan after a few executions. These run on a small table, so no cached plan is made for a large one.
+    // Postgres caches a plan after a few executions. These executions use a small table, so that the cached plan is not
+    // made for a large one.
     for (let batch = 1; batch <= 7; batch++) await makeBatch(runId, batch, groupsOf(batch, 2))
     await db.adhoc(
       `insert into prompt (run_id, split, key, history, data_source, preview, visits)
