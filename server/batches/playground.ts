@@ -127,7 +127,7 @@ function toRewardSample(sample: TryInput['sample']): RewardSample {
   const { dataSource, prompt, response, groundTruth, extraInfo, responseLength } = sample
   return {
     dataSource,
-    // A message without content gets empty content, as when it is read from the tables.
+    // A message without content gets empty content, as when it is read from the database.
     prompt:
       typeof prompt === 'string'
         ? prompt

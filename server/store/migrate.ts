@@ -38,7 +38,7 @@ export interface Migration {
   checksum: string
 }
 
-/** A migration failed or was refused. The database is as it was before that migration. */
+/** Thrown if a migration failed or was refused. The database is as it was before that migration. */
 export class MigrationError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })

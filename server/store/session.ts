@@ -16,7 +16,9 @@ export const START_SLOT_WAIT_MS = 60_000
 const FIRST_RETRY_MS = 50
 const MAX_RETRY_MS = 1_000
 
-/** The database has no free connection slot, and none became free in time. Its code marks it as a temporary outage. */
+/**
+ * Thrown if no connection slot of the database became free in time. The error's code marks it as a temporary outage.
+ */
 export class TooManyConnectionsError extends Error {
   readonly code = '53300'
 
@@ -37,7 +39,10 @@ export function isTooManyConnections(error: unknown): boolean {
   )
 }
 
-/** The server refused this kind of connection, and the `sslmode` allows the other kind, which is tried next. */
+/**
+ * Thrown if the server refused a connection with or without TLS, and `sslmode` allows the other kind, which is tried
+ * next.
+ */
 class EncryptionRefused extends Error {
   constructor(cause: unknown) {
     super((cause as Error).message, { cause })
@@ -312,7 +317,7 @@ export interface SessionPoolOptions {
   log: Pick<Logger, 'warn' | 'info'>
 }
 
-/** The pool is closed, because the process stops. */
+/** Thrown if the pool is closed because the process stops. */
 export class PoolClosedError extends Error {
   constructor() {
     super('the pool of database connections is closed')
@@ -320,7 +325,7 @@ export class PoolClosedError extends Error {
   }
 }
 
-/** All connections of a pool were used by other callers for longer than `queueTimeoutMs`. The database works. */
+/** Thrown if other callers used all connections of a pool for longer than `queueTimeoutMs`. The database works. */
 export class PoolBusyError extends Error {
   constructor(cause: unknown) {
     super('other queries used all connections of the pool', { cause })

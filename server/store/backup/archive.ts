@@ -1,6 +1,9 @@
 import { type FileHandle, open } from 'node:fs/promises'
 
-/** A backup cannot be written, read or restored. The message gives the reason and the remedy; nothing was changed. */
+/**
+ * Thrown if a backup cannot be written, read or restored. The message gives the reason and the remedy. Nothing was
+ * changed.
+ */
 export class BackupError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })

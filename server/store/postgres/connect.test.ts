@@ -156,8 +156,9 @@ function listen(server: ReturnType<typeof createServer>, port = 0): Promise<void
 }
 
 /**
- * A fake PgBouncer in transaction mode, for simple queries: one real connection serves all clients, and serves others
- * between two transactions of one client. With `claims` it instead answers every query with that version of Postgres.
+ * A fake PgBouncer in transaction mode, for simple queries: six real connections serve all clients, and a connection
+ * may serve another client after each transaction. With `claims`, the pooler instead answers every query with that
+ * version of Postgres.
  */
 async function fakePooler(
   socketDir: string,

@@ -17,7 +17,7 @@ export interface Postmaster {
   stop(): Promise<void>
 }
 
-/** Postgres exited before it was ready. */
+/** Thrown if Postgres exits before it is ready. */
 export class LaunchFailure extends Error {
   /** Whether a retry may soon succeed, because processes of a killed predecessor are still ending. */
   readonly passing: boolean

@@ -40,8 +40,8 @@ const POSTGRES_ENV = {
 /**
  * A shell between this process and Postgres that holds one end of a pipe. When this process ends in any way, the other
  * end closes, `read` returns and Postgres gets SIGINT: a clean shutdown, 20 ms after a `kill -9` of Node. initdb also
- * runs under it and ends by the same signal. The second `wait` is for signals to the shell, which end the first one
- * early.
+ * runs under it and ends by the same signal. A signal to the shell ends the first `wait` early, so the shell waits
+ * again while Postgres runs.
  */
 const KEEPER = `
 exec 3<&0

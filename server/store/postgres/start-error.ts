@@ -10,7 +10,7 @@ export type DatabaseStartCode =
   | 'read_only'
   | 'transaction_pooler'
 
-/** The service cannot start without its database. The message is printed before exit. */
+/** Thrown if the database cannot be opened, so that the service cannot start. The message is printed before exit. */
 export class DatabaseStartError extends Error {
   readonly code: DatabaseStartCode
 

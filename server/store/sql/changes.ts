@@ -188,7 +188,10 @@ export async function componentCells(
   )
 }
 
-/** Mean response length, and its correlation with the score, which is null if one does not vary or exceeds 1e140. */
+/**
+ * Mean response length, and its correlation with the score, which is null if one of the two does not vary or exceeds
+ * 1e140.
+ */
 export async function lengthFigures(
   db: Database,
   batchIds: readonly number[],

@@ -83,7 +83,8 @@ export async function storeImages(
            select count(*)::int as raised from raised`,
     values: [batchId, hashes.map(byteaOf), IMAGES_SINCE],
   })
-  // After the first image, programs that cannot read images no longer start. One may have started just before.
+  // Once an image is stored, programs that cannot read images no longer start. One of them may have started just
+  // before.
   if (rows[0]!.raised > 0 && (await outdatedProcesses(client, IMAGES_SINCE)) > 0) {
     throw soonAgain('A process of an earlier version, which cannot read images, has just started.')
   }

@@ -41,7 +41,7 @@ export function quantilesOf(value: string, at: readonly number[]): string {
 /** Beyond this, squares of sums of ten million numbers overflow, which is an error in Postgres. */
 export const LARGEST_OF_TWO = '1e140'
 
-/** SQL of Pearson's correlation of two numbers; null if one does not vary or exceeds 1e140. */
+/** SQL of Pearson's correlation of two numbers; null if one of the two does not vary or exceeds 1e140. */
 export function correlationOf(a: string, b: string): string {
   return `case when max(abs(${a})) < ${LARGEST_OF_TWO} and max(abs(${b})) < ${LARGEST_OF_TWO}
     then corr(${a}, ${b}) filter (where abs(${a}) < ${LARGEST_OF_TWO} and abs(${b}) < ${LARGEST_OF_TWO}) end`

@@ -37,7 +37,7 @@ export async function storeMonitorFigures(client: Client, batchId: number): Prom
           from sample_text where bucket = (select text_bucket from b) and batch_id = $1
         ) both_of group by idx having max(group_no) is not null
       ), counted as materialized (
-        -- The length in tokens if every counted sample has it, else the bytes of the text.
+        -- The length is in tokens if every counted sample has it in tokens, else in bytes of the text.
         select score, case when bool_and(response_length is not null) over () then response_length else bytes end as length,
                bool_and(response_length is not null) over () as in_tokens
         from s where score is not null

@@ -125,7 +125,7 @@ export async function runBins(db: Database, steps: BinnedSteps): Promise<RunBinR
   )
 }
 
-/** A data source over the steps of a bin; quantiles are weighted by samples, as the mean. */
+/** A data source over the steps of a bin. The mean and the quantiles are weighted by samples. */
 export interface SourceBinRow {
   bin: number
   data_source: string

@@ -5,7 +5,7 @@ import { isRescored } from './sample-filter.ts'
 /** Maximum number of batches that are added up, newest first. */
 const MAX_BATCHES = 5_000
 
-/** The values to filter by among the samples of these batches, with counts. */
+/** The values of each filter among the samples of some batches, with counts. */
 export interface FacetRows {
   batches: number
   /** Batches without a roll-up. Only the counts by state include their samples. */

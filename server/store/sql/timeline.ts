@@ -131,7 +131,10 @@ export interface ServedCallColumns {
   servers: { id: number; name: string; model: string }[]
 }
 
-/** The recorded calls of an ended batch. Samples scored on the first attempt have their call in their own row. */
+/**
+ * The recorded calls of an ended batch. The call of a sample that was scored on the first attempt is in the sample's
+ * own row.
+ */
 export async function servedCalls(db: Database, batchId: number): Promise<ServedCallColumns> {
   const [row] = await db.rows<{ c: ServedCallColumns }>(
     'served-calls',

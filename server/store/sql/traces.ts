@@ -91,7 +91,10 @@ export function tracedGroups(
   )
 }
 
-/** The attempts of the samples with indexes in [from, to). A sample scored on the first attempt has it in its own row. */
+/**
+ * The attempts of the samples with indexes in [from, to). The attempt of a sample that was scored on the first attempt
+ * is in the sample's own row.
+ */
 export function tracedAttempts(
   db: Database,
   batchId: number,
