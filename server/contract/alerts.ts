@@ -2,7 +2,10 @@ import { z } from 'zod'
 import { Cursor, RunName, storableText, trimmedText } from './fields.ts'
 import { FLEET_MONITORS, MONITORS, SEVERITIES } from './monitors.ts'
 
-/** Maximum attempts per delivery. With full jitter and waits up to ten minutes, they take half an hour on average. */
+/**
+ * Maximum attempts per delivery. With full jitter and waits up to ten minutes, all attempts together take half an hour
+ * on average.
+ */
 export const MAX_ATTEMPTS = 15
 
 const WebhookId = z.string().regex(/^w\d{1,9}$/, 'must be the id of a webhook, such as w1')
@@ -63,7 +66,7 @@ export const DeliveriesInput = z.strictObject({
 })
 export type DeliveriesInput = z.infer<typeof DeliveriesInput>
 
-/** A webhook, without its secret and the part of its URL that may be secret. */
+/** A webhook. Its secret, and the part of its URL that may be secret, are left out. */
 export interface WebhookDto {
   id: string
   name: string
@@ -133,7 +136,7 @@ export type AlertKind = 'opened' | 'escalated' | 'resolved' | 'test'
 
 /** The body of every request to a webhook; docs/monitors.md shows it. */
 export interface AlertPayload {
-  /** The version of this format. It grows with every incompatible change. */
+  /** The version of this format. Every incompatible change increases it. */
   version: 1
   id: string
   kind: AlertKind

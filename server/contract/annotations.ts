@@ -15,7 +15,7 @@ const note = trimmedText(2_000)
 /** The input of `annotations.add`: one label and note for listed samples, or for all samples that match a filter. */
 export const AddAnnotationInput = z
   .strictObject({
-    /** Ids of samples; give either this or `filter`. */
+    /** Ids of samples; give either `samples` or `filter`. */
     samples: SampleIds.optional(),
     filter: SampleFilter.optional(),
     label,
@@ -59,7 +59,7 @@ export interface AnnotationDto {
 export interface AddedAnnotationsDto {
   /** New annotations. */
   added: number
-  /** Samples that already have this label and note from this author. They stay as they are. */
+  /** Samples that already have this label and note from this author. They are not changed. */
   alreadyAnnotated: number
   /** Given ids of samples that do not exist. */
   missing: number

@@ -33,7 +33,7 @@ export const ChangesInput = z
   })
 export type ChangesInput = z.infer<typeof ChangesInput>
 
-/** The breakdowns: each splits the whole change of the mean into parts, without a residual. */
+/** The breakdowns: each splits the change of the mean into parts that add up to it. */
 export const DIMENSIONS = ['outcome', 'dataSource', 'component', 'prompt'] as const
 export type Dimension = (typeof DIMENSIONS)[number]
 
@@ -53,8 +53,8 @@ export interface ChangeRangeDto {
 }
 
 /**
- * A contribution to the change, with its 95 % interval. Bounds are null if a range has fewer than two units, and for
- * component weights and the remainder.
+ * A contribution to the change, with its 95 % interval. Bounds are null if a range has fewer than two resampling units,
+ * and for component weights and the remainder.
  */
 export interface ContributionDto {
   value: number

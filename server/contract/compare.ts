@@ -207,9 +207,9 @@ export interface ComparePairDto {
   pearson: number | null
   /** Spearman's rank correlation; equal scores share their average rank. */
   spearman: number | null
-  /** Set if both rewards give the same few scores: the share of samples with equal scores, and Cohen's κ. */
+  /** Set if both batches have the same few distinct scores: the share of samples with equal scores, and Cohen's κ. */
   classes: { equal: number; kappa: number | null } | null
-  /** Share of samples with a score of at most each value; exact at these values. */
+  /** The cumulative distributions: the exact share of samples with a score of at most each value. */
   cdf: { values: number[]; first: number[]; second: number[] }
   joint: JointDistribution | null
   delta: { score: ComparedScores & { distribution: Distribution } }

@@ -2,8 +2,8 @@ import type { SampleFailureReason } from './sample-reason.ts'
 import type { PartRewards } from './trainer.ts'
 
 /**
- * Reports committed results that a call waits for. A local worker sends it, because it arrives sooner than a database
- * notification followed by a query. The message may be lost, so waiting calls also query the database.
+ * Reports committed results that a call waits for. A local worker sends this message, because it arrives sooner than a
+ * database notification followed by a query. The message may be lost, so waiting calls also query the database.
  */
 export interface EndedMessage {
   type: 'ended'

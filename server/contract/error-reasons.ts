@@ -4,7 +4,7 @@
  */
 export interface ErrorReasonRow {
   httpStatus: 400 | 401 | 403 | 404 | 405 | 409 | 413 | 415 | 422 | 429 | 500 | 502 | 503 | 504
-  /** The remedy. A thrown error may give a more exact one. */
+  /** The remedy. A thrown error may give a more exact remedy. */
   hint: string
 }
 

@@ -18,7 +18,7 @@ export const name = (max: number) => storableText(max).min(1, 'must not be empty
 /** The name of a run. */
 export const RunName = name(256)
 
-/** A cursor, as an earlier answer of the same procedure gave it. */
+/** A cursor from an earlier output of the same procedure. */
 export const Cursor = storableText(2_000)
 
 /** The largest value of Postgres's `integer`. */

@@ -14,8 +14,8 @@ const KEY = Symbol.for('rewardops.first-answers')
 const shared = globalThis as unknown as Record<symbol, AsyncLocalStorage<FirstAnswers> | undefined>
 
 /**
- * Carries the data from the listener to the page of the same request. The bundle of the pages has its own copy of this
- * module, so the storage is shared through `globalThis`. Server only.
+ * Carries {@link FirstAnswers} from the listener to the page of the same request. The bundle of the pages has its own
+ * copy of this module, so the storage is shared through `globalThis`. Server only.
  */
 export function firstAnswers(): AsyncLocalStorage<FirstAnswers> {
   shared[KEY] ??= new AsyncLocalStorage()

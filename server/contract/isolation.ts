@@ -12,5 +12,8 @@ export type Isolation = (typeof ISOLATION_LEVELS)[number]
 export const SANDBOX_NETWORKS = ['none', 'router', 'open'] as const
 export type SandboxNetwork = (typeof SANDBOX_NETWORKS)[number]
 
-/** Header of requests from a function in a sandbox. The server answers them only on paths of the router address. */
+/**
+ * Header of requests from a function in a sandbox. The service accepts such requests only on paths of the router
+ * address.
+ */
 export const FUNCTION_CALLER_HEADER = 'x-rewardops-function'

@@ -37,7 +37,7 @@ export interface MonitorDefinition {
   why: string
   /** `score`: the unit of the reward. */
   unit: 'share' | 'correlation' | 'ratio' | 'score'
-  /** The side of the threshold that opens an incident; `size`: the absolute value is above it. */
+  /** The side of the threshold that opens an incident; `size`: an absolute value above the threshold. */
   bad: 'above' | 'below' | 'size'
   warning: number
   alerting: number

@@ -47,7 +47,7 @@ it('components add up by turn and span, each with its weight', () => {
   })
 })
 
-it('token scores need columns of one length, within the text of their message', () => {
+it('token scores need columns of equal length and offsets within the text of their message', () => {
   const problem = (tokens: Partial<TokenScores>) =>
     partRewardsProblem({ turns: [], spans: [], tokens: [{ ...TOKENS, ...tokens }] }, [
       { content: '' },

@@ -101,7 +101,7 @@ function hasNumbers(fields: readonly string[]): (value: unknown) => boolean {
 
 /**
  * The weighted sum of turn and span rewards over the components of a composite reward. The tokens of different models
- * differ, so token scores stay apart, each with the name and the weight of its component.
+ * differ, so token scores are not summed; each keeps the name and the weight of its component.
  */
 export function combinedRewards(
   given: readonly { name: string; weight: number; rewards: PartRewards }[],

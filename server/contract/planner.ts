@@ -3,9 +3,12 @@ import { RunName } from './fields.ts'
 import type { Phases, Strategy } from './strategies.ts'
 import { BatchId } from './trainer.ts'
 
-/** Maximum rewards per prediction, over all steps. They take about 40 ms of the server's event loop. */
+/** Maximum rewards per prediction, over all steps. Replaying them blocks the event loop for about 40 ms. */
 export const MAX_PLANNED_REWARDS = 131_072
-/** Maximum rewards replayed per answer, over all strategies and limits. They take about 2 s, in slices. */
+/**
+ * Maximum rewards replayed per call, over all strategies and limits. The replay takes about 2 s, in slices between
+ * which other calls run.
+ */
 export const MAX_REPLAYED_SAMPLES = 10_000_000
 /** Savings below this share of a step count as none, because rewards vary more than that between steps. */
 export const NO_GAIN_SHARE = 0.01

@@ -78,7 +78,7 @@ export interface PromptRowDto {
   /** The id that the trainer sent; null: the prompt is recognized by its text. */
   promptId: string | null
   dataSource: string
-  /** The first 300 characters of the prompt, of chat messages those of the last user message. */
+  /** The first 300 characters of the prompt; for chat messages, of the last user message. */
   preview: string
   class: PromptClass
   visits: number

@@ -34,9 +34,9 @@ export type RescoreSomeInput = z.infer<typeof RescoreSomeInput>
 
 /** The output of `batches.rescore`. */
 export interface RescoreResult extends SubmitResult {
-  /** With `select`: selected samples. */
+  /** With `select`: number of selected samples. */
   selected?: number
-  /** With `select`: further samples of their groups. */
+  /** With `select`: number of further samples in the groups of the selected ones. */
   addedGroupMembers?: number
 }
 

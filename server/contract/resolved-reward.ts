@@ -2,7 +2,7 @@ import type { Isolation } from './isolation.ts'
 
 /** A version of a reward function: later changes of the file do not affect the batch. */
 export interface FunctionRef {
-  /** The hash of the source when the batch was accepted, including its imports within the folder. */
+  /** The hash of the source and its imports within the functions folder, at the acceptance of the batch. */
   hash: string
   /** The path of the file, relative to the functions folder. */
   path: string

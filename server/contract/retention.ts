@@ -57,7 +57,7 @@ export interface RemovedDto {
   samples: number
   /** Batches that lose only their texts. */
   textBatches: number
-  /** Days whose texts are all removed, by dropping their table. */
+  /** Days whose texts are all removed, by dropping the partition of the day. */
   partitions: number
   /** Rows of server events, minutes, attempts and audit entries. */
   events: number

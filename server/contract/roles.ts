@@ -25,7 +25,7 @@ export interface Actor {
   role: Role
 }
 
-/** Whether a role includes another. Each role includes the previous ones. */
+/** Whether a role includes another. Each role includes the lower ones. */
 export function mayDo(has: Role, needed: Role): boolean {
   return ROLES.indexOf(has) >= ROLES.indexOf(needed)
 }

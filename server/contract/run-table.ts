@@ -47,7 +47,7 @@ export type ConfigFilter = z.infer<typeof ConfigFilter>
 
 /** The input of `runs.table`. */
 export const RunTableInput = z.strictObject({
-  /** Part of the name, ignoring case. */
+  /** Text in the name, ignoring case. */
   search: storableText(256).optional(),
   /** Only runs with all of these tags. */
   tags: z.array(Tag).max(32).default([]),
@@ -69,7 +69,7 @@ export type RunTableInput = z.infer<typeof RunTableInput>
 
 /** The linear trend of the mean score over the last steps of a run. */
 export interface RunChangeDto {
-  /** Change along the fitted line, from the first of these steps to the last. */
+  /** Change along the fitted line, from the first fitted step to the last. */
   value: number
   /** The 95 % confidence interval of the change. */
   low: number
@@ -118,7 +118,7 @@ export interface RunTableRowDto {
    * of them.
    */
   curve: { step: number; mean: number }[]
-  /** The reward of the last batch, and a hash that changes with any part of it. */
+  /** The reward of the last batch, and a hash that changes whenever the reward changes. */
   reward: { name: string; version: string } | null
   /** The configuration values requested in `columns`. */
   config: Record<string, ConfigValue>

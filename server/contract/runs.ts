@@ -42,9 +42,9 @@ export interface StepBinDto {
   steps: number
   /** The lowest and the highest mean score of the bin's steps. */
   means: [number, number] | null
-  /** The shortest and the longest reward wait of a step. */
+  /** The shortest and the longest reward wait of the bin's steps. */
   waitsMs: [number, number] | null
-  /** The lowest and the highest share of failed samples of a step. */
+  /** The lowest and the highest share of failed samples of the bin's steps. */
   failedShares: [number, number] | null
 }
 

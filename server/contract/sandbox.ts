@@ -16,7 +16,7 @@ export const SandboxLimit = z.enum([
 ])
 export type SandboxLimit = z.infer<typeof SandboxLimit>
 
-/** `strong`: the tests run in a process of their own. `weak`: in the program's process. */
+/** `strong`: the tests run in a separate process. `weak`: the tests run in the program's process. */
 export type Isolation = 'strong' | 'weak'
 
 const seconds = z.number().positive().max(3_600).default(10)

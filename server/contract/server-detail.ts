@@ -96,7 +96,7 @@ export interface ServerDetailDto extends ServerDto {
   events: ServerEventDto[]
   /** The last 60 minutes with requests, oldest first. */
   minutes: ServerMinuteDto[]
-  /** All servers of its model. */
+  /** All servers of the server's model. */
   pool: PoolShareDto[]
   /** The highest request share ÷ capacity share of the pool; 1 is even. Null without traffic. */
   imbalance: number | null

@@ -218,7 +218,9 @@ export const LaunchServerInput = z
     command: z.array(word).min(1).max(256),
     /** The working directory. */
     cwd: word.min(1).optional(),
-    /** Added to the environment of the service, from which its own settings are removed. Values are never shown. */
+    /**
+     * Variables added to the environment of the service, without the settings of the service. Values are never shown.
+     */
     env: z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'is not a variable name'), word).default({}),
   })
   .refine((s) => s.url !== undefined || s.port !== undefined, 'give url or port')

@@ -65,7 +65,7 @@ export interface TimelineDto {
   retried: { index: number[]; attempts: number[] }
   /** Groups with samples that workers have claimed: how many, and since when. */
   claimed: { group: number[]; samples: number[]; sinceMs: number[] }
-  /** Attempts of the last sample of each group, if it had several or failed. */
+  /** Attempts of the last sample of each group, if that sample had several attempts or failed. */
   calls: {
     index: number[]
     startedMs: number[]

@@ -30,8 +30,8 @@ const messageIndex = z.int().min(0).max(9_999)
 export const MAX_TOKEN_SCORES = 4_096
 const tokenOffsets = z.array(z.int().min(0)).max(MAX_TOKEN_SCORES).nullable()
 /**
- * Scores of tokens of one message, as columns in the order of the text. The tokens are those of the reward model. A token
- * that is only a part of a character ends where it starts.
+ * Scores of tokens of one message, as columns in the order of the text. The tokens are those of the reward model. A
+ * token that holds only some bytes of a character ends where it starts.
  */
 export const TokenScores = z.strictObject({
   /** The component of a composite reward whose model gave the scores; null: no composite reward. */
@@ -103,7 +103,7 @@ export const SampleInput = z
     extraInfo: z.record(z.string(), z.unknown()).nullish(),
     /** The length of the response in tokens. */
     responseLength: Int4.nullish(),
-    /** A score from elsewhere. The sample is stored with it and not scored. */
+    /** A score computed elsewhere. The sample is stored with it and not scored. */
     score: finite.nullish(),
     /** The extra info that belongs to `score`. */
     rewardExtraInfo: z.record(z.string(), z.unknown()).nullish(),
@@ -359,7 +359,7 @@ export interface Result {
   queueMs: number | null
   /** From the first dispatch to the end, retries included. */
   scoreMs: number | null
-  /** 1, plus the retries of its calls to reward models; 0 before the sample is scored. */
+  /** 1, plus the retries of the sample's calls to reward models; 0 before the sample is scored. */
   attempts: number
   serverName: string | null
   workerId: string | null

@@ -148,7 +148,7 @@ export function toolCallsOf({ tool_calls: calls, function_call: single }: TurnFi
 
 /**
  * Counts the failed tool calls in a response; null: the response is plain text. A call failed if its arguments are not
- * JSON, or if its result says so: by `is_error: true` (Anthropic; MCP writes `isError`), by `status: "error"`
+ * JSON, or if its result reports an error: by `is_error: true` (Anthropic; MCP writes `isError`), by `status: "error"`
  * (LangChain), or by a content that is only an object with an `error`, as JSON or as TRL's `{'error': …}`. A call
  * without a result did not fail.
  */
@@ -175,7 +175,7 @@ export function isReadableCall({ arguments: args }: ToolCall): boolean {
   return args === '' || isJson(args)
 }
 
-/** Whether a message of the role `tool` says that its call failed. */
+/** Whether a message of the role `tool` reports that its call failed. */
 export function isFailedResult(turn: TurnFields): boolean {
   return reportsError(turn) || isErrorText(contentText(turn.content).trim())
 }
