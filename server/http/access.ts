@@ -280,8 +280,8 @@ export class Access {
   }
 
   /**
-   * Opens a login session for a key, in place of the one of the request. Returns the Set-Cookie value; null: the key is
-   * unknown.
+   * Opens a login session for a key. It replaces the session of the request. Returns the Set-Cookie value; null: the
+   * key is unknown.
    * @throws RewardOpsError `too_many_wrong_keys`, and `forbidden_scope` for a key that cannot use the pages
    */
   async signIn(req: IncomingMessage, key: string): Promise<string | null> {

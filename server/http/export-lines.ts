@@ -82,7 +82,7 @@ function ofLines(line: WriteLine): ExportWriter {
   }
 }
 
-/** A sample as JSON. Stored JSON is copied, because parsing takes twice as long and may change numbers. */
+/** A sample as JSON. Stored JSON is copied, because parsing takes twice as long as copying and may change numbers. */
 function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
   const texts = textsAsJson(row)
   const given = [

@@ -38,7 +38,7 @@ const PAGE_BYTES = 2 << 20
 const MAX_EXPORTS = 8
 
 export interface ExportSources {
-  /** A pool apart from those of trainers and pages, because an export may read millions of samples. */
+  /** A separate connection pool, because an export may read millions of samples. */
   db: Database
   access: Access
   scopes: Modules['scopes']
@@ -164,7 +164,7 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
 
   async function* fitting(chosen: Chosen, batch: ExportedBatch, fromIdx: number) {
     for await (const found of fittingIndexes(db, batch, chosen.filter, fromIdx)) {
-      // An empty page lets the caller check that the reader is still there.
+      // An empty page lets the caller check that the reader is still connected.
       if (found.length === 0) yield { batch, rows: [], annotations: new Map() } satisfies ExportPage
       for (let left = found; left.length > 0; ) {
         const rows = await exportedRows(db, batch, 0, chosen.limits, left)

@@ -26,7 +26,10 @@ const MISNAMED = ['handles', 'requests', 'resources'].map(
 )
 
 export interface MetricsSources {
-  /** The pages' pool, so that the health check's connection stays free. A scrape waits at most 2 s for it. */
+  /**
+   * The connection pool of the pages, so that the health check's connection stays free. A scrape waits at most 2 s for
+   * it.
+   */
   db: Database
   access: Access
   version: string

@@ -6,9 +6,9 @@ import { chosenEncoding } from './content-encoding.ts'
 type Flushing = ServerResponse & { flush?: () => void }
 
 /**
- * Compresses an answer of a type that `types` matches with gzip, chunk by chunk: a timeline of 2,000 groups shrinks to a
- * sixth of its size, and a fast query still arrives before a slow one of the same request. The fastest level in zlib's
- * threads gives 100 MB/s and more; a page needs less than 1 MB/s.
+ * Compresses an answer of a type that `types` matches with gzip, chunk by chunk: a timeline of 2,000 groups shrinks to
+ * a sixth of its size, and a fast query still arrives before a slow one of the same request. The fastest level in
+ * zlib's threads compresses at least 100 MB/s; a page needs less than 1 MB/s.
  *
  * Answers of other types (such as the live stream) or already compressed are sent unchanged. This function must be
  * called before the head is sent.

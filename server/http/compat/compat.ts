@@ -41,7 +41,7 @@ export interface CompatSources {
   readiness: Modules['readiness']
 }
 
-/** The parts of a dialect request's path. */
+/** The path of a dialect's request, parsed. */
 interface Target {
   dialect: Dialect
   run: string

@@ -15,8 +15,8 @@ const Body = z.looseObject({
 const TRUTHS = ['expected_answer', 'ground_truth', 'answer', 'label']
 
 /**
- * NeMo-Gym's resources server, `POST /verify`: takes the task with the model's response and answers with the same object
- * plus `reward`. A failed sample gets a failure class, so that Gym sets it apart and retries it.
+ * NeMo-Gym's resources server, `POST /verify`: takes the task with the model's response and answers with the same
+ * object plus `reward`. A failed sample gets a failure class, so that Gym counts the sample as failed and retries it.
  * Source: nemo_gym/base_resources_server.py.
  */
 export const nemoGym: Dialect = {

@@ -22,7 +22,7 @@ const HOP_BY_HOP = [
 /** Request headers that are not passed on. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
-  // The connection to the server sets its own; the body is sent uncompressed.
+  // The connection to the server sets its own host and length; the body is sent uncompressed.
   'host',
   'content-length',
   'content-encoding',
