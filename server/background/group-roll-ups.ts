@@ -32,8 +32,8 @@ const DUE_AFTER_MS = 10_000
 /** Maximum number of batches per tick. */
 const MAX_BATCHES = 64
 /**
- * Number of newest batches that every tick checks again, because a large body takes its id long before its batch is
- * committed.
+ * Number of newest batches that every tick checks again, because the batch of a large body gets its id long before it
+ * is committed.
  */
 const KEEP_LOOKING = 1_000
 
@@ -103,8 +103,9 @@ export class GroupRollUps {
 }
 
 /**
- * Stores the roll-ups of an ended batch's groups and adds them to their prompts, then stores the number of groups per
- * class, then the roll-up of the batch, which marks the batch as rolled up. A rescore adds nothing to its prompts.
+ * Stores the roll-ups of an ended batch's groups and adds the groups to the visits of their prompts, then stores the
+ * number of groups per class, then the roll-up of the batch, which marks the batch as rolled up. A rescore adds no
+ * visits.
  */
 export async function rollUpGroups(
   db: Database,

@@ -8,11 +8,11 @@ import { withTimeout } from '../with-timeout.ts'
 const CHECK_EVERY_MS = 1_000
 /** Interval of retries after a failed write, so that `/readyz` is true within 2 s after writes succeed again. */
 const RETRY_MS = 400
-/** A write that takes longer has failed, so that `/readyz` is false within 2 s of an outage. */
+/** A write that takes longer counts as failed, so that `/readyz` is false within 2 s of an outage. */
 const WRITE_TIMEOUT_MS = 900
 /**
- * After an outage, jobs of workers that have not reported yet are left alone for this long, because a worker
- * first writes the results that it kept.
+ * After an outage, jobs of workers that have not reported yet are not requeued for this long, because a worker first
+ * writes the results that it kept.
  */
 const GRACE_MS = 15_000
 /**

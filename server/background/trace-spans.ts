@@ -28,8 +28,8 @@ import type { TracedAttempt, TracedBatch, TracedGroup } from '../store/sql/trace
 import { spanIdOf, spanPaths, type TraceContext } from '../trace-context.ts'
 
 /**
- * The spans of batches. They follow from stored rows and have ids that follow from the trace, so an export can be
- * repeated. Names and attributes are those of the GenAI semantic conventions and of the proposed `rl.*` conventions
+ * Builds the spans of batches from stored rows. Span ids are derived from the trace, so an export can be repeated.
+ * Names and attributes are those of the GenAI semantic conventions and of the proposed `rl.*` conventions
  * (open-telemetry/semantic-conventions-genai#88, alibaba/loongsuite-semantic-conventions-genai#27); `rewardops.*` are
  * attributes that neither has.
  */
