@@ -34,7 +34,7 @@ export interface Front {
   /** `host:port`, without TLS, at which reward functions and workers reach the router address. */
   routerAddress: string
   access: Access
-  /** The routes, added as parts start. */
+  /** The routes, added as modules start. */
   routes: Routes
   health: Health
 }

@@ -38,7 +38,7 @@ import { TimelineView } from '../queries/timeline-view.ts'
 import type { Scoring } from './scoring.ts'
 import type { Stores } from './stores.ts'
 
-/** Reads the stored keys and checks access by them from now on. @throws when the database does not answer */
+/** Reads the stored keys and uses them for access checks from now on. @throws when the database does not answer */
 export async function openKeys(
   config: Config,
   access: Access,
