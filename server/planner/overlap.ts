@@ -167,8 +167,8 @@ export interface Bound {
 }
 
 /**
- * The lower bound of a step's mean time under any strategy: the trainer time, or the time of all rewards divided by
- * the slots. The slowest single reward is not a bound: with two steps in flight it may take longer than a step.
+ * The lower bound of a step's mean time under any strategy: the trainer time, or the time of all rewards divided by the
+ * slots. The slowest single reward is not a bound: with two steps in flight, a reward may take longer than a step.
  */
 export function boundOf(work: Workload): Bound {
   const { rolloutMs, logProbMs, updateMs } = work.phases
