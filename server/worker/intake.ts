@@ -229,8 +229,8 @@ export class Intake {
   }
 
   /**
-   * The leased slots, or the fair share if it is larger, because the other workers release slots up to it within a
-   * renewal.
+   * The leased slots, or the fair share if it is larger, because the other workers release slots up to the fair share
+   * at their next renewal.
    */
   #shareOf(model: string): number {
     return Math.max(this.#host.slotsOf(model), this.#host.fairShareOf(model))

@@ -319,7 +319,7 @@ export class RewardLoopWorker {
     }
   }
 
-  /** Adds a job to its batch; a job given up meanwhile leaves it at once. */
+  /** Adds a job to its batch. A job that was given up in the meantime leaves the batch at once. */
   async #enter(job: ClaimedJob): Promise<ActiveBatch | null> {
     job.batch = await this.#batches.enter(job)
     if (job.isGivenUp && job.batch) this.#batches.leave(job.batch, job)

@@ -108,7 +108,8 @@ function attemptLogOf(
     startedAtMs: Math.max(times.acceptedAtMs, attempt.startedAtMs + times.clockOffsetMs),
   }))
   if (outcome.ok) return log.length > 1 ? log : null
-  // If no attempt has the failure's reason, for example because all calls were answered, an attempt with it is added.
+  // If no attempt has the failure's reason, for example because all calls were answered, an attempt with that reason is
+  // added.
   if (log.some(({ reason }) => reason === outcome.reason)) return log
   return [
     ...log,

@@ -1,5 +1,5 @@
 export interface GateSlot {
-  /** Aborts when other processes may use the slot. The call in it is then cancelled. */
+  /** Aborts when other processes may use the slot. The call in the slot is then cancelled. */
   readonly recalled: AbortSignal
   /** Releases the slot. Called exactly once. */
   leave(): void

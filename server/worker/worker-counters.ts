@@ -3,8 +3,8 @@ import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { LatencyKind } from '../store/sql/server-reports.ts'
 
 /**
- * Failure reasons whose samples are timed only if calls were recorded: they were never dispatched, or their calls were
- * cut short.
+ * Failure reasons of samples that may never have been dispatched. Such samples have durations only if calls were
+ * recorded.
  */
 const UNTIMED: ReadonlySet<string> = new Set(['cancelled', 'deadline', 'worker_lost'])
 
