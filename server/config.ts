@@ -88,8 +88,8 @@ const Settings = z.object({
   /** Keys that encrypt secrets in the database, separated by commas; the first one encrypts. */
   REWARDOPS_SECRETS_KEY: z.string().optional(),
   /**
-   * The file of the keys that encrypt secrets, one per line. Unset: secrets.key in the data folder, made at the first
-   * start.
+   * The file of the keys that encrypt secrets, one per line. Unset: secrets.key in the data folder, created at the
+   * first start.
    */
   REWARDOPS_SECRETS_KEY_FILE: z.string().min(1).optional(),
   /** Isolation level of reward functions. */
@@ -451,7 +451,10 @@ function hostAndPort(address: string): { host: string; port: number } {
   return { host: address.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(address.slice(at + 1)) }
 }
 
-/** Variables that are not settings: those of the clients, of test scripts, and from a server to its workers. */
+/**
+ * Variables that are not settings: those of the clients and of test scripts, and those that a server passes to its
+ * workers.
+ */
 const INTERNAL = new Set([
   // The clients read these two. They may be set in the same shell.
   'REWARDOPS_URL',

@@ -4,7 +4,7 @@ import { Memo } from './memo.ts'
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
 afterEach(() => void vi.useRealTimers())
 
-/** A query that counts its calls and is answered by the test. */
+/** A query that counts its calls and that the test resolves. */
 function question() {
   const queries: PromiseWithResolvers<string>[] = []
   const ask = () => {

@@ -115,8 +115,8 @@ function rateOf({ n, passed, sum }: Sums): number {
 }
 
 /**
- * The last clear change of the rate that holds until the last visit, as the difference; null: there is none. At each
- * visit, the visits from it on are compared with the 2, 4, 8 … visits before it, and with all before it.
+ * The last clear change of the rate that holds until the last visit, as the difference of the rates; null: there is
+ * none. At each visit, the visits from it on are compared with the 2, 4, 8 … visits before it, and with all before it.
  */
 function lastChange(visits: readonly Visit[]): number | null {
   const upTo: Sums[] = [NONE]

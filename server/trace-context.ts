@@ -46,8 +46,8 @@ export function traceOfHeaders(headers: IncomingHttpHeaders): TraceContext | nul
 }
 
 /**
- * The id of a span. It follows from the trace and the span's path, so that the workers that send it to reward-model
- * servers and the server that exports the span agree without sharing more than the trace.
+ * The id of a span, derived from the trace and the span's path. The worker that sends the id to a reward-model server
+ * and the process that exports the span therefore agree on the id.
  */
 export function spanIdOf({ traceId }: TraceContext, path: string): string {
   return hash('sha256', `${traceId}/${path}`, 'hex').slice(0, 16)
