@@ -21,7 +21,6 @@ const SERVERS = {
 }
 const args = ({ fromS, intervalS, intervals }: HistoryRange) => [fromS, intervalS, intervals]
 
-/** A worker in one interval. */
 export interface WorkerHistoryRow {
   worker_id: number
   slot: number
@@ -47,7 +46,6 @@ export async function workerHistory(
   )
 }
 
-/** A server in one interval. */
 export interface ServerHistoryRow {
   server_id: number
   name: string
