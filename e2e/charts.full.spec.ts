@@ -4,6 +4,7 @@ import { insertServer } from '../server/cluster/testing/servers.ts'
 import { createLogger } from '../server/log.ts'
 import { Database } from '../server/store/database.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
+import { SEEDED_RUNS } from '../server/store/seeded/seeded-run.ts'
 import { section } from './exactness/read-page.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
@@ -32,7 +33,7 @@ test.beforeAll(async () => {
   const log = createLogger('warn', 'charts')
   await seedData({
     ...{ dataDir: service.dataDir, log, seed: 7, nowMs: MIDNIGHT },
-    samples: 6 * STEPS * STEP_SAMPLES,
+    samples: SEEDED_RUNS.length * STEPS * STEP_SAMPLES,
     stepSamples: STEP_SAMPLES,
   })
   await addServer()
@@ -75,7 +76,7 @@ interface Pictured {
 /**
  * The last batch of a run, counted from 1. The seeder creates step 1 of all runs, then step 2 of all runs, and so on.
  */
-const lastBatch = (run: number) => `b${(STEPS - 1) * 5 + run}`
+const lastBatch = (run: number) => `b${(STEPS - 1) * SEEDED_RUNS.length + run}`
 
 const VIEWS: Pictured[] = [
   {

@@ -10,8 +10,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
  * `node`: options of Node. `watched`: Node runs and restarts the entry in its own child process.
- * Entries are relative paths, because those of the published package end in `.js`, and its packing renames imports and
- * relative paths.
+ * Entries begin with `./`, because packages/pack.ts renames `.ts` to `.js` only in imports and relative paths.
  * @type {Record<string, { entry: string, needs?: object, env?: object, node?: string[], args?: string[], watched?: boolean }>}
  */
 const COMMANDS = {

@@ -4,7 +4,7 @@ import { type Actor, mayDo } from '../contract/roles.ts'
 const UPSTREAM_TEXT =
   /\b(answered \d{3}[^:]*|answered NaN or an infinity|answered with something that is not JSON|answered with an HTML page|tokens are left for the reply|not an answer of a sandbox|the sandbox returned no verdict)(?:: | ")[\s\S]*$/
 
-/** Fields with content of trainers and functions, which is kept. */
+/** Fields whose text comes from trainers or functions and is never redacted. */
 const NOT_OURS = new Set('prompt response groundTruth extraInfo rewardExtraInfo options'.split(' '))
 /** Fields that describe failures. */
 const DESCRIBING = new Set(['detail', 'cause', 'stateCause'])

@@ -172,7 +172,7 @@ export type UpdateServerInput = z.infer<typeof UpdateServerInput>
 export const SleepServerInput = z
   .strictObject({
     ...ref,
-    /** 1 keeps the weights in memory, 2 drops them. */
+    /** 1 offloads the weights to CPU memory, 2 discards them. */
     level: z.union([z.literal(1), z.literal(2)]).default(1),
   })
   .refine(givesOne, GIVE_ONE)

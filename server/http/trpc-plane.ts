@@ -169,7 +169,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       const translated = translateError(error, modules.readiness)
       if (isCallerGone(res, error)) return
       if (!isRewardOpsError(translated)) {
-        // A request is also destroyed when its body was read to the end.
+        // Node also destroys a request whose body has been read. Only an incomplete one shows that the caller disconnected.
         if (!req.complete) {
           res.destroy()
           return

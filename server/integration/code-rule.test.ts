@@ -160,7 +160,7 @@ describe('a sandbox that gives no verdict', () => {
     expect(lost.ends[0]).toMatchObject({ ok: false, reason: 'transport' })
     // The second component scores the program or is cancelled.
     expect(lost.ends[1]).not.toMatchObject({ reason: 'transport' })
-    // A rule that fails at once starts no call.
+    // If a rule fails immediately, the other components are not called.
     const early = await tried(code('code', { sandbox: 'fusion' }), {
       ...{ name: 'math', weight: 1 },
       reward: { function: { name: 'gsm8k' } },

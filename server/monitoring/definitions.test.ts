@@ -78,7 +78,7 @@ describe('the values of the monitors', () => {
     const window = [past(null, -1, 2)]
     const ends = figures({ bin_values: [-1, 0, 1.98, 2], bin_counts: [10, 40, 20, 30], min: -1 })
     const read = readMonitors(watched({ figures: { ...ends, max: 2 }, window }))
-    // 1 % of 3 is 0.03: 1.98 counts, 0 does not.
+    // Scores within 1 % of the range (0.03 of 3) count as at its end: 1.98 is at the ceiling, 0 is not at the floor.
     expect(read.ceiling.value).toBe(0.5)
     expect(read.floor.value).toBe(0.1)
     // A batch whose scores do not reach the ends of the range has no score there.

@@ -15,7 +15,7 @@ export const LISTENERS = 1
  * do not wait for them. No transaction may take a second connection from its own pool.
  */
 export const SERVER_POOLS = {
-  /** Submits, results, sweeps and leases of the server's own calls. Rescores use at most two of its connections. */
+  /** Submits, results, sweeps, and the slot leases for calls that this process makes. Rescores use at most two connections. */
   api: { max: 4, name: 'rewardops server', keyed: true },
   /**
    * Page queries, whose time limit ends slow charts, and metrics, which wait 2 s at most. While three slow queries use

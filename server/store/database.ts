@@ -146,7 +146,7 @@ export interface DatabaseOptions {
   slotWaitMs?: number
 }
 
-/** A pool of connections. Hot statements have names, so Postgres plans them once per connection. */
+/** A connection pool. Frequent queries are prepared statements, so Postgres parses them once per connection. */
 export class Database {
   readonly pool: pg.Pool & Pick<SessionPool, 'lend'>
   readonly url: string

@@ -81,10 +81,10 @@ export const ServerOptions = z.strictObject({
   maxModelLen: count.min(1).default(32_768),
   charsPerToken: z.coerce.number().positive().default(3.6),
   /**
-   * Condition for raw scores. `version`: if the parameters that the version reads request them. `honored`:
-   * if either parameter requests them. `ignored`: never. `inverted`: if the request asks for the activation.
-   * `identity`: always. `softmax`: the softmax of label 0, as llama.cpp for Qwen3 rank heads, which is 1 for every
-   * text with one label.
+   * When the server returns raw scores instead of activated ones. `version`: as this version of the engine reads the
+   * request. `honored`: if the request asks for raw scores. `ignored`: never. `inverted`: if the request asks for
+   * activated scores. `identity`: always. `softmax` (llama.cpp): the score is the softmax of label 0, as for Qwen3 rank
+   * heads; with one label it is always 1.
    */
   activation: z
     .enum(['version', 'honored', 'ignored', 'inverted', 'identity', 'softmax'])

@@ -117,7 +117,7 @@ def main(url):
         for run, samples, groups, failures in (
             (RUN, len(wanted), PROMPTS, 0),
             (f"{RUN}-number", 2, 1, 1),
-            # OpenRLHF requests the failed sample again.
+            # OpenRLHF retries the failed sample.
             (f"{RUN}-error", 1 + TRIES, 1, TRIES),
         ):
             [batch] = client.call("batches.list", {"run": run})["items"]

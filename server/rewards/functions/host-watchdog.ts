@@ -101,7 +101,7 @@ async function ask(): Promise<number> {
         )
       })
     })
-    // The thread halts only when it runs JavaScript again.
+    // The debugger can pause the thread only while it runs JavaScript, so the wait has a time limit.
     const given = new Promise<number>((resolve) => {
       late = setTimeout(() => resolve(0), ASK_MS)
     })
