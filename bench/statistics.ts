@@ -35,7 +35,7 @@ export function studentQuantile(p: number, degreesOfFreedom: number): number {
   return Math.sign(p - 0.5) * Math.sqrt(degreesOfFreedom) * Math.tan(theta)
 }
 
-/** The mean difference of `ours` from `theirs`, in percent of `theirs`. */
+/** The difference of `ours` from `theirs`, in percent of `theirs`. */
 export interface PairedDifference {
   pairs: number
   medianPercent: number

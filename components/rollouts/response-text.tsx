@@ -180,8 +180,8 @@ function OutlineMenu({
 /** Maximum time that a jump waits for its target to render. */
 const MAX_WAIT_MS = 3_000
 /**
- * Time during which the scroll position is corrected, because text above the target changes its height while they
- * render.
+ * Time during which the scroll position is corrected, because text above the target changes its height while it
+ * renders.
  */
 const CORRECT_MS = 500
 const CORRECT_EVERY_MS = 120

@@ -207,7 +207,7 @@ export interface ComparePairDto {
   pearson: number | null
   /** Spearman's rank correlation; equal scores share their average rank. */
   spearman: number | null
-  /** Set if both batches have the same few distinct scores: the share of samples with equal scores, and Cohen's κ. */
+  /** Set if the batches have few distinct scores, some in common: share of samples with equal scores, Cohen's κ. */
   classes: { equal: number; kappa: number | null } | null
   /** The cumulative distributions: the exact share of samples with a score of at most each value. */
   cdf: { values: number[]; first: number[]; second: number[] }

@@ -90,7 +90,7 @@ const HEADINGS = [
   'ERRORS',
   'P50 MS',
   'P99 MS',
-  'ADDRESS',
+  'URL',
 ]
 
 function rowOf(server: ServerDto): (string | number | null)[] {
