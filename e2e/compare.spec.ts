@@ -90,7 +90,7 @@ test('rescores a batch with a second reward, compares the two, and links to the 
   await expect(page).toHaveURL(new RegExp(`open=${first}`))
   await expect(page.locator(`[data-compared-sample="${first}"]`)).toBeVisible()
   await page.keyboard.press('j')
-  const panel = page.getByRole('complementary', { name: `Sample ${next}` })
+  const panel = page.getByRole('complementary', { name: `Samples ${next}` })
   await expect(panel.locator(`[data-compared-sample="${next}"]`)).toBeVisible()
   const results = await service.api.samples.get.query({ id: next as string })
   await expect(panel).toContainText(results.response.split('\n')[0] as string)
