@@ -24,8 +24,13 @@ export type TakenKwargs<Value = unknown> =
     }
   | { ok: false; message: string; hint: string }
 
-const LIMITER_KWARGS = Object.keys(rateLimitedOptions.shape)
-const GDPO_KWARGS = Object.keys(gdpoOptions.shape)
+/** Names of the kwargs that belong to a manager. The managers that are not listed have none. */
+const OWN_KWARGS: Record<string, readonly string[]> = {
+  [dapoManager.name]: DAPO_KWARGS,
+  [gdpoManager.name]: Object.keys(gdpoOptions.shape),
+  [rateLimitedManager.name]: Object.keys(rateLimitedOptions.shape),
+  [remoteManager.name]: Object.keys(remoteOptions.shape),
+}
 
 /**
  * Separates the manager's kwargs, which it checks, from the others. Called once per batch, with the manager's name, not
@@ -35,35 +40,32 @@ export function takeManagerKwargs<Value>(
   manager: string,
   kwargs: Record<string, Value>,
 ): TakenKwargs<Value> {
+  const own = OWN_KWARGS[manager] ?? []
+  const { mine, rest } = split(kwargs, own)
+  const taken = { ok: true, rest, kept: {}, own } as const
   switch (manager) {
     case dapoManager.name: {
-      const read = readOverlongBuffer(kwargs)
-      if (!read.ok) return read
-      const { mine: kept, rest } = split(kwargs, DAPO_KWARGS)
-      return { ok: true, rest, kept, own: DAPO_KWARGS }
+      const read = readOverlongBuffer(mine)
+      return read.ok ? { ...taken, kept: mine } : read
     }
     case gdpoManager.name: {
-      const { mine, rest } = split(kwargs, GDPO_KWARGS)
       const read = reading(manager, gdpoOptions, () => readDimensions(mine))
-      return read.ok ? { ok: true, rest, kept: {}, own: GDPO_KWARGS, gdpo: read.value } : read
+      return read.ok ? { ...taken, gdpo: read.value } : read
     }
     case rateLimitedManager.name: {
-      const { mine, rest } = split(kwargs, LIMITER_KWARGS)
       const { limiter: _, ...limits } = mine
       const read = reading(manager, rateLimitedOptions, () => ({
         name: rateLimitedOptions.parse(mine).limiter,
         limits: readLimits(limits),
       }))
-      return read.ok ? { ok: true, rest, kept: {}, own: LIMITER_KWARGS, limiter: read.value } : read
+      return read.ok ? { ...taken, limiter: read.value } : read
     }
     case remoteManager.name: {
-      const own = Object.keys(remoteOptions.shape)
-      const { mine, rest } = split(kwargs, own)
       const read = reading(manager, remoteOptions, () => remoteOptions.parse(mine).num_workers)
-      return read.ok ? { ok: true, rest, kept: {}, own, processes: read.value } : read
+      return read.ok ? { ...taken, processes: read.value } : read
     }
     default:
-      return { ok: true, rest: kwargs, kept: {}, own: [] }
+      return taken
   }
 }
 
