@@ -28,8 +28,12 @@ export async function addFleetRows(dataDir: string, log: Logger): Promise<void> 
 }
 
 async function addRows(db: Database): Promise<void> {
-  const [found] = await db.adhoc('select 1 from worker_hour limit 1')
-  if (found !== undefined) return
+  // Seeded runs have a small history of their own.
+  const [found] = await db.adhoc<{ n: number }>('select count(*)::int as n from worker_hour')
+  if ((found?.n ?? 0) >= WORKERS * DAYS * 24) return
+  await db.adhoc(
+    `truncate server_slice, server_minute, server_hour, worker_slice, worker_minute, worker_hour, latency_slice, retry_slice`,
+  )
   const ids = `(select id from server order by id limit ${SERVERS})`
   const times = (seconds: number) =>
     `generate_series(date_bin('${seconds} seconds', now() - interval '${seconds === 10 ? 1 : DAYS} days', 'epoch'), now(),

@@ -1,18 +1,18 @@
 import { plainArray, textArray } from '../array-literal.ts'
+import { tablesOf } from '../backup/tables.ts'
 import type { Client, Database } from '../database.ts'
 import { storeImages } from '../sql/images.ts'
 import { changeRun } from '../sql/run-config.ts'
 import { RESPONSE_HAS_IMAGES } from '../stored-images.ts'
 import { RESPONSE_IS_MESSAGES } from '../stored-texts.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../text-partitions.ts'
+import { SLOW_FACTOR, seedFleet } from './seed-fleet.ts'
 import { seededImages } from './seeded-images.ts'
 import { SEEDED_RUNS, type SeededRun } from './seeded-run.ts'
 
 /** Samples per step, as in a large training job: 1,024 prompts × 8. */
 const STEP_SAMPLES = 8_192
 const VALIDATED_EVERY = 20
-/** Number of seeded servers, which are marked as removed so that they are never probed. */
-const SERVERS = 4
 /** Maximum age of a seeded run's first step, days. */
 const MAX_DAYS = 30
 /**
@@ -89,7 +89,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
     )
   }
   const { stepSamples = STEP_SAMPLES, nowMs: now = Date.now() } = options
-  const serverIds = await seedServers(db)
+  const serverIds = await seedFleet(db)
   const done: Seeded = { runs: [], batches: 0, samples: 0 }
   const share = Math.max(1, Math.round(options.samples / SEEDED_RUNS.length))
   const plans = []
@@ -140,7 +140,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
       }
     }
   }
-  await db.adhoc('analyze')
+  await db.adhoc(`analyze ${tablesOf().join(', ')}`)
   return done
 }
 
@@ -152,15 +152,6 @@ function seededConfig({ groupSize, rewardName }: SeededRun, seed: number, at: nu
     optimizer: { name: 'adamw', lr: (1 + (at % 3)) * 1e-6, betas: [0.9, 0.95] },
     klCoefficient: at % 2 === 0 ? 0 : 0.001,
   }
-}
-
-async function seedServers(db: Database): Promise<number[]> {
-  const rows = await db.adhoc<{ id: number }>(
-    `insert into server (name, url, engine, kind, model, tags, state, state_cause, removed_at)
-     select 'seeded-rm-' || i, 'http://127.0.0.1:9', 'vllm', 'discriminative', 'seeded-rm', '{seeded}', 'dead', 'seeded', now()
-     from generate_series(1, ${SERVERS}) i returning id`,
-  )
-  return rows.map(({ id }) => id)
 }
 
 interface SeededBatch {
@@ -323,7 +314,9 @@ function samplesSql({ run }: SeededBatch): string {
       to_timestamp(($13::float8 + queue_ms) / 1000), to_timestamp(($13::float8 + queue_ms + score_ms) / 1000),
       ${run.isAgent ? `${hasFailedCall('i')}::int` : 'null'}
     from (
-      select *, ${run.score} as score from (
+      select *, ${run.score} as score,
+          (service_ms * case when server_id = ($14::int[])[array_length($14::int[], 1)] then ${SLOW_FACTOR} else 1 end)::real as score_ms
+        from (
         select i, $5::float8 as skill,
           -- A prompt has the same difficulty and data source in every epoch.
           ${normal('prompt', 0)} - $19::float8 * (${FORGOTTEN})::int as ease, ${normal(sample, 2)} as luck, ${uniform(sample, 4)} as u,
@@ -332,7 +325,7 @@ function samplesSql({ run }: SeededBatch): string {
           ($9::text[])[1 + (select count(*) from unnest($8::float8[]) c where c <= f.u)] as reason,
           greatest(1, ($12::float8 * exp(0.5 * ${normal(sample, 7)} - 0.125)))::int as tokens,
           (15 + i * 0.35 + 40 * ${uniform(sample, 9)})::real as queue_ms,
-          ($10::float8 * exp($11::float8 * ${normal(sample, 10)}))::real as score_ms,
+          ($10::float8 * exp($11::float8 * ${normal(sample, 10)}))::real as service_ms,
           1 + (${uniform(sample, 12)} < 0.008)::int + (${uniform(sample, 13)} < 0.001)::int as attempts,
           ($14::int[])[1 + floor(array_length($14::int[], 1) * ${uniform(sample, 14)})::int] as server_id
         from generate_series(0, $2::int - 1) i,
