@@ -18,7 +18,7 @@ test('agreement statistics have their published interpretation', () => {
   ])
   // The bounds of Landis and Koch belong to the lower category.
   expect([-0.1, 0, 0.2, 0.21, 0.6, 0.8, 0.81].map(kappaWord)).toEqual([
-    ...['poor', 'slight', 'slight', 'fair', 'moderate', 'substantial', 'almost perfect'],
+    ...['poor', 'poor', 'slight', 'fair', 'moderate', 'substantial', 'almost perfect'],
   ])
   expect([correlationWord(null), kappaWord(null)]).toEqual([null, null])
 })
@@ -42,6 +42,19 @@ test('the verdict is one sentence, followed by details on advantages', () => {
   expect(verdict.detail).toContain('The advantage sign flipped for 3 of 16 samples')
   expect(verdict.detail).toContain('1 group has signal only in the second')
   expect(verdict.detail).not.toContain('only in the first')
+})
+
+test('a κ of 0 or below is no agreement beyond chance', () => {
+  const titleOf = (kappa: number | null) =>
+    pairVerdict(pair({ classes: { equal: 0.5, kappa } })).title.split(', ')[1]
+  expect([0, -0.2, 1e-17, -0.0004, 0.01].map(titleOf)).toEqual([
+    'no agreement beyond chance (κ 0)',
+    'no agreement beyond chance (κ −0.200)',
+    'no agreement beyond chance (κ 0)',
+    'no agreement beyond chance (κ 0)',
+    'slight agreement beyond chance (κ 0.010)',
+  ])
+  expect(titleOf(null)).toBeUndefined()
 })
 
 test('the share of a total of 0 is a dash', () => {

@@ -38,9 +38,7 @@ export function pairVerdict(pair: ComparePairDto): { title: string; detail: stri
       details.push(`${plural(gained, 'group')} ${has(gained)} signal only in the second.`)
   }
   if (classes !== null) {
-    const kappa = kappaWord(classes.kappa)
-    const beyond =
-      kappa === null ? '' : `, ${kappa} agreement beyond chance (κ ${formatScore(classes.kappa)})`
+    const beyond = classes.kappa === null ? '' : `, ${beyondChance(classes.kappa)}`
     return {
       title: `Equal scores for ${percentText(classes.equal)} of ${plural(n, 'sample')}${beyond}`,
       detail: details.join(' '),
@@ -51,6 +49,12 @@ export function pairVerdict(pair: ComparePairDto): { title: string; detail: stri
       ? 'One reward gives every sample the same score, so ranks cannot be compared'
       : `${sentence(word)} rank agreement over ${plural(n, 'sample')} (Spearman ${formatScore(spearman)})`
   return { title, detail: details.join(' ') }
+}
+
+/** The agreement beyond chance in words. A κ that rounds to 0 at three decimals counts as 0. */
+function beyondChance(kappa: number): string {
+  const shown = Math.abs(kappa) < 0.0005 ? 0 : kappa
+  return `${shown > 0 ? kappaWord(shown) : 'no'} agreement beyond chance (κ ${formatScore(shown)})`
 }
 
 function has(groups: number): string {

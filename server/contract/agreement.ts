@@ -20,7 +20,7 @@ export const CORRELATION_WORDS: readonly AgreementWord[] = [
 
 /**
  * Cohen's κ, after Landis and Koch, “The Measurement of Observer Agreement for Categorical Data”, Biometrics 33(1),
- * 1977. Here, a value equal to `from` has the next lower word. Values below 0 are poor.
+ * 1977. Here, a value equal to `from` has the next lower word. Values of 0 and below are poor.
  */
 export const KAPPA_WORDS: readonly AgreementWord[] = [
   { from: 0.8, word: 'almost perfect' },
@@ -43,6 +43,5 @@ export function correlationWord(r: number | null): string | null {
 /** Returns the word for Cohen's κ; null: κ is undefined. */
 export function kappaWord(kappa: number | null): string | null {
   if (kappa === null) return null
-  if (kappa < 0) return 'poor'
-  return KAPPA_WORDS.find(({ from }) => kappa > from)?.word ?? 'slight'
+  return KAPPA_WORDS.find(({ from }) => kappa > from)?.word ?? 'poor'
 }
