@@ -4,7 +4,7 @@ import { correctnessOf } from '../../server/contract/verdicts.ts'
  * The kinds of names that have a hue. Every page draws a name in the same one of eight hues, which is a hash of the
  * name. If another name of the same kind already has that hue, the next free hue is assigned and stored.
  */
-export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker' | 'component' | 'verdict'
+export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker' | 'component'
 
 const HUES = 8
 const KEY = 'rewardops-hues'
@@ -31,14 +31,15 @@ export function nameHash(name: string): number {
 
 /** Picks a hue from 1 to 8 for a name: its hashed hue, or the next free one if the hashed hue is taken. */
 export function pickHue(name: string, taken: readonly number[]): number {
-  const own = nameHash(name) % HUES
-  if (taken.length < HUES) {
-    for (let i = 0; i < HUES; i++) {
-      const hue = ((own + i) % HUES) + 1
-      if (!taken.includes(hue)) return hue
-    }
-  }
-  return own + 1
+  const own = (nameHash(name) % HUES) + 1
+  return freeHue(own, taken) ?? own
+}
+
+/** The first hue from `own` on that is not taken; undefined if all are. */
+function freeHue(own: number, taken: readonly number[]): number | undefined {
+  return Array.from({ length: HUES }, (_, i) => ((own - 1 + i) % HUES) + 1).find(
+    (hue) => !taken.includes(hue),
+  )
 }
 
 /** The hashed hue of a name, as a CSS value. */
@@ -67,16 +68,61 @@ export function hueOf(kind: HueKind, name: string): string {
   return `var(--data-${hue})`
 }
 
-/** The color of an outcome. Correct and incorrect samples have the colors of all-correct and all-incorrect groups. */
-export function outcomeColor(outcome: {
+interface ColoredOutcome {
   kind: 'verdict' | 'other' | 'failed' | 'substituted'
   label: string
-}): string {
-  if (outcome.kind === 'verdict') {
-    const correctness = correctnessOf(outcome.label)
-    if (correctness === null) return hueOf('verdict', outcome.label)
-    return correctness === 'correct' ? 'var(--data-3)' : 'var(--data-2)'
+}
+
+/** Hues of correct and of incorrect samples: those of all-correct and all-incorrect groups. */
+const [CORRECT_HUE, INCORRECT_HUE] = [3, 2]
+/** A gray like that of `other`. */
+const GRAY_HUE = 8
+/** Verdicts whose hue is fixed and not a hash. `some passed` occurs beside `none passed`, which is incorrect too. */
+const FIXED_HUES: Readonly<Record<string, number>> = { 'no answer': 1, 'some passed': 7 }
+
+/**
+ * The colors of the outcomes of one chart, in their order. Verdicts have different hues while hues are left: those of
+ * correct, incorrect and fixed verdicts first, then hashes of the names. The hues depend only on the names, not on their
+ * order or on this browser.
+ */
+export function outcomeColors(outcomes: readonly ColoredOutcome[]): string[] {
+  const hues = verdictHues(
+    outcomes.flatMap(({ kind, label }) => (kind === 'verdict' ? [label] : [])),
+    outcomes.some(({ kind }) => kind === 'other') ? [GRAY_HUE] : [],
+  )
+  return outcomes.map(({ kind, label }) => {
+    if (kind === 'verdict') return `var(--data-${hues.get(label)})`
+    if (kind === 'failed') return 'var(--bad)'
+    return kind === 'substituted' ? 'var(--warn)' : 'var(--ink-3)'
+  })
+}
+
+function verdictHues(
+  verdicts: readonly string[],
+  without: readonly number[],
+): ReadonlyMap<string, number> {
+  const wanted = verdicts.map((name) => {
+    const correctness = correctnessOf(name)
+    const ofCorrectness =
+      correctness === null ? undefined : correctness === 'correct' ? CORRECT_HUE : INCORRECT_HUE
+    const given = FIXED_HUES[name] ?? ofCorrectness
+    return { name, own: given ?? (nameHash(name) % HUES) + 1, isGiven: given !== undefined }
+  })
+  // Not by locale, which may differ between server and browser.
+  const inOrder = wanted.toSorted(
+    (a, b) => Number(b.isGiven) - Number(a.isGiven) || (a.name < b.name ? -1 : 1),
+  )
+  const hues = new Map<string, number>()
+  const taken = [...without]
+  const give = (name: string, hue: number) => {
+    hues.set(name, hue)
+    taken.push(hue)
   }
-  if (outcome.kind === 'failed') return 'var(--bad)'
-  return outcome.kind === 'substituted' ? 'var(--warn)' : 'var(--ink-3)'
+  for (const { name, own, isGiven } of inOrder) if (isGiven && !taken.includes(own)) give(name, own)
+  for (const { name, own } of inOrder) {
+    if (hues.has(name)) continue
+    const kept = [...taken, CORRECT_HUE, INCORRECT_HUE]
+    give(name, freeHue(own, kept) ?? freeHue(own, taken) ?? own)
+  }
+  return hues
 }

@@ -3,7 +3,7 @@ import { prepareCompletion, timeTicks } from './completion.prepare.ts'
 import { logHeight, prepareDistribution } from './distribution.prepare.ts'
 import { dotRadius, prepareDots } from './dot-strip.prepare.ts'
 import { prepareCauses, prepareCounts, prepareLines } from './history.prepare.ts'
-import { nameHash, pickHue } from './hue.ts'
+import { nameHash, outcomeColors, pickHue } from './hue.ts'
 import { prepareSparkline } from './sparkline.prepare.ts'
 import { linearTicks, timeLabel } from './ticks.ts'
 import { prepareWaterfall } from './waterfall.prepare.ts'
@@ -260,6 +260,46 @@ describe('hues', () => {
 
   test('are shared from the ninth name on', () => {
     expect(pickHue('rm-1', [1, 2, 3, 4, 5, 6, 7, 8])).toBe((nameHash('rm-1') % 8) + 1)
+  })
+})
+
+describe('colors of outcomes', () => {
+  const colorsOf = (...verdicts: string[]) => {
+    const outcomes = verdicts.map((label) => ({ kind: 'verdict' as const, label }))
+    const colors = outcomeColors(outcomes)
+    return Object.fromEntries(verdicts.map((name, at) => [name, colors[at]]))
+  }
+
+  test('differ between incorrect verdicts of one chart', () => {
+    expect(colorsOf('none passed', 'all passed', 'some passed')).toEqual({
+      ...{ 'none passed': 'var(--data-2)', 'all passed': 'var(--data-3)' },
+      'some passed': 'var(--data-7)',
+    })
+    expect(colorsOf('different', 'equal', 'no answer')).toEqual({
+      ...{ different: 'var(--data-2)', equal: 'var(--data-3)', 'no answer': 'var(--data-1)' },
+    })
+  })
+
+  test('differ while hues are left, and from the gray of other verdicts', () => {
+    const verdicts = ['equal', 'contained', 'same text', 'different', 'none passed', 'not tested']
+    const outcomes = [
+      ...verdicts.map((label) => ({ kind: 'verdict' as const, label })),
+      { kind: 'other' as const, label: 'other' },
+    ]
+    const colors = outcomeColors(outcomes)
+    expect(new Set(colors).size).toBe(7)
+    expect(colors).not.toContain('var(--data-8)')
+    const names = Array.from({ length: 8 }, (_, i) => `cause ${i}`)
+    expect(new Set(Object.values(colorsOf(...names))).size).toBe(8)
+    expect(Object.values(colorsOf(...names, 'cause 8'))).toHaveLength(9)
+  })
+
+  test('depend on the names only, not on their order or on earlier charts', () => {
+    const names = ['no answer', 'timeout', 'judged', 'equal', 'some passed', 'different']
+    const colors = colorsOf(...names)
+    colorsOf('does not compile', 'no code')
+    expect(colorsOf(...names.toReversed())).toEqual(colors)
+    expect(colors['no answer']).toBe(colorsOf('no answer')['no answer'])
   })
 })
 

@@ -4,7 +4,7 @@ import { Area, Line, ReferenceLine } from 'recharts'
 import { SIGNAL_COLOR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
 import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
 import type { ComponentData, ContributionData } from './components.prepare.ts'
-import { hueOf, outcomeColor } from './hue.ts'
+import { hueOf, outcomeColors } from './hue.ts'
 import type { MonitorData } from './monitor.prepare.ts'
 import type {
   FanData,
@@ -163,6 +163,7 @@ export function OutcomesPlot({
   data: OutcomeData
   onStep(step: { step: number }): void
 }) {
+  const colors = outcomeColors(data.outcomes)
   return (
     <StepPlot
       data={data.steps}
@@ -174,22 +175,18 @@ export function OutcomesPlot({
       tip={(step) =>
         step.n > 0
           ? [
-              ...data.outcomes.map((outcome) => ({
-                label: outcome.label,
-                value: percentText(step[`outcome:${outcome.name}`] ?? null),
-                color: outcomeColor(outcome),
+              ...data.outcomes.map(({ name, label }, at) => ({
+                label,
+                value: percentText(step[`outcome:${name}`] ?? null),
+                color: colors[at] as string,
               })),
               { label: 'samples', value: formatCount(step.n) },
             ]
           : null
       }
     >
-      {data.outcomes.map((outcome) => (
-        <StepArea
-          key={outcome.name}
-          dataKey={`outcome:${outcome.name}`}
-          color={outcomeColor(outcome)}
-        />
+      {data.outcomes.map(({ name }, at) => (
+        <StepArea key={name} dataKey={`outcome:${name}`} color={colors[at] as string} />
       ))}
     </StepPlot>
   )

@@ -8,7 +8,7 @@ import { SIGNAL_COLOR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
 import { ChartFrame, Legend } from '../charts/chart-frame.tsx'
 import { prepareHeat } from '../charts/heat.prepare.ts'
 import { HeatPlot } from '../charts/heat-plot.tsx'
-import { hueOf, outcomeColor } from '../charts/hue.ts'
+import { hueOf, outcomeColors } from '../charts/hue.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
 import {
   prepareOutcomes,
@@ -111,14 +111,13 @@ function OutcomesChart({ run }: { run: RunDto }) {
   const toSamples = useSamplesOf(run)
   const data = useMemo(() => prepareOutcomes(run.steps), [run.steps])
   if (data === null) return <Nothing title="Outcomes" reason="The reward gives no verdicts." />
+  const colors = outcomeColors(data.outcomes)
   return (
     <ChartFrame
       className={FRAME}
       title="Outcomes"
       note="share of ended samples by verdict"
-      legend={data.outcomes.map((outcome) => ({
-        ...{ label: outcome.label, color: outcomeColor(outcome) },
-      }))}
+      legend={data.outcomes.map(({ label }, at) => ({ label, color: colors[at] as string }))}
       chart={<OutcomesPlot data={data} onStep={({ step }) => toSamples({ step })} />}
       table={{
         head: ['Step', 'Samples', ...data.outcomes.map(({ label }) => label)],
