@@ -35,6 +35,8 @@ interface Made {
   rescored?: boolean
   /** An unfinished batch: minutes since its last progress. */
   pendingMinutes?: number
+  /** Of an ended batch: minutes since it was submitted and ended. */
+  endedMinutes?: number
 }
 
 async function batches(run: string, made: readonly Made[]): Promise<number[]> {
@@ -49,7 +51,7 @@ async function batches(run: string, made: readonly Made[]): Promise<number[]> {
        case when (b ->> 'rescored')::boolean then 1 end, b -> 'pendingMinutes' is null, at, at,
        case when b -> 'pendingMinutes' is null then at end
      from run, jsonb_array_elements($2::jsonb) with ordinality as u(b, n),
-       lateral (select now() - coalesce((b ->> 'pendingMinutes')::float8, 0) * interval '1 minute' as at) t
+       lateral (select now() - coalesce((b ->> 'pendingMinutes')::float8, (b ->> 'endedMinutes')::float8, 0) * interval '1 minute' as at) t
      order by n returning id`,
     [run, JSON.stringify(made)],
   )
@@ -57,6 +59,20 @@ async function batches(run: string, made: readonly Made[]): Promise<number[]> {
 }
 
 describe('the figures of a run', () => {
+  it('say since when a run is idle, regardless of later rescores', async () => {
+    await batches('rested', [
+      { step: 1, mean: 0.5, endedMinutes: 30 },
+      { step: 1, mean: 0.6, endedMinutes: 1, rescored: true },
+    ])
+    const minutes = async () => {
+      const [run] = (await table({ search: 'rested' })).items
+      return Math.round((Date.now() - Date.parse(run?.since as string)) / 60_000)
+    }
+    expect(await minutes()).toBe(30)
+    await rollUpRuns(db, { all: true })
+    expect(await minutes()).toBe(30)
+  })
+
   it('are those of the last batch of each training step', async () => {
     const ids = await batches('figures', [
       { step: 1, mean: 0.9 },

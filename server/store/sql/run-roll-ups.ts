@@ -104,8 +104,9 @@ const FIGURES = `
   ), totals as (
     select (count(*) filter (where split = 'train' and not rescored))::int as batches,
       (count(*) filter (where split = 'val' and not rescored))::int as validation_batches,
-      (count(*) filter (where rescored))::int as rescored_batches, max(id) as last_id, max(submitted_at) as last_at,
-      max(completed_at) as ended_at, max(step) as any_step from b
+      (count(*) filter (where rescored))::int as rescored_batches, max(id) as last_id,
+      coalesce(max(submitted_at) filter (where not rescored), max(submitted_at)) as last_at,
+      coalesce(max(completed_at) filter (where not rescored), max(completed_at)) as ended_at, max(step) as any_step from b
   )
   insert into run_roll_up (run_id, split, batches, validation_batches, rescored_batches, last_batch_id, last_at, ended_at,
     last_step, samples, failed, groups, no_signal, mean, best_mean, best_step, change_steps, curve_steps, curve_means,

@@ -20,14 +20,14 @@ const MAX_KEYS_LISTED = 500
  * when samples last arrived or a group last completed. Groups are only read for batches that may be stalled.
  */
 const TAIL = `tail as materialized (
-  select run_id, max(id) as last_id, max(submitted_at) as last_at,
+  select run_id, max(id) as last_id, max(submitted_at) filter (where rescored_from is null) as last_at,
     coalesce(max(step) filter (where split = 'train' and rescored_from is null), max(step) filter (where rescored_from is null),
       max(step)) as last_step,
     (count(*) filter (where split = 'train' and rescored_from is null))::int as batches,
     (count(*) filter (where split = 'val' and rescored_from is null))::int as validation_batches,
     (count(*) filter (where rescored_from is not null))::int as rescored_batches,
     coalesce(sum(samples - scored - failed) filter (where status in ('open', 'running')), 0)::float8 as pending,
-    max(completed_at) as ended_at,
+    max(completed_at) filter (where rescored_from is null) as ended_at,
     max(case when status in ('open', 'running') and samples > scored + failed then greatest(last_append_at, started_at,
       case when greatest(last_append_at, started_at) < now() - ${STALLED_AFTER_MS} * interval '1 millisecond'
         then (select max(g.completed_at) from sample_group g where g.batch_id = batch.id) end) end) as progress_at
