@@ -439,7 +439,7 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
   await expect(section(page, 'Group timeline')).toContainText(
     stragglers === 0
       ? 'No stragglers'
-      : `${plural(stragglers, 'straggler')} · straggler delay ${durationText(lostMs)}, summed over groups`,
+      : `${plural(stragglers, 'straggler')} · straggler delay ${durationText(lostMs)}${stragglers > 1 ? ' in total' : ''}`,
   )
   const shown = await rowsOf(page.getByRole('table', { name: 'Group timeline', exact: true }))
   expect(shown.length).toBeGreaterThan(10)

@@ -276,15 +276,18 @@ def timeline(rows):
     typical = statistics.median(tails or [0])
     deviation = statistics.median([abs(tail - typical) for tail in tails] or [0])
     span = max([group["endMs"] for group in groups], default=0)
+    least = max(50, 0.05 * span)
     late = [
-        tail
-        for tail in tails
-        if tail > typical + 4 * deviation and tail >= max(50, 0.05 * span)
+        group
+        for group in groups
+        if (tail := group["tailMs"]) is not None
+        and tail > typical + 4 * deviation
+        and tail >= least
     ]
     return {
         "samples": marks,
         "groups": groups,
-        "lostMs": sum(group["lostMs"] for group in groups),
+        "lostMs": sum(group["lostMs"] for group in late),
         "stragglers": len(late),
     }
 

@@ -79,10 +79,10 @@ export function countsText(data: TimelineData, groups: number): string {
   return `n = ${formatCount(data.complete)} of ${plural(groups, 'group')}, ${plural(data.samples, 'sample')} ended · time since acceptance`
 }
 
-/** The number of stragglers, and the straggler delay summed over all groups. Null before a group is complete. */
+/** The number of stragglers and the sum of their delays. Null before a group is complete. */
 export function lostText(data: TimelineData): string | null {
   if (data.complete === 0) return null
   const n = data.stragglers.size
   if (n === 0) return 'No stragglers'
-  return `${plural(n, 'straggler')} · straggler delay ${durationText(data.lostMs)}, summed over groups`
+  return `${plural(n, 'straggler')} · straggler delay ${durationText(data.lostMs)}${n > 1 ? ' in total' : ''}`
 }

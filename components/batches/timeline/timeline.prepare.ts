@@ -160,6 +160,7 @@ export interface TimelineData {
   failed: number
   /** The numbers of the groups with a straggler. */
   stragglers: ReadonlySet<number>
+  /** The sum of the stragglers' delays, and its parts by cause. */
   lostMs: number
   lostBy: Readonly<Record<WaitCause, number>>
   miniBatches: readonly MiniBatch[]
@@ -187,13 +188,16 @@ export function prepareTimeline(
     if (row.endMs !== null) complete++
     samples += row.track.samples.length
     failed += row.failed
-    lostMs += row.lostMs
-    for (const cause of WAIT_CAUSES) lostBy[cause] += row.waits[cause]
     spanMs = Math.max(spanMs, row.endMs ?? row.track.samples.at(-1)?.endedMs ?? 0)
   }
+  const stragglers = stragglersAmong(rows, spanMs)
+  for (const row of rows) {
+    if (!stragglers.has(row.track.no)) continue
+    lostMs += row.lostMs
+    for (const cause of WAIT_CAUSES) lostBy[cause] += row.waits[cause]
+  }
   return {
-    ...{ rows, complete, samples, failed, lostMs, lostBy, spanMs },
-    stragglers: stragglersAmong(rows, spanMs),
+    ...{ rows, complete, samples, failed, lostMs, lostBy, spanMs, stragglers },
     miniBatches: miniBatches(rows, options.chunk, model),
   }
 }
