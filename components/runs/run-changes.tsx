@@ -7,12 +7,7 @@ import type {
   ChangesDto,
   ContributionDto,
 } from '../../server/contract/changes.ts'
-import {
-  DIMENSIONS,
-  type Dimension,
-  MIN_SHIFT_STEPS,
-  OTHERS,
-} from '../../server/contract/changes.ts'
+import { DIMENSIONS, type Dimension, OTHERS } from '../../server/contract/changes.ts'
 import type { RunDto } from '../../server/contract/runs.ts'
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -27,6 +22,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
+import { chosenText } from './change-words.ts'
 import {
   againstBefore,
   type RunUrl,
@@ -163,7 +159,7 @@ function Loaded({
     <div className="pb-3">
       <div className="flex flex-wrap items-baseline gap-x-4 gap-y-1 px-5 pb-2">
         <p className="num" data-change={data.change.value}>
-          <Headline run={run} data={data} />
+          <Headline data={data} /> {chosenText(data)}
         </p>
         <span className="ml-auto flex items-center gap-3 text-xs">
           <BatchLinks label="Before" ids={data.before.batchIds} />
@@ -190,8 +186,8 @@ function Loaded({
 }
 
 /** The change and its main cause, in one sentence. */
-function Headline({ run, data }: { run: RunDto; data: ChangesDto }) {
-  const { change, chosen, standsOut, before, after } = data
+function Headline({ data }: { data: ChangesDto }) {
+  const { change, standsOut, before, after } = data
   if (change === null) return null
   const moved = (
     <>
@@ -199,16 +195,7 @@ function Headline({ run, data }: { run: RunDto; data: ChangesDto }) {
       <b className="font-semibold">{formatSigned(change.value)}</b> {intervalText(change)}.
     </>
   )
-  if (standsOut === null) {
-    return (
-      <>
-        {moved}{' '}
-        {chosen === 'latest'
-          ? `Nothing stands out${run.steps.length < MIN_SHIFT_STEPS ? `; finding a sudden change needs at least ${MIN_SHIFT_STEPS} steps` : ': the run has no sudden change'}. The newest steps are shown.`
-          : 'Nothing stands out: no cause explains half of the change with certainty. Verdicts that only repeat the score are not counted as causes.'}
-      </>
-    )
-  }
+  if (standsOut === null) return moved
   const dimension = data.breakdowns.find((one) => one.dimension === standsOut.dimension)
   const part = dimension?.parts.find(({ key }) => key === standsOut.key)
   if (dimension === undefined || part === undefined) return moved

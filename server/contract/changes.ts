@@ -105,9 +105,9 @@ export interface ChangedPromptDto {
 export interface ChangesDto {
   /**
    * `given`: by the caller. `largest`: the largest sudden change. `latest`: the latest steps, because no step stands
-   * out.
+   * out. `unsearched`: the latest steps, because fewer than 11 steps have a mean.
    */
-  chosen: 'given' | 'largest' | 'latest'
+  chosen: 'given' | 'largest' | 'latest' | 'unsearched'
   before: ChangeRangeDto
   after: ChangeRangeDto
   /** The change of the mean; null if a range has no counted sample. */

@@ -158,6 +158,27 @@ describe('a planted cause is named', () => {
     expect(part?.high as number).toBeGreaterThan(0.15)
   })
 
+  it('a component in the newest steps of a run that is too short for the search', async () => {
+    const random = numbers(10)
+    const steps = Array.from({ length: 7 }, (_, step) =>
+      Array.from({ length: 256 }, (): Made => {
+        const style = random() * 0.1 + (step >= 5 ? 0.3 : 0)
+        return { verdict: null, score: style, extra: { answer: 0, style } }
+      }),
+    )
+    const components = [
+      { name: 'answer', weight: 1 },
+      { name: 'style', weight: 1 },
+    ]
+    await makeRun('few-steps', steps, { components })
+    const found = await changesOf('few-steps')
+    expect(found.chosen).toBe('unsearched')
+    expect([found.before.from, found.after.to]).toEqual([3, 6])
+    expect(found.standsOut).toEqual({ dimension: 'component', key: 'style', by: 'total' })
+    const given = { before: { from: 3, to: 4 }, after: { from: 5, to: 6 } }
+    expect((await changesOf('few-steps', given)).standsOut).toEqual(found.standsOut)
+  })
+
   it('another mix of data sources, and nothing within each source', async () => {
     const random = numbers(3)
     const step = (hard: number) =>

@@ -6,6 +6,7 @@ import {
   type ChangesInput,
   type ContributionDto,
   MAX_SAMPLES_BY_GROUP,
+  MIN_SHIFT_STEPS,
   OTHERS,
 } from '../contract/changes.ts'
 import { Z_95 } from '../contract/intervals.ts'
@@ -580,8 +581,9 @@ function sidesOf(
   }
   const found = findShift(steps)
   const at = found ?? Math.max(1, steps.length - FOUND_STEPS)
+  const latest = steps.length < MIN_SHIFT_STEPS ? 'unsearched' : 'latest'
   return {
-    chosen: found === null ? 'latest' : 'largest',
+    chosen: found === null ? latest : 'largest',
     before: steps.slice(Math.max(0, at - FOUND_STEPS), at),
     after: steps.slice(at, at + FOUND_STEPS),
   }
