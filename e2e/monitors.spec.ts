@@ -111,6 +111,7 @@ test('leads from the overview to a monitor chart, its thresholds, and its table 
   await form.getByLabel('Alerting, %').fill('1')
   await form.getByRole('button', { name: 'Save' }).click()
   await expect(form.getByRole('alert')).toContainText('is reached before the warning')
+  await expect(form.getByRole('alert')).toBeFocused()
   await form.getByLabel('Alerting, %').fill('30')
   await form.getByRole('button', { name: 'Save' }).click()
   await expect(form).toBeHidden()

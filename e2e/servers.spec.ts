@@ -45,9 +45,12 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await expectAccessible(page)
 
   // An empty form is not submitted.
-  await form.getByRole('button', { name: 'Register' }).click()
-  await expect(form.getByLabel('URL', { exact: true })).toHaveAttribute('aria-invalid', 'true')
+  const url = form.getByLabel('URL', { exact: true })
+  await form.getByRole('button', { name: 'Register' }).press('Enter')
+  await expect(url).toHaveAttribute('aria-invalid', 'true')
   await expect(form.getByLabel('Name', { exact: true })).toHaveAttribute('aria-invalid', 'true')
+  await expect(url).toBeFocused()
+  await expect(url).toBeInViewport()
 
   // The form shows errors of an invalid URL, and of one that does not respond.
   await form.getByLabel('Name', { exact: true }).fill('loading')
@@ -59,8 +62,10 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await choose(form.getByLabel('Engine', { exact: true }), 'vLLM')
   await form.getByLabel('Model', { exact: true }).fill(rm.model)
   await form.getByRole('button', { name: 'Register' }).click()
-  await expect(form.getByRole('alert').first()).toBeVisible()
-  await expect(form.getByLabel('URL', { exact: true })).toHaveAttribute('aria-invalid', 'true')
+  await expect(form.getByRole('alert').first()).toContainText('select “Save and keep probing”')
+  await expect(url).toHaveAttribute('aria-invalid', 'true')
+  await expect(url).toBeFocused()
+  await expect(url).toBeInViewport()
   await expectStateAccessible(page)
 
   // A server that is still loading can be saved anyway.

@@ -231,6 +231,7 @@ test.describe('settings', () => {
     await page.getByLabel('Queued samples').fill('lots')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     await expect(page.getByRole('alert').filter({ hasText: 'whole number' })).toBeVisible()
+    await expect(page.getByLabel('Queued samples')).toBeFocused()
     await page.getByLabel('Queued samples').fill('1,000')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     await expect(page.getByRole('row').filter({ hasText: 'kept' })).toContainText('0 of 1,000')

@@ -16,6 +16,7 @@ import { Sheet } from '../ui/dialog.tsx'
 import { Checkbox, FieldAbout, Segmented, TextField } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
+import { useErrorFocus } from '../ui/use-error-focus.ts'
 import { readThreshold, typedThreshold } from './monitor-words.ts'
 
 /** Edits the thresholds of a monitor, for one run or for all. */
@@ -112,9 +113,11 @@ function Form({
       },
     }),
   )
+  const { place, submitted } = useErrorFocus<HTMLFormElement>(configure.isPending)
   const isOwn = setting.source === (run === null ? 'all_runs' : 'run')
   const submit = (event: FormEvent) => {
     event.preventDefault()
+    submitted()
     const values = {
       warning: readThreshold(definition, warning),
       alerting: readThreshold(definition, alerting),
@@ -130,7 +133,7 @@ function Form({
   const unit = definition.unit === 'share' ? ', %' : ''
   const side = { above: 'at or above', below: 'at or below', size: 'at or beyond ±' }
   return (
-    <form onSubmit={submit} noValidate className="flex flex-col gap-4 px-5 py-4">
+    <form ref={place} onSubmit={submit} noValidate className="flex flex-col gap-4 px-5 py-4">
       <Checkbox label="Enabled" checked={enabled} onChange={setEnabled} />
       <TextField
         label={`Warning${unit}`}
@@ -170,12 +173,13 @@ function Form({
             className="mr-auto"
             refused={refused}
             busy={configure.isPending}
-            onClick={() =>
+            onClick={() => {
+              submitted()
               configure.mutate({
                 ...{ run, monitor: setting.monitor, enabled: null, warning: null },
                 ...{ alerting: null, openAfter: null },
               })
-            }
+            }}
           >
             {run === null ? 'Reset to default' : 'Use all-runs setting'}
           </Button>

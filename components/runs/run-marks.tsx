@@ -12,6 +12,7 @@ import { useKeys } from '../shell/keys.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { Confirm, Sheet } from '../ui/dialog.tsx'
+import { FailureView } from '../ui/failure-view.tsx'
 import { FieldAbout, TextArea, TextField } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 
@@ -209,6 +210,7 @@ function MarkForm({
         title={`Remove “${mark?.label}”?`}
         action="Remove mark"
         busy={remove.isPending}
+        error={remove.error && <FailureView compact error={remove.error} />}
         onConfirm={() => mark?.id && remove.mutate({ id: mark.id })}
         onClose={() => setIsConfirming(false)}
       >

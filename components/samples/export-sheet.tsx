@@ -6,11 +6,12 @@ import { columnsText, EXPORT_PATH, EXPORTED_TEXT_COLUMNS } from '../../server/co
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
-import { Button, buttonClass } from '../ui/button.tsx'
+import { Button } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
 import { Checkbox, Choices, Segmented } from '../ui/field.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
 import { SheetFoot } from '../ui/sheet-form.tsx'
+import { useErrorFocus } from '../ui/use-error-focus.ts'
 import { BASE_PATH } from '../url/base-path.ts'
 import { DEFAULT_EXPORT_COLUMNS, exportColumns } from './export-columns.ts'
 import { downloadExport, MAX_BUFFERED_BYTES, type PageExportFormat } from './export-download.ts'
@@ -64,6 +65,8 @@ function ExportForm({
     ...(texts ? EXPORTED_TEXT_COLUMNS : []),
   ]
   const query = writeSampleFilter(filter)
+  const isRunning = state.is === 'running'
+  const { place, submitted } = useErrorFocus<HTMLDivElement>(isRunning)
   const everything = query.size === 0
   query.set('format', format)
   query.set('columns', columnsText(chosen))
@@ -86,7 +89,7 @@ function ExportForm({
     }
   }
   return (
-    <div className="flex min-h-full flex-col">
+    <div ref={place} className="flex min-h-full flex-col">
       <div className="flex-1 space-y-4 px-5 py-4">
         <p className="num text-ink-2" data-export-count>
           {count.data === undefined
@@ -172,21 +175,22 @@ function ExportForm({
         )}
       </div>
       <SheetFoot>
-        {state.is === 'running' ? (
+        {isRunning ? (
           <Button onClick={() => stop.current?.abort()}>Stop</Button>
         ) : (
-          <>
-            <Button onClick={onClose}>Close</Button>
-            <button
-              type="button"
-              className={buttonClass('primary')}
-              disabled={everything}
-              onClick={() => void begin()}
-            >
-              Export
-            </button>
-          </>
+          <Button onClick={onClose}>Close</Button>
         )}
+        <Button
+          variant="primary"
+          busy={isRunning}
+          disabled={everything}
+          onClick={() => {
+            submitted()
+            void begin()
+          }}
+        >
+          Export
+        </Button>
       </SheetFoot>
     </div>
   )

@@ -169,7 +169,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
                 <span className="font-mono text-xs">{batchId}</span>
                 {' → '}
                 {result === null ? (
-                  error
+                  <span role="alert">{error}</span>
                 ) : (
                   <>
                     <PageLink

@@ -13,6 +13,7 @@ import { Button } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'
 import { Confirm, Window } from '../ui/dialog.tsx'
 import { TextField } from '../ui/field.tsx'
+import { useErrorFocus } from '../ui/use-error-focus.ts'
 import { type SampleView, sampleView, stateOf } from './sample-filters.ts'
 
 export function ViewMenu({
@@ -237,13 +238,16 @@ function NameWindow({
   onClose(): void
 }) {
   const [name, setName] = useState(given)
+  const { place, submitted } = useErrorFocus<HTMLFormElement>(busy)
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (name.trim() !== '') onName(name.trim())
+    if (name.trim() === '') return
+    submitted()
+    onName(name.trim())
   }
   return (
     <Window open={open} onClose={onClose} title={title}>
-      <form onSubmit={submit} className="space-y-4 px-5 py-4">
+      <form ref={place} onSubmit={submit} className="space-y-4 px-5 py-4">
         <TextField
           label="Name"
           maxLength={80}

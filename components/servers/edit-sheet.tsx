@@ -46,7 +46,7 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
   const templateBefore = detail.data?.chatTemplate ?? null
   const update = useMutation(
     trpc.servers.update.mutationOptions({
-      onError: (error) => setErrors(placeFailure(describeFailure(error))),
+      onError: (error) => setErrors(placeFailure(describeFailure(error), 'edit')),
       onSuccess: () => {
         void queryClient.invalidateQueries(trpc.servers.pathFilter())
         onClose()

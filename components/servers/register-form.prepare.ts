@@ -228,14 +228,31 @@ const FIELD_OF_REASON: Partial<Record<Failure['reason'], FormField>> = {
   key_refused: 'apiKey',
 }
 
-/** Assigns an error of the service to a field: by its reason, otherwise by the path in its message. */
-export function placeFailure(failure: Failure): FieldErrors {
+/** The words of the register form for parts of hints that name fields of the API. */
+const FORM_WORDS = [
+  ['register it with "ifUnreachable": "keep"', 'select “Save and keep probing”'],
+  ['Add "engine" (not "auto") and "model".', 'Select the engine and enter the model.'],
+] as const
+
+/** The hint in the words of a form. The edit form cannot save a server that does not answer. */
+function formHint(hint: string, form: 'register' | 'edit'): string {
+  if (form === 'edit') return hint.replace(/, or register it with "ifUnreachable"[^.]*/, '')
+  return FORM_WORDS.reduce((text, [api, words]) => text.replace(api, words), hint)
+}
+
+/**
+ * Assigns an error of the service to a field of a form: by its reason, otherwise by the path in its message. The form's
+ * words replace those of the API in the hint.
+ */
+export function placeFailure(failure: Failure, form: 'register' | 'edit'): FieldErrors {
   const named = /^(\w+)(?:\[\d+\])?:/.exec(failure.message)?.[1]
   const field =
     FIELD_OF_REASON[failure.reason] ??
     (named !== undefined && named in EMPTY_DRAFT ? (named as FormField) : 'form')
-  const message = failure.message.replace(/^(\w+)(?:\[\d+\])?:\s*/, (whole, path) =>
-    path === field ? '' : whole,
-  )
-  return { [field]: failure.hint ? `${sentence(message)} ${failure.hint}` : sentence(message) }
+  const message = failure.message
+    .replace(/^(\w+)(?:\[\d+\])?:\s*/, (whole, path) => (path === field ? '' : whole))
+    // The service writes the code before the system's message, which contains it.
+    .replace(/\(([A-Z_]+): (?=[^)]*\b\1\b)/, '(')
+  const hint = formHint(failure.hint, form)
+  return { [field]: hint ? `${sentence(message)} ${hint}` : sentence(message) }
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { ERROR_REASONS } from '../../server/contract/error-reasons.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import {
@@ -10,9 +11,15 @@ import {
   prepareUpdate,
 } from './register-form.prepare.ts'
 
-const refusal = (reason: string, message: string, hint = '') =>
+const refusal = (
+  reason: string,
+  message: string,
+  hint = '',
+  form: 'register' | 'edit' = 'register',
+) =>
   placeFailure(
     describeFailure(Object.assign(new Error(message), { data: { reason, hint, httpStatus: 422 } })),
+    form,
   )
 
 describe('chat template', () => {
@@ -94,6 +101,29 @@ describe('registration form', () => {
       apiKey: 'It answered 401. Give its key.',
     })
     expect(refusal('busy', 'try later')).toEqual({ form: 'Try later.' })
+  })
+
+  test('shows an unreachable server in its own words, with the code once', () => {
+    const shown = (hint: string, form: 'register' | 'edit') =>
+      refusal(
+        'server_unreachable',
+        'http://h:1 cannot be reached (ECONNREFUSED: connect ECONNREFUSED 10.0.0.5:1)',
+        hint,
+        form,
+      ).url
+    const message = 'http://h:1 cannot be reached (connect ECONNREFUSED 10.0.0.5:1).'
+    const { hint } = ERROR_REASONS.server_unreachable
+    expect(shown(hint, 'register')).toBe(
+      `${message} Start the server and try again, or select “Save and keep probing” while it loads.`,
+    )
+    expect(shown(hint, 'edit')).toBe(`${message} Start the server and try again.`)
+    const loading =
+      'Wait until the server has loaded its model, or register it with "ifUnreachable": "keep".'
+    expect(shown(loading, 'register')).toMatch(/, or select “Save and keep probing”\.$/)
+    expect(shown(loading, 'edit')).toMatch(/loaded its model\.$/)
+    expect(shown('Add "engine" (not "auto") and "model".', 'register')).toMatch(
+      /Select the engine and enter the model\.$/,
+    )
   })
 })
 

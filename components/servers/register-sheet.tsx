@@ -116,7 +116,7 @@ function RegisterForm({
   const [errors, setErrors] = useState<FieldErrors>({})
   const register = useMutation(
     trpc.servers.register.mutationOptions({
-      onError: (error) => setErrors(placeFailure(describeFailure(error))),
+      onError: (error) => setErrors(placeFailure(describeFailure(error), 'register')),
       onSuccess: (server) => {
         void queryClient.invalidateQueries(trpc.servers.pathFilter())
         onRegistered(server)
@@ -164,21 +164,19 @@ function RegisterForm({
         hint="An existing name updates that server."
         {...text('name')}
       />
-      <div>
-        <Select
-          label="Engine"
-          value={draft.engine}
-          options={[
-            { value: 'auto', label: 'Auto-detect' },
-            ...(Object.keys(ENGINE_WORDS) as ServerDto['engine'][]).map((value) => ({
-              value,
-              label: ENGINE_WORDS[value],
-            })),
-          ]}
-          onChange={(engine) => change({ engine })}
-        />
-        <FieldAbout error={errors.engine} />
-      </div>
+      <Select
+        label="Engine"
+        value={draft.engine}
+        error={errors.engine}
+        options={[
+          { value: 'auto', label: 'Auto-detect' },
+          ...(Object.keys(ENGINE_WORDS) as ServerDto['engine'][]).map((value) => ({
+            value,
+            label: ENGINE_WORDS[value],
+          })),
+        ]}
+        onChange={(engine) => change({ engine })}
+      />
       <div>
         <Choices
           legend="Type"
@@ -213,21 +211,19 @@ function RegisterForm({
             error={errors.chatTemplate}
             onChange={(chatTemplate) => change({ chatTemplate })}
           />
-          <div>
-            <Select
-              label="Scoring route"
-              value={draft.route}
-              options={[
-                { value: '', label: 'Auto-detect' },
-                ...Object.entries(ROUTE_WORDS).map(([route, words]) => ({
-                  value: route as keyof typeof ROUTE_WORDS,
-                  label: `${route}: ${words}`,
-                })),
-              ]}
-              onChange={(route) => change({ route })}
-            />
-            <FieldAbout error={errors.route} />
-          </div>
+          <Select
+            label="Scoring route"
+            value={draft.route}
+            error={errors.route}
+            options={[
+              { value: '', label: 'Auto-detect' },
+              ...Object.entries(ROUTE_WORDS).map(([route, words]) => ({
+                value: route as keyof typeof ROUTE_WORDS,
+                label: `${route}: ${words}`,
+              })),
+            ]}
+            onChange={(route) => change({ route })}
+          />
           <TextField
             label="Label"
             placeholder="last label"

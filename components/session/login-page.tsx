@@ -8,6 +8,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { Mark } from '../shell/mark.tsx'
 import { Button } from '../ui/button.tsx'
 import { TextField } from '../ui/field.tsx'
+import { useErrorFocus } from '../ui/use-error-focus.ts'
 import { BASE_PATH } from '../url/base-path.ts'
 import { nextPath } from './next-path.ts'
 import { useSession } from './use-session.ts'
@@ -32,14 +33,17 @@ export function LoginPage() {
     if (needless) router.replace(next)
   }, [needless, next, router])
   const failure = signIn.error && describeFailure(signIn.error)
+  const { place, submitted } = useErrorFocus<HTMLFormElement>(signIn.isPending)
   const submit = (event: FormEvent) => {
     event.preventDefault()
+    submitted()
     setMissing(key.trim() === '')
     if (key.trim() !== '') signIn.mutate({ key: key.trim() })
   }
   return (
     <main className="flex min-h-dvh items-center justify-center bg-canvas p-5">
       <form
+        ref={place}
         onSubmit={submit}
         noValidate
         className="w-full max-w-[360px] rounded-xl border bg-surface p-6 shadow-pop"

@@ -193,6 +193,7 @@ function LimitSheet({ of, onClose }: { of: Editing; onClose(): void }) {
       setErrors({ ...('errors' in read ? read.errors : {}), ...named })
       return
     }
+    setErrors({})
     set.mutate({ run: run === null ? null : run.trim(), limits: read.limits })
   }
   const failure = set.error && failureText(set.error)

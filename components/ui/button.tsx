@@ -15,8 +15,9 @@ export function buttonClass(variant: keyof typeof VARIANTS = 'plain', small = fa
 }
 
 /**
- * A button. `busy` disables it while its action runs. `refused` is the reason why the user may not press it: the
- * button stays focusable so that its tooltip can be read.
+ * A button. `busy` means that its action runs: the button ignores clicks and stays focusable, because a disabled button
+ * loses the focus. `refused` is the reason why the user may not press it: the button stays focusable so that its
+ * tooltip can be read.
  */
 export function Button({
   variant = 'plain',
@@ -52,9 +53,10 @@ export function Button({
     <button
       type="button"
       {...rest}
-      disabled={rest.disabled || busy}
+      aria-disabled={busy || undefined}
       aria-busy={busy || undefined}
-      className={look}
+      onClick={busy ? (event) => event.preventDefault() : rest.onClick}
+      className={busy ? `${look} cursor-default! opacity-50` : look}
     >
       {children}
     </button>

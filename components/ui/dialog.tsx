@@ -5,6 +5,7 @@ import { Dialog } from '@base-ui/react/dialog'
 import { X } from 'lucide-react'
 import { type ReactNode, useLayoutEffect } from 'react'
 import { Button, IconButton } from './button.tsx'
+import { useErrorFocus } from './use-error-focus.ts'
 
 export const BACKDROP =
   'fixed inset-0 z-40 bg-[#00000059] quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0'
@@ -116,11 +117,15 @@ export function Confirm({
   onConfirm(): void
   onClose(): void
 }) {
+  const { place, submitted } = useErrorFocus<HTMLDivElement>(busy ?? false)
   return (
     <AlertDialog.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <AlertDialog.Portal>
         <AlertDialog.Backdrop className={BACKDROP} />
-        <AlertDialog.Popup className="outline-none fixed top-[22vh] left-1/2 z-50 w-[calc(100vw-32px)] max-w-[420px] -translate-x-1/2 rounded-xl border border-line-strong bg-raised p-5 shadow-pop quick transition-[opacity,transform] data-ending-style:opacity-0 data-starting-style:scale-[0.985] data-starting-style:opacity-0">
+        <AlertDialog.Popup
+          ref={place}
+          className="outline-none fixed top-[22vh] left-1/2 z-50 w-[calc(100vw-32px)] max-w-[420px] -translate-x-1/2 rounded-xl border border-line-strong bg-raised p-5 shadow-pop quick transition-[opacity,transform] data-ending-style:opacity-0 data-starting-style:scale-[0.985] data-starting-style:opacity-0"
+        >
           <ReturnFocus />
           <AlertDialog.Title className="text-md">{title}</AlertDialog.Title>
           <AlertDialog.Description className="mt-2 text-ink-2" render={<div />}>
@@ -132,7 +137,10 @@ export function Confirm({
             <Button
               variant={danger ? 'danger' : 'primary'}
               busy={busy ?? false}
-              onClick={onConfirm}
+              onClick={() => {
+                submitted()
+                onConfirm()
+              }}
             >
               {action}
             </Button>

@@ -2,7 +2,7 @@
 
 import { ChevronDown } from 'lucide-react'
 import { useId, useLayoutEffect, useRef, useState } from 'react'
-import { FIELD_BOX, FieldLabel } from './field.tsx'
+import { FIELD_BOX, FieldAbout, FieldLabel } from './field.tsx'
 import { MiddleText } from './middle-text.tsx'
 import type { LabeledOption } from './select-lists.tsx'
 
@@ -34,6 +34,7 @@ interface SelectProps<T extends Primitive> {
   narrows?: boolean
   disabled?: boolean
   title?: string | undefined
+  error?: string | undefined
 }
 
 type Lists = typeof import('./select-lists.tsx')
@@ -51,7 +52,8 @@ async function loadLists(): Promise<Lists> {
 
 /** A list of options, of which one is selected, with the keys of a native select. */
 export function Select<T extends Primitive>(props: SelectProps<T>) {
-  const { label, hideLabel, value, placeholder, searchable, narrows, disabled, title } = props
+  const { label, hideLabel, value, placeholder, searchable, narrows, disabled, title, error } =
+    props
   const id = useId()
   const [lists, setLists] = useState(loaded)
   const [isOpen, setOpen] = useState(false)
@@ -94,6 +96,8 @@ export function Select<T extends Primitive>(props: SelectProps<T>) {
     id,
     title: title ?? text,
     'aria-label': hideLabel ? label : undefined,
+    'aria-invalid': error ? true : undefined,
+    'aria-describedby': error ? `${id}-about` : undefined,
     className: `${FIELD_BOX} flex cursor-pointer items-center gap-1.5 pr-2 pl-2.5 text-left disabled:cursor-default disabled:opacity-50 ${hideLabel ? 'h-7 text-xs' : 'h-8'} ${narrows === undefined ? '' : narrows ? 'border-accent! font-medium' : 'text-ink-2!'}`,
     children: (
       <>
@@ -131,6 +135,7 @@ export function Select<T extends Primitive>(props: SelectProps<T>) {
           disabled={disabled ?? false}
         />
       )}
+      <FieldAbout id={`${id}-about`} error={error} />
     </div>
   )
 }

@@ -3,8 +3,9 @@
 import type { ReactNode } from 'react'
 import type { Refusal } from '../session/use-may.ts'
 import { Button } from './button.tsx'
+import { useErrorFocus } from './use-error-focus.ts'
 
-/** A form in a sheet: fields scroll, buttons stay visible. */
+/** A form in a sheet: fields scroll, buttons stay visible. After a refused submit, the first error has the focus. */
 export function SheetForm({
   action,
   busy = false,
@@ -28,14 +29,18 @@ export function SheetForm({
   onClose(): void
   children: ReactNode
 }) {
+  const { place, submitted } = useErrorFocus<HTMLFormElement>(busy)
   return (
     <form
+      ref={place}
       noValidate
       className="flex min-h-full flex-col"
       onSubmit={(event) => {
         event.preventDefault()
         // Enter submits a form with a single field even if its buttons are disabled.
-        if (refused === null) onSubmit()
+        if (refused !== null || busy) return
+        submitted()
+        onSubmit()
       }}
     >
       <div className="flex-1 space-y-4 px-5 py-4">{children}</div>
