@@ -26,10 +26,13 @@ export function requestOf(draft: PlannerDraft): PlannerRequest {
     }
     return value ?? 1
   }
+  // The service derives empty trainer times of a recorded batch or run.
+  const phase = (key: 'rollout' | 'logprob' | 'update') =>
+    draft.source !== 'typed' && draft[key].trim() === '' ? undefined : seconds(key)
   const phases = {
-    rolloutMs: seconds('rollout'),
-    logProbMs: seconds('logprob'),
-    updateMs: seconds('update'),
+    rolloutMs: phase('rollout'),
+    logProbMs: phase('logprob'),
+    updateMs: phase('update'),
   }
   const steps = count('steps', 32)
   const miniBatches = count('mini', 256)

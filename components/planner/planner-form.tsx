@@ -2,13 +2,14 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useId } from 'react'
+import type { Phases } from '../../server/contract/strategies.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
 import { Segmented, TextField } from '../ui/field.tsx'
 import { Select } from '../ui/select.tsx'
 import type { PlannerErrors } from './planner-form.prepare.ts'
 import type { PlannerDraft, Spread } from './planner-url.ts'
-import { PLANNER_EXAMPLES } from './planner-url.ts'
+import { PLANNER_EXAMPLES, withSource } from './planner-url.ts'
 
 const SPREAD_LABELS: Record<Spread, { name: string; first: string; second: string | null }> = {
   uniform: { name: 'Uniform', first: 'From, s', second: 'To, s' },
@@ -19,10 +20,13 @@ const SPREAD_LABELS: Record<Spread, { name: string; first: string; second: strin
 export function PlannerForm({
   draft,
   errors,
+  phases,
   onChange,
 }: {
   draft: PlannerDraft
   errors: PlannerErrors
+  /** The trainer times of the plan, shown in empty fields; null: no plan yet. */
+  phases: Phases | null
   onChange(part: Partial<PlannerDraft>): void
 }) {
   const field = (name: keyof PlannerDraft) => ({
@@ -30,6 +34,8 @@ export function PlannerForm({
     error: errors[name],
     onChange: (event: { target: { value: string } }) => onChange({ [name]: event.target.value }),
   })
+  const derived = (name: keyof Phases) =>
+    draft.source === 'typed' || phases === null ? '' : `${phases[name] / 1_000}`
   return (
     <form
       aria-label="Plan settings"
@@ -57,7 +63,7 @@ export function PlannerForm({
             { value: 'batch', label: 'Batch' },
             { value: 'run', label: 'Run' },
           ]}
-          onChange={(source) => onChange({ source })}
+          onChange={(source) => onChange(withSource(draft, source))}
         />
         {draft.source === 'batch' ? (
           <BatchField {...field('batch')} />
@@ -70,9 +76,24 @@ export function PlannerForm({
       <fieldset>
         <legend className="mb-2 text-xs text-ink-3">Trainer time per step</legend>
         <div className="grid grid-cols-3 gap-3">
-          <TextField label="Rollout, s" inputMode="decimal" {...field('rollout')} />
-          <TextField label="Log-probs, s" inputMode="decimal" {...field('logprob')} />
-          <TextField label="Updates, s" inputMode="decimal" {...field('update')} />
+          <TextField
+            label="Rollout, s"
+            inputMode="decimal"
+            placeholder={derived('rolloutMs')}
+            {...field('rollout')}
+          />
+          <TextField
+            label="Log-probs, s"
+            inputMode="decimal"
+            placeholder={derived('logProbMs')}
+            {...field('logprob')}
+          />
+          <TextField
+            label="Updates, s"
+            inputMode="decimal"
+            placeholder={derived('updateMs')}
+            {...field('update')}
+          />
         </div>
       </fieldset>
       <div className="grid grid-cols-2 gap-3">

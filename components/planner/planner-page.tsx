@@ -19,7 +19,7 @@ import { PlannerForm } from './planner-form.tsx'
 import { type PlannerDraft, plannerUrl } from './planner-url.ts'
 import { StepTimeline } from './step-timeline.tsx'
 import { StrategyTable } from './strategy-table.tsx'
-import { stepText, verdictOf } from './strategy-words.ts'
+import { originText, RECOMMENDED, stepText, verdictOf } from './strategy-words.ts'
 
 const SETTLED_MS = 250
 
@@ -47,7 +47,12 @@ export function PlannerPage() {
       />
       <div className="lg:grid lg:grid-cols-[340px_minmax(0,1fr)]">
         <div className="border-b lg:min-h-[calc(100dvh-48px)] lg:border-r lg:border-b-0">
-          <PlannerForm draft={draft} errors={errors} onChange={change} />
+          <PlannerForm
+            draft={draft}
+            errors={errors}
+            phases={plan.data === undefined || plan.isPlaceholderData ? null : plan.data.phases}
+            onChange={change}
+          />
         </div>
         <div className="min-w-0" aria-busy={plan.isFetching}>
           {plan.error && settledInput !== null && !plan.isFetching ? (
@@ -131,6 +136,7 @@ function Planned({
       <div className="border-b px-5 py-4" aria-live="polite">
         <p className="text-md font-semibold text-pretty">{verdict.title}</p>
         <p className="mt-0.5 text-ink-2 text-pretty">{verdict.detail}</p>
+        <p className="mt-0.5 text-ink-2 text-pretty">{originText(plan)}</p>
       </div>
       <FigureStrip label="Plan figures">
         <Figure
@@ -155,14 +161,14 @@ function Planned({
           detail={`per step, ${plural(plan.miniBatches, 'update')}`}
         />
         <Figure
-          label="Reward wait, barrier"
+          label="Wait, barrier"
           hint="Time per step that the trainer waits for rewards with a barrier."
           value={stepText(barrier?.waitMs ?? 0)}
           detail={`of ${stepText(barrier?.stepMs ?? 0)}`}
         />
         <Figure
-          label="Reward wait, best"
-          hint="Time per step that the trainer waits for rewards with the best strategy."
+          label="Wait, recommended"
+          hint={`Time per step that the trainer waits for rewards with the recommended strategy. ${RECOMMENDED}`}
           value={stepText(best?.waitMs ?? 0)}
           detail={`of ${stepText(best?.stepMs ?? 0)}`}
         />
@@ -184,7 +190,7 @@ function Planned({
 
 /** The recorded data of the plan, and the samples that it excludes. */
 function Recorded({ plan }: { plan: PlannerDto }) {
-  const { batches, pending, withoutCall, recordedStepMs, samples } = plan.rewards
+  const { batches, pending, withoutCall, recordedStepMs, recordedWaitMs, samples } = plan.rewards
   const [first] = batches
   const last = batches.at(-1)
   if (first === undefined || last === undefined) return null
@@ -208,6 +214,7 @@ function Recorded({ plan }: { plan: PlannerDto }) {
         , {plural(samples, 'sample')} per step
       </span>
       {recordedStepMs !== null && <span>recorded step time {stepText(recordedStepMs)}</span>}
+      {recordedWaitMs !== null && <span>recorded reward wait {stepText(recordedWaitMs)}</span>}
       {pending > 0 && <span>{plural(pending, 'sample')} not ended, excluded</span>}
       {withoutCall > 0 && <span>{plural(withoutCall, 'sample')} without a request, excluded</span>}
     </p>

@@ -58,6 +58,24 @@ export const ASYNC_AGENT_EXPERIMENT: PlannerDraft = {
   show: '',
 }
 
+/** Omitted trainer times of a recorded batch or run are derived from the record by the service. */
+const BLANK_TIMES = { rollout: '', logprob: '', update: '' } as const
+
+function defaultsOf(source: SourceKind): PlannerDraft {
+  return source === 'typed'
+    ? ASYNC_AGENT_EXPERIMENT
+    : { ...ASYNC_AGENT_EXPERIMENT, source, ...BLANK_TIMES }
+}
+
+/** Selects a source. Trainer times that are defaults of the previous source become those of the new one. */
+export function withSource(draft: PlannerDraft, source: SourceKind): PlannerDraft {
+  const next = { ...draft, source }
+  for (const key of Object.keys(BLANK_TIMES) as (keyof typeof BLANK_TIMES)[]) {
+    if (draft[key] === defaultsOf(draft.source)[key]) next[key] = defaultsOf(source)[key]
+  }
+  return next
+}
+
 const KEYS = Object.keys(ASYNC_AGENT_EXPERIMENT) as (keyof PlannerDraft)[]
 /** Fields of one source are omitted from the URL of another. */
 const OF_SOURCE: Partial<Record<keyof PlannerDraft, SourceKind>> = {
@@ -74,20 +92,14 @@ const MAX_FIELD_CHARS = 256
 
 export const plannerUrl: UrlCodec<PlannerDraft> = {
   parse(params) {
-    const draft: PlannerDraft = { ...ASYNC_AGENT_EXPERIMENT }
+    const draft: PlannerDraft = { ...defaultsOf(sourceIn(params)) }
     for (const key of KEYS) {
       const value = params.get(key)?.slice(0, MAX_FIELD_CHARS)
       if (value === undefined) continue
-      if (key === 'source') {
-        draft.source = SOURCES.find((one) => one === value) ?? draft.source
-      } else if (key === 'spread') {
+      if (key === 'source') continue
+      if (key === 'spread') {
         draft.spread = SPREADS.find((one) => one === value) ?? draft.spread
       } else draft[key] = value
-    }
-    // A parameter `batch` or `run` implies the source.
-    if (!params.has('source')) {
-      if (draft.batch !== '') draft.source = 'batch'
-      else if (draft.run !== '') draft.source = 'run'
     }
     return draft
   },
@@ -96,12 +108,20 @@ export const plannerUrl: UrlCodec<PlannerDraft> = {
     for (const key of KEYS) {
       if ((OF_SOURCE[key] ?? draft.source) !== draft.source) continue
       const isImplied = key === 'source' && draft[draft.source === 'run' ? 'run' : 'batch'] !== ''
-      if (draft[key] === ASYNC_AGENT_EXPERIMENT[key] || (isImplied && draft.source !== 'typed'))
-        continue
+      if (isImplied && draft.source !== 'typed') continue
+      // The source is compared with that of an empty URL.
+      const usual = defaultsOf(key === 'source' ? 'typed' : draft.source)[key]
+      if (draft[key] === usual) continue
       params.set(key, draft[key])
     }
     return params
   },
+}
+
+/** The source that a URL names, or that its parameter `batch` or `run` implies. */
+function sourceIn(params: URLSearchParams): SourceKind {
+  if (params.has('source')) return SOURCES.find((one) => one === params.get('source')) ?? 'typed'
+  return params.get('batch') ? 'batch' : params.get('run') ? 'run' : 'typed'
 }
 
 export function planBatchHref(batchId: string): string {

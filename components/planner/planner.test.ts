@@ -7,14 +7,16 @@ import {
   type PlannerDraft,
   planBatchHref,
   plannerUrl,
+  withSource,
 } from './planner-url.ts'
-import { stepText, verdictOf } from './strategy-words.ts'
+import { originText, stepText, verdictOf } from './strategy-words.ts'
 import { prepareTimeline } from './timeline.prepare.ts'
 
 const draft = (over: Partial<PlannerDraft> = {}): PlannerDraft => ({
   ...ASYNC_AGENT_EXPERIMENT,
   ...over,
 })
+const NO_TIMES = { rollout: '', logprob: '', update: '' }
 const parsed = (query: string) => plannerUrl.parse(new URLSearchParams(query))
 
 describe('planner URL', () => {
@@ -33,7 +35,21 @@ describe('planner URL', () => {
 
   test('needs only an ID for a batch', () => {
     expect(parsed(planBatchHref('b7').split('?')[1] as string)).toEqual(
-      draft({ source: 'batch', batch: 'b7' }),
+      draft({ source: 'batch', batch: 'b7', ...NO_TIMES }),
+    )
+  })
+
+  test('leaves trainer times of a record empty, except given ones', () => {
+    const recorded = draft({ source: 'run', run: 'r', ...NO_TIMES })
+    expect(plannerUrl.write(recorded).toString()).toBe('run=r')
+    const given = { ...recorded, rollout: '40' }
+    expect(plannerUrl.write(given).toString()).toBe('run=r&rollout=40')
+    expect(parsed('run=r&rollout=40')).toEqual(given)
+    expect(withSource(draft({ update: '7' }), 'batch')).toEqual(
+      draft({ source: 'batch', ...NO_TIMES, update: '7' }),
+    )
+    expect(withSource({ ...given, rollout: '9' }, 'typed')).toEqual(
+      draft({ run: 'r', rollout: '9' }),
     )
   })
 
@@ -94,6 +110,11 @@ describe('planner form', () => {
     expect(Object.keys(errors)).toEqual([key])
   })
 
+  test('omits empty trainer times of a record', () => {
+    const { input } = requestOf(draft({ source: 'run', run: 'r', ...NO_TIMES, update: '2' }))
+    expect(input?.phases).toEqual({ updateMs: 2_000 })
+  })
+
   test('ignores fields of other sources', () => {
     const { errors } = requestOf(draft({ source: 'batch', batch: 'b1', prompts: 'x', second: '' }))
     expect(errors).toEqual({})
@@ -135,6 +156,20 @@ describe('planner texts', () => {
     )
     expect(title).toBe('Without a limit: no gain.')
     expect(detail).toContain('a barrier is sufficient')
+  })
+
+  test('name the source of trainer times and concurrency', () => {
+    const phases = { rolloutMs: 40_000, logProbMs: 43_000, updateMs: 120_000 }
+    const columns = [column(), column({ limit: null })]
+    expect(originText({ phases, phasesFrom: 'record', columns })).toBe(
+      'Trainer times are from the record. Concurrency is an assumption.',
+    )
+    expect(originText({ phases, phasesFrom: 'input', columns })).toBe(
+      'Trainer times are assumptions: enter those of your trainer. Concurrency is an assumption.',
+    )
+    expect(
+      originText({ phases: { ...phases, updateMs: 1 }, phasesFrom: 'input', columns: [column()] }),
+    ).toBe('Trainer times are as entered. Concurrency is as entered.')
   })
 
   test('show step times in seconds', () => {

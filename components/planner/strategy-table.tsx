@@ -3,7 +3,7 @@ import { STRATEGIES } from '../../server/contract/strategies.ts'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { showKey } from './planner-form.prepare.ts'
-import { limitText, STRATEGY_WORDS, savingText, stepText } from './strategy-words.ts'
+import { limitText, RECOMMENDED, STRATEGY_WORDS, savingText, stepText } from './strategy-words.ts'
 
 /** Step time by strategy and limit; a column header selects the drawn limit. */
 export function StrategyTable({
@@ -95,7 +95,9 @@ function Cell({ one, isBest }: { one: PlannedStrategy; isBest: boolean }) {
     <>
       <span className={`block ${isBest ? 'font-semibold' : ''}`}>
         {isBest && (
-          <span className="mr-2 text-2xs font-normal text-ok max-md:hidden">recommended</span>
+          <span className="mr-2 text-2xs font-normal text-ok max-md:hidden" title={RECOMMENDED}>
+            recommended
+          </span>
         )}
         {stepText(one.stepMs)}
       </span>

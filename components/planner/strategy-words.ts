@@ -1,6 +1,7 @@
-import type { PlannedColumn, PlannedStrategy } from '../../server/contract/planner.ts'
+import type { PlannedColumn, PlannedStrategy, PlannerDto } from '../../server/contract/planner.ts'
 import type { Strategy } from '../../server/contract/strategies.ts'
 import { durationText, formatCount, percentText } from '../format/numbers.ts'
+import { ASYNC_AGENT_EXPERIMENT } from './planner-url.ts'
 
 /** The label of each strategy, its form in a sentence after "with", and its definition. */
 export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; about: string }> = {
@@ -36,6 +37,10 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
     about: 'one step off-policy, mini-batch pipeline and streaming',
   },
 }
+
+/** The definition of "recommended". */
+export const RECOMMENDED =
+  'The recommended strategy is the simplest one whose step time exceeds the shortest by less than 1\u00a0% of the barrier’s. If no strategy saves 1\u00a0%, it is the barrier.'
 
 /** A step time. It is in seconds up to two hours, so that step times are easy to compare. */
 export function stepText(ms: number): string {
@@ -84,4 +89,25 @@ export function verdictOf(column: PlannedColumn): { title: string; detail: strin
         ? `The lower bound is ${stepText(column.boundMs)}: ${bound}.`
         : `Of this, ${stepText(best.waitMs)} is reward wait. The lower bound is ${stepText(column.boundMs)}: ${bound}.`,
   }
+}
+
+/** The sources of the trainer times and of the concurrency. */
+export function originText({
+  phases,
+  phasesFrom,
+  columns,
+}: Pick<PlannerDto, 'phases' | 'phasesFrom' | 'columns'>): string {
+  const { rollout, logprob, update, limits, servers } = ASYNC_AGENT_EXPERIMENT
+  const times = [phases.rolloutMs, phases.logProbMs, phases.updateMs].map((ms) => `${ms / 1_000}`)
+  const isUsual = times.join() === [rollout, logprob, update].join()
+  const trainer =
+    phasesFrom === 'record'
+      ? 'Trainer times are from the record.'
+      : phasesFrom === 'assumption' || isUsual
+        ? 'Trainer times are assumptions: enter those of your trainer.'
+        : 'Trainer times are as entered.'
+  const planned = [...new Set(columns.map(({ limit }) => limit ?? 'none'))].join(', ')
+  const isUsualConcurrency =
+    planned === limits && columns.every((column) => `${column.servers}` === servers)
+  return `${trainer} Concurrency is ${isUsualConcurrency ? 'an assumption' : 'as entered'}.`
 }

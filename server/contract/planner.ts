@@ -62,8 +62,15 @@ export type PlannerSource = z.infer<typeof PlannerSource>
 export const PlannerInput = z.strictObject({
   /** The source of the reward times: entered numbers, a batch or a run. */
   source: PlannerSource,
-  /** Trainer time per step, which the service cannot measure. */
-  phases: z.strictObject({ rolloutMs: ms, logProbMs: ms, updateMs: ms }),
+  /**
+   * Trainer time per step. Omitted times come from the record: the recorded step time minus the recorded reward wait,
+   * less the given times, split as 40 : 43 : 120. Without a record of both, they are 40, 43 and 120 s.
+   */
+  phases: z.strictObject({
+    rolloutMs: ms.optional(),
+    logProbMs: ms.optional(),
+    updateMs: ms.optional(),
+  }),
   steps: z.int().min(1).max(32).default(7),
   /** Mini-batches per step. */
   miniBatches: z.int().min(1).max(256).default(4),
@@ -141,11 +148,15 @@ export interface PlannedRewards {
   withoutCall: number
   /** Median time between the acceptance of two successive batches: the recorded step time. */
   recordedStepMs: number | null
+  /** Median time from the acceptance of a batch to the end of its last sample: the recorded reward wait. */
+  recordedWaitMs: number | null
 }
 
 /** The output of `planner.plan`. */
 export interface PlannerDto {
   phases: Phases
+  /** The source of the omitted trainer times; `input`: none was omitted. */
+  phasesFrom: 'input' | 'record' | 'assumption'
   steps: number
   miniBatches: number
   rewards: PlannedRewards

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { MAX_PLANNED_REWARDS, PlannerInput } from '../contract/planner.ts'
+import type { Phases } from '../contract/strategies.ts'
 import { evenSteps } from './overlap.ts'
 import { InFlight, type Plan, planSteps, tooLarge } from './plan.ts'
 import { typedSteps } from './typed-rewards.ts'
 
-const typed = (over: object = {}) =>
-  PlannerInput.parse({
+const typed = (over: object = {}) => {
+  const input = PlannerInput.parse({
     source: {
       kind: 'typed',
       prompts: 128,
@@ -17,6 +18,8 @@ const typed = (over: object = {}) =>
     servers: [1, 2],
     ...over,
   })
+  return { ...input, phases: input.phases as Phases }
+}
 
 function stepsOf(input: PlannerInput) {
   if (input.source.kind !== 'typed') throw new Error('typed alone')

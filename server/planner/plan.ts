@@ -9,7 +9,7 @@ import {
   type PlannerDto,
   type PlannerInput,
 } from '../contract/planner.ts'
-import type { Strategy } from '../contract/strategies.ts'
+import type { Phases, Strategy } from '../contract/strategies.ts'
 import { boundOf, predict, STRATEGIES, type StepRewards, type Workload } from './overlap.ts'
 
 /** The chart is as long as this many steps of the barrier strategy. */
@@ -18,10 +18,11 @@ const DRAWN_STEPS = 2
 const DRAWN_STRETCHES = 160
 
 /** The planner's input without the source of the rewards' times. */
-export type Plan = Omit<PlannerInput, 'source'>
+export type Plan = PlanSize & { phases: Phases }
+type PlanSize = Omit<PlannerInput, 'source' | 'phases'>
 
 /** The reason why a plan is too large to be replayed; null: it is not. */
-export function tooLarge(plan: Plan, samplesOfStep: number): string | null {
+export function tooLarge(plan: PlanSize, samplesOfStep: number): string | null {
   const rewards = plan.steps * samplesOfStep
   if (rewards > MAX_PLANNED_REWARDS) {
     return `${plan.steps} steps of ${count(samplesOfStep)} samples are ${count(rewards)} rewards; at most ${count(MAX_PLANNED_REWARDS)} are replayed.`

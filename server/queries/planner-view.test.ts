@@ -16,8 +16,9 @@ beforeAll(async () => {
   await db.adhoc(`insert into run (id, name) values (1, 'recorded'), (2, 'empty')`)
   const batch = (id: number, step: number, status: string, samples: number, at: string) =>
     db.adhoc(
-      `insert into batch (id, run_id, step, split, status, reward, reward_name, samples, submitted_at, text_bucket)
-       values ($1, 1, $2, 'train', $3, '{}', 'naive', $4, $5, '2026-01-01')`,
+      `insert into batch (id, run_id, step, split, status, reward, reward_name, samples, submitted_at, completed_at, text_bucket)
+       values ($1, 1, $2, 'train', $3, '{}', 'naive', $4, $5,
+         case $3 when 'completed' then $5::timestamptz + $2::int * interval '10 s' end, '2026-01-01')`,
       [id, step, status, samples, at],
     )
   await batch(1, 1, 'completed', 40, '2026-01-01T00:00:00Z')
@@ -63,6 +64,7 @@ describe('a recorded batch', () => {
       pending: 0,
       withoutCall: 1,
       recordedStepMs: null,
+      recordedWaitMs: 20_000,
     })
     // Every planned step consists of rollout, wait for the slowest reward of this batch, and training.
     expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(350 + 239)
@@ -90,6 +92,16 @@ describe('a recorded run', () => {
     expect(rewards.batches.map(({ step }) => step)).toEqual([1, 2, 3])
     expect(rewards).toMatchObject({ samples: 40, recordedStepMs: 240_000, withoutCall: 3 })
     expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(350 + (139 + 239 + 339) / 3)
+  })
+
+  it('provides omitted trainer times', async () => {
+    const { rewards, phases, phasesFrom } = await plan(
+      { kind: 'run', run: 'recorded' },
+      { phases: { rolloutMs: 57_000 } },
+    )
+    expect(rewards).toMatchObject({ recordedStepMs: 240_000, recordedWaitMs: 20_000 })
+    expect(phases).toEqual({ rolloutMs: 57_000, logProbMs: 43_000, updateMs: 120_000 })
+    expect(phasesFrom).toBe('record')
   })
 
   it('provides its newest batches when it has more batches than the plan has steps', async () => {

@@ -9,6 +9,7 @@ import {
 import { RewardOpsError, runNotFound } from '../errors.ts'
 import type { StepRewards } from '../planner/overlap.ts'
 import { planSteps, tooLarge } from '../planner/plan.ts'
+import { trainerTimes } from '../planner/trainer-times.ts'
 import { typedSteps } from '../planner/typed-rewards.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -61,12 +62,13 @@ export class PlannerView {
     signal?.throwIfAborted()
     const { source, ...plan } = input
     const { steps, summary } = await this.#rewardsOf(source, input)
+    const times = trainerTimes(plan.phases, summary)
     return {
-      phases: plan.phases,
+      ...times,
       steps: plan.steps,
       miniBatches: plan.miniBatches,
       rewards: summary,
-      ...(await planSteps(plan, steps, signal)),
+      ...(await planSteps({ ...plan, phases: times.phases }, steps, signal)),
     }
   }
 
@@ -170,18 +172,32 @@ function describe(steps: StepRewards[], from: PlannableBatch[], pending: number)
       pending,
       withoutCall: from.length > 0 ? all.lastIndexOf(0) + 1 : 0,
       recordedStepMs: medianGapMs(from),
+      recordedWaitMs: medianWaitMs(from),
     },
   }
 }
 
 /** The median time between the submissions of two batches, ms; null for fewer than two batches. */
 function medianGapMs(batches: readonly PlannableBatch[]): number | null {
-  const gaps = batches
-    .slice(1)
-    .map(
-      ({ submitted_at }, i) =>
-        submitted_at.getTime() - (batches[i] as PlannableBatch).submitted_at.getTime(),
-    )
-    .sort((a, b) => a - b)
-  return gaps[Math.floor((gaps.length - 1) / 2)] ?? null
+  return medianOf(
+    batches
+      .slice(1)
+      .map(
+        ({ submitted_at }, i) =>
+          submitted_at.getTime() - (batches[i] as PlannableBatch).submitted_at.getTime(),
+      ),
+  )
+}
+
+/** The median time from the submission of a batch to its end, ms; null if none has ended. */
+function medianWaitMs(batches: readonly PlannableBatch[]): number | null {
+  return medianOf(
+    batches.flatMap(({ submitted_at, completed_at }) =>
+      completed_at === null ? [] : [completed_at.getTime() - submitted_at.getTime()],
+    ),
+  )
+}
+
+function medianOf(values: readonly number[]): number | null {
+  return values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) / 2)] ?? null
 }

@@ -5,6 +5,7 @@ export interface PlannableBatch {
   step: number
   samples: number
   submitted_at: Date
+  completed_at: Date | null
 }
 
 /** A batch in any state; undefined: it does not exist. */
@@ -14,7 +15,7 @@ export async function plannableBatch(
 ): Promise<PlannableBatch | undefined> {
   const [row] = await db.rows<PlannableBatch>(
     'plannable-batch',
-    'select id, step, samples, submitted_at from batch where id = $1',
+    'select id, step, samples, submitted_at, completed_at from batch where id = $1',
     [id],
   )
   return row
@@ -34,7 +35,7 @@ export async function plannableBatches(
   if (known === undefined) return null
   return db.rows(
     'plannable-batches',
-    `select id, step, samples, submitted_at from batch
+    `select id, step, samples, submitted_at, completed_at from batch
      where run_id = $1 and split = 'train' and status = 'completed' and samples > 0 and rescored_from is null
      order by id desc limit $2`,
     [known.id, limit],

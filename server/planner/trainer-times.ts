@@ -1,0 +1,36 @@
+import type { PlannedRewards, PlannerDto, PlannerInput } from '../contract/planner.ts'
+import type { Phases } from '../contract/strategies.ts'
+
+/** The trainer times of the async reward agent's experiment (verl PR 2854), ms; the split is an assumption. */
+const ASSUMED: Phases = { rolloutMs: 40_000, logProbMs: 43_000, updateMs: 120_000 }
+const PHASES = Object.keys(ASSUMED) as (keyof Phases)[]
+
+/**
+ * Completes the given trainer times. With a recorded step time and reward wait, their difference is the trainer's own
+ * time; this is right for a trainer that waits for every reward before it trains. What the given times leave of it is
+ * split over the others in the proportions of the assumed times, rounded to 0.1 s, or to 1 ms below 10 s. If the
+ * difference is not positive, the trainer overlapped rewards and training, and the record does not show its own time.
+ */
+export function trainerTimes(
+  given: PlannerInput['phases'],
+  { recordedStepMs, recordedWaitMs }: Pick<PlannedRewards, 'recordedStepMs' | 'recordedWaitMs'>,
+): Pick<PlannerDto, 'phases' | 'phasesFrom'> {
+  const omitted = PHASES.filter((phase) => given[phase] === undefined)
+  const phases: Phases = { ...ASSUMED }
+  let restMs =
+    recordedStepMs === null || recordedWaitMs === null ? 0 : recordedStepMs - recordedWaitMs
+  const phasesFrom = omitted.length === 0 ? 'input' : restMs > 0 ? 'record' : 'assumption'
+  const unitMs = restMs >= 10_000 ? 100 : 1
+  for (const phase of PHASES) {
+    phases[phase] = given[phase] ?? ASSUMED[phase]
+    restMs -= given[phase] ?? 0
+  }
+  if (phasesFrom === 'record') {
+    const sumMs = omitted.reduce((sum, phase) => sum + ASSUMED[phase], 0)
+    for (const phase of omitted) {
+      const share = (Math.max(0, restMs) * ASSUMED[phase]) / sumMs
+      phases[phase] = Math.round(share / unitMs) * unitMs
+    }
+  }
+  return { phases, phasesFrom }
+}
