@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { chosenText } from './change-words.ts'
+import { chosenText, excludedTexts } from './change-words.ts'
 
 const cause = { dimension: 'component', key: 'style', by: 'total' } as const
 
@@ -17,4 +17,16 @@ test('nothing stands out only after a search', () => {
     expect(chosenText({ chosen, standsOut: null })).toMatch(/^Nothing stands out: no cause/)
     expect(chosenText({ chosen, standsOut: cause })).toBe('')
   }
+})
+
+test('excluded samples have shares of ranges of unequal size', () => {
+  const excluded = [
+    { reason: 'timeout', before: 64, after: 42 },
+    { reason: 'function_error', before: 0, after: 1_200 },
+  ]
+  const sides = { before: { samples: 16_320 }, after: { samples: 7_798 } }
+  expect(excludedTexts({ ...sides, excluded })).toEqual([
+    'timeout 0.39\u00a0% → 0.46\u00a0% (64, 42; not in the mean)',
+    'function_error 0\u00a0% → 13\u00a0% (0, 1,200; not in the mean)',
+  ])
 })

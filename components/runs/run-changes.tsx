@@ -22,7 +22,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
-import { chosenText } from './change-words.ts'
+import { chosenText, excludedTexts } from './change-words.ts'
 import {
   againstBefore,
   type RunUrl,
@@ -458,13 +458,10 @@ function Prompts({ run, data }: { run: RunDto; data: ChangesDto }) {
 
 /** Notes on excluded samples, response length and a changed reward. */
 function Beside({ data }: { data: ChangesDto }) {
-  const { before, after, excluded, rewardChanged } = data
+  const { before, after, rewardChanged } = data
   const notes = [
     ...(rewardChanged ? ['the reward changed within or between the ranges'] : []),
-    ...excluded.map(
-      ({ reason, before, after }) =>
-        `${reason} ${formatCount(before)} → ${formatCount(after)} (not in the mean)`,
-    ),
+    ...excludedTexts(data),
     ...(before.meanLength !== null && after.meanLength !== null
       ? [
           `response length ${formatCount(Math.round(before.meanLength))} → ${formatCount(Math.round(after.meanLength))} tokens` +
