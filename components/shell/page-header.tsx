@@ -6,6 +6,7 @@ import { LiveToggle } from '../live/live-toggle.tsx'
 import { MiddleText } from '../ui/middle-text.tsx'
 import { DrawerNavigation } from './navigation.tsx'
 import { PageLink } from './page-link.tsx'
+import { preloadPalette } from './preload-palette.ts'
 import { useShell } from './shell.tsx'
 import { useModifier } from './use-modifier.ts'
 
@@ -65,6 +66,8 @@ export function PageHeader({
         <button
           type="button"
           onClick={openPalette}
+          onPointerEnter={preloadPalette}
+          onFocus={preloadPalette}
           className={`${actions ? 'hidden sm:flex' : 'flex'} h-7 items-center gap-2 rounded-md border px-2 text-xs text-ink-3 hover:bg-hover hover:text-ink quick transition-colors`}
         >
           <Search size={13} aria-hidden />

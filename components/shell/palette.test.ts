@@ -1,5 +1,6 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { nextPath } from '../session/next-path.ts'
+import { collectKeys, queryAfter } from './early-keys.ts'
 import { isOn } from './pages.ts'
 import { matchEntries, type PaletteEntry, paletteSections, THIS_PAGE } from './palette.prepare.ts'
 import { withPlace } from './recent-places.ts'
@@ -19,6 +20,47 @@ const entries = [
   entry('server', 'rm-1', 'server · ready'),
 ]
 const found = (typed: string) => matchEntries(entries, typed).map((each) => each.label)
+
+describe('keys pressed while the palette opens', () => {
+  test('are its query; Backspace removes a character, and Escape cancels', () => {
+    const queryOf = (keys: string[]) =>
+      keys.reduce<string | null>(
+        (query, key) => (query === null ? null : queryAfter(query, key)),
+        '',
+      )
+    expect(queryOf(['p', 'l', ' ', 'é', '😀', 'Shift', 'F5', 'Tab', 'Enter'])).toBe('pl é😀')
+    expect(queryOf(['a', '😀', 'Backspace'])).toBe('a')
+    expect(queryOf(['Backspace', 'a'])).toBe('a')
+    expect(queryOf(['a', 'Escape'])).toBeNull()
+  })
+
+  test('do not reach the page, except for keys of the browser', () => {
+    const target = new EventTarget()
+    const onQuery = vi.fn()
+    const onCancel = vi.fn()
+    const stop = collectKeys(target, onQuery, onCancel)
+    /** Whether the page and the browser may handle the key. */
+    const press = (key: string, how: { ctrlKey?: boolean; altGraph?: boolean } = {}) => {
+      const event = new Event('keydown', { cancelable: true })
+      Object.assign(event, { key, ...how, getModifierState: () => how.altGraph === true })
+      const browser = target.dispatchEvent(event)
+      return { page: !event.cancelBubble, browser }
+    }
+    const neither = { page: false, browser: false }
+    expect(press('l')).toEqual(neither)
+    expect(press('@', { ctrlKey: true, altGraph: true })).toEqual(neither)
+    expect(onQuery.mock.calls).toEqual([['l'], ['l@']])
+    for (const key of ['Enter', 'Escape']) expect(press(key)).toEqual(neither)
+    expect(press('k', { ctrlKey: true })).toEqual(neither)
+    expect(press('F5')).toEqual({ page: false, browser: true })
+    expect(press('c', { ctrlKey: true })).toEqual({ page: false, browser: true })
+    expect(onQuery).toHaveBeenCalledTimes(2)
+    expect(onCancel).toHaveBeenCalledTimes(1)
+    stop()
+    expect(press('l')).toEqual({ page: true, browser: true })
+    expect(onQuery).toHaveBeenCalledTimes(2)
+  })
+})
 
 describe('palette search', () => {
   test('matches by prefix, substring, secondary text and subsequence', () => {

@@ -40,18 +40,28 @@ const PAGE_ICONS = new Map(
   NAVIGATION.flatMap((group) => group.pages).map(({ href, icon }) => [href, icon]),
 )
 
-export function Palette({ open, onClose }: { open: boolean; onClose(): void }) {
+interface PaletteProps {
+  /** The query typed before the field had the focus. */
+  early: string
+  /** Called when the field has the focus, so that it receives all further keys. */
+  onReady(): void
+  onClose(): void
+}
+
+export function Palette({ open, ...props }: PaletteProps & { open: boolean }) {
   return (
-    <Window open={open} onClose={onClose} title="Command palette" hideTitle>
-      {open && <PaletteBody onClose={onClose} />}
+    <Window open={open} onClose={props.onClose} title="Command palette" hideTitle>
+      {open && <PaletteBody {...props} />}
     </Window>
   )
 }
 
-function PaletteBody({ onClose }: { onClose(): void }) {
+function PaletteBody({ early, onReady, onClose }: PaletteProps) {
   const leave = useLeave()
   const listId = useId()
-  const [typed, setTyped] = useState('')
+  const [typed, setTyped] = useState(early)
+  useEffect(() => setTyped(early), [early])
+  const isReady = useRef(false)
   const [at, setAt] = useState(0)
   const entries = useEntries()
   const pathname = usePathname()
@@ -99,6 +109,12 @@ function PaletteBody({ onClose }: { onClose(): void }) {
             setAt(0)
           }}
           onKeyDown={onKey}
+          onFocus={({ currentTarget: field }) => {
+            if (isReady.current) return
+            isReady.current = true
+            onReady()
+            field.setSelectionRange(field.value.length, field.value.length)
+          }}
           className="h-12 w-full bg-transparent text-md outline-none placeholder:text-ink-3"
         />
       </div>

@@ -2,14 +2,16 @@
 
 import dynamic from 'next/dynamic'
 import { usePathname, useRouter } from 'next/navigation'
-import { createContext, type ReactNode, useContext, useEffect, useState } from 'react'
+import { createContext, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
 import { useSession } from '../session/use-session.ts'
+import { collectKeys } from './early-keys.ts'
 import { SideNavigation } from './navigation.tsx'
+import { preloadPaletteWhenIdle } from './preload-palette.ts'
 import { visitPlace } from './recent-places.ts'
 import { focusRow, RowKeys } from './row-keys.ts'
 import { useShellKeys } from './shell-keys.ts'
 
-// The palette and the list of shortcuts are loaded on first use.
+// The palette and the list of shortcuts are loaded on first use; the palette is also preloaded when the page is idle.
 const Palette = dynamic(() => import('./palette.tsx').then((each) => each.Palette), { ssr: false })
 const KeyList = dynamic(() => import('./key-list.tsx').then((each) => each.KeyList), { ssr: false })
 
@@ -36,11 +38,28 @@ export function Shell({ children }: { children: ReactNode }) {
   const [open, setOpen] = useState<'palette' | 'keys' | null>(null)
   // Palette and shortcut list stay mounted once they were opened, so that they can fade out and restore the focus.
   const [wanted, setWanted] = useState({ palette: false, keys: false })
+  /** The keys pressed while the palette opens, which become its first query. */
+  const [early, setEarly] = useState('')
+  const stopCollecting = useRef<(() => void) | null>(null)
+  const stop = () => {
+    stopCollecting.current?.()
+    stopCollecting.current = null
+  }
+  const close = () => {
+    stop()
+    setOpen(null)
+  }
   const show = (which: 'palette' | 'keys') => {
+    if (which === 'keys') stop()
+    else if (open !== 'palette' && stopCollecting.current === null) {
+      setEarly('')
+      stopCollecting.current = collectKeys(window, setEarly, close)
+    }
     setWanted((was) => ({ ...was, [which]: true }))
     setOpen(which)
   }
-  const close = () => setOpen(null)
+  useEffect(() => () => stopCollecting.current?.(), [])
+  useEffect(preloadPaletteWhenIdle, [])
   const session = useSession()
   const router = useRouter()
   const pathname = usePathname()
@@ -74,7 +93,9 @@ export function Shell({ children }: { children: ReactNode }) {
           )}
         </main>
       </div>
-      {wanted.palette && <Palette open={open === 'palette'} onClose={close} />}
+      {wanted.palette && (
+        <Palette open={open === 'palette'} early={early} onReady={stop} onClose={close} />
+      )}
       {wanted.keys && <KeyList open={open === 'keys'} onClose={close} />}
     </Context.Provider>
   )

@@ -1,0 +1,46 @@
+/** The palette's query after a key that is pressed before its field has the focus; null if the key cancels. */
+export function queryAfter(query: string, key: string): string | null {
+  if (key === 'Escape') return null
+  if (key === 'Backspace') return [...query].slice(0, -1).join('')
+  // Keys without a character have names of two or more letters.
+  return [...key].length === 1 ? query + key : query
+}
+
+/**
+ * Collects keys from the request for the palette until its field has the focus, because its script may take seconds on
+ * a busy machine. Until then, no key reaches the page, where it would be a shortcut or press the focused button.
+ * @param target the window
+ * @returns stops collecting
+ */
+export function collectKeys(
+  target: Pick<EventTarget, 'addEventListener' | 'removeEventListener'>,
+  onQuery: (query: string) => void,
+  onCancel: () => void,
+): () => void {
+  let query = ''
+  const onKey = (raw: Event) => {
+    const event = raw as KeyboardEvent
+    if (event.isComposing) return
+    event.stopPropagation()
+    const { key } = event
+    // AltGr types characters and counts as Ctrl and Alt on Windows.
+    const isCommand =
+      (event.ctrlKey || event.metaKey || event.altKey) && !event.getModifierState('AltGraph')
+    if (isCommand) {
+      // The browser would focus its address bar.
+      if (key.toLowerCase() === 'k' && !event.altKey) event.preventDefault()
+      return
+    }
+    const next = queryAfter(query, key)
+    // Enter would press the focused button. Other keys, such as F5, remain the browser's.
+    if (next !== query || key === 'Enter' || key === 'Backspace') event.preventDefault()
+    if (next === null) onCancel()
+    else if (next !== query) {
+      query = next
+      onQuery(query)
+    }
+  }
+  // The capture phase comes before the handlers of the page.
+  target.addEventListener('keydown', onKey, { capture: true })
+  return () => target.removeEventListener('keydown', onKey, { capture: true })
+}

@@ -1,0 +1,28 @@
+/** Wait after the `load` event, so that the palette's script is not part of a page's first load. */
+const AFTER_LOAD_MS = 5_000
+
+/** Loads the palette's script. A failure is ignored, because opening the palette loads it again. */
+export function preloadPalette(): void {
+  void import('./palette.tsx').catch(() => {})
+}
+
+/**
+ * Preloads the palette once the page has loaded and is idle.
+ * @returns cancels the wait
+ */
+export function preloadPaletteWhenIdle(): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const wait = () => {
+    timer = setTimeout(() => {
+      // Safari has no requestIdleCallback.
+      if ('requestIdleCallback' in window) requestIdleCallback(preloadPalette)
+      else preloadPalette()
+    }, AFTER_LOAD_MS)
+  }
+  if (document.readyState === 'complete') wait()
+  else window.addEventListener('load', wait, { once: true })
+  return () => {
+    window.removeEventListener('load', wait)
+    clearTimeout(timer)
+  }
+}
