@@ -62,7 +62,13 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   await expectAccessible(page)
   await page.keyboard.press('Escape')
   await expect(page.locator('[data-panel]')).toHaveCount(0)
-  await expect(rows.first().getByRole('button')).toBeFocused()
+  // The focus is on the row of the closed sample, and J continues from there.
+  await expect(rows.nth(1).getByRole('button')).toBeFocused()
+  await page.keyboard.press('j')
+  await expect(page.locator(`[data-panel="${ids[2]}"]`)).toBeVisible()
+  await page.keyboard.press('Escape')
+  await expect(page.locator('[data-panel]')).toHaveCount(0)
+  await expect(rows.nth(2).getByRole('button')).toBeFocused()
 
   // The scores are filtered from 0.2 to 0.5. The upper bound is set first: the lowest score then stays on top until the
   // lower bound applies, so that a row of the old list cannot be mistaken for one of the new list.
@@ -153,8 +159,15 @@ test.describe('with a batch', () => {
     await expect(page).toHaveTitle(`${batch} · rewardops`)
     await expect(pageHeader(page).getByText('completed')).toBeVisible()
 
-    // The palette lists actions of the page.
+    // Keys pressed while the palette opens are its query, and not shortcuts: l would pause live updates.
     await page.keyboard.press('Control+k')
+    await page.keyboard.type('planner')
+    await expect(palette(page)).toBeFocused()
+    await expect(palette(page)).toHaveValue('planner')
+    await expectLive(page)
+
+    // The palette lists actions of the page.
+    await palette(page).fill('')
     await expect(page.getByRole('group', { name: 'On this page' })).toContainText(
       `Rescore ${batch}`,
     )

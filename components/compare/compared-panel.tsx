@@ -36,6 +36,7 @@ export function ComparedPanel({
   return (
     <DockedPanel
       label={`Samples ${open.first} and ${open.second}`}
+      opener={`Open ${open.first} and ${open.second}`}
       heading={
         <h2 className="min-w-0 truncate font-mono text-xs">
           {open.first} <span className="text-ink-3">and</span> {open.second}

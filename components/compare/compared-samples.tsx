@@ -24,6 +24,7 @@ import { useKeys } from '../shell/keys.tsx'
 import { IconButton } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Segmented } from '../ui/field.tsx'
+import { rowToOpen, useLastOpen } from '../ui/open-row.ts'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
@@ -74,14 +75,16 @@ export function useComparedSamples(
   })
   const rows = useMemo(() => query.data?.pages.flatMap(({ items }) => items) ?? [], [query.data])
   const openAt = rows.findIndex((row) => row.firstId === url.open?.first)
+  const lastOpen = useLastOpen(url.open?.first ?? null)
   const walk = (step: 1 | -1) => {
-    const next = openAt < 0 ? rows[0] : rows[openAt + step]
+    const at = rows.findIndex((row) => row.firstId === lastOpen)
+    const next = rowToOpen(rows, at, step, url.open !== null)
     if (next !== undefined)
       onChange(
         { open: { first: next.firstId, second: next.secondId } },
         url.open === null ? 'push' : 'replace',
       )
-    if (openAt + step > rows.length - 5 && query.hasNextPage && !query.isFetchingNextPage)
+    if (at + step > rows.length - 5 && query.hasNextPage && !query.isFetchingNextPage)
       void query.fetchNextPage()
   }
   useKeys([

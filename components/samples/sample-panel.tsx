@@ -59,6 +59,7 @@ export function SamplePanel({
   return (
     <DockedPanel
       label={`Sample ${id}`}
+      opener={`Open sample ${id}`}
       heading={
         <>
           <h2 className="text-sm">

@@ -16,6 +16,7 @@ import { PageLink } from '../shell/page-link.tsx'
 import { Button, buttonClass, IconButton } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { NewRows } from '../ui/new-rows.tsx'
+import { rowToOpen, useLastOpen } from '../ui/open-row.ts'
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { useAnnounced } from '../ui/use-announced.ts'
@@ -112,9 +113,10 @@ export function SamplesPage() {
   const target: Target = selected.all ? { filter } : { ids: [...selected.ids] }
 
   const open = (id: string | null, how: 'push' | 'replace') => setView({ sample: id }, how)
+  const lastOpen = useLastOpen(view.sample)
   const walk = (by: 1 | -1) => {
-    const at = shown.findIndex((row) => row.id === view.sample)
-    const next = at < 0 ? shown[0] : shown[at + by]
+    const at = shown.findIndex((row) => row.id === lastOpen)
+    const next = rowToOpen(shown, at, by, view.sample !== null)
     if (next !== undefined) open(next.id, view.sample === null ? 'push' : 'replace')
     if (at + by > shown.length - 10 && list.hasNextPage && !stopped && !list.isFetchingNextPage) {
       void list.fetchNextPage()

@@ -9,10 +9,12 @@ import { Scroll } from './scroll.tsx'
 /**
  * The details of a list row, docked next to the list, or over the page below 1,180 px. The header has buttons for a
  * link, the previous and next row, and closing; the page handles J, K and Escape. The panel takes the focus, because
- * Tab would otherwise pass all further rows of the list first. It returns the focus when it closes.
+ * Tab would otherwise pass all further rows of the list first. When it closes, the row's button takes the focus, or what
+ * had it before if the row is not rendered.
  */
 export function DockedPanel({
   label,
+  opener,
   heading,
   noun,
   details,
@@ -24,6 +26,8 @@ export function DockedPanel({
 }: {
   /** The accessible name of the panel. */
   label: string
+  /** The accessible name of the button in the list that opens the item. */
+  opener: string
   /** The open item, on the left of the header. */
   heading: ReactNode
   /** The noun for a row, for button labels. */
@@ -44,10 +48,16 @@ export function DockedPanel({
     const before = document.activeElement
     opened?.focus({ preventScroll: true })
     return () => {
-      if (opened?.contains(document.activeElement) && before instanceof HTMLElement)
-        before.focus({ preventScroll: true })
+      const active = document.activeElement
+      // The body has the focus if a focused part of the panel was removed.
+      if (active !== document.body && !opened?.contains(active)) return
+      const button = document.querySelector<HTMLElement>(
+        `#page button[aria-label="${CSS.escape(opener)}"]`,
+      )
+      const target = button ?? before
+      if (target instanceof HTMLElement) target.focus({ preventScroll: true })
     }
-  }, [])
+  }, [opener])
   return (
     <aside
       ref={panel}
