@@ -27,6 +27,7 @@ import {
   againstBefore,
   type RunUrl,
   rangeOfText,
+  rangeProblem,
   rangeText,
   runSamplesHref,
   type StepRange,
@@ -79,6 +80,7 @@ export function RunChanges({
       placeholder={label}
       value={ranges[name] === null ? null : rangeText(ranges[name])}
       width="w-20"
+      problemOf={rangeProblem}
       onCommit={(text) => {
         const typed = rangeOfText(text)
         if (typed !== null) onChange({ ...ranges, [name]: typed, dimension: null })
@@ -93,7 +95,7 @@ export function RunChanges({
       className="border-t"
       actions={
         <>
-          <span className="flex items-center gap-1.5 text-xs text-ink-3">
+          <span className="flex flex-wrap items-center gap-1.5 text-xs text-ink-3">
             {range('before', 'Before')}
             against
             {range('after', 'After')}

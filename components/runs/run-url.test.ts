@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { RunDto, RunStepDto } from '../../server/contract/runs.ts'
-import { againstBefore, runSamplesHref, zoomed } from './run-url.ts'
+import { againstBefore, rangeProblem, runSamplesHref, zoomed } from './run-url.ts'
 
 const steps = [1, 2, 3, 5, 8, 9].map((step) => ({ step }) as RunStepDto)
 
@@ -16,6 +16,12 @@ test('a range without steps, or without earlier steps, is not compared', () => {
   expect(againstBefore({ steps }, { from: 6, to: 7 })).toBeNull()
   expect(againstBefore({ steps }, { from: 20, to: 30 })).toBeNull()
   expect(againstBefore({ steps }, { from: 1, to: 2 })).toBeNull()
+})
+
+test('an invalid typed range has a message; an empty one restores the shown range', () => {
+  for (const text of ['abc', '5-', '-5', '1.5', '9-10-11', '99999999999'])
+    expect(rangeProblem(text), text).toBe('For example: 9 or 9-10')
+  for (const text of ['9', '9-10', '10 – 9', null]) expect(rangeProblem(text)).toBeNull()
 })
 
 test('a zoom selects the steps of every chart; without a step, all are shown', () => {

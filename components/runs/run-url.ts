@@ -86,6 +86,11 @@ export function rangeOfText(text: string | null): StepRange | null {
   return range.to <= MAX_STEP ? range : null
 }
 
+/** The message for a typed range that is invalid; null: the range is valid, or nothing is typed. */
+export function rangeProblem(text: string | null): string | null {
+  return text === null || rangeOfText(text) !== null ? null : 'For example: 9 or 9-10'
+}
+
 /** Reads the two ranges. If one is missing or invalid, both are null. */
 function rangesOf(params: URLSearchParams): Pick<RunUrl, 'before' | 'after'> {
   const [before, after] = ['before', 'after'].map((name) => rangeOfText(params.get(name)))

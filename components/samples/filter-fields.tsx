@@ -1,7 +1,7 @@
 'use client'
 
 import { Search, X } from 'lucide-react'
-import { useState } from 'react'
+import { useId, useState } from 'react'
 import { formatCompact } from '../format/numbers.ts'
 import { Select } from '../ui/select.tsx'
 
@@ -59,13 +59,17 @@ export function Choice<Option extends string>({
   )
 }
 
-/** A text filter, applied on Enter and on blur rather than on every key. */
+/**
+ * A text filter, applied on Enter and on blur rather than on every key. Invalid text stays in the field, with a message
+ * beside it.
+ */
 export function TypedFilter({
   label,
   placeholder,
   value,
   width,
   numeric,
+  problemOf,
   onCommit,
 }: {
   label: string
@@ -73,33 +77,55 @@ export function TypedFilter({
   value: string | null
   width: string
   numeric?: boolean
+  /** The message for invalid text, which is not committed; null for valid text. */
+  problemOf?(text: string | null): string | null
   onCommit(text: string | null): void
 }) {
+  const id = useId()
   const [draft, setDraft] = useState<string | null>(null)
+  const [problem, setProblem] = useState<string | null>(null)
+  // Escape discards the draft, and with it the message.
+  const shownProblem = draft === null ? null : problem
   const commit = () => {
     if (draft === null) return
-    onCommit(draft.trim() === '' ? null : draft.trim())
+    const text = draft.trim() === '' ? null : draft.trim()
+    const found = problemOf?.(text) ?? null
+    setProblem(found)
+    if (found !== null) return
+    onCommit(text)
     setDraft(null)
   }
   return (
-    <input
-      aria-label={label}
-      placeholder={placeholder}
-      inputMode={numeric ? 'decimal' : 'text'}
-      autoComplete="off"
-      spellCheck={false}
-      value={draft ?? value ?? ''}
-      onChange={(event) => setDraft(event.target.value)}
-      onBlur={commit}
-      onKeyDown={(event) => {
-        if (event.key === 'Enter') commit()
-        if (event.key === 'Escape') {
-          setDraft(null)
-          event.currentTarget.blur()
-        }
-      }}
-      className={`num h-7 rounded-md border bg-surface px-2 text-xs placeholder:text-ink-3 ${width} ${value === null ? 'border-line-strong' : 'border-accent font-medium'}`}
-    />
+    <>
+      <input
+        aria-label={label}
+        placeholder={placeholder}
+        inputMode={numeric ? 'decimal' : 'text'}
+        autoComplete="off"
+        spellCheck={false}
+        value={draft ?? value ?? ''}
+        aria-invalid={shownProblem !== null || undefined}
+        aria-describedby={shownProblem === null ? undefined : `${id}-problem`}
+        onChange={(event) => {
+          setDraft(event.target.value)
+          setProblem(null)
+        }}
+        onBlur={commit}
+        onKeyDown={(event) => {
+          if (event.key === 'Enter') commit()
+          if (event.key === 'Escape') {
+            setDraft(null)
+            event.currentTarget.blur()
+          }
+        }}
+        className={`num h-7 rounded-md border bg-surface px-2 text-xs placeholder:text-ink-3 aria-invalid:border-bad ${width} ${value === null ? 'border-line-strong' : 'border-accent font-medium'}`}
+      />
+      {shownProblem !== null && (
+        <span id={`${id}-problem`} role="alert" className="text-xs text-bad">
+          {shownProblem}
+        </span>
+      )}
+    </>
   )
 }
 
