@@ -144,17 +144,20 @@ function prepared(
       return Math.max(0, ...top, ...valuesOf(lines, row))
     }),
   )
+  // A value of 0 in a line is a report; in a stack it is the absence of events.
+  const hasValues =
+    most > 0 || (kind !== 'stacked' && series.some(({ values }) => values.some((n) => n !== null)))
   return {
     rows,
     names: series.map(({ name }) => name),
     others: null,
     lines: lines.map(({ name }) => name),
-    hasValues: most > 0,
+    hasValues,
     events: eventMarks(history, kinds),
     timeTicks: timeTicks(rows.map(({ at }) => at)),
     valueTicks:
       kind === 'durations'
-        ? durationTicks(most)
+        ? durationTicks(most || 1)
         : kind === 'lines' || most < 4
           ? niceTicks(0, most)
           : linearTicks(most),

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { prepareCompletion, timeTicks } from './completion.prepare.ts'
 import { logHeight, prepareDistribution } from './distribution.prepare.ts'
 import { dotRadius, prepareDots } from './dot-strip.prepare.ts'
-import { prepareCauses, prepareCounts, prepareLines } from './history.prepare.ts'
+import { prepareCauses, prepareCounts, prepareDurations, prepareLines } from './history.prepare.ts'
 import { nameHash, outcomeColors, pickHue } from './hue.ts'
 import { prepareSparkline } from './sparkline.prepare.ts'
 import { linearTicks, timeLabel } from './ticks.ts'
@@ -362,6 +362,11 @@ describe('the fleet over time', () => {
   test('a range without activity differs from a gap', () => {
     const idle = { series: [{ name: 'w1', values: [0, 0, 0] }], others: null }
     expect(prepareCounts(times, idle, []).hasValues).toBe(false)
+    const delays = (values: (number | null)[]) =>
+      prepareDurations(times, [{ name: 'w1', values }], [])
+    expect([delays([null, 0, 0]), delays([null, null, null])].map((d) => d.hasValues)).toEqual([
+      ...[true, false],
+    ])
     const lines = prepareLines(times, [{ name: 'x', values: [null, 2, null] }], [])
     expect(lines.rows.map((row) => row['of:x'])).toEqual([null, 2, null])
   })

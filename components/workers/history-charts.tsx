@@ -53,8 +53,19 @@ export function Throughput({ data, ...rest }: HistoryChart) {
     () => prepareCounts(data, data.throughput, WORKER_EVENTS, { per: data.intervalSeconds }),
     [data],
   )
-  return <Stack title="Worker throughput" note="samples/s" hue="worker" data={shown} {...rest} />
+  return (
+    <Stack
+      title="Worker throughput"
+      note="samples/s"
+      hue="worker"
+      data={shown}
+      empty="No result of a sample was written in this range."
+      {...rest}
+    />
+  )
 }
+
+const NO_LOAD = 'No load of a worker was reported in this range.'
 
 /** Samples in flight of all workers, against their capacity. */
 export function Load({ data, ...rest }: HistoryChart) {
@@ -77,6 +88,7 @@ export function Load({ data, ...rest }: HistoryChart) {
       data={shown}
       colors={['var(--data-1)', 'var(--ink-3)']}
       text={formatCount}
+      empty={NO_LOAD}
       {...rest}
     />
   )
@@ -92,6 +104,7 @@ export function EventLoopDelay({ data, ...rest }: HistoryChart) {
       data={shown}
       hue="worker"
       text={durationText}
+      empty={NO_LOAD}
       {...rest}
     />
   )
@@ -207,6 +220,11 @@ export function LatencyByServer({ data, ...rest }: HistoryChart) {
   )
 }
 
+const NO_LATENCY = {
+  queue: 'No sample that was dispatched ended in this range.',
+  router: 'No sample that called a server ended in this range.',
+  service: 'No sample that called a server or ran a rule ended in this range.',
+}
 const KINDS = { queue: 'Queue', router: 'Router', service: 'Service' } as const
 
 /** p50, p95 and p99 of one stage of the latency: queue, router or service. */
@@ -227,6 +245,7 @@ export function LatencyChart({ data, ...rest }: HistoryChart) {
       data={shown}
       colors={['var(--data-1)', 'var(--data-2)', 'var(--data-4)']}
       text={durationText}
+      empty={NO_LATENCY[kind]}
       actions={
         <Segmented
           label="Latency stage"
@@ -249,11 +268,9 @@ interface Shown extends Omit<HistoryChart, 'data'> {
   note: string
   data: HistoryData
   /** Text shown in place of a chart without values. */
-  empty?: string
+  empty: string
   actions?: ReactNode
 }
-
-const NOTHING = 'No worker scored samples in this range.'
 
 function timeOf({ rows }: HistoryData): (row: { at: number }) => string {
   const span = (rows.at(-1)?.at ?? 0) - (rows[0]?.at ?? 0)
@@ -295,7 +312,7 @@ function Stack({
   data,
   hue,
   text = formatRate,
-  empty = NOTHING,
+  empty,
   actions,
   onRange,
   className = FRAME,
@@ -344,7 +361,7 @@ function Lines({
   hue = 'source',
   colors,
   text,
-  empty = NOTHING,
+  empty,
   actions,
   onRange,
   className = FRAME,

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { insertServer } from '../cluster/testing/servers.ts'
 import type { CountsDto, FleetHistoryDto } from '../contract/fleet-history.ts'
 import { createLogger } from '../log.ts'
@@ -13,6 +13,8 @@ import {
   pruneFleetHistory,
   type ServerCalls,
 } from '../store/sql/server-reports.ts'
+import { WorkerCounters } from '../worker/worker-counters.ts'
+import { type ReportSources, WorkerReport } from '../worker/worker-report.ts'
 import { FleetHistory } from './fleet-history.ts'
 
 /** Tests that the fleet over time equals what servers and workers reported. */
@@ -187,6 +189,47 @@ describe.each([900, 21_600, 604_800])('a range of %i s', (seconds) => {
     }
     expect(latency.router.every(({ p50 }) => p50 === null)).toBe(true)
   })
+})
+
+it('has the capacity and event-loop delay of an idle worker, with one write for ten seconds', async () => {
+  const startS = Math.floor(clock.nowMs() / 10_000) * 10 - 60
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+  const queries = vi.spyOn(db, 'rows')
+  try {
+    const begunMs = performance.now()
+    const nowMs = () => startS * 1_000 + 4_500 + performance.now() - begunMs
+    const report = new WorkerReport({
+      ...{ db, log: createLogger('silent', 'test'), servers: { stats: () => ({}) } },
+      row: { id: 7, clock: { nowMs }, report: async () => {}, ended: async () => {} },
+      queue: { touch: async () => {} },
+      worker: {
+        ...{ jobsByPool: () => [], counters: new WorkerCounters(), inFlight: 0 },
+        intake: { inUse: 0, capacity: 8 },
+      },
+      loopDelay: { percentile: () => 13e6, max: 0, reset() {} },
+    } as unknown as ReportSources)
+    const turn = () => new Promise((resolve) => setImmediate(resolve))
+    report.start()
+    for (let second = 0; second < 40; second++) {
+      await turn()
+      await Promise.all(queries.mock.results.map(({ value }) => value))
+      await turn()
+      await vi.advanceTimersByTimeAsync(1_000)
+    }
+    await report.ended()
+    expect(queries.mock.calls.filter(([name]) => name === 'worker-load')).toHaveLength(5)
+  } finally {
+    queries.mockRestore()
+    vi.useRealTimers()
+  }
+  const { load, loopP99Ms, from } = await new FleetHistory(db, clock).get({ seconds: 900 })
+  const first = (startS - Date.parse(from) / 1_000) / 10
+  const of = (values: readonly (number | null)[] = []) => values.slice(first, first + 5)
+  const capacity = of(load.capacity)
+  expect(capacity.slice(1, 4)).toEqual([8, 8, 8].map((n) => expect.closeTo(n, 3)))
+  expect(sum(capacity) * 10).toBeCloseTo(8 * 40, 2)
+  expect(of(load.inFlight)).toEqual([0, 0, 0, 0, 0])
+  expect(of(loopP99Ms.series[0]?.values)).toEqual([3, 3, 3, 3, 3])
 })
 
 it('reads an hour in the past, which has no ten-second rows left, from minutes', async () => {

@@ -25,7 +25,10 @@ beforeEach(async () => {
   reported = vi.fn(async () => {})
   report = new WorkerReport({
     db,
-    row: { id: 7, state: 'alive', report: reported, ended: async () => {} },
+    row: {
+      ...{ id: 7, state: 'alive', report: reported, ended: async () => {} },
+      clock: { nowMs: () => Date.now() },
+    },
     queue: { touch },
     worker: {
       jobsByPool: () => new Map([['pool', []]]),

@@ -22,6 +22,8 @@ const HISTORY = 60
 
 /** Durations are written with every fifth report, because all workers add to the same rows. */
 const LATENCY_EVERY = 5
+/** The load of an idle worker is written once in this time, which the shortest rows of the history cover. */
+const IDLE_LOAD_MS = 10_000
 
 const NO_LOAD: WorkerLoad = { inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 }
 
@@ -49,12 +51,16 @@ export class WorkerReport {
   #rates: number[] = []
   #load: WorkerLoad = { ...NO_LOAD }
   #loadedAtMs = performance.now()
+  /** When the load that is not written began, on the database's clock. */
+  #loadFromMs: number
   #wasBusy = false
+  #isEnding = false
   /** Samples that had ended here at the last write of the load. */
   #endedTotal = 0
 
   constructor(options: ReportSources) {
     this.#o = options
+    this.#loadFromMs = options.row.clock.nowMs()
   }
 
   start(): void {
@@ -70,6 +76,7 @@ export class WorkerReport {
     clearInterval(this.#timer)
     await this.#ticking
     await this.#writing
+    this.#isEnding = true
     await this.#write(true)
     await this.#o.row.ended()
   }
@@ -115,18 +122,20 @@ export class WorkerReport {
     const seconds = (now - this.#loadedAtMs) / 1_000
     this.#loadedAtMs = now
     const endedTotal = worker.counters.scored + worker.counters.failed
-    // An idle worker leaves no row.
-    if (endedTotal === this.#endedTotal && worker.inFlight === 0 && !this.#wasBusy) {
-      this.#load = { ...NO_LOAD }
-      return
-    }
-    const isBusy = worker.inFlight > 0
     this.#load.inFlightSeconds += worker.inFlight * seconds
     this.#load.capacitySeconds += worker.intake.capacity * seconds
+    const isBusy = worker.inFlight > 0
+    const isIdle = !isBusy && !this.#wasBusy && endedTotal === this.#endedTotal
+    const nowMs = row.clock.nowMs()
+    const isSameRow =
+      Math.floor(nowMs / IDLE_LOAD_MS) === Math.floor(this.#loadFromMs / IDLE_LOAD_MS)
+    // The capacity of idle workers counts too, but a write each second would say nothing new.
+    if (isIdle && isSameRow && !this.#isEnding) return
     const load = this.#load
     this.#load = { ...NO_LOAD }
     try {
-      await addWorkerLoad(db, row.id, load)
+      await addWorkerLoad(db, row.id, new Date(this.#loadFromMs), load)
+      this.#loadFromMs = nowMs
     } catch (error) {
       this.#load = added(load, this.#load)
       throw error

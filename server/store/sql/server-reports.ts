@@ -87,14 +87,16 @@ export interface WorkerLoad {
   loopP99Ms: number
 }
 
-/** Adds a worker's load to its rows of the current ten seconds, minute and hour. */
+/** Adds a worker's load, which began at `from`, to its rows of that ten seconds, minute and hour. */
 export async function addWorkerLoad(
   db: Database,
   workerId: number,
+  from: Date,
   load: WorkerLoad,
 ): Promise<void> {
   const row = {
     worker_id: workerId,
+    at: from.toISOString(),
     in_flight_seconds: load.inFlightSeconds,
     capacity_seconds: load.capacitySeconds,
     loop_p99_ms: load.loopP99Ms,
