@@ -199,6 +199,7 @@ export const appRouter = router({
       .mutation(({ ctx, input }) => ctx.manager.score(input, ctx.until)),
     /**
      * Counts data sources, failure reasons and statuses, over the newest 5,000 batches.
+     * @throws batch_not_found
      * @example {"run": "gsm8k-grpo"}
      */
     facets: procedure.input(SampleFacetsInput).query(({ ctx, input }) => ctx.samples.facets(input)),
@@ -212,7 +213,7 @@ export const appRouter = router({
       .query(({ ctx, input }) => ctx.samples.list(input)),
     /**
      * Returns a sample with its texts, annotations and attempts.
-     * @throws sample_not_found, removed_by_retention
+     * @throws batch_not_found, sample_not_found, removed_by_retention
      * @example {"id": "b12-3"}
      */
     get: procedure.input(SampleDetailInput).query(({ ctx, input }) => ctx.samples.detail(input)),

@@ -13,6 +13,7 @@ import { procedure, router } from './trpc.ts'
 export const samplesPageProcedures = {
   /**
    * Lists the keys of the reward extra info with types, ranges and frequent texts, over the newest 5,000 batches.
+   * @throws batch_not_found
    * @example {"run": "gsm8k-grpo"}
    */
   extraKeys: procedure
@@ -20,6 +21,7 @@ export const samplesPageProcedures = {
     .query(({ ctx, input }) => ctx.samples.extraKeys(input)),
   /**
    * Returns the first lines of the prompts and responses of at most 100 samples. Samples without texts are left out.
+   * @throws batch_not_found
    * @example {"ids": ["b12-3", "b12-4"]}
    */
   firstLines: procedure
@@ -27,6 +29,7 @@ export const samplesPageProcedures = {
     .query(({ ctx, input }) => ctx.samples.firstLines(input.ids)),
   /**
    * Counts the samples that match a filter.
+   * @throws batch_not_found
    * @example {"run": "gsm8k-grpo", "status": "failed"}
    */
   count: procedure
@@ -34,6 +37,7 @@ export const samplesPageProcedures = {
     .query(({ ctx, input }) => ctx.samples.count(input)),
   /**
    * Counts the samples that match a filter by batch, over the newest 10,000 batches.
+   * @throws batch_not_found
    * @example {"run": "gsm8k-grpo", "status": "failed"}
    */
   byBatch: procedure
@@ -67,7 +71,7 @@ export const annotationsRouter = router({
     .mutation(({ ctx, input }) => ctx.annotations.remove(input.id, ctx.actor)),
   /**
    * Lists the annotations of a sample.
-   * @throws sample_not_found
+   * @throws batch_not_found, sample_not_found
    * @example {"sample": "b12-3"}
    */
   of: procedure
@@ -75,6 +79,7 @@ export const annotationsRouter = router({
     .query(({ ctx, input }) => ctx.annotations.of(input.sample)),
   /**
    * Lists the labels in use with the number of samples.
+   * @throws batch_not_found
    * @example {"run": "gsm8k-grpo"}
    */
   labels: procedure

@@ -67,15 +67,14 @@ export async function runCli(
   stdin: string | null = null,
 ): Promise<CliRun> {
   if (stdin !== null) return startCli(args, env, stdin).ended
-  const said = { stdout: '', stderr: '' }
+  const written = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
   const sink = (stream: 'stdout' | 'stderr') => ({
-    write(text: string) {
-      said[stream] += text
-    },
+    write: (text: string | Uint8Array) => written[stream].push(Buffer.from(text as string)) > 0,
   })
   const code = await runCommandLine([...args], {
     ...{ env, stdout: sink('stdout'), stderr: sink('stderr') },
     signal: new AbortController().signal,
   })
-  return { code, signal: null, ...said }
+  const textOf = (stream: 'stdout' | 'stderr') => Buffer.concat(written[stream]).toString()
+  return { code, signal: null, stdout: textOf('stdout'), stderr: textOf('stderr') }
 }
