@@ -165,12 +165,12 @@ test('the rollouts cover failures, substituted scores, retries and groups withou
   expect(runNumbers('exact-models').heat?.kind).toBe('bins')
 })
 
-/** Fields that are not compared: request parameters, timestamps, and figures of running batches. */
+/** Fields that are not compared: request parameters, timestamps, figures of running batches, intervals and verdicts. */
 const NOT_COMPUTED = [
   ...['batchId', 'run', 'step', 'split', 'status', 'submittedAt', 'startedAt', 'completedAt'],
   ...['rewardName', 'rewardVersion', 'rescoredFrom', 'rescores', 'reward', 'groupSize', 'priority'],
   ...['deadlineAt', 'open', 'samplesPerSecond', 'etaMs'],
-  ...['textsRemovedAt', 'samplesRemovedAt'],
+  ...['textsRemovedAt', 'samplesRemovedAt', 'meanError', 'bin', 'verdicts'],
 ]
 
 test('batch responses match the samples', async () => {

@@ -20,21 +20,21 @@ export function useErrorFocus<Place extends HTMLElement>(
   const isAwaited = useRef(false)
   const show = useCallback(() => {
     if (!isAwaited.current || isBusy.current) return
-    isAwaited.current = false
     const error = place.current && firstError(place.current)
     if (!error) return
+    isAwaited.current = false
     if (error.getAttribute('role') === 'alert') error.tabIndex = -1
     error.focus({ preventScroll: true })
     // Focusing alone can leave the element behind the sticky footer of a sheet.
     error.scrollIntoView({ block: 'center' })
   }, [])
+  // After every render, because a busy page renders an error later than the submit's own timers.
   useEffect(() => {
     isBusy.current = busy
-    if (!busy) setTimeout(show)
-  }, [busy, show])
+    if (!busy && isAwaited.current) setTimeout(show)
+  })
   const submitted = () => {
     isAwaited.current = true
-    // The page renders errors of the form, or a mutation's pending state, before this timer runs.
     setTimeout(show)
   }
   return { place, submitted }

@@ -105,4 +105,4 @@ it('cancels calls before other workers get their slots, and scores the samples a
   await other.close()
   await queue.stop()
   await own.close()
-}, 30_000)
+}, 90_000)
