@@ -1,4 +1,4 @@
-import { type RefObject, useCallback, useEffect, useRef } from 'react'
+import { type RefObject, useEffect, useRef } from 'react'
 
 /** The element of a form that shows its first error: an invalid field, otherwise the text of an error without a field. */
 export function firstError(place: Pick<HTMLElement, 'querySelector'>): HTMLElement | null {
@@ -18,7 +18,7 @@ export function useErrorFocus<Place extends HTMLElement>(
   const place = useRef<Place>(null)
   const isBusy = useRef(busy)
   const isAwaited = useRef(false)
-  const show = useCallback(() => {
+  const show = () => {
     if (!isAwaited.current || isBusy.current) return
     const error = place.current && firstError(place.current)
     if (!error) return
@@ -27,7 +27,7 @@ export function useErrorFocus<Place extends HTMLElement>(
     error.focus({ preventScroll: true })
     // Focusing alone can leave the element behind the sticky footer of a sheet.
     error.scrollIntoView({ block: 'center' })
-  }, [])
+  }
   // After every render, because a busy page renders an error later than the submit's own timers.
   useEffect(() => {
     isBusy.current = busy

@@ -59,8 +59,9 @@ async function seedHistory(
   const requests = `(${seconds} * ${load} * case when ${isSlow} then 8.0 / ${SLOW_FACTOR} when ${isFailing} then 2 else 8 end)`
   const errors = `(case when ${isFailing} then 0.6 else 0.002 end * ${requests})`
   // Four buckets per doubling: a factor of 5 is 9 buckets.
-  const latencies = `array(select round(${requests} * 0.3 / (1 + abs(i - 41 - case when ${isSlow} then 9 else 0 end)))::int
-    * (abs(i - 41 - case when ${isSlow} then 9 else 0 end) < 8)::int from generate_series(1, 96) i)`
+  const distance = `abs(i - 41 - case when ${isSlow} then 9 else 0 end)`
+  const latencies = `array(select round(${requests} * 0.3 / (1 + ${distance}))::int * (${distance} < 8)::int
+    from generate_series(1, 96) i)`
   await db.adhoc(
     `insert into server_${suffix} (server_id, ${at}, requests, errors, retries, hedges, busy, corrupt, client, ejections,
        in_flight_seconds, capacity_seconds, latency_ms)
