@@ -93,8 +93,18 @@ describe('the roll-up of a batch', () => {
       bin_values: [0.5],
       reasons: { timeout: 2 },
     })
-    const [batch] = await db.adhoc('select rolled_up from batch where id = $1', [id])
-    expect(batch).toEqual({ rolled_up: true })
+    // Pages read the batch's own statistics beside its roll-up, so both are stored at once.
+    const [batch] = await db.adhoc(
+      'select rolled_up, mean, std, min, max from batch where id = $1',
+      [id],
+    )
+    expect(batch).toEqual({
+      rolled_up: true,
+      mean: 0.625,
+      std: expect.closeTo(0.479, 3),
+      min: 0,
+      max: 1,
+    })
     expect(await rollUpsOf(id)).toEqual(rollUps)
   })
 

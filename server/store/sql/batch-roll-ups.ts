@@ -109,7 +109,15 @@ export async function storeBatchRollUps(
     }
     await storeMonitorFigures(client, batchId)
     await storeExtraKeys(client, batchId)
-    await client.query('update batch set rolled_up = true where id = $1', [batchId])
+    // Statistics of the batch itself are usually stored already, soon after its end. They are not replaced, because
+    // another order of the samples may give another last digit.
+    await client.query(
+      `update batch b set rolled_up = true, mean = coalesce(b.mean, r.mean), std = coalesce(b.std, r.std),
+         min = coalesce(b.min, r.min), max = coalesce(b.max, r.max)
+       from (select $1::int as id) i left join batch_roll_up r on r.batch_id = i.id and r.data_source = ''
+       where b.id = i.id`,
+      [batchId],
+    )
     // The notification makes pages of the run reload their data.
     await notify(client, 'batchChanged', batchId)
   })
