@@ -41,8 +41,8 @@ const PAGE_ICONS = new Map(
 )
 
 interface PaletteProps {
-  /** The query typed before the field had the focus. */
-  early: string
+  query: string
+  onQuery(query: string): void
   /** Called when the field has the focus, so that it receives all further keys. */
   onReady(): void
   onClose(): void
@@ -56,25 +56,23 @@ export function Palette({ open, ...props }: PaletteProps & { open: boolean }) {
   )
 }
 
-function PaletteBody({ early, onReady, onClose }: PaletteProps) {
+function PaletteBody({ query, onQuery, onReady, onClose }: PaletteProps) {
   const leave = useLeave()
   const listId = useId()
-  const [typed, setTyped] = useState(early)
-  useEffect(() => setTyped(early), [early])
   const isReady = useRef(false)
   const [at, setAt] = useState(0)
   const entries = useEntries()
   const pathname = usePathname()
   // The current page is not offered.
   const [recent] = useState(() => readPlaces().filter((place) => place !== pathname))
-  const sections = useMemo(() => paletteSections(entries, typed, recent), [entries, typed, recent])
+  const sections = useMemo(() => paletteSections(entries, query, recent), [entries, query, recent])
   const found = sections.flatMap((section) => section.entries)
   const chosen = Math.min(at, Math.max(0, found.length - 1))
   const list = useRef<HTMLDivElement>(null)
   // biome-ignore lint/correctness/useExhaustiveDependencies: typing also moves the selection
   useEffect(() => {
     list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' })
-  }, [chosen, typed])
+  }, [chosen, query])
   const take = (entry: PaletteEntry | undefined) => {
     if (entry === undefined) return
     onClose()
@@ -87,8 +85,8 @@ function PaletteBody({ early, onReady, onClose }: PaletteProps) {
     if (event.key === 'Enter') take(found[chosen])
     else if (event.key === 'ArrowDown') setAt((chosen + 1) % Math.max(1, found.length))
     else if (event.key === 'ArrowUp') setAt((chosen + found.length - 1) % Math.max(1, found.length))
-    else if (event.key === 'Home' && typed === '') setAt(0)
-    else if (event.key === 'End' && typed === '') setAt(found.length - 1)
+    else if (event.key === 'Home' && query === '') setAt(0)
+    else if (event.key === 'End' && query === '') setAt(found.length - 1)
     else return
     event.preventDefault()
   }
@@ -103,9 +101,9 @@ function PaletteBody({ early, onReady, onClose }: PaletteProps) {
           aria-activedescendant={found[chosen] ? `${listId}-${found[chosen].id}` : undefined}
           aria-label="Search pages and actions"
           placeholder="Run, b12, b12-3, server or action"
-          value={typed}
+          value={query}
           onChange={(event) => {
-            setTyped(event.target.value)
+            onQuery(event.target.value)
             setAt(0)
           }}
           onKeyDown={onKey}
@@ -148,7 +146,7 @@ function PaletteBody({ early, onReady, onClose }: PaletteProps) {
         ))}
         {found.length === 0 && (
           <p className="px-2.5 py-6 text-center text-ink-2">
-            No results for “{typed}”. Example IDs: batch b12, sample b12-3.
+            No results for “{query}”. Example IDs: batch b12, sample b12-3.
           </p>
         )}
       </div>

@@ -3,6 +3,7 @@
 import dynamic from 'next/dynamic'
 import { usePathname, useRouter } from 'next/navigation'
 import { createContext, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
+import { flushSync } from 'react-dom'
 import { useSession } from '../session/use-session.ts'
 import { collectKeys } from './early-keys.ts'
 import { SideNavigation } from './navigation.tsx'
@@ -38,8 +39,8 @@ export function Shell({ children }: { children: ReactNode }) {
   const [open, setOpen] = useState<'palette' | 'keys' | null>(null)
   // Palette and shortcut list stay mounted once they were opened, so that they can fade out and restore the focus.
   const [wanted, setWanted] = useState({ palette: false, keys: false })
-  /** The keys pressed while the palette opens, which become its first query. */
-  const [early, setEarly] = useState('')
+  /** The palette's query, which begins with the keys pressed while the palette opens. */
+  const [query, setQuery] = useState('')
   const stopCollecting = useRef<(() => void) | null>(null)
   const stop = () => {
     stopCollecting.current?.()
@@ -52,8 +53,10 @@ export function Shell({ children }: { children: ReactNode }) {
   const show = (which: 'palette' | 'keys') => {
     if (which === 'keys') stop()
     else if (open !== 'palette' && stopCollecting.current === null) {
-      setEarly('')
-      stopCollecting.current = collectKeys(window, setEarly, close)
+      setQuery('')
+      // The field shows each key before the next is pressed, which may already go to the field.
+      const collect = (keys: string) => flushSync(() => setQuery(keys))
+      stopCollecting.current = collectKeys(window, collect, close)
     }
     setWanted((was) => ({ ...was, [which]: true }))
     setOpen(which)
@@ -94,7 +97,10 @@ export function Shell({ children }: { children: ReactNode }) {
         </main>
       </div>
       {wanted.palette && (
-        <Palette open={open === 'palette'} early={early} onReady={stop} onClose={close} />
+        <Palette
+          open={open === 'palette'}
+          {...{ query, onQuery: setQuery, onReady: stop, onClose: close }}
+        />
       )}
       {wanted.keys && <KeyList open={open === 'keys'} onClose={close} />}
     </Context.Provider>
