@@ -1,3 +1,8 @@
+import { stripVTControlCharacters } from 'node:util'
+
+/** Number of lines of a failure's error in the list of failed tests. */
+const ERROR_LINES = 12
+
 /** Numbers of tests of a suite. */
 export interface Counts {
   passed: number
@@ -13,7 +18,8 @@ interface VitestReport {
   testResults: {
     name?: string
     status: string
-    assertionResults: { status: string; fullName?: string }[]
+    message?: string
+    assertionResults: { status: string; fullName?: string; failureMessages?: string[] }[]
   }[]
 }
 
@@ -37,7 +43,7 @@ export function countVitest(report: unknown): Counts {
   }
 }
 
-/** The failed tests of Vitest's JSON report, as `file: name`. */
+/** The failed tests of Vitest's JSON report, as `file: name` and the first lines of the error. */
 export function failedInVitest(report: unknown): string[] {
   return (report as VitestReport).testResults
     .filter((file) => file.status === 'failed')
@@ -45,9 +51,19 @@ export function failedInVitest(report: unknown): string[] {
       const failed = file.assertionResults.filter((test) => test.status === 'failed')
       const path = file.name ?? 'a file without name'
       return failed.length > 0
-        ? failed.map((test) => `${path}: ${test.fullName ?? ''}`)
-        : [`${path}: could not be loaded, or threw outside of its tests`]
+        ? failed.map((test) =>
+            withError(`${path}: ${test.fullName ?? ''}`, test.failureMessages?.[0]),
+          )
+        : [withError(`${path}: could not be loaded, or threw outside of its tests`, file.message)]
     })
+}
+
+/** A failed test and the first lines of its error, because the error itself is far up in a long log. */
+function withError(test: string, error = ''): string {
+  const lines = stripVTControlCharacters(error)
+    .split('\n')
+    .filter((line) => line.trim() !== '' && !line.includes('node_modules'))
+  return [test, ...lines.slice(0, ERROR_LINES).map((line) => `    ${line}`)].join('\n')
 }
 
 interface PlaywrightReport {
@@ -58,7 +74,12 @@ interface PlaywrightReport {
 }
 
 interface PlaywrightSuite {
-  specs: { title: string; file: string; ok: boolean }[]
+  specs: {
+    title: string
+    file: string
+    ok: boolean
+    tests?: { results: { errors?: { message?: string }[] }[] }[]
+  }[]
   suites?: PlaywrightSuite[]
 }
 
@@ -72,13 +93,16 @@ export function countPlaywright(report: unknown): Counts {
   }
 }
 
-/** The failed tests of Playwright's JSON report, as `file: name`. */
+/** The failed tests of Playwright's JSON report, as `file: name` and the first lines of the error. */
 export function failedInPlaywright(report: unknown): string[] {
   const { config, suites = [] } = report as PlaywrightReport
   const failedOf = ({ specs, suites = [] }: PlaywrightSuite): string[] => [
     ...specs
       .filter(({ ok }) => !ok)
-      .map(({ file, title }) => `${config?.rootDir ?? ''}/${file}: ${title}`),
+      .map(({ file, title, tests = [] }) => {
+        const errors = tests.flatMap(({ results }) => results.flatMap(({ errors = [] }) => errors))
+        return withError(`${config?.rootDir ?? ''}/${file}: ${title}`, errors[0]?.message)
+      }),
     ...suites.flatMap(failedOf),
   ]
   return suites.flatMap(failedOf)
