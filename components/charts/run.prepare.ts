@@ -39,7 +39,7 @@ export interface FanStep extends StepRow {
 }
 
 /** A reward with at most this many distinct scores is drawn with the interval of its mean instead of quantile bands. */
-const FEW_VALUES = 12
+export const FEW_VALUES = 12
 
 export interface FanData {
   /** Whether the reward has few distinct values, such as 0 and 1, so that quantiles are not informative. */
