@@ -1,12 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { batchCalls } from '../../testkit/service/batch-calls.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
-import { Service } from '../../testkit/service/service.ts'
-import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import type { Service } from '../../testkit/service/service.ts'
+import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type { ErrorReason } from '../contract/error-reasons.ts'
@@ -16,15 +15,13 @@ import type { ErrorReason } from '../contract/error-reasons.ts'
 const RM = 'skywork'
 const JUDGE = 'judge'
 
-const folder = mkdtempSync(join(tmpdir(), 'rewardops-parts-'))
+let folder: string
 let service: Service
 let rm: SimulatedServer
 let judge: SimulatedServer
 
 beforeAll(async () => {
-  service = await Service.start({
-    env: { REWARDOPS_WORKERS: '1', REWARDOPS_FUNCTIONS_DIR: folder },
-  })
+  ;({ service, functionsDir: folder } = await sharedService())
   rm = await SimulatedServer.start({ model: RM, maxModelLen: 8_192 })
   judge = await SimulatedServer.start({ dialect: 'chat', model: JUDGE })
   await service.api.servers.register.mutate({ name: 'rm-0', url: rm.url, maxInFlight: 16 })
@@ -39,10 +36,9 @@ afterEach(() => {
   rm.control({ latency: 'constant:0', faults: { html: 0 } })
 })
 afterAll(() =>
-  stopCleanly(service, async () => {
+  leaveShared(service, async () => {
     await rm?.close()
     await judge?.close()
-    rmSync(folder, { recursive: true, force: true })
   }),
 )
 

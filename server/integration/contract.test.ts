@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { ApiInputs } from '../../testkit/processes/trpc-call.ts'
 import { nothingStored } from '../../testkit/service/refusals.ts'
 import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
-import { Service } from '../../testkit/service/service.ts'
-import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import type { Service } from '../../testkit/service/service.ts'
+import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { GroupResult, MemberResult, NextResult, ScoreResult } from '../contract/trainer.ts'
 
@@ -12,10 +12,10 @@ import type { GroupResult, MemberResult, NextResult, ScoreResult } from '../cont
 let service: Service
 
 beforeAll(async () => {
-  service = await Service.start()
+  ;({ service } = await sharedService())
 })
 
-afterAll(() => stopCleanly(service))
+afterAll(() => leaveShared(service))
 
 const right = (uid: string) => sample({ uid })
 const wrong = (uid: string) => sample({ uid, response: 'About 70, I think.\n#### 70' })

@@ -2,6 +2,11 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { Service } from '../../testkit/service/service.ts'
+import {
+  leaveShared,
+  sharedService,
+  stopCleanly,
+} from '../../testkit/service/service-with-model.ts'
 
 /** Dialects: the requests that each trainer's own client sends, and the responses that it can read. */
 
@@ -10,17 +15,13 @@ let open: Service
 let keyed: Service
 
 beforeAll(async () => {
-  ;[open, keyed] = await Promise.all([
-    Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
+  ;[{ service: open }, keyed] = await Promise.all([
+    sharedService(),
     Service.start({ env: { REWARDOPS_WORKERS: '0', REWARDOPS_API_KEYS: KEY } }),
   ])
 })
 
-afterAll(async () => {
-  const problems = [open, keyed].map((service) => service?.log.problems())
-  await Promise.all([open, keyed].map((s) => s?.stop().finally(() => s.destroy())))
-  expect(problems).toEqual([[], []])
-})
+afterAll(() => Promise.all([leaveShared(open), stopCleanly(keyed)]))
 
 const post = (path: string, body: unknown, headers: Record<string, string> = {}, service = open) =>
   service.raw(path, {

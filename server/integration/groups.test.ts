@@ -7,18 +7,18 @@ import {
   sample,
   shuffled,
 } from '../../testkit/service/rollouts.ts'
-import { Service } from '../../testkit/service/service.ts'
-import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import type { Service } from '../../testkit/service/service.ts'
+import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 
 /** Statistics, advantages and signals of groups, before and after the roll-up, and the effect of failed samples. */
 
 let service: Service
 
 beforeAll(async () => {
-  service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
+  ;({ service } = await sharedService())
 })
 
-afterAll(() => stopCleanly(service))
+afterAll(() => leaveShared(service))
 
 function submit(samples: Sample[], fields: Partial<Submit> = {}) {
   return service.api.batches.submit.mutate({ run: 'groups', step: 1, samples, ...fields })
@@ -168,7 +168,7 @@ describe('training signal of groups', () => {
     expect(view.groupSignals).toEqual(wanted)
     const table = await service.api.batches.groups.query({ batchId })
     expect(Object.fromEntries(table.items.map((g) => [g.uid, g.signal]))).toEqual(signals)
-    // A group of one has its score as advantage; the only scored sample of two has 0.
+    // The sample of a group of one has its score as advantage. The only scored sample of a group of two has 0.
     const { advantage, uid } = await results(batchId)
     expect(advantage[uid.indexOf('one')]).toBeCloseTo(1, 5)
     expect(advantage[uid.indexOf('left')]).toBe(0)

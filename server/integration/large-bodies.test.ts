@@ -4,8 +4,8 @@ import { inFullRun, itInFullRun } from '../../testkit/service/full-run.ts'
 import { holdHalfWay, sendInFull } from '../../testkit/service/full-sender.ts'
 import { expectRefusal, nothingStored, type Refusal } from '../../testkit/service/refusals.ts'
 import { padding, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
-import { Service } from '../../testkit/service/service.ts'
-import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import type { Service } from '../../testkit/service/service.ts'
+import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
 /**
@@ -19,10 +19,10 @@ const MIB = 1 << 20
 let service: Service
 
 beforeAll(async () => {
-  service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
+  ;({ service } = await sharedService())
 })
 
-afterAll(() => stopCleanly(service))
+afterAll(() => leaveShared(service))
 
 const endpoint = (path: string) => `${service.url}/api/trpc/${path}`
 

@@ -1,26 +1,23 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { rollouts, type Sample, sample } from '../../testkit/service/rollouts.ts'
-import { Service } from '../../testkit/service/service.ts'
-import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import type { Service } from '../../testkit/service/service.ts'
+import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { LLAMA3, MISTRAL } from '../engines/testing/chat-templates.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
 /** The texts that models read: chat templates of reward models, and templates of judges. */
 
-const folder = mkdtempSync(join(tmpdir(), 'rewardops-templates-'))
+let folder: string
 let service: Service
 let rm: FakeServer
 /** The texts sent to be scored, in order. */
 const texts: string[] = []
 
 beforeAll(async () => {
-  service = await Service.start({
-    env: { REWARDOPS_WORKERS: '1', REWARDOPS_FUNCTIONS_DIR: folder },
-  })
+  ;({ service, functionsDir: folder } = await sharedService())
   // A fake SGLang with a reward model, whose raw score is the text's length minus 100.5.
   rm = await FakeServer.start(({ path, body }, res) => {
     const info = {
@@ -35,9 +32,8 @@ beforeAll(async () => {
   })
 })
 afterAll(() =>
-  stopCleanly(service, async () => {
+  leaveShared(service, async () => {
     await rm?.close()
-    rmSync(folder, { recursive: true, force: true })
   }),
 )
 

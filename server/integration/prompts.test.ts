@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { gradedProblems, hasGradedProblems, sample } from '../../testkit/service/rollouts.ts'
-import { Service } from '../../testkit/service/service.ts'
-import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import type { Service } from '../../testkit/service/service.ts'
+import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 
 /** Prompts over the batches of a run, through the API. */
 
 let service: Service
 
 beforeAll(async () => {
-  service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
+  ;({ service } = await sharedService())
 })
-afterAll(() => stopCleanly(service))
+afterAll(() => leaveShared(service))
 
 /** Waits until an ended batch is rolled up. */
 async function rolledUp(batchId: string): Promise<void> {

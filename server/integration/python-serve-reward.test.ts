@@ -5,7 +5,8 @@ import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { FULL } from '../../testkit/service/full-run.ts'
 import { type Sample, sample } from '../../testkit/service/rollouts.ts'
-import { Service } from '../../testkit/service/service.ts'
+import type { Service } from '../../testkit/service/service.ts'
+import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
 /** Unchanged verl reward functions in Python, which `rewardops serve-reward` registers as servers, score batches. */
@@ -24,16 +25,13 @@ let service: Service
 const served: Served[] = []
 
 beforeAll(async () => {
-  if (!missing) service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
+  if (!missing) ({ service } = await sharedService())
 })
-afterAll(async () => {
-  if (!service) return
-  for (const { child } of served) child.kill('SIGKILL')
-  const problems = service.log.problems()
-  const end = await service.stop().finally(() => service.destroy())
-  expect(end.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() =>
+  leaveShared(service, () => {
+    for (const { child } of served) child.kill('SIGKILL')
+  }),
+)
 
 interface Served {
   child: ChildProcess

@@ -1,24 +1,21 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openRollouts } from '../../packages/cli/rollouts/read-rollouts.ts'
 import { startSimulatedServers } from '../../testkit/processes/simulated-rm.ts'
 import { sample } from '../../testkit/service/rollouts.ts'
-import { Service } from '../../testkit/service/service.ts'
-import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import type { Service } from '../../testkit/service/service.ts'
+import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 
 /** Responses of several messages with tool calls, and rewards of their turns and spans, in every interface. */
 
-const folder = mkdtempSync(join(tmpdir(), 'rewardops-trajectories-'))
+let folder: string
 let service: Service
 
 beforeAll(async () => {
-  service = await Service.start({
-    env: { REWARDOPS_WORKERS: '1', REWARDOPS_FUNCTIONS_DIR: folder },
-  })
+  ;({ service, functionsDir: folder } = await sharedService())
 })
-afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, force: true })))
+afterAll(() => leaveShared(service))
 
 /** A part that has no text form. */
 const IMAGE = {

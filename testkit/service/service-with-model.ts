@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect } from 'vitest'
 import { type SimulatedServers, startSimulatedServers } from '../processes/simulated-rm.ts'
 import { Service } from './service.ts'
@@ -30,4 +33,34 @@ export function stopWithModel(
   rm: SimulatedServers | undefined,
 ): Promise<void> {
   return stopCleanly(service, () => rm?.stop())
+}
+
+let shared: { service: Promise<Service>; functionsDir: string } | undefined
+
+/**
+ * A service with one worker and the folder of its reward functions, which the test files of one process share, because
+ * a start takes 2.4 s of CPU time. The service ends with the process. Each file uses its own names for runs, functions
+ * and models, does not stop the service or kill its processes, and calls {@link leaveShared} at its end.
+ */
+export async function sharedService(): Promise<{ service: Service; functionsDir: string }> {
+  if (shared === undefined) {
+    const functionsDir = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))
+    process.on('exit', () => rmSync(functionsDir, { recursive: true, force: true }))
+    const env = { REWARDOPS_WORKERS: '1', REWARDOPS_FUNCTIONS_DIR: functionsDir }
+    shared = { service: Service.start({ env }), functionsDir }
+  }
+  const service = await shared.service
+  service.log.lines.length = 0
+  return { service, functionsDir: shared.functionsDir }
+}
+
+/** Removes the servers that a file registered, calls `besides`, and asserts that the service logged no problem. */
+export async function leaveShared(
+  service: Service | undefined,
+  besides: () => unknown = () => {},
+): Promise<void> {
+  for (const { name } of (await service?.api.servers.list.query()) ?? [])
+    await service?.api.servers.remove.mutate({ name })
+  await besides()
+  expect(service?.log.problems() ?? []).toEqual([])
 }
