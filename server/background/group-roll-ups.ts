@@ -1,6 +1,6 @@
 import { GroupPassesSum, passesOf, scoresOfGroups } from '../batches/group-passes.ts'
-import { lacksSpread, reportsOf } from '../batches/group-reports.ts'
-import { type GroupSignalCounts, noSignals, withoutSpread } from '../contract/group-signal.ts'
+import { lacksCorrectness, reportsOf } from '../batches/group-reports.ts'
+import { type GroupSignalCounts, noSignals, withoutCorrectness } from '../contract/group-signal.ts'
 import { componentNames, isByModelsAlone } from '../contract/resolved-reward.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
@@ -81,7 +81,7 @@ export class GroupRollUps {
    * rolled up.
    */
   async tick(): Promise<void> {
-    // Read first, so that the next tick finds batches that are accepted in the meantime.
+    // Read first, so that the next tick finds batches that are accepted during this one.
     const last = await lastBatchId(this.#db)
     const { first, busy } = await batchesUnderWay(this.#db)
     const batches = await batchesWithoutGroupRollUp(
@@ -112,7 +112,7 @@ export async function rollUpGroups(
   batch: Omit<RollUpCandidate, 'due'>,
 ): Promise<GroupSignalCounts> {
   const counts = noSignals()
-  const flat = await lacksSpread(db, batch.id, batch.reward)
+  const isUnclear = await lacksCorrectness(db, batch.id, batch.reward)
   const hasPasses = !isByModelsAlone(batch.reward)
   const passes = new GroupPassesSum(hasPasses)
   for (let from = 0; ; ) {
@@ -121,7 +121,7 @@ export async function rollUpGroups(
     const members = await membersOfGroups(db, batch.id, from, to)
     const rollUps = new Map<number, GroupRollUp>()
     for (const [no, report] of reportsOf(members, batch.reward)) {
-      const signal = flat ? withoutSpread(report.signal) : report.signal
+      const signal = isUnclear ? withoutCorrectness(report.signal) : report.signal
       counts[signal]++
       rollUps.set(no, { no, ...report, signal })
     }

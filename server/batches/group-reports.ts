@@ -1,5 +1,10 @@
-import { type GroupSignalCounts, noSignals, withoutSpread } from '../contract/group-signal.ts'
-import { isByModelsAlone, type ResolvedReward, type ScoredBy } from '../contract/resolved-reward.ts'
+import { type GroupSignalCounts, noSignals, withoutCorrectness } from '../contract/group-signal.ts'
+import {
+  isByModelsAlone,
+  type ResolvedReward,
+  type ScoredBy,
+  showsCorrectness,
+} from '../contract/resolved-reward.ts'
 import { signalOf } from '../rewards/advantages.ts'
 import { type GroupMember, type GroupReport, groupReport } from '../rewards/group-report.ts'
 import type { Database } from '../store/database.ts'
@@ -43,18 +48,13 @@ export function reportsOf(
   return reports
 }
 
-/**
- * Returns whether only reward models scored the batch and all scores are equal. Such a batch has no correct or
- * incorrect groups.
- */
-export async function lacksSpread(
+/** True if the scores of a batch do not show which answers are correct ({@link showsCorrectness}). */
+export async function lacksCorrectness(
   db: Database,
   batchId: number,
   reward: ScoredBy,
 ): Promise<boolean> {
-  if (!isByModelsAlone(reward)) return false
-  const { min, max } = await scoreStatistics(db, batchId)
-  return min !== null && min === max
+  return isByModelsAlone(reward) && !showsCorrectness(reward, await scoreStatistics(db, batchId))
 }
 
 /** Counts a batch's completed groups by signal before its roll-up exists. */
@@ -65,13 +65,15 @@ export async function countSignals(
 ): Promise<GroupSignalCounts> {
   const counts = noSignals()
   const alike = await alikeGroups(db, batchId)
-  const scores = new Set(alike.filter(({ scored }) => scored > 0).map(({ score }) => score))
-  const flat = isByModelsAlone(reward) && scores.size === 1 && !scores.has(null)
+  const isClear = showsCorrectness(reward, {
+    min: alike.reduce((least, { low }) => Math.min(least, low ?? least), Number.POSITIVE_INFINITY),
+    max: alike.reduce((most, { high }) => Math.max(most, high ?? most), Number.NEGATIVE_INFINITY),
+  })
   for (const { groups, scored, score } of alike) {
     const differ = scored > 0 && score === null
     const min = differ ? 0 : score
     const signal = signalOf({ members: 1, scored, min, max: differ ? 1 : score })
-    counts[flat ? withoutSpread(signal) : signal] += groups
+    counts[isClear ? signal : withoutCorrectness(signal)] += groups
   }
   return counts
 }

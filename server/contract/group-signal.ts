@@ -13,7 +13,10 @@ export const GROUP_SIGNALS = [
 ] as const
 export type GroupSignal = (typeof GROUP_SIGNALS)[number]
 
-/** Values of the filter of samples by group signal. `no_signal`: any but `varied`. An `empty` group has no samples. */
+/**
+ * Values of the sample filter `groupSignal`. `no_signal`: any but `varied`. `empty` is left out: such a group has no
+ * samples.
+ */
 export const GROUP_SIGNAL_FILTERS = [
   'varied',
   'no_signal',
@@ -30,17 +33,17 @@ export const GROUP_SIGNAL_TEXT: Record<GroupSignal, string> = {
   all_correct: 'All scored members have the same score, 1 or more.',
   all_incorrect: 'All scored members have the same score, 0 or less.',
   all_equal:
-    'All scored members have the same score between 0 and 1, or a reward model gave the whole batch one score.',
+    'All scored members have the same score, which does not show whether they are correct: it is between 0 and 1, or comes from reward models or judges whose scores in the batch do not range from 0 or less to exactly 1.',
   single_sample: 'Only one member was scored.',
   all_failed: 'No member has a score: all failed, or the group was dropped.',
   empty: 'The group has no members.',
 }
 
 /**
- * The signal of a group in a batch to which reward models gave one single score. Such a score does not show that
- * answers are correct or incorrect.
+ * Replaces `all_correct` and `all_incorrect` by `all_equal`, for batches whose scores do not show which answers are
+ * correct.
  */
-export function withoutSpread(signal: GroupSignal): GroupSignal {
+export function withoutCorrectness(signal: GroupSignal): GroupSignal {
   return signal === 'all_correct' || signal === 'all_incorrect' ? 'all_equal' : signal
 }
 

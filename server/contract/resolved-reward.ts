@@ -1,6 +1,6 @@
 import type { Isolation } from './isolation.ts'
 
-/** A version of a reward function: later changes of the file do not affect the batch. */
+/** The version of a reward function that a batch uses. Later changes of the file do not affect the batch. */
 export interface FunctionRef {
   /** The hash of the source and its imports within the functions folder, at the acceptance of the batch. */
   hash: string
@@ -30,7 +30,7 @@ export interface ResolvedReward {
   function?: FunctionRef
   /** For manager `module`: the reward that its class calls. */
   wraps?: ResolvedReward
-  /** For manager `remote`: child processes per worker, with one call at a time each. */
+  /** For manager `remote`: child processes per worker. Each runs one call at a time. */
   processes?: number
   /** For kind `combine`: the score is the sum of `weight × score`. */
   components?: { name: string; weight: number; reward: ResolvedReward }[]
@@ -74,9 +74,9 @@ export interface RequestLimits {
   timeoutMs: number
   burstSeconds: number
   /**
-   * `verl`: the bucket holds one second of the limit. Even the first call then waits if the limit is below 60
-   * requests a minute, or if the call has more tokens than one second of the limit. Default: the first call never
-   * waits.
+   * `verl`: as in verl, the rate limiter saves up at most one second of the limit. Even the first call then waits if
+   * the limit is below 60 requests a minute, or if the call has more tokens than one second of the limit. Default: the
+   * first call never waits.
    */
   compat?: 'verl'
 }
@@ -109,7 +109,7 @@ export function componentNames({
   return names.length === 0 ? [] : ['', ...names]
 }
 
-/** Whether only reward models decide the score. Their equal scores do not show whether answers are correct. */
+/** Whether only reward models, judges included, decide the score. */
 export function isByModelsAlone(reward: ScoredBy): boolean {
   if (reward.wraps !== undefined) return isByModelsAlone(reward.wraps)
   const components = reward.components ?? []
@@ -119,10 +119,26 @@ export function isByModelsAlone(reward: ScoredBy): boolean {
   return reward.kind === 'model'
 }
 
+/**
+ * Whether the scores of a batch show which answers are correct (1 or more) and incorrect (0 or less). Scores that come
+ * only from reward models show this only if they range from 0 or less to exactly 1, as verdicts do. Raw scores, ratings
+ * from 1 to 10 and a batch of equal scores do not.
+ * @param range the lowest and the highest score of the batch
+ */
+export function showsCorrectness(
+  reward: ScoredBy,
+  range: { min: number | null; max: number | null },
+): boolean {
+  return !isByModelsAlone(reward) || (range.min !== null && range.min <= 0 && range.max === 1)
+}
+
 /** The fields of a reward that {@link isByModelsAlone} reads. */
 export type ScoredBy = Pick<ResolvedReward, 'kind' | 'components' | 'wraps'>
 
-/** Whether the scorer gets the images of messages. Custom functions do, and models that return scores themselves. */
+/**
+ * Whether the scorer gets the images of messages. Custom functions get them, and so do models that return scores
+ * themselves.
+ */
 export function readsImages(reward: ResolvedReward): boolean {
   if (reward.function !== undefined) return true
   if (reward.kind === 'model' && reward.judge === undefined) return true

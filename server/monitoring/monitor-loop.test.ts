@@ -206,7 +206,7 @@ describe('the monitors', () => {
     }
     const other = new MonitorLoop(db, log, () => {})
     await Promise.all([loop.all(), other.all(), loop.all()])
-    // A process without the lock continues later.
+    // A loop that did not get the lock skipped its batches.
     await loop.all()
     for (const id of ids) expect((await valuesOf(id))?.failures.value).toBe(60 / 64)
     const open = (
@@ -307,12 +307,15 @@ describe('the monitors', () => {
       [id],
     )
     expect(groups).toEqual([{ signal: 'all_equal' }])
-    // A rule's scores of 1 are correct responses. So are a model's if its scores vary within the batch.
+    // A rule's scores of 1 are correct responses. So are a model's if its scores range from 0 to 1.
     const ruled = await batchOf('flat-rule', 1, flat, { reward: { kind: 'rule', model: null } })
     expect(await signals(ruled)).toMatchObject({ all_correct: 16 })
     const some = usual((i) => ({ score: i < 32 ? 1 : i % 2 }))
     const varied = await batchOf('some', 1, some, { reward: { kind: 'model', model: 'rm' } })
     expect(await signals(varied)).toMatchObject({ all_correct: 8, varied: 8 })
+    const ratings = usual((i) => ({ score: i < 32 ? 8 : 3 + (i % 2) }))
+    const rated = await batchOf('rated', 1, ratings, { reward: { kind: 'model', model: 'rm' } })
+    expect(await signals(rated)).toMatchObject({ all_correct: 0, all_equal: 8, varied: 8 })
   })
 
   it('name the dominant component', async () => {

@@ -1,6 +1,6 @@
 import type { BatchReader } from '../batches/batch-reader.ts'
-import { lacksSpread, memberOf } from '../batches/group-reports.ts'
-import { withoutSpread } from '../contract/group-signal.ts'
+import { lacksCorrectness, memberOf } from '../batches/group-reports.ts'
+import { withoutCorrectness } from '../contract/group-signal.ts'
 import type {
   BatchGroupDto,
   BatchProgressDto,
@@ -28,11 +28,11 @@ const MAX_BARS = 12
 const BINS = 40
 const CURVE_POINTS = 200
 const MAX_RESCORES = 50
-/** Shortest time between two computations of a running batch's page, for all readers. */
+/** Minimum time between two computations of a running batch's page, which all readers share. */
 const RUNNING_TTL_MS = 700
 /**
- * Largest age of sums over a running batch's samples. Computing them takes 100 ms or more during scoring, so pages
- * show older sums meanwhile. Pages poll every 2 s even without changes, so the final sums appear too.
+ * Maximum age of sums over a running batch's samples. Computing them takes 100 ms or more during scoring, so pages show
+ * the previous sums in the meantime. Pages poll every 2 s even without changes, so the final sums appear too.
  */
 const RUNNING_STALE_MS = 2_000
 const ENDED_TTL_MS = 10_000
@@ -195,7 +195,7 @@ export class BatchViews {
       page.map((g) => g.no),
     )
     const byGroup = Map.groupBy(members, (m) => m.group_no)
-    const flat = await lacksSpread(this.#db, batch.id, batch.reward)
+    const isUnclear = await lacksCorrectness(this.#db, batch.id, batch.reward)
     return {
       items: page.map((group) => {
         const list = byGroup.get(group.no) ?? []
@@ -215,7 +215,7 @@ export class BatchViews {
           std,
           min,
           max,
-          signal: flat ? withoutSpread(signal) : signal,
+          signal: isUnclear ? withoutCorrectness(signal) : signal,
           scores: list.map((m) => (m.status === 2 ? m.score : null)),
           slowestIndex: last?.idx ?? null,
           slowestQueueMs: last?.queue_ms ?? null,

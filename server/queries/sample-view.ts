@@ -1,7 +1,7 @@
 import { toAnnotation } from '../batches/annotations.ts'
 import { batchNumber, sampleKey } from '../batches/batch-reader.ts'
-import { lacksSpread, memberOf } from '../batches/group-reports.ts'
-import { withoutSpread } from '../contract/group-signal.ts'
+import { lacksCorrectness, memberOf } from '../batches/group-reports.ts'
+import { withoutCorrectness } from '../contract/group-signal.ts'
 import type {
   AttemptDto,
   SampleDetailDto,
@@ -182,10 +182,10 @@ export class SampleViews {
       annotationsOf(this.#db, row.batch_id, row.idx),
     ])
     const report = row.group_done ? groupReport(siblings.map(memberOf), row.reward) : null
-    const flat =
+    const isUnclear =
       report !== null &&
-      report.signal !== withoutSpread(report.signal) &&
-      (await lacksSpread(this.#db, row.batch_id, row.reward))
+      report.signal !== withoutCorrectness(report.signal) &&
+      (await lacksCorrectness(this.#db, row.batch_id, row.reward))
     const place = siblings.findIndex((s) => s.idx === row.idx)
     if (!imagesByHash) await loadImages(this.#db, [row], { mayBeGone: true })
     const { response, ...texts } = decodeTexts(row)
@@ -198,7 +198,7 @@ export class SampleViews {
       annotations: annotations.map(toAnnotation),
       ...{ promptId: row.prompt_id, promptKey: row.prompt_key },
       advantage: report?.advantages[place] ?? null,
-      groupSignal: report && (flat ? withoutSpread(report.signal) : report.signal),
+      groupSignal: report && (isUnclear ? withoutCorrectness(report.signal) : report.signal),
       rewardName: row.reward_name,
       rewardVersion: rewardVersionOf(row.reward),
       submittedAt: row.submitted_at.toISOString(),
@@ -260,7 +260,7 @@ function toRow(row: SampleRow, labels: string[]): SampleRowDto {
   }
 }
 
-/** The attempt of a sample scored on the first one, which is stored in the sample's table row. */
+/** The attempt of a sample that was scored on its first attempt, stored in the sample's table row. */
 function onlyAttempt(row: SampleDetailRow): AttemptDto[] {
   if (row.attempts !== 1 || !row.dispatched_at) return []
   return [

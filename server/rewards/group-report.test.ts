@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { showsCorrectness } from '../contract/resolved-reward.ts'
 import { type GroupMember, groupReport } from './group-report.ts'
 
 const member = (score: number | null, scored = true, substituted = false): GroupMember => ({
@@ -8,7 +9,7 @@ const member = (score: number | null, scored = true, substituted = false): Group
 })
 const policyNull = { onFailure: { policy: 'null' } } as const
 
-/** Checks that numbers are equal within 1e-6, and null where null is wanted. */
+/** Checks that the numbers are equal within 1e-6, and that nulls are in the same places. */
 function expectClose(got: readonly (number | null)[], wanted: readonly (number | null)[]): void {
   expect(got.map((a) => a === null)).toEqual(wanted.map((a) => a === null))
   for (const [at, a] of got.entries()) {
@@ -75,4 +76,21 @@ describe('the report of a group', () => {
     })
     expect(report.advantages).toEqual([-2, 2])
   })
+})
+
+test('scores of reward models show whether answers are correct only if they are verdicts', () => {
+  const judge = { kind: 'model' } as const
+  expect(showsCorrectness(judge, { min: 0, max: 1 })).toBe(true)
+  expect(showsCorrectness(judge, { min: -1, max: 1 })).toBe(true)
+  // A rating from 1 to 10, probabilities, raw scores, a single score, and no score.
+  for (const [min, max] of [
+    [1, 10],
+    [0.02, 0.97],
+    [-3.1, 4.2],
+    [1, 1],
+    [null, null],
+  ] as const) {
+    expect(showsCorrectness(judge, { min, max })).toBe(false)
+    expect(showsCorrectness({ kind: 'rule' }, { min, max })).toBe(true)
+  }
 })

@@ -44,7 +44,7 @@ export async function batchesUnderWay(
   return row!
 }
 
-/** The highest batch id; later batches have higher ones. */
+/** The highest batch id; later batches have higher ids. */
 export async function lastBatchId(db: Database): Promise<number> {
   const [row] = await db.rows<{ id: number }>(
     'last-batch-id',
@@ -161,6 +161,9 @@ export interface AlikeGroups {
   scored: number
   /** The counted score if all are equal; null: the scores differ, or there is none. */
   score: number | null
+  /** The lowest and the highest counted score; null: there is none. */
+  low: number | null
+  high: number | null
 }
 
 /** Counts a batch's completed groups by the inputs of their classification. One pass over its samples. */
@@ -168,7 +171,8 @@ export async function alikeGroups(db: Database, batchId: number): Promise<AlikeG
   return db.rows(
     'alike-groups',
     // A lookup per group, because a join planned without statistics scans all samples for each group.
-    `select count(*)::int as groups, scored, case when min = max then min end as score
+    `select count(*)::int as groups, scored, case when min = max then min end as score,
+            min(min) as low, max(max) as high
      from (select s.group_no, least(count(*) filter (where s.status = 2 and not s.substituted), 2)::int as scored,
                   min(s.score) filter (where s.status = 2 and not s.substituted) as min,
                   max(s.score) filter (where s.status = 2 and not s.substituted) as max
