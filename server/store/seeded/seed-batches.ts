@@ -10,8 +10,16 @@ import { SLOW_FACTOR, seedFleet } from './seed-fleet.ts'
 import { seededImages } from './seeded-images.ts'
 import { SEEDED_RUNS, type SeededRun } from './seeded-run.ts'
 
-/** Samples per step, as in a large training job: 1,024 prompts × 8. */
-const STEP_SAMPLES = 8_192
+/** Maximum samples per step, as in a large training job: 1,024 prompts × 8. */
+const MAX_STEP_SAMPLES = 8_192
+/** Minimum samples per step: 8 groups, so that the monitors of groups have values. */
+const MIN_STEP_SAMPLES = 64
+/**
+ * Steps of a run that is too short for steps of `MAX_STEP_SAMPLES`. With 30 steps or more, a prompt has seven groups,
+ * the last two of them after it is forgotten, and half of the forgotten prompts are classified as regressed. With 21
+ * steps, only a third of them are; with 7 steps, none.
+ */
+const STEPS = 32
 const VALIDATED_EVERY = 20
 /** Maximum age of a seeded run's first step, days. */
 const MAX_DAYS = 30
@@ -39,15 +47,21 @@ const TOKEN_SCORED = 512
 /** SQL: whether the tool call of a trajectory failed. */
 const hasFailedCall = (idx: 'i' | 'idx') => `(${idx} % 16 = 5)`
 
+/** SQL of the sum that a prompt asks for. */
+const sumOf = (prompt: 'p' | 'prompt') => `(${prompt} + ${prompt} % 97)`
+/** SQL of a sample's final answer, which is the sum only if `is_correct`. */
+const answerOf = (prompt: 'p' | 'prompt', idx: 'i' | 'idx') =>
+  `(${sumOf(prompt)} + case when is_correct then 0 else 1 + ${idx} % 7 end)`
+
 /** SQL of a response to the prompt `p`: a text, or the messages of a trajectory with a tool call and an image. */
-const ANSWER = `'The answer is ' || p + p % 97 + idx % 3 || '.'`
+const ANSWER = `case when verdict = 'no answer' then 'The result follows.' else 'The answer is ' || ${answerOf('p', 'idx')} || '.' end`
 const RESPONSE = `'Seeded response ' || idx || ' of step ' || $3 || '. ' || repeat('Step by step. ', 1 + idx % 9) || ${ANSWER}`
 const TRAJECTORY = `json_build_array(
   json_build_object('role', 'assistant', 'content', 'I let the calculator add them.', 'tool_calls', json_build_array(
     json_build_object('id', 'call_' || idx, 'type', 'function', 'function',
       json_build_object('name', 'add', 'arguments', json_build_object('a', p, 'b', p % 97)::text)))),
   json_build_object('role', 'tool', 'tool_call_id', 'call_' || idx, 'name', 'add', 'is_error', ${hasFailedCall('idx')}, 'content', json_build_array(
-    json_build_object('type', 'text', 'text', case when ${hasFailedCall('idx')} then 'The calculator timed out.' else (p + p % 97)::text end),
+    json_build_object('type', 'text', 'text', case when ${hasFailedCall('idx')} then 'The calculator timed out.' else ${sumOf('p')}::text end),
     json_build_object('type', 'image_url', 'image_url',
       json_build_object('url', 'data:image/png;base64,@' || ($6::text[])[1 + idx % 2])))),
   json_build_object('role', 'assistant', 'content', 'Step ' || $3 || '. ' || ${ANSWER}))::text`
@@ -65,7 +79,7 @@ export interface SeedOptions {
   samples: number
   /** Equal seeds give equal data. */
   seed: number
-  /** Samples per step; default 8,192. */
+  /** Samples per step; default {@link stepSamplesOf}. */
   stepSamples?: number
   /** Training prompts per run; default those of four steps. */
   prompts?: number | undefined
@@ -73,6 +87,15 @@ export interface SeedOptions {
   nowMs?: number
   /** Called after each batch. */
   onBatch(done: Seeded): void
+}
+
+/**
+ * Samples per step of a run with `samples` samples, in whole groups of eight. Runs of 3,333 samples or more, 20,000 in
+ * six runs, have at least 30 steps.
+ */
+export function stepSamplesOf(samples: number): number {
+  const wanted = Math.ceil(samples / STEPS / 8) * 8
+  return Math.min(MAX_STEP_SAMPLES, Math.max(MIN_STEP_SAMPLES, wanted))
 }
 
 /**
@@ -88,10 +111,11 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
       `There are seeded runs already (${there.map(({ name }) => name).join(', ')}): seed an empty data folder, REWARDOPS_DATA_DIR=…`,
     )
   }
-  const { stepSamples = STEP_SAMPLES, nowMs: now = Date.now() } = options
+  const { nowMs: now = Date.now() } = options
   const serverIds = await seedFleet(db)
   const done: Seeded = { runs: [], batches: 0, samples: 0 }
   const share = Math.max(1, Math.round(options.samples / SEEDED_RUNS.length))
+  const stepSamples = options.stepSamples ?? stepSamplesOf(share)
   const plans = []
   for (const [at, run] of SEEDED_RUNS.entries()) {
     const [row] = await db.adhoc<{ id: number }>(
@@ -119,7 +143,8 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
       // Every twentieth step has a validation batch with its own samples.
       const validated = step % VALIDATED_EVERY === VALIDATED_EVERY - 1
       const all = Math.min(stepSamples, share - step * stepSamples)
-      const parts = { train: validated ? all - (all >> 3) : all, val: validated ? all >> 3 : 0 }
+      const val = validated ? Math.floor(all / 8 / run.groupSize) * run.groupSize : 0
+      const parts = { train: all - val, val }
       const submittedMs = now - (steps - step) * stepMs
       const bucket = textBucket(submittedMs)
       await ensureTextPartition(db, bucket)
@@ -174,7 +199,7 @@ interface SeededBatch {
   prompts: number
 }
 
-/** The number of a batch's first prompt; its groups have consecutive ones, modulo {@link epochOf}. */
+/** The number of a batch's first prompt; its groups have consecutive prompts, modulo {@link epochOf}. */
 function firstPromptOf({ split, step, run, stepSamples }: SeededBatch): number {
   return split === 'val' ? FIRST_VALIDATION_PROMPT : step * (stepSamples / run.groupSize)
 }
@@ -237,8 +262,9 @@ async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
   await client.query(
     `insert into ${partition} (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
      select $2::date, $1, idx, 'Seeded prompt ' || p || ': what is ' || p || ' + ' || p % 97 || '?',
-       ${response}, to_json((p + p % 97)::text)::text, null, ${encoding}
-     from (select idx, ($4::bigint + group_no) % $5::bigint as p from sample where batch_id = $1) s`,
+       ${response}, to_json(${sumOf('p')}::text)::text, null, ${encoding}
+     from (select idx, verdict, ${run.isCorrect} as is_correct, ($4::bigint + group_no) % $5::bigint as p
+           from sample where batch_id = $1) s`,
     [id, batch.bucket, batch.step, ...prompts, ...(run.isAgent ? [[...IMAGES.keys()]] : [])],
   )
   if (run.byTokens && batch.step === batch.steps) await client.query(tokensSql(partition), [id])
@@ -303,12 +329,16 @@ function normal(key: string, purpose: number): string {
 
 function samplesSql({ run }: SeededBatch): string {
   const sample = `($1::bigint << 24) + i`
+  const extracted = run.extracts
+    ? `case when verdict <> 'no answer' then ${answerOf('prompt', 'i')}::text end`
+    : 'null::text'
   return `
     insert into sample (batch_id, idx, group_no, status, attempts, data_source, response_length, score, raw_score, reason,
-      verdict, reward_extra, rewards, queue_ms, score_ms, server_id, dispatched_at, ended_at, failed_tool_calls)
+      verdict, extracted, reward_extra, rewards, queue_ms, score_ms, server_id, dispatched_at, ended_at, failed_tool_calls)
     select $1, i, i / $3, case when reason is null then 2 else 3 end, attempts, data_source, tokens,
       case when reason is null then score end, case when reason is null then score end, reason,
-      case when reason is null then ${run.verdict ?? 'null::text'} end,
+      case when reason is null then verdict end,
+      case when reason is null then extracted end,
       case when reason is null then ${run.extra ?? 'null::json'} end,
       case when reason is null then ${run.rewards ?? 'null::json'} end, queue_ms, score_ms, server_id,
       to_timestamp(($13::float8 + queue_ms) / 1000), to_timestamp(($13::float8 + queue_ms + score_ms) / 1000),
@@ -317,7 +347,7 @@ function samplesSql({ run }: SeededBatch): string {
       select *, ${run.score} as score,
           (service_ms * case when server_id = ($14::int[])[array_length($14::int[], 1)] then ${SLOW_FACTOR} else 1 end)::real as score_ms
         from (
-        select i, $5::float8 as skill,
+        select i, prompt, $5::float8 as skill,
           -- A prompt has the same difficulty and data source in every epoch.
           ${normal('prompt', 0)} - $19::float8 * (${FORGOTTEN})::int as ease, ${normal(sample, 2)} as luck, ${uniform(sample, 4)} as u,
           ${uniform(sample, 15)} < $15::float8 as unmarked, $16::float8 as drift,
@@ -335,5 +365,8 @@ function samplesSql({ run }: SeededBatch): string {
         offset 0
       ) drawn
       offset 0
-    ) t`
+    ) t,
+      lateral (select ${run.verdict ?? 'null::text'} as verdict) v,
+      lateral (select ${run.isCorrect} as is_correct) c,
+      lateral (select ${extracted} as extracted) e`
 }

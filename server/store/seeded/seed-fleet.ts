@@ -5,7 +5,7 @@ const WORKERS = 3
 /** The last server takes this many times as long as the others. */
 export const SLOW_FACTOR = 5
 
-/** Stored histories: seconds per row, the suffix of the tables, and hours until now. */
+/** Stored histories: seconds per row, the suffix of the tables, and the number of past hours that they cover. */
 const HISTORIES = [
   { seconds: 10, suffix: 'slice', at: 'at', hours: 6 },
   { seconds: 60, suffix: 'minute', at: 'minute', hours: 25 },
@@ -55,7 +55,7 @@ async function seedHistory(
   const isFailing = `(server = 2 and t between now() - interval '130 minutes' and now() - interval '112 minutes')`
   const isSlow = `(server = ${SERVERS})`
   const of = 'unnest($1::int[]) with ordinality s (id, server)'
-  // A slow server has as many requests in flight as the others, and so fewer requests per second.
+  // A slow server has as many requests in flight as the others, and therefore fewer requests per second.
   const requests = `(${seconds} * ${load} * case when ${isSlow} then 8.0 / ${SLOW_FACTOR} when ${isFailing} then 2 else 8 end)`
   const errors = `(case when ${isFailing} then 0.6 else 0.002 end * ${requests})`
   // Four buckets per doubling: a factor of 5 is 9 buckets.

@@ -18,7 +18,11 @@ export interface SeededRun {
   score: string
   /** SQL of the verdict, from `score` and its inputs; null: none. */
   verdict: string | null
-  /** SQL of the extra info, from `score` and the inputs of `score`; null: none. */
+  /** SQL: whether the final answer of a response is correct, from `score` and `verdict`. */
+  isCorrect: string
+  /** A rule extracts the final answer; the verdict `no answer` means that there is none. */
+  extracts?: true
+  /** SQL of the extra info, from `score`, its inputs, and the answer that a rule `extracted`; null: none. */
   extra: string | null
   /** SQL of the rewards of a response's messages and spans, from `score`; absent: none. */
   rewards?: string
@@ -54,6 +58,7 @@ const MODEL = { ...COMMON, kind: 'model', model: 'seeded-rm' } satisfies Resolve
 const RIGHT = '(not unmarked and u < 1 / (1 + exp(-(skill * 1.6 + ease * 1.9))))::int::float8'
 const VERDICT =
   "case when unmarked then 'no answer' when score >= 1 then 'equal' else 'different' end"
+const EXTRACTED = { isCorrect: "verdict = 'equal'", extracts: true } satisfies Partial<SeededRun>
 /** SQL of the score of the component `style`, which drifts late in the run. */
 const STYLE = 'round((skill * 0.3 + luck * 0.8 + drift)::numeric, 4)::float8'
 
@@ -76,7 +81,8 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     stepSeconds: 210,
     score: RIGHT,
     verdict: VERDICT,
-    extra: `json_build_object('acc', score, 'pred', (100 * u)::int::text)`,
+    ...EXTRACTED,
+    extra: `json_build_object('acc', score, 'pred', coalesce(extracted, '[INVALID]'))`,
     failures: [['function_error', 0.0004]],
     scoreMs: { median: 0.2, spread: 0.5 },
     tokens: { from: 260, to: 780 },
@@ -94,6 +100,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     groupSize: 8,
     stepSeconds: 260,
     verdict: null,
+    isCorrect: 'score >= 0',
     score: 'round((-1.2 + skill * 0.9 + ease * 0.8 + luck * 0.7)::numeric, 4)::float8',
     extra: null,
     byTokens: true,
@@ -121,6 +128,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     stepSeconds: 240,
     score: `${RIGHT} + 0.25 * ${STYLE}`,
     verdict: `case when unmarked then 'no answer' when ${RIGHT} = 1 then 'equal' else 'different' end`,
+    ...EXTRACTED,
     extra: `json_build_object('verdict', ${RIGHT}, 'style', ${STYLE})`,
     failures: [['no_server', 0.001]],
     scoreMs: { median: 150, spread: 0.7 },
@@ -138,6 +146,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     groupSize: 8,
     stepSeconds: 420,
     verdict: null,
+    isCorrect: 'score >= 6',
     score:
       'greatest(1, least(10, round((4.5 + skill * 1.4 + ease * 1.1 + luck * 1.2)::numeric)))::float8',
     extra: `json_build_object('rating', score, 'votes', 3)`,
@@ -162,6 +171,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     stepSeconds: 380,
     verdict:
       "case when score = 1 then 'all passed' when score > 0 then 'some passed' else 'none passed' end",
+    isCorrect: 'score = 1',
     score:
       'case when u < 0.35 / (1 + exp(-(skill + ease * 2))) + 0.1 then 1 else least(7, floor(8 * power(u, 1.6)))::float8 / 8 end',
     extra: `json_build_object('passed', (score * 8)::int, 'tests', 8)`,
@@ -182,6 +192,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     stepSeconds: 300,
     score: RIGHT,
     verdict: VERDICT,
+    ...EXTRACTED,
     extra: `json_build_object('acc', score)`,
     rewards: `json_build_object('turns', json_build_array(json_build_object('message', 0, 'score', 0.25),
       json_build_object('message', 2, 'score', score)), 'spans', json_build_array(
