@@ -153,15 +153,19 @@ test('every chart has a table view with the same numbers', { tag: '@full' }, asy
 test('the first result of a list is a few keys away, and j and k move between rows', async ({
   page,
 }) => {
+  const { promise: groupsMayLoad, resolve: loadGroups } = Promise.withResolvers<void>()
   const atRow = () =>
     page.evaluate(() => {
       const rows = [
-        ...document.querySelectorAll('#page tbody tr, #page [role="rowgroup"] > [role="row"]'),
+        ...document.querySelectorAll(
+          '#page tbody tr, #page [role="rowgroup"] > [role="row"], #page [data-row]',
+        ),
       ].filter((row) => row.querySelector('a[href], button:not([role="columnheader"] *)'))
       return rows.findIndex((row) => row.contains(document.activeElement))
     })
   for (const { name, path, make } of PAGES) {
-    if (!['runs', 'batches', 'samples', 'servers', 'workers', 'batch'].includes(name)) continue
+    if (!['overview', 'runs', 'batches', 'samples', 'servers', 'workers', 'batch'].includes(name))
+      continue
     await test.step(name, async () => {
       await page.goto(`${service.url}${typeof path === 'string' ? path : path()}`)
       await make?.(page)
@@ -170,8 +174,24 @@ test('the first result of a list is a few keys away, and j and k move between ro
       await expect(page.getByRole('button', { name: 'Skip to results' })).toBeFocused()
       await page.keyboard.press('Enter')
       await expect.poll(atRow).toBe(0)
+      if (name === 'overview') {
+        const cards = page.getByRole('list', { name: 'Runs', exact: true }).getByRole('listitem')
+        await expect(cards.first().getByRole('link').first()).toBeFocused()
+      }
     })
   }
+  // J focuses the first row of a slow table while its groups load.
+  await page.route(/batches\.groups/, async (route) => {
+    await groupsMayLoad
+    await route.continue()
+  })
+  await page.goto(`${service.url}/batches/${batch}`)
+  const group = page.getByRole('table', { name: 'Groups in completion order' }).getByRole('row')
+  await expect(group.nth(1)).toBeVisible()
+  await page.keyboard.press('j')
+  await expect(group.nth(1)).toBeFocused()
+  loadGroups()
+  await expect(group.nth(1).getByRole('link').first()).toBeFocused()
   await page.goto(`${service.url}/batches?run=none`)
   await expectLive(page)
   for (const key of ['Tab', 'Tab', 'Enter']) await page.keyboard.press(key)

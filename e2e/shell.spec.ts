@@ -159,7 +159,7 @@ test.describe('with a batch', () => {
     await expect(page).toHaveTitle(`${batch} · rewardops`)
     await expect(pageHeader(page).getByText('completed')).toBeVisible()
 
-    // Keys pressed while the palette opens are its query, and not shortcuts: l would pause live updates.
+    // Keys pressed while the palette opens go into its query and are not shortcuts: l would pause live updates.
     await page.keyboard.press('Control+k')
     await page.keyboard.type('planner')
     await expect(palette(page)).toBeFocused()
@@ -205,6 +205,45 @@ test.describe('with a batch', () => {
     await page.keyboard.press('Enter')
     await expect(page.locator(`[data-panel="${batch}-3"]`)).toBeVisible()
     errors.expectNone()
+  })
+
+  test('Back restores the focused link and the scroll position', async ({ page }) => {
+    const errors = watchErrors(page)
+    // A single row makes the page higher than this window.
+    await page.setViewportSize({ width: 1280, height: 160 })
+    await page.goto(`${service.url}/batches`)
+    await expectLive(page)
+    const row = page.locator(`[data-batch="${batch}"]`)
+    const [link, run] = [row.getByRole('link', { name: batch }), row.getByRole('link').nth(1)]
+    const scrollPx = () => page.evaluate(() => scrollY)
+    for (const [opened, path] of [
+      [link, `**/batches/${batch}`],
+      // Another link to the run may come before it.
+      [run, '**/runs/demo'],
+    ] as const) {
+      await opened.focus()
+      await page.evaluate(() => scrollTo(0, 30))
+      await expect.poll(scrollPx).toBe(30)
+      await page.keyboard.press('Enter')
+      await page.waitForURL(path)
+      await expect(row).toHaveCount(0)
+      await page.goBack()
+      await expect(opened).toBeFocused()
+      await expect.poll(scrollPx).toBe(30)
+    }
+    errors.expectNone()
+  })
+
+  test('the form that a link opens leaves the focus on the button of its page', async ({
+    page,
+  }) => {
+    await page.goto(service.url)
+    await page.getByRole('link', { name: 'Register server' }).click()
+    await page.waitForURL('**/servers?register=1')
+    await expect(page.getByRole('dialog', { name: 'Register server' })).toBeVisible()
+    await page.keyboard.press('Escape')
+    await expect(page.getByRole('dialog')).toHaveCount(0)
+    await expect(page.getByRole('button', { name: 'Register', exact: true })).toBeFocused()
   })
 
   test('the first load of the overview has under 300 KB of compressed scripts', async ({
@@ -295,7 +334,7 @@ test.describe('with a batch', () => {
     await expect(head).toContainText(`${service.url}/batches/${batch}`)
     await expect(page.locator('[data-report="timeline"] svg')).toBeVisible()
     await expect(page.locator('[data-report="groups"] tbody tr')).toHaveCount(40)
-    await expect(page.getByText('the first 40 of 64; the other 24 are on the page')).toBeVisible()
+    await expect(page.getByText('the first 40 of 64; the page lists the other 24')).toBeVisible()
     await expect(page.getByRole('navigation')).toBeHidden()
     await expect(pageHeader(page)).toBeHidden()
     await expect(page.locator('.recharts-surface').first()).toBeVisible()

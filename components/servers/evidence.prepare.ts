@@ -18,10 +18,10 @@ const LABELS: Record<string, string> = {
   calls: 'Requests checked',
   corruptIn60s: 'Invalid responses within 60 s',
   times: 'Latency relative to peers',
-  silentMs: 'Silent for',
+  silentMs: 'Time without response',
   expectedMs: 'Expected response within',
   inFlight: 'Requests in flight',
-  omitted: 'Changes not listed',
+  omitted: 'Omitted changes',
   verdict: 'Verdict',
   override: 'Overridden',
   raw: 'Raw score',
@@ -56,7 +56,7 @@ const WORDS: Record<string, string> = {
   file: 'servers file',
 }
 
-// Machine-readable fields are left out, because other fields describe them in words.
+// Machine-readable fields are omitted, because other fields describe them in words.
 const LEFT_OUT: ReadonlySet<string> = new Set(['reason', 'cause'])
 
 const ORDER = Object.keys(LABELS)

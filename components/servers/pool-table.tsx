@@ -30,7 +30,7 @@ export function Pool({
 }: {
   model: string
   servers: ServerDto[]
-  /** Whether the filter lists a server. Pool figures cover all servers. */
+  /** Whether the filter matches a server. Pool figures cover all servers. */
   fits(server: ServerDto): boolean
   /** The settings of the pool; null until they are loaded. */
   settings: PoolDto | null

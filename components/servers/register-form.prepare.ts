@@ -228,7 +228,7 @@ const FIELD_OF_REASON: Partial<Record<Failure['reason'], FormField>> = {
   key_refused: 'apiKey',
 }
 
-/** The words of the register form for parts of hints that name fields of the API. */
+/** Parts of hints that name fields of the API, each with the words of the register form that replace it. */
 const FORM_WORDS = [
   ['register it with "ifUnreachable": "keep"', 'select “Save and keep probing”'],
   ['Add "engine" (not "auto") and "model".', 'Select the engine and enter the model.'],
@@ -251,7 +251,7 @@ export function placeFailure(failure: Failure, form: 'register' | 'edit'): Field
     (named !== undefined && named in EMPTY_DRAFT ? (named as FormField) : 'form')
   const message = failure.message
     .replace(/^(\w+)(?:\[\d+\])?:\s*/, (whole, path) => (path === field ? '' : whole))
-    // The service writes the code before the system's message, which contains it.
+    // The service writes the error code before the system's message, which already contains the code.
     .replace(/\(([A-Z_]+): (?=[^)]*\b\1\b)/, '(')
   const hint = formHint(failure.hint, form)
   return { [field]: hint ? `${sentence(message)} ${hint}` : sentence(message) }

@@ -1,7 +1,7 @@
 'use client'
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { type RefObject, useState } from 'react'
 import { isOverridable } from '../../server/contract/self-test-verdict.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { describeFailure } from '../api/failure.ts'
@@ -28,10 +28,13 @@ import { TemplateField } from './template-field.tsx'
 /** Registers a reward-model server. The service probes the server and tests its scores before it saves the server. */
 export function RegisterSheet({
   open,
+  finalFocus,
   onClose,
   onRegistered,
 }: {
   open: boolean
+  /** The element that has the focus after the sheet has closed. */
+  finalFocus: RefObject<HTMLElement | null>
   onClose(): void
   onRegistered(server: ServerDto): void
 }) {
@@ -43,6 +46,7 @@ export function RegisterSheet({
   return (
     <Sheet
       open={open}
+      finalFocus={finalFocus}
       onClose={() => (quarantined ? finish(quarantined) : onClose())}
       title="Register server"
     >

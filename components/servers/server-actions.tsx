@@ -70,7 +70,7 @@ export function useServerActions(
   const [awakeForMs, setAwakeForMs] = useState<number>(AWAKE_FOR[0][0])
   const ref = { id: server.id }
   const read = () => void queryClient.invalidateQueries(trpc.servers.pathFilter())
-  // An error triggers no refetch, because a removed row would also remove its message.
+  // An error triggers no refetch, because a refetch could remove the row, and with it the message.
   const done = {
     onSuccess: () => {
       setOpenQuestion(null)

@@ -29,7 +29,7 @@ import { ENGINE_WORDS, ratesWords } from './server-words.ts'
 const SHARES_TITLE =
   'Share of the pool’s requests in the last 10 minutes, and share of its capacity'
 
-/** The columns of a pool's table. Widths are the same for all pools; the name takes the rest. */
+/** The columns of a pool's table. Widths are the same for all pools; the name takes the remaining width. */
 export const POOL_COLUMNS: readonly { head: ColumnHead; width?: number }[] = [
   { head: 'Server' },
   { head: 'State', width: 108 },

@@ -37,7 +37,7 @@ export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
     'The server returns squashed scores for raw requests, and raw scores for activated requests.',
   truncated: 'Long texts are truncated, so scores do not cover the whole response.',
   differs:
-    'The score of a fixed text differs from its earlier score, or from the rest of the pool.',
+    'The score of a fixed text differs from its earlier score, or from its score on other servers of the pool.',
   unverified: 'It could not be verified that scores are raw.',
   not_applicable: 'The server has no raw scores to check.',
   failed: 'The server returned no score to test.',
@@ -76,7 +76,8 @@ export const MONITOR_WORDS: Record<MonitorKind, { name: string; watches: string 
   },
   drift: {
     name: 'Drift',
-    watches: 'Scores differ from earlier ones, or from the rest of the pool.',
+    watches:
+      'Scores of fixed texts differ from earlier scores, or from those of other servers of the pool.',
   },
   squashed_scores: {
     name: 'Scores not raw',

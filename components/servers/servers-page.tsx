@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { Plus, Server } from 'lucide-react'
+import { useRef } from 'react'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { useMay } from '../session/use-may.ts'
@@ -59,13 +60,14 @@ export function ServersPage() {
   const refused = useMay('admin')
   const fits = (server: ServerDto) => fitsFilter(view.named, server.name, server.url, server.model)
   const register = () => setView({ register: true }, 'push')
+  const registerButton = useRef<HTMLButtonElement>(null)
   return (
     <>
       <PageHeader
         title="Servers"
         state={servers.data && servers.data.length > 0 && <FleetState servers={servers.data} />}
         actions={
-          <Button small variant="primary" refused={refused} onClick={register}>
+          <Button ref={registerButton} small variant="primary" refused={refused} onClick={register}>
             <Plus size={14} aria-hidden />
             Register
           </Button>
@@ -123,6 +125,8 @@ export function ServersPage() {
       </QueryView>
       <RegisterSheet
         open={view.register && refused === null}
+        // If a link on another page opened the sheet, no element of this page had the focus before.
+        finalFocus={registerButton}
         onClose={() => setView({ register: false })}
         onRegistered={(server) => setView({ register: false, server: server.id })}
       />

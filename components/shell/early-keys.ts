@@ -7,10 +7,10 @@ export function queryAfter(query: string, key: string): string | null {
 }
 
 /**
- * Collects keys from the request for the palette until its field has the focus, because its script may take seconds on
- * a busy machine. Until then, no key reaches the page, where it would be a shortcut or press the focused button.
+ * Collects the keys that are pressed while the palette opens, until its field has the focus. Its script may take
+ * seconds to load on a busy machine. No key reaches the page, where it would be a shortcut or press the focused button.
  * @param target the window
- * @returns stops collecting
+ * @returns a function that stops collecting
  */
 export function collectKeys(
   target: Pick<EventTarget, 'addEventListener' | 'removeEventListener'>,
@@ -40,7 +40,7 @@ export function collectKeys(
       onQuery(query)
     }
   }
-  // The capture phase comes before the handlers of the page.
+  // In the capture phase, this handler runs before those of the page.
   target.addEventListener('keydown', onKey, { capture: true })
   return () => target.removeEventListener('keydown', onKey, { capture: true })
 }

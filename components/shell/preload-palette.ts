@@ -1,4 +1,4 @@
-/** Wait after the `load` event, so that the palette's script is not part of a page's first load. */
+/** Delay after the `load` event, so that the palette's script is not part of a page's first load. */
 const AFTER_LOAD_MS = 5_000
 
 /** Loads the palette's script. A failure is ignored, because opening the palette loads it again. */
@@ -8,7 +8,7 @@ export function preloadPalette(): void {
 
 /**
  * Preloads the palette once the page has loaded and is idle.
- * @returns cancels the wait
+ * @returns a function that cancels the wait
  */
 export function preloadPaletteWhenIdle(): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined

@@ -2,17 +2,33 @@
 
 import { useKeys } from './keys.tsx'
 
-/** Rows of the tables of a page, without their heads. */
-const ROWS = '#page tbody tr, #page [role="rowgroup"] > [role="row"]'
+/** Rows of the tables of a page, without their heads, and items of lists that `data-row` marks. */
+const ROWS = '#page tbody tr, #page [role="rowgroup"] > [role="row"], #page [data-row]'
 
-/** The first link of each visible row, or the first button of a row without links. */
+/** The first link of a row, or the first button of a row without links. */
+function targetIn(row: HTMLElement): HTMLElement | null {
+  return (
+    row.querySelector<HTMLElement>('a[href]') ??
+    row.querySelector<HTMLElement>('button:not(:disabled, [role="columnheader"] *)')
+  )
+}
+
+/** The target of each visible row. A focusable row that is still loading is its own target. */
 function rowTargets(): { row: HTMLElement; target: HTMLElement }[] {
   return [...document.querySelectorAll<HTMLElement>(ROWS)].flatMap((row) => {
-    const target =
-      row.querySelector<HTMLElement>('a[href]') ??
-      row.querySelector<HTMLElement>('button:not(:disabled, [role="columnheader"] *)')
+    const target = targetIn(row) ?? (row.hasAttribute('tabindex') ? row : null)
     return target?.checkVisibility() ? [{ row, target }] : []
   })
+}
+
+/** Moves the focus from a row to its target when the row has loaded. */
+function focusWhenLoaded(row: HTMLElement): void {
+  const observer = new MutationObserver(() => {
+    const target = targetIn(row)
+    if (document.activeElement === row) target?.focus({ preventScroll: true })
+    if (document.activeElement !== row) observer.disconnect()
+  })
+  observer.observe(row, { childList: true, subtree: true })
 }
 
 /**
@@ -25,6 +41,7 @@ export function focusRow(by: 1 | -1): boolean {
   const next = at < 0 ? rows[0] : rows[at + by]
   if (next === undefined) return false
   next.target.focus({ preventScroll: true })
+  if (next.target === next.row) focusWhenLoaded(next.row)
   // The sticky header would cover a row at the upper edge.
   next.row.scrollIntoView({ block: by === 1 && at >= 0 ? 'nearest' : 'center' })
   return true

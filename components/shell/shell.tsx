@@ -9,6 +9,7 @@ import { collectKeys } from './early-keys.ts'
 import { SideNavigation } from './navigation.tsx'
 import { preloadPaletteWhenIdle } from './preload-palette.ts'
 import { visitPlace } from './recent-places.ts'
+import { useRestoredPosition } from './restore-position.ts'
 import { focusRow, RowKeys } from './row-keys.ts'
 import { useShellKeys } from './shell-keys.ts'
 
@@ -54,7 +55,7 @@ export function Shell({ children }: { children: ReactNode }) {
     if (which === 'keys') stop()
     else if (open !== 'palette' && stopCollecting.current === null) {
       setQuery('')
-      // The field shows each key before the next is pressed, which may already go to the field.
+      // Each key is rendered in the field at once, because the field may already receive the next key.
       const collect = (keys: string) => flushSync(() => setQuery(keys))
       stopCollecting.current = collectKeys(window, collect, close)
     }
@@ -76,6 +77,7 @@ export function Shell({ children }: { children: ReactNode }) {
 
   useShellKeys({ onPalette: () => show('palette'), onKeys: () => show('keys') })
   useEffect(() => visitPlace(pathname), [pathname])
+  useRestoredPosition(pathname)
 
   return (
     <Context.Provider value={{ openPalette: () => show('palette'), openKeys: () => show('keys') }}>

@@ -1,4 +1,4 @@
-import type { ButtonHTMLAttributes, ReactNode } from 'react'
+import type { ButtonHTMLAttributes, ReactNode, Ref } from 'react'
 
 const VARIANTS = {
   primary: 'border-transparent bg-accent-fill text-accent-ink hover:brightness-110',
@@ -31,6 +31,7 @@ export function Button({
   variant?: keyof typeof VARIANTS
   small?: boolean
   busy?: boolean
+  ref?: Ref<HTMLButtonElement>
   refused?: string | null
 }) {
   const look = `${buttonClass(variant, small)} ${className ?? ''}`

@@ -3,7 +3,7 @@
 import { AlertDialog } from '@base-ui/react/alert-dialog'
 import { Dialog } from '@base-ui/react/dialog'
 import { X } from 'lucide-react'
-import { type ReactNode, useLayoutEffect } from 'react'
+import { type ReactNode, type RefObject, useLayoutEffect } from 'react'
 import { Button, IconButton } from './button.tsx'
 import { useErrorFocus } from './use-error-focus.ts'
 
@@ -33,18 +33,24 @@ export function Sheet({
   open,
   onClose,
   title,
+  finalFocus,
   children,
 }: {
   open: boolean
   onClose(): void
   title: string
+  /** The element that gets the focus when the sheet closes; by default, the element that had it before. */
+  finalFocus?: RefObject<HTMLElement | null>
   children: ReactNode
 }) {
   return (
     <Dialog.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Dialog.Portal>
         <Dialog.Backdrop className={BACKDROP} />
-        <Dialog.Popup className="outline-none fixed inset-y-0 right-0 z-50 flex w-full max-w-[440px] flex-col border-l bg-raised shadow-pop quick transition-transform data-ending-style:translate-x-6 data-ending-style:opacity-0 data-starting-style:translate-x-6 data-starting-style:opacity-0">
+        <Dialog.Popup
+          finalFocus={finalFocus}
+          className="outline-none fixed inset-y-0 right-0 z-50 flex w-full max-w-[440px] flex-col border-l bg-raised shadow-pop quick transition-transform data-ending-style:translate-x-6 data-ending-style:opacity-0 data-starting-style:translate-x-6 data-starting-style:opacity-0"
+        >
           <ReturnFocus />
           <header className="flex h-12 shrink-0 items-center border-b px-5">
             <Dialog.Title className="text-md">{title}</Dialog.Title>
