@@ -22,6 +22,7 @@ import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { DeliveryStateView } from './delivery-state.tsx'
 import { monitorLabel } from './monitor-words.ts'
+import { MONITOR_GROUPS, selectedMonitors } from './webhook-form.prepare.ts'
 import { WebhookSheet } from './webhook-sheet.tsx'
 
 /** Webhooks for alerts, each with a test, and the delivery log. */
@@ -180,16 +181,21 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
 }
 
 function subscriptionText(webhook: WebhookDto): string {
-  const { severities, monitors, runs, fleet, signed, createdBy } = webhook
+  const { severities, runs, signed, createdBy } = webhook
+  const selected = selectedMonitors(webhook)
+  const groups = MONITOR_GROUPS.map(({ label, monitors }) => {
+    const some = monitors.filter((monitor) => selected.includes(monitor))
+    if (some.length > 0 && some.length < monitors.length) return some.map(monitorLabel).join(', ')
+    return `${some.length === 0 ? 'no' : 'all'} ${label.toLowerCase()}`
+  })
   return [
     severities.length === 2
       ? 'warnings and alerts'
       : severities[0] === 'alerting'
         ? 'alerts only'
         : 'warnings only',
-    monitors.length === 0 ? 'all monitors' : monitors.map(monitorLabel).join(', '),
+    ...groups,
     runs.length === 0 ? 'all runs' : plural(runs.length, 'run'),
-    fleet ? 'with server alerts' : 'without server alerts',
     signed ? 'signed' : 'not signed',
     `created by ${createdBy}`,
   ].join(' · ')

@@ -51,8 +51,8 @@ export function IncidentTable({
                   {incident.run === null ? (
                     <span className="font-mono text-xs">{incident.subject}</span>
                   ) : (
-                    <span className="flex items-center gap-2">
-                      <RunName run={incident.run} />
+                    <span className="flex flex-wrap items-center gap-x-2">
+                      <RunName run={incident.run} wraps />
                       {incident.split === 'val' && (
                         <span className="text-xs text-ink-3">validation</span>
                       )}

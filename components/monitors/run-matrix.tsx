@@ -54,14 +54,14 @@ export function RunMatrix({
               return (
                 <tr key={`${row.run} ${row.split}`} className={isChosen ? 'bg-selected' : ''}>
                   <td className="name">
-                    <span className="flex items-center gap-2">
+                    <span className="flex flex-wrap items-center gap-x-2">
                       <button
                         type="button"
                         aria-pressed={isChosen}
                         onClick={() => onChoose(row)}
                         className="min-w-0 font-medium hover:underline"
                       >
-                        <RunName run={row.run} link={false} />
+                        <RunName run={row.run} link={false} wraps />
                       </button>
                       {row.split === 'val' && (
                         <span className="text-xs text-ink-3">validation</span>

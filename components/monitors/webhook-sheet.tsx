@@ -3,13 +3,14 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { WebhookDto } from '../../server/contract/alerts.ts'
-import { FLEET_MONITORS, MONITORS, type Severity } from '../../server/contract/monitors.ts'
+import type { Severity } from '../../server/contract/monitors.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Sheet } from '../ui/dialog.tsx'
 import { Checkbox, FieldAbout, Segmented, TextField } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import { monitorLabel } from './monitor-words.ts'
+import { MONITOR_GROUPS, selectedMonitors, subscriptionOf } from './webhook-form.prepare.ts'
 
 export function WebhookSheet({
   webhook,
@@ -32,8 +33,6 @@ export function WebhookSheet({
   )
 }
 
-const ALL = [...MONITORS, ...FLEET_MONITORS] as const
-
 function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose(): void }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
@@ -42,9 +41,10 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
   const [secret, setSecret] = useState('')
   const [unsigned, setUnsigned] = useState(false)
   const [alertsOnly, setAlertsOnly] = useState(before?.severities.length === 1)
-  const [monitors, setMonitors] = useState<WebhookDto['monitors']>(before?.monitors ?? [])
+  const [monitors, setMonitors] = useState(() =>
+    selectedMonitors(before ?? { monitors: [], fleet: true }),
+  )
   const [runs, setRuns] = useState(before?.runs.join(', ') ?? '')
-  const [fleet, setFleet] = useState(before?.fleet ?? true)
   const [error, setError] = useState<string | null>(null)
   const outcome = {
     onError: (thrown: unknown) => setError(describeFailure(thrown).message),
@@ -58,10 +58,11 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
   const submit = () => {
     if (name.trim() === '') return setError('Enter a name.')
     if (before === null && url.trim() === '') return setError('Enter a URL.')
+    if (monitors.length === 0) return setError('Select at least one monitor.')
     setError(null)
     const severities: Severity[] = alertsOnly ? ['alerting'] : ['warning', 'alerting']
     const wanted = {
-      ...{ name, severities, monitors, fleet },
+      ...{ name, severities, ...subscriptionOf(monitors) },
       runs: runs
         .split(',')
         .map((run) => run.trim())
@@ -133,38 +134,61 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
         />
       </div>
       <fieldset>
-        <legend className="mb-1 text-xs font-medium text-ink-2">
-          Monitors{' '}
-          <span className="font-normal text-ink-3">
-            {monitors.length === 0 ? 'all' : `${monitors.length} of ${ALL.length}`}
-          </span>
-        </legend>
-        <div className="grid grid-cols-2 gap-x-3">
-          {ALL.map((monitor) => (
-            <Checkbox
-              key={monitor}
-              label={monitorLabel(monitor)}
-              checked={monitors.includes(monitor)}
-              onChange={(on) =>
-                setMonitors(on ? [...monitors, monitor] : monitors.filter((one) => one !== monitor))
-              }
-            />
-          ))}
-        </div>
+        <legend className="mb-1 text-xs font-medium text-ink-2">Monitors</legend>
+        {MONITOR_GROUPS.map((group) => (
+          <MonitorGroup
+            key={group.label}
+            {...group}
+            selected={monitors}
+            onChange={(changed, on) =>
+              setMonitors([
+                ...monitors.filter((monitor) => !changed.includes(monitor)),
+                ...(on ? changed : []),
+              ])
+            }
+          />
+        ))}
       </fieldset>
       <TextField
         label="Runs"
-        hint="Run names, separated by commas. Leave empty for all runs."
+        hint="Runs of the run monitors: names, separated by commas. Leave empty for all runs."
         value={runs}
         onChange={(event) => setRuns(event.target.value)}
       />
-      <Checkbox
-        label="Server alerts"
-        about="Unavailable servers, and models without a healthy server."
-        checked={fleet}
-        onChange={setFleet}
-      />
       <FieldAbout error={error} />
     </SheetForm>
+  )
+}
+
+/** A checkbox for all monitors of a group, and one for each monitor. */
+function MonitorGroup({
+  label,
+  monitors,
+  selected,
+  onChange,
+}: (typeof MONITOR_GROUPS)[number] & {
+  selected: WebhookDto['monitors']
+  onChange(changed: Readonly<WebhookDto['monitors']>, on: boolean): void
+}) {
+  const count = monitors.filter((monitor) => selected.includes(monitor)).length
+  return (
+    <fieldset aria-label={label} className="mb-2">
+      <Checkbox
+        label={label}
+        checked={count === monitors.length}
+        mixed={count > 0 && count < monitors.length}
+        onChange={(on) => onChange(monitors, on)}
+      />
+      <div className="ml-6 grid grid-cols-2 gap-x-3">
+        {monitors.map((monitor) => (
+          <Checkbox
+            key={monitor}
+            label={monitorLabel(monitor)}
+            checked={selected.includes(monitor)}
+            onChange={(on) => onChange([monitor], on)}
+          />
+        ))}
+      </div>
+    </fieldset>
   )
 }

@@ -173,18 +173,25 @@ export function Checkbox({
   label,
   about,
   checked,
+  mixed = false,
   disabled = false,
   onChange,
 }: {
   label: string
   about?: ReactNode
   checked: boolean
+  /** Whether the checkbox stands for several values of which some are checked. */
+  mixed?: boolean
   disabled?: boolean
   onChange(checked: boolean): void
 }) {
   return (
     <label className="flex w-fit cursor-pointer items-start gap-2.5 py-0.5">
       <input
+        ref={(input) => {
+          // There is no attribute for this state.
+          if (input) input.indeterminate = mixed
+        }}
         type="checkbox"
         checked={checked}
         disabled={disabled}
