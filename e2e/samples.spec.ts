@@ -267,6 +267,44 @@ test('shows the invalid parameters of a link, and repeats a query that timed out
   await expect(page.getByText('No matching samples')).toBeVisible()
 })
 
+test('a text search continues by itself until it is stopped', async ({ page }) => {
+  // Each response of the service claims that older texts are left to search.
+  let isEndless = true
+  let requests = 0
+  await page.route(/samples\.list/, async (route) => {
+    requests++
+    const response = await route.fetch()
+    const body = await response.text()
+    await route.fulfill({
+      response,
+      body: isEndless
+        ? body
+            .replaceAll('"nextCursor":null', '"nextCursor":"_999999999"')
+            .replaceAll('"all":true', '"all":false')
+        : body,
+    })
+  })
+  await page.goto(`${service.url}/samples?run=samples-run&text=nothing+has+this`)
+  await expect(page.getByText(/(\d+) of \1 texts searched/)).toBeVisible()
+  await expect.poll(() => requests).toBeGreaterThan(3)
+  await page.getByRole('button', { name: 'Stop', exact: true }).click()
+  await expect(page.getByText('No matches so far')).toBeVisible()
+  await expectAccessible(page)
+  let stoppedAt = 0
+  const hasStopped = () => {
+    const before = stoppedAt
+    stoppedAt = requests
+    return before === requests
+  }
+  await expect.poll(hasStopped, { intervals: [1_000] }).toBe(true)
+  const goOn = page.getByRole('button', { name: 'Continue search' })
+  await goOn.click()
+  await expect.poll(() => requests).toBeGreaterThan(stoppedAt + 1)
+  isEndless = false
+  await expect(page.getByText('No matching samples')).toBeVisible()
+  await expect(goOn).toHaveCount(0)
+})
+
 for (const width of [1280, 390]) {
   for (const colorScheme of ['light', 'dark'] as const) {
     const looks = [

@@ -6,6 +6,8 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   sample: ['batchId', 'index'],
   run: ['run'],
   step: ['step'],
+  prompt: ['prompt'],
+  response: ['response'],
   group: ['uid'],
   source: ['dataSource'],
   status: ['status', 'reason'],
@@ -19,6 +21,7 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   attempts: ['attempts'],
   server: ['serverName'],
   labels: [ANNOTATIONS_COLUMN],
+  ended: ['endedAt'],
 }
 
 /** All columns except texts. */
@@ -29,8 +32,8 @@ export const DEFAULT_EXPORT_COLUMNS: readonly string[] = [
 ]
 
 /**
- * The export columns for the shown table columns. The sample is always included; columns that exports lack are left
- * out.
+ * The export columns for the shown table columns. The sample is always included; columns that do not exist in exports
+ * are omitted.
  */
 export function exportColumns(columns: readonly { name: string }[]): string[] {
   return [

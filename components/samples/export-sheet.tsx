@@ -60,16 +60,18 @@ function ExportForm({
   const [isSafe, setIsSafe] = useState(true)
   const [state, setState] = useState<State>({ is: 'idle' })
   const stop = useRef<AbortController | null>(null)
-  const chosen = [
+  const chosen = new Set([
     ...(which === 'shown' ? exportColumns(columns) : DEFAULT_EXPORT_COLUMNS),
     ...(texts ? EXPORTED_TEXT_COLUMNS : []),
-  ]
+  ])
   const query = writeSampleFilter(filter)
   const isRunning = state.is === 'running'
   const { place, submitted } = useErrorFocus<HTMLDivElement>(isRunning)
   const everything = query.size === 0
   query.set('format', format)
-  query.set('columns', columnsText(chosen))
+  query.set('columns', columnsText([...chosen]))
+  // Without texts, an export may contain samples whose texts retention removed. With all texts, the service refuses it.
+  if (!texts) query.set('texts', 'kept')
   if (format === 'csv' && isSafe) query.set('safe', 'spreadsheet')
   const address = `${BASE_PATH}${EXPORT_PATH}?${query}`
   const total = count.data?.exact ? count.data.samples : null
@@ -124,13 +126,13 @@ function ExportForm({
             {
               value: 'all',
               label: 'All',
-              about: 'Includes all reward extra info, waits, server and annotations.',
+              about: 'Includes all reward extra info, waits, server and annotations, but no texts.',
             },
           ]}
           onChange={setWhich}
         />
         <Checkbox
-          label="Include texts"
+          label="Include all texts"
           about="Prompt, response, ground truth and extra info. The file can be imported again."
           checked={texts}
           onChange={setTexts}

@@ -54,7 +54,7 @@ async function readTogether(client: Client, wanted: readonly Wanted[]): Promise<
   }
 }
 
-/** The first line of a sample's prompt or response, read when its row is visible, because `samples.list` returns no texts. */
+/** The first line of a prompt or response, read when its row is visible, because `samples.list` returns no texts. */
 export function FirstLine({ id, of }: { id: string; of: 'prompt' | 'response' }) {
   const trpc = useTRPC()
   const client = useTRPCClient()

@@ -109,7 +109,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
       <p className="num text-ink-2">
         {placed === undefined
           ? 'Counting matches…'
-          : `${plural(samples, 'sample')} of ${plural(batches.length, 'batch', 'batches')}. Creates a linked new batch for each of them; existing batches do not change.`}
+          : `${plural(samples, 'sample')} of ${plural(batches.length, 'batch', 'batches')}. Creates a new, linked batch for each of these batches; existing batches do not change.`}
       </p>
       {placed !== undefined && (
         <ul className="num max-h-40 space-y-0.5 overflow-y-auto text-xs" aria-label="By batch">
@@ -153,7 +153,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
             value: 'chosen',
             label: 'Selected samples only',
             about:
-              'Advantages cover only the selected samples of each group. Rewards that score whole groups still add them.',
+              'Advantages cover only the selected samples of each group. Rewards that score whole groups still add the other samples.',
           },
         ]}
         onChange={(next) => {

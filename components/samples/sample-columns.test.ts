@@ -18,7 +18,7 @@ describe('sample columns', () => {
 
   test('are not cut in a window of 1,440 px', () => {
     const columns = chosenColumns(sampleView.parse(new URLSearchParams()), [])
-    // The navigation takes 204 px, and a scroll bar may take 15 px.
+    // A window of 1,440 px, minus 204 px for the navigation and up to 15 px for a scroll bar.
     expect(leastTablePx(columns.map(({ track }) => track))).toBeLessThanOrEqual(1_221)
   })
 

@@ -213,7 +213,7 @@ function ExtraValue({ value }: { value: unknown }) {
 }
 
 /**
- * The default columns. A column that a filter fixes to one value is left out. All of them fit into a window of 1,440
+ * The default columns. A column that a filter fixes to one value is omitted. All of them fit into a window of 1,440
  * px.
  */
 function defaultColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boolean): string[] {

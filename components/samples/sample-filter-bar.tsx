@@ -139,7 +139,7 @@ export function SampleFilterBar({
           value={run ?? null}
           options={runs.data?.map((run) => run.name) ?? []}
           onChange={(run) => narrow({ run: run ?? undefined })}
-          width="w-30 max-w-40 grow"
+          width="min-w-30 max-w-80"
         />
         <TypedFilter
           label="Batch"

@@ -3,7 +3,7 @@
 'use client'
 
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react'
+import { type KeyboardEvent, useEffect, useRef, useState } from 'react'
 import type { SampleRowDto } from '../../server/contract/pages.ts'
 import { KindMarks } from '../batches/batch-cells.tsx'
 import { Scroll } from '../ui/scroll.tsx'
@@ -20,7 +20,6 @@ export function SampleTable({
   onOpen,
   hasMore,
   onMore,
-  end,
   selection,
   onWidth,
 }: {
@@ -30,8 +29,6 @@ export function SampleTable({
   onOpen(id: string): void
   hasMore: boolean
   onMore(): void
-  /** Content below the last row, shown when scrolling loads no more rows. */
-  end?: ReactNode
   /** The selected samples and their setters. `all` means that every matching sample is selected. */
   selection: {
     has(id: string): boolean
@@ -180,7 +177,6 @@ export function SampleTable({
           })}
         </div>
         {hasMore && <p className="num px-5 py-3 text-center text-xs text-ink-3">Loading more…</p>}
-        {end}
       </div>
     </Scroll>
   )

@@ -2,9 +2,9 @@
 
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Boxes, FilterX, Info, X } from 'lucide-react'
-import { useMemo, useRef, useState } from 'react'
+import { useEffect, useMemo, useRef, useState } from 'react'
 import type { SamplePageDto, SampleRowDto } from '../../server/contract/pages.ts'
-import type { ExtraKeyDto } from '../../server/contract/sample-extras.ts'
+import type { ExtraKeyDto, SampleCountDto } from '../../server/contract/sample-extras.ts'
 import type { SampleFilter, UnreadFilter } from '../../server/contract/sample-filter.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
@@ -44,10 +44,12 @@ import { ViewMenu } from './view-menu.tsx'
 const idOf = (row: SampleRowDto) => row.id
 
 /**
- * Lists of more pages than this stop refreshing, because refetching hundreds of samples three times a second is of no
- * use.
+ * Lists of more pages than this stop refreshing, because they would refetch hundreds of samples three times a second,
+ * and would repeat a long search.
  */
 const LIVE_PAGES = 3
+/** The usual age of data, ms, from which a page refetches them when it is opened again. */
+const STALE_MS = 4_000
 
 /** Samples of all batches, filtered by the URL, with the open sample next to the table. */
 export function SamplesPage() {
@@ -59,8 +61,8 @@ export function SamplesPage() {
   const listKey = JSON.stringify(input)
   const savedView = useSavedView(view, setView)
   const loadedPages = useRef(1)
-  const list = useInfiniteQuery(
-    pagesOptions({
+  const list = useInfiniteQuery({
+    ...pagesOptions({
       queryKey: trpc.samples.list.infiniteQueryKey(input),
       read: (cursor, signal) => client.samples.list.query({ ...input, cursor }, { signal }),
       // A text search is too expensive to repeat on every change.
@@ -69,7 +71,9 @@ export function SamplesPage() {
           ? []
           : [filter.batch === undefined ? 'samples' : `batch:${filter.batch}`],
     }),
-  )
+    staleTime: ({ state }) =>
+      (state.data?.pages.length ?? 0) > LIVE_PAGES ? Number.POSITIVE_INFINITY : STALE_MS,
+  })
   loadedPages.current = list.data?.pages.length ?? 1
   const { run, batch, step, stepTo, split, rescored } = filter
   const known = useQuery(
@@ -86,14 +90,38 @@ export function SamplesPage() {
     ),
   )
   const extraKeys = known.data?.keys ?? NO_KEYS
-  const searched = useMemo(() => sumOfSearched(list.data?.pages ?? []), [list.data])
-  // A search with few matches continues on a button press, not on scroll.
-  const lastPage = list.data?.pages.at(-1)
-  const stopped =
-    list.hasNextPage &&
-    lastPage !== undefined &&
-    lastPage.items.length < (lastPage.searched.texts === null ? 1 : input.limit)
+  const isSorted = view.sort !== 'newest'
+  const searched = useMemo(
+    () => sumOfSearched(list.data?.pages ?? [], isSorted),
+    [list.data, isSorted],
+  )
   const rows = useMemo(() => list.data?.pages.flatMap((page) => page.items), [list.data])
+  // A response may end its search with few matches. The page then requests the next one until a full page of rows has
+  // been added.
+  const found = rows?.length ?? 0
+  const foundBefore = found - (list.data?.pages.at(-1)?.items.length ?? 0)
+  const needsMore =
+    list.hasNextPage && Math.floor(found / input.limit) === Math.floor(foundBefore / input.limit)
+  const [stoppedKey, setStoppedKey] = useState<string | null>(null)
+  const { isFetching, fetchNextPage } = list
+  const isSearching =
+    needsMore && stoppedKey !== listKey && (isFetching || !list.isFetchNextPageError)
+  useEffect(() => {
+    if (isSearching && !isFetching) void fetchNextPage()
+  }, [isSearching, isFetching, fetchNextPage])
+  const loadMore = () => {
+    setStoppedKey(null)
+    if (!list.isFetchingNextPage) void fetchNextPage()
+  }
+  const { text, ...otherFilters } = filter
+  // A sorted list searches only the newest samples, so the number of matching samples is not its total.
+  const searchable = useQuery(
+    trpc.samples.count.queryOptions(otherFilters, {
+      enabled: needsMore && text !== undefined && !isSorted,
+      staleTime: 30_000,
+    }),
+  )
+  const progress = searched && searchProgress(searched, searchable.data)
   const { shown, freshCount, showFresh } = useAnnounced(rows, idOf, listKey, list.hasNextPage)
   const narrow = useNarrow() || view.sample !== null
   const columns = useMemo(
@@ -118,9 +146,7 @@ export function SamplesPage() {
     const at = shown.findIndex((row) => row.id === lastOpen)
     const next = rowToOpen(shown, at, by, view.sample !== null)
     if (next !== undefined) open(next.id, view.sample === null ? 'push' : 'replace')
-    if (at + by > shown.length - 10 && list.hasNextPage && !stopped && !list.isFetchingNextPage) {
-      void list.fetchNextPage()
-    }
+    if (at + by > shown.length - 10 && list.hasNextPage && !needsMore) loadMore()
   }
   useKeys([
     { key: 'j', label: 'Next sample', group: 'Samples', run: () => walk(1) },
@@ -165,7 +191,7 @@ export function SamplesPage() {
               {formatCount(shown.length)}
               {list.hasNextPage ? '+' : ''} loaded
               {loadedPages.current > LIVE_PAGES && ` · as of ${clockTime(list.dataUpdatedAt)}`}
-              {view.sort !== 'newest' && searched && !searched.all && (
+              {isSorted && searched && !searched.all && (
                 <> · sorted within the newest {searchedText(searched)}</>
               )}
               {searched?.texts && (
@@ -217,10 +243,9 @@ export function SamplesPage() {
                 <NoSamples
                   narrowed={isNarrowed(view)}
                   filter={filter}
-                  searched={searched && !searched.all ? searched : null}
+                  progress={searched?.all ? null : progress}
                   texts={searched?.texts ?? null}
-                  searching={list.isFetchingNextPage}
-                  onSearchOn={list.hasNextPage ? () => void list.fetchNextPage() : null}
+                  isSearching={isSearching}
                   onClear={() => setView({ filter: {} })}
                 />
               ) : (
@@ -229,10 +254,8 @@ export function SamplesPage() {
                   columns={columns}
                   openId={view.sample}
                   onOpen={(id) => open(id, view.sample === null ? 'push' : 'replace')}
-                  hasMore={list.hasNextPage && !stopped}
-                  onMore={() => {
-                    if (!list.isFetchingNextPage) void list.fetchNextPage()
-                  }}
+                  hasMore={list.hasNextPage && !needsMore}
+                  onMore={loadMore}
                   selection={{
                     has: (id) => selected.all || selected.ids.has(id),
                     all: selected.all,
@@ -241,28 +264,22 @@ export function SamplesPage() {
                     toggleShown: () => setChosen(toggledShown(selected, shown)),
                   }}
                   onWidth={(name, px) => setView({ columns: withWidth(view, columns, name, px) })}
-                  end={
-                    stopped &&
-                    searched && (
-                      <p className="num flex items-center justify-center gap-3 px-5 py-3 text-xs text-ink-3">
-                        {searched.texts
-                          ? textsText(searched.texts)
-                          : `${searchedText(searched)} searched`}
-                        , back to {searched.oldest}
-                        <Button
-                          small
-                          busy={list.isFetchingNextPage}
-                          onClick={() => void list.fetchNextPage()}
-                        >
-                          Continue search
-                        </Button>
-                      </p>
-                    )
-                  }
                 />
               )
             }
           </QueryView>
+          {needsMore && (
+            <div className="num flex flex-wrap items-center justify-center gap-x-3 gap-y-1 px-5 py-2 text-xs text-ink-3">
+              {shown.length > 0 && (
+                <span>
+                  {plural(shown.length, 'match', 'matches')} so far · {progress}
+                </span>
+              )}
+              <Button small onClick={isSearching ? () => setStoppedKey(listKey) : loadMore}>
+                {isSearching ? 'Stop' : 'Continue search'}
+              </Button>
+            </div>
+          )}
         </div>
         {view.sample !== null && (
           <SamplePanel
@@ -312,15 +329,15 @@ type Searched = SamplePageDto['searched']
 /**
  * Sums the number of searched samples over pages. All pages of a sorted list search the same samples, which count once.
  */
-function sumOfSearched(pages: readonly SamplePageDto[]): Searched | null {
+function sumOfSearched(pages: readonly SamplePageDto[], isSorted: boolean): Searched | null {
   const last = pages.at(-1)?.searched
   if (last === undefined) return null
-  const sorted = pages.length > 1 && pages[0]?.searched.oldest === last.oldest
-  if (sorted && last.texts === null) return last
   return {
     ...last,
-    batches: pages.reduce((sum, page) => sum + page.searched.batches, 0),
-    samples: pages.reduce((sum, page) => sum + page.searched.samples, 0),
+    ...(!isSorted && {
+      batches: pages.reduce((sum, page) => sum + page.searched.batches, 0),
+      samples: pages.reduce((sum, page) => sum + page.searched.samples, 0),
+    }),
     texts: last.texts && {
       samples: pages.reduce((sum, page) => sum + (page.searched.texts?.samples ?? 0), 0),
       dropped: pages.reduce((sum, page) => sum + (page.searched.texts?.dropped ?? 0), 0),
@@ -332,10 +349,22 @@ function searchedText({ samples, batches }: Searched): string {
   return `${plural(samples, 'sample')} of ${plural(batches, 'batch', 'batches')}`
 }
 
-/** The number of searched texts, and of those removed by retention. */
-function textsText({ samples, dropped }: { samples: number; dropped: number }): string {
-  const looked = `${plural(samples, 'text')} searched`
+/** The number of searched texts, of all texts if their number is known, and of those removed by retention. */
+function textsText({ samples, dropped }: NonNullable<Searched['texts']>, total?: number): string {
+  // Texts between the last match of a page and the end of its search are read again for the next page.
+  const looked =
+    total === undefined
+      ? `${plural(samples, 'text')} searched`
+      : `${formatCount(Math.min(samples, total))} of ${plural(total, 'text')} searched`
   return dropped === 0 ? looked : `${looked}, ${formatCount(dropped)} removed by retention`
+}
+
+/** The progress of a search. `all` counts the samples whose texts it searches. */
+function searchProgress(searched: Searched, all: SampleCountDto | undefined): string {
+  const looked = searched.texts
+    ? textsText(searched.texts, all?.exact ? all.samples : undefined)
+    : `${searchedText(searched)} searched`
+  return `${looked}, back to ${searched.oldest}`
 }
 
 /** Explains why filters may match no sample. */
@@ -351,39 +380,27 @@ function noMatchText({ scoreMin, scoreMax, groupSignal, failedToolCall }: Sample
 function NoSamples({
   narrowed,
   filter,
-  searched,
+  progress,
   texts,
-  searching,
-  onSearchOn,
+  isSearching,
   onClear,
 }: {
   narrowed: boolean
   filter: SampleFilter
   /** Null if all samples were searched. */
-  searched: Searched | null
+  progress: string | null
   texts: Searched['texts']
-  searching: boolean
-  onSearchOn: (() => void) | null
+  isSearching: boolean
   onClear(): void
 }) {
-  if (narrowed && searched !== null) {
+  if (narrowed && progress !== null) {
     return (
       <Empty
         icon={FilterX}
-        title="No matches so far"
-        actions={
-          <>
-            {onSearchOn && (
-              <Button variant="primary" busy={searching} onClick={onSearchOn}>
-                Continue search
-              </Button>
-            )}
-            <Button onClick={onClear}>Clear filters</Button>
-          </>
-        }
+        title={isSearching ? 'Searching' : 'No matches so far'}
+        actions={<Button onClick={onClear}>Clear filters</Button>}
       >
-        {texts ? textsText(texts) : `${searchedText(searched)} searched`}, back to {searched.oldest}
-        . Filter by run, step or batch to narrow the search.
+        {progress}. Filter by run, step or batch to narrow the search.
       </Empty>
     )
   }

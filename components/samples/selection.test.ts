@@ -24,9 +24,10 @@ describe('selection', () => {
 })
 
 test('an export has the table columns under export names, and always the sample', () => {
-  const names = ['score', 'worker', 'rewardExtraInfo.a,b', 'labels'].map((name) => ({ name }))
-  expect(exportColumns(names)).toEqual([
-    ...['batchId', 'index', 'score', 'substituted', 'rewardExtraInfo.a,b', 'annotations'],
+  const names = ['response', 'score', 'worker', 'rewardExtraInfo.a,b', 'labels']
+  expect(exportColumns(names.map((name) => ({ name })))).toEqual([
+    ...['batchId', 'index', 'response', 'score', 'substituted', 'rewardExtraInfo.a,b'],
+    'annotations',
   ])
 })
 

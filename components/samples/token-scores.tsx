@@ -12,7 +12,7 @@ import { Segmented } from '../ui/field.tsx'
 /** Number of tokens before “Show all” is pressed. */
 const SHOWN_TOKENS = 20
 const EXPLAINED =
-  "Scores of the reward model's tokens. In a composite reward, they are multiplied by the weight of their component."
+  "The reward model's score of each token. In a composite reward, it is multiplied by the weight of the component."
 
 /** The color scale of tokens, or the reason why they are not colored. */
 export function TokenLegend({

@@ -142,7 +142,7 @@ function Both({ left, right, side, diff, onOpen, onSide }: SideBySideProps<ReadS
 }
 
 /**
- * The differences of two responses, computed after the page is drawn. Undefined until then, and if they are not wanted.
+ * The differences of two responses, computed after the page is drawn. Undefined until then, and if `wanted` is false.
  */
 function useDiff(left: string, right: string, wanted: boolean): TextDiff | undefined {
   const [found, setFound] = useState<{ of: [string, string]; diff: TextDiff }>()

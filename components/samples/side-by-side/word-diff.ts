@@ -11,8 +11,8 @@ export interface TextDiff {
 }
 
 /**
- * Maximum differing words, and differing lines: the time grows with their square. 1,500 words take 0.1 s. A limit in time
- * would show the same two texts differently on a busy machine.
+ * Maximum differing words, and differing lines: the time grows with their square. 1,500 words take 0.1 s. A time limit
+ * could give different results for the same texts on a busy machine.
  */
 const MAX_WORDS = 1_500
 const MAX_LINES = 700
