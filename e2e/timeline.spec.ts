@@ -120,7 +120,7 @@ test('names the group with the longest straggler delay, its last sample, and the
   await page.keyboard.press('ArrowDown')
   await expect(reached(page)).toContainText(`Group ${worst.seq}, ${worst.uid} `)
   await expect(reached(page)).toContainText(
-    new RegExp(`straggler delay .+ by sample #${worst.last?.index}: service`),
+    new RegExp(`straggler delay .+ by sample #${worst.last?.index}: scoring`),
   )
   await page.keyboard.press('Enter')
   await page.waitForURL(`**/samples?batch=${batch}&sample=${batch}-${worst.last?.index}`)

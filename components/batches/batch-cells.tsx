@@ -25,13 +25,27 @@ export function BatchLink({ batchId }: { batchId: string }) {
   )
 }
 
-/** A run's name, with a dot in the run's color. */
-export function RunName({ run, link = true }: { run: string; link?: boolean }) {
+/** A run's name, with a dot in the run's color. A long name wraps if `wraps` is true; otherwise it is shortened. */
+export function RunName({
+  run,
+  link = true,
+  wraps = false,
+}: {
+  run: string
+  link?: boolean
+  wraps?: boolean
+}) {
   const hue = useHue('run', run)
   const inside = (
     <>
       <span className="size-2 shrink-0 rounded-full" style={{ background: hue }} aria-hidden />
-      <MiddleText text={run} />
+      {wraps ? (
+        <span className="min-w-0 py-1 text-start leading-4 break-words whitespace-normal">
+          {run}
+        </span>
+      ) : (
+        <MiddleText text={run} />
+      )}
     </>
   )
   return link ? (
@@ -73,7 +87,7 @@ export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: 
       {of.rescoredFrom !== null && (
         <span
           className={chip}
-          title={`This batch rescores the rollouts of ${of.rescoredFrom}. The statistics of the run exclude it.`}
+          title={`This batch rescores the rollouts of ${of.rescoredFrom}. The statistics of the run exclude rescored batches.`}
         >
           rescored
         </span>
@@ -125,7 +139,7 @@ export function BatchTime({ batch }: { batch: BatchProgressDto | BatchSummary })
   )
 }
 
-/** The time from acceptance to the end of the batch or to `now`, ms. Null while `now` is 0, which means unknown. */
+/** The time from acceptance to the end of the batch or to `now`, ms. Null while `now` is 0 (not known yet). */
 export function batchDurationMs(
   batch: Pick<BatchSummary, 'submittedAt' | 'completedAt'>,
   now: number,

@@ -42,7 +42,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
 import { useUrl } from '../url/use-url.ts'
-import { batchDurationMs, isActive, RunName } from './batch-cells.tsx'
+import { batchDurationMs, isActive, KindMarks, RunName } from './batch-cells.tsx'
 import { ReportGroups, ReportHead, ReportTimeline } from './batch-report.tsx'
 import { BatchSide } from './batch-side.tsx'
 import { countsOf, noSignalShortText } from './group-signal-text.ts'
@@ -70,13 +70,20 @@ export function BatchPage({ batchId }: { batchId: string }) {
       { batchId },
       {
         meta: { topics: [`batch:${batchId}`] },
-        // An active batch is also polled: counters may lag behind by one read, and a stalled batch emits no events.
+        // An active batch is also polled, because the service caches sums for up to 2 s, and a stalled batch emits no
+        // events.
         refetchInterval: ({ state: { data } }) =>
           data !== undefined && isActive(data) && state.frozenAt === null ? SUMS_EVERY_MS : false,
       },
     ),
   )
   const batch = view.data
+  const place = batch && (
+    <>
+      <RunName run={batch.run} />
+      <span className="num">step {formatCount(batch.step)}</span>
+    </>
+  )
   return (
     <>
       <PageHeader
@@ -87,9 +94,8 @@ export function BatchPage({ batchId }: { batchId: string }) {
             <>
               <BatchStatusView status={batch.status} />
               <span className="hidden items-center gap-3 text-ink-2 md:flex">
-                <RunName run={batch.run} />
-                <span className="num">step {formatCount(batch.step)}</span>
-                {/* The default split is omitted, as in lists: there is no room for it at 1280 px. */}
+                {place}
+                {/* The default split is omitted, as in lists, because a 1,280 px screen has no room for it. */}
                 {batch.split === 'val' && <span>validation</span>}
               </span>
             </>
@@ -97,6 +103,13 @@ export function BatchPage({ batchId }: { batchId: string }) {
         }
         actions={batch && <BatchActions batch={batch} />}
       />
+      {batch && (
+        // The header of a small screen has no room for the run, step and kind.
+        <p className="flex flex-wrap items-center gap-x-3 gap-y-1 border-b px-5 py-1.5 text-xs text-ink-2 md:hidden print:hidden">
+          {place}
+          <KindMarks of={batch} />
+        </p>
+      )}
       <QueryView query={view} skeleton={<BatchSkeleton />}>
         {(data) => <BatchBody batch={data} />}
       </QueryView>
@@ -229,7 +242,7 @@ function BatchBottleneck({ batchId }: { batchId: string }) {
   }
   return (
     <p className="num border-b px-5 py-2" data-bottleneck={server.name}>
-      <b className="font-semibold">{server.name}</b> held up this batch: its median of{' '}
+      <b className="font-semibold">{server.name}</b> held up this batch: its median request time of{' '}
       {durationText(server.medianMs)} is {server.ratio.toFixed(1)} × that of the other servers
       {server.tailMs > 0.05 * totalMs &&
         `, and it alone was still scoring in the last ${durationText(server.tailMs)}`}
@@ -359,8 +372,7 @@ function noSignalDetail(batch: BatchViewDto): ReactNode {
   )
 }
 
-// This plot and the next one render after the rest of the page, one at a time. Together, they would block input for 50
-// ms.
+// This plot and the next one render last, one at a time, because both together would block input for 50 ms.
 function RewardDistribution({ batch }: { batch: BatchViewDto }) {
   const router = useRouter()
   const [{ log }, setUrl] = useUrl(timelineView)

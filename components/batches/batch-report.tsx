@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import type { BatchViewDto } from '../../server/contract/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { durationText, formatCount, formatDuration, formatScore } from '../format/numbers.ts'
+import { formatCount, formatDuration, formatScore } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'
 import { useSession } from '../session/use-session.ts'
 import { ColumnHeads } from '../ui/column-heads.tsx'
@@ -19,7 +19,7 @@ import { drawPicture, pictureScene } from './timeline/draw-picture.ts'
 import { svgPainter } from './timeline/svg-painter.ts'
 import { idleStretches, timeScale } from './timeline/time-scale.ts'
 import { defaultChunk, prepareTimeline } from './timeline/timeline.prepare.ts'
-import { causesText, countsText, lostText } from './timeline/timeline-words.ts'
+import { causesText, countsText, longerStage, lostText } from './timeline/timeline-words.ts'
 import { useElapsed, useTimeline } from './timeline/use-timeline.ts'
 
 /**
@@ -29,7 +29,7 @@ import { useElapsed, useTimeline } from './timeline/use-timeline.ts'
 
 /** Number of groups in the printed table. The page lists all groups. */
 const GROUPS_PRINTED = 40
-/** Width of the printed timeline, px. It is about the width of a sheet of paper, so that 11 px text keeps its size. */
+/** Width of the printed timeline, px: about the width of a sheet of paper, so that 11 px text keeps its size. */
 const PAPER_PX = 860
 
 /** The print header: the batch, its URL and the time of printing. */
@@ -108,10 +108,10 @@ export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: num
   )
 }
 
-/** The first groups in completion order, and the number of groups left out. */
+/** The first groups in completion order, and the number of omitted groups. */
 export function ReportGroups({ batch }: { batch: BatchViewDto }) {
   const trpc = useTRPC()
-  // The query is that of the first page of the on-screen table, so its data are already loaded.
+  // The on-screen table uses the same query for its first page, so the data are already loaded.
   const { data } = useQuery(
     trpc.batches.groups.queryOptions({
       batchId: batch.batchId,
@@ -128,7 +128,7 @@ export function ReportGroups({ batch }: { batch: BatchViewDto }) {
       title="Groups in completion order"
       note={
         left > 0
-          ? `the first ${formatCount(groups.length)} of ${formatCount(batch.groupsCompleted)}; the other ${formatCount(left)} are on the page`
+          ? `the first ${formatCount(groups.length)} of ${formatCount(batch.groupsCompleted)}; the page lists the other ${formatCount(left)}`
           : `all ${formatCount(groups.length)}`
       }
     >
@@ -143,7 +143,7 @@ export function ReportGroups({ batch }: { batch: BatchViewDto }) {
             { end: 'Mean ± std' },
             { end: 'Min to max' },
             'Signal',
-            'Slowest sample',
+            'Last sample',
           ]}
         />
         <tbody>
@@ -168,11 +168,10 @@ export function ReportGroups({ batch }: { batch: BatchViewDto }) {
               <td className="num">
                 {group.slowestIndex === null
                   ? '–'
-                  : `#${group.slowestIndex}, ${
-                      (group.slowestQueueMs ?? 0) > (group.slowestScoreMs ?? 0)
-                        ? `queue ${durationText(group.slowestQueueMs)}`
-                        : `scoring ${durationText(group.slowestScoreMs)}`
-                    }`}
+                  : `#${group.slowestIndex}, ${longerStage({
+                      queueMs: group.slowestQueueMs ?? 0,
+                      scoreMs: group.slowestScoreMs ?? 0,
+                    })}`}
               </td>
             </tr>
           ))}

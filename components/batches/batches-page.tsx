@@ -186,14 +186,14 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
                 <BatchLink batchId={batch.batchId} />
               </td>
               <td className="name">
-                <span className="flex items-center gap-2">
+                <span className="flex items-center gap-x-2 max-sm:flex-wrap">
                   <RunName run={batch.run} />
                   <KindMarks of={batch} />
                 </span>
               </td>
               <td className="num end">{formatCount(batch.step)}</td>
               <td>
-                {/* An ended batch has no progress bar, because a full bar only repeats the status. */}
+                {/* An ended batch has no progress bar, because a full bar would only repeat the status. */}
                 {batch.status === 'running' ? (
                   <BatchProgress batch={batch} />
                 ) : (

@@ -1,5 +1,5 @@
 /**
- * Groups per page. Completion numbers have no gaps, so the number of a row gives its page, and a full page never
+ * Groups per page. Completion numbers have no gaps, so a group's number determines its page, and a full page never
  * changes.
  */
 export const GROUP_PAGE = 100

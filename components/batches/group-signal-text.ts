@@ -39,8 +39,8 @@ export function countsOf(counts: GroupSignalCounts): { groups: number; nothing: 
 }
 
 /**
- * The number and share of no-signal groups: `18 no-signal, 14 %`. Without no-signal groups, and for single-sample
- * groups, the text is that of {@link noSignalText}.
+ * The number and share of no-signal groups: `18 no-signal, 14 %`. Returns {@link noSignalText} if there are none, and
+ * for single-sample groups.
  */
 export function noSignalShortText(counts: GroupSignalCounts): string {
   const { groups, nothing } = countsOf(counts)

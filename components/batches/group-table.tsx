@@ -9,7 +9,7 @@ import type { BatchGroupDto, BatchViewDto } from '../../server/contract/pages.ts
 import { useTRPC } from '../api/trpc.ts'
 import type { ScoreScale } from '../charts/dot-strip.prepare.ts'
 import { DotStrip } from '../charts/dot-strip.tsx'
-import { durationText, formatCount, formatDuration, formatScore } from '../format/numbers.ts'
+import { formatCount, formatDuration, formatScore } from '../format/numbers.ts'
 import { shortenMiddle } from '../format/text.ts'
 import { dateTime } from '../format/time.ts'
 import { PageLink } from '../shell/page-link.tsx'
@@ -24,13 +24,14 @@ import { Skeleton } from '../ui/skeleton.tsx'
 import { isActive } from './batch-cells.tsx'
 import { GROUP_PAGE, pagesOfRows, seqOfRow } from './group-pages.ts'
 import { SignalCell } from './group-signals.tsx'
+import { longerStage, waitText } from './timeline/timeline-words.ts'
 
 const isFull = (page: { items: unknown[] } | undefined) => page?.items.length === GROUP_PAGE
 
 const ROW_PX = 36
 const COLUMNS = 'grid-cols-[40px_minmax(110px,1fr)_90px_150px_108px_84px_minmax(190px,1.2fr)]'
 
-/** The table of groups in completion order, with the slowest sample of each. */
+/** The table of groups in completion order, with each group's last sample. */
 export function GroupTable({ batch }: { batch: BatchViewDto }) {
   const [order, setOrder] = useState<'completion' | 'latest'>('completion')
   const [latestShown, setLatestShown] = useState(0)
@@ -149,7 +150,7 @@ function GroupRows({
                 Mean ± std
               </span>
               <span role="columnheader">Signal</span>
-              <span role="columnheader">Slowest sample</span>
+              <span role="columnheader">Last sample</span>
             </div>
           </div>
           <div role="rowgroup" className="relative" style={{ height: rows.getTotalSize() }}>
@@ -160,6 +161,7 @@ function GroupRows({
                   key={seq}
                   role="row"
                   aria-rowindex={item.index + 2}
+                  tabIndex={-1}
                   className={`absolute inset-x-0 grid ${COLUMNS} items-center gap-x-2.5 border-b px-5 hover:bg-hover`}
                   style={{ height: ROW_PX, transform: `translateY(${item.start}px)` }}
                 >
@@ -234,23 +236,22 @@ function GroupRow({
         <SignalCell signal={group.signal} />
       </span>
       <span role="cell" className="min-w-0">
-        <Slowest group={group} batchId={batchId} />
+        <LastSample group={group} batchId={batchId} />
       </span>
     </>
   )
 }
 
-/** The slowest sample of a group and its longer stage: queue or scoring. */
-function Slowest({ group, batchId }: { group: BatchGroupDto; batchId: string }) {
+/** A group's last sample, and the longer stage of that sample: queue or scoring. */
+function LastSample({ group, batchId }: { group: BatchGroupDto; batchId: string }) {
   if (group.slowestIndex === null) return <span className="text-ink-3">–</span>
-  const queue = group.slowestQueueMs ?? 0
-  const score = group.slowestScoreMs ?? 0
-  const whole = Math.max(queue + score, 0.001)
-  const mostly = queue > score ? 'queue' : 'scoring'
+  const queueMs = group.slowestQueueMs ?? 0
+  const scoreMs = group.slowestScoreMs ?? 0
+  const whole = Math.max(queueMs + scoreMs, 0.001)
   return (
     <span
       className="flex items-center gap-2.5"
-      title={`Sample ${group.slowestIndex} ended last: ${durationText(queue)} in the queue, ${durationText(score)} from first dispatch to end`}
+      title={`Sample ${group.slowestIndex} ended last: ${waitText('queue', queueMs)}, ${waitText('service', scoreMs)} from first dispatch to end. The straggler delay in the timeline is only the time after all other samples had ended.`}
     >
       <PageLink
         href={`/samples?batch=${batchId}&sample=${batchId}-${group.slowestIndex}`}
@@ -261,12 +262,12 @@ function Slowest({ group, batchId }: { group: BatchGroupDto; batchId: string }) 
       <SegmentBar
         className="h-1.5 w-10 shrink-0"
         segments={[
-          { key: 'queue', share: queue / whole, color: 'var(--data-8)' },
-          { key: 'scoring', share: score / whole, color: 'var(--data-2)' },
+          { key: 'queue', share: queueMs / whole, color: 'var(--data-8)' },
+          { key: 'scoring', share: scoreMs / whole, color: 'var(--data-2)' },
         ]}
       />
       <span className="num min-w-0 truncate text-xs text-ink-2">
-        {mostly === 'queue' ? `queue ${durationText(queue)}` : `scoring ${durationText(score)}`}
+        {longerStage({ queueMs, scoreMs })}
       </span>
     </span>
   )

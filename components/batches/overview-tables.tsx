@@ -51,7 +51,7 @@ export function ActiveBatches({ batches, total }: { batches: BatchProgressDto[];
                     <BatchLink batchId={batch.batchId} />
                   </td>
                   <td className="name">
-                    <span className="flex items-center gap-2">
+                    <span className="flex items-center gap-x-2 max-sm:flex-wrap">
                       <RunName run={batch.run} />
                       <KindMarks of={batch} />
                     </span>
@@ -124,7 +124,7 @@ export function RecentBatches({
                     <BatchLink batchId={batch.batchId} />
                   </td>
                   <td className="name">
-                    <span className="flex items-center gap-2">
+                    <span className="flex items-center gap-x-2 max-sm:flex-wrap">
                       <RunName run={batch.run} />
                       <KindMarks of={batch} />
                     </span>

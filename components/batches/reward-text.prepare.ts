@@ -70,7 +70,7 @@ function managerKwargs({ gdpo, processes, limiter }: ResolvedReward): RewardJson
   if (processes !== undefined) taken.num_workers = processes
   if (limiter !== undefined) {
     const { limits, name } = limiter
-    // A limiter that was not named has the name of its scorer. Such a default name is omitted.
+    // By default, a limiter is named after its scorer. The default name is omitted.
     if (!/^(model|function|rules):/.test(name)) taken.limiter = name
     taken.max_concurrent = limits.maxConcurrent
     if (limits.maxRpm !== null) taken.max_rpm = limits.maxRpm

@@ -1,7 +1,7 @@
 import type { ComponentDto } from '../../server/contract/rewards.ts'
 import { niceTicks, pickTicks, type Tick, withGaps } from './ticks.ts'
 
-/** A component at one step. Values are null at a step without the component, which is drawn as a gap. */
+/** A component at one step. At a step without the component, values are null and drawn as a gap. */
 interface ComponentStep {
   step: number
   mean: number | null
@@ -112,8 +112,8 @@ export function prepareContributions(components: readonly ComponentDto[]): Contr
 type Point = ComponentDto['points'][number]
 
 /**
- * Whether all scores of a point can only be 0 or 1: of scores from 0 to 1, only these have the variance p (1 − p). A
- * band of their standard deviation would leave the range of the scores.
+ * Whether every score of a point is 0 or 1. Among scores from 0 to 1 with the mean p, only zeros and ones have the
+ * variance p (1 − p). A band of one standard deviation could extend below 0 or above 1.
  */
 function isOfZerosAndOnes({ mean, std, n }: Point): boolean {
   if (std === null) return mean === 0 || mean === 1

@@ -35,7 +35,7 @@ describe('components over steps', () => {
   })
 
   test('merge two batches of one step', () => {
-    // The scores are 0, 0, 1, 1 and 1, 1: mean 2/3, and the standard deviation of all six.
+    // The two batches have the scores 0, 0, 1, 1 and 1, 1. Mean and standard deviation are those of all six.
     const [data] = prepareComponents([
       {
         name: 'x',

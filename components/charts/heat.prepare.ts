@@ -19,7 +19,7 @@ export interface HeatData {
   /** Row labels from top to bottom, so from the highest scores to the lowest. */
   rows: string[]
   steps: RunHeatDto['steps']
-  /** The position of a label as a share of the height, from the top. */
+  /** Positions are shares of the height, from the top. */
   valueTicks: Tick[]
   stepTicks: Tick[]
   /** The largest share of samples in any cell. */
@@ -131,7 +131,7 @@ function endOf({ last, x }: Placed<StepRow>, next: number | undefined, isTime: b
 /** A cell under the pointer, with the range of scores of its row, both bounds included. */
 export interface HeatCellAt {
   step: number
-  /** The last step of a bin; the step itself if it is single. */
+  /** The last step of a bin, or the step itself. */
   last: number
   row: string
   share: number

@@ -23,7 +23,7 @@ export interface HistoryRow {
 export interface EventMark {
   /** The start of the interval, epoch ms. */
   at: number
-  /** Whether any of the events is an ejection, an outage or a death. */
+  /** Whether any of the events is an ejection, an outage or the death of a worker. */
   isBad: boolean
   events: { label: string; note: string }[]
 }
@@ -62,7 +62,7 @@ export function sumsOf(intervals: number, some: readonly (readonly number[])[]):
   return sums
 }
 
-/** Sums the counts of all servers or workers of each interval. */
+/** Sums the counts of all servers or workers in each interval. */
 export function allOf(intervals: number, { series, others }: CountsDto): number[] {
   return sumsOf(intervals, [
     ...series.map(({ values }) => values),
@@ -83,7 +83,7 @@ export function prepareCounts(
   return { ...prepared(history, scaled, 'stacked', kinds, lines), others: rest }
 }
 
-/** Prepares failed requests or retries as a stack of causes. Causes that do not occur are left out. */
+/** Prepares failed requests or retries as a stack of causes. Causes that do not occur are omitted. */
 export function prepareCauses(
   history: Times,
   byCause: Partial<Record<CallFailure, number[]>>,
@@ -144,7 +144,7 @@ function prepared(
       return Math.max(0, ...top, ...valuesOf(lines, row))
     }),
   )
-  // A value of 0 in a line is a report; in a stack it is the absence of events.
+  // A 0 in a line is a reported value; a 0 in a stack means that nothing happened.
   const hasValues =
     most > 0 || (kind !== 'stacked' && series.some(({ values }) => values.some((n) => n !== null)))
   return {

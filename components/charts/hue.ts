@@ -1,8 +1,8 @@
 import { correctnessOf } from '../../server/contract/verdicts.ts'
 
 /**
- * The kinds of names that have a hue. Every page draws a name in the same one of eight hues, which is a hash of the
- * name. If another name of the same kind already has that hue, the next free hue is assigned and stored.
+ * The kinds of names that have a hue. A name has the same hue on every page: one of eight, selected by its hash. If
+ * another name of the same kind already has that hue, the next free hue is assigned and stored.
  */
 export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker' | 'component'
 
@@ -35,7 +35,7 @@ export function pickHue(name: string, taken: readonly number[]): number {
   return freeHue(own, taken) ?? own
 }
 
-/** The first hue from `own` on that is not taken; undefined if all are. */
+/** The first free hue, starting at `own`; undefined if all are taken. */
 function freeHue(own: number, taken: readonly number[]): number | undefined {
   return Array.from({ length: HUES }, (_, i) => ((own - 1 + i) % HUES) + 1).find(
     (hue) => !taken.includes(hue),
@@ -73,17 +73,17 @@ interface ColoredOutcome {
   label: string
 }
 
-/** Hues of correct and of incorrect samples: those of all-correct and all-incorrect groups. */
+/** Hues of correct and incorrect samples, the same as for all-correct and all-incorrect groups. */
 const [CORRECT_HUE, INCORRECT_HUE] = [3, 2]
-/** A gray like that of `other`. */
+/** A gray hue that resembles the color of `other`. */
 const GRAY_HUE = 8
-/** Verdicts whose hue is fixed and not a hash. `some passed` occurs beside `none passed`, which is incorrect too. */
+/** Verdicts with a fixed hue. `some passed` must differ from `none passed`, because both are incorrect verdicts. */
 const FIXED_HUES: Readonly<Record<string, number>> = { 'no answer': 1, 'some passed': 7 }
 
 /**
- * The colors of the outcomes of one chart, in their order. Verdicts have different hues while hues are left: those of
- * correct, incorrect and fixed verdicts first, then hashes of the names. The hues depend only on the names, not on their
- * order or on this browser.
+ * The colors of a chart's outcomes, in the same order. Verdicts have different hues until all eight are used: first
+ * those of correct, incorrect and fixed verdicts, then the hashes of the other names. The hues depend only on the
+ * names, not on their order or on this browser.
  */
 export function outcomeColors(outcomes: readonly ColoredOutcome[]): string[] {
   const hues = verdictHues(
@@ -108,7 +108,7 @@ function verdictHues(
     const given = FIXED_HUES[name] ?? ofCorrectness
     return { name, own: given ?? (nameHash(name) % HUES) + 1, isGiven: given !== undefined }
   })
-  // Not by locale, which may differ between server and browser.
+  // The order does not depend on the locale, which may differ between server and browser.
   const inOrder = wanted.toSorted(
     (a, b) => Number(b.isGiven) - Number(a.isGiven) || (a.name < b.name ? -1 : 1),
   )

@@ -39,7 +39,7 @@ export function prepareMarks(
     .filter(([step]) => step >= firstStep && step <= lastStep)
     .flatMap(([step, here]) => {
       const x = xOf(step)
-      // A mark in the last bin has a step after the position of the bin, so it is clamped.
+      // The step of a mark in the last bin may lie after the position of the bin, so it is clamped.
       return x === null ? [] : [{ step, here, x: Math.min(last, Math.max(first, x)) }]
     })
     .sort((a, b) => a.x - b.x)

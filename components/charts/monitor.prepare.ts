@@ -60,7 +60,7 @@ function shareTicks(most: number, least: number): Tick[] {
   }))
 }
 
-/** The values of a threshold. If values in both directions are bad, it has both signs. */
+/** The values of a threshold: with both signs if values in both directions are bad. */
 export function thresholdsOf(
   setting: MonitorSettingDto,
   severity: 'warning' | 'alerting',

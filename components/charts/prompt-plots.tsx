@@ -1,6 +1,6 @@
 'use client'
 
-import { ReferenceLine } from 'recharts'
+import { ReferenceDot } from 'recharts'
 import { formatCount, formatScore, percentText } from '../format/numbers.ts'
 import {
   type KData,
@@ -105,7 +105,8 @@ export function ByKPlot({
 }
 
 /**
- * The rate of a prompt at its visits, with the 95 % interval. Vertical lines mark the visits whose responses are shown.
+ * The rate of a prompt at its visits, with the 95 % interval. Large dots with a ring mark the visits whose responses
+ * are shown.
  */
 export function VisitsPlot({
   data,
@@ -113,7 +114,7 @@ export function VisitsPlot({
   onVisit,
 }: {
   data: VisitData
-  /** The steps of the visits whose responses are shown. */
+  /** The positions of the visits whose responses are shown. */
   shown: readonly number[]
   onVisit(visit: VisitStep): void
 }) {
@@ -139,11 +140,23 @@ export function VisitsPlot({
         { label: 'n', value: formatCount(n) },
       ]}
     >
-      {shown.map((step) => (
-        <ReferenceLine key={step} x={step} stroke="var(--accent)" strokeWidth={1.5} />
-      ))}
       <StepBand dataKey="interval" color="var(--data-1)" opacity={0.16} />
       <StepLine dataKey="rate" color="var(--data-1)" points={data.steps.length} width={2} />
+      {data.steps
+        .filter(({ at }) => at !== null && shown.includes(at))
+        .map(({ step, at, rate }) => (
+          <ReferenceDot
+            key={at}
+            x={step}
+            y={rate as number}
+            r={4.5}
+            ifOverflow="visible"
+            fill="var(--accent)"
+            stroke="var(--accent)"
+            strokeWidth={7}
+            strokeOpacity={0.3}
+          />
+        ))}
     </StepPlot>
   )
 }

@@ -7,7 +7,7 @@ import { niceTicks, pickTicks, shareTicks, type Tick, withGaps } from './ticks.t
 export const PASS_LEVELS = ['none', 'some', 'most', 'all'] as const
 export type PassLevel = (typeof PASS_LEVELS)[number]
 
-/** Shares of the groups of a step, 0 to 1. Null if there is no such step. */
+/** Shares of the groups of a step, 0 to 1. Null if the run has no such step. */
 export type PassStep = { step: number; batchId: string | null; groups: number } & Record<
   PassLevel,
   number | null

@@ -353,6 +353,7 @@ export function ComponentPlot({ data, color }: { data: ComponentData; color: str
   )
 }
 
+/** Weighted means of components, stacked above and below 0, and their sum. */
 export function ContributionsPlot({ data }: { data: ContributionData }) {
   return (
     <StepPlot
@@ -375,9 +376,9 @@ export function ContributionsPlot({ data }: { data: ContributionData }) {
     >
       <ReferenceLine y={0} stroke="var(--line-strong)" />
       {data.names.map((name) => (
-        <StepArea key={name} dataKey={`part:${name}`} color={hueOf('component', name)} />
+        <StepArea key={name} dataKey={`part:${name}`} color={hueOf('component', name)} stepped />
       ))}
-      <StepLine dataKey="sum" color="var(--ink)" width={1.5} />
+      <StepLine dataKey="sum" color="var(--ink)" points={data.steps.length} width={1.5} stepped />
     </StepPlot>
   )
 }

@@ -25,7 +25,7 @@ export interface ServerMinutesData {
   totals: Record<RequestOutcome | 'requests' | 'errors' | 'retries' | 'hedges', number>
   /** Number of minutes with a latency. */
   timed: number
-  /** Ticks at full ten minutes, shared by the latency chart and the request chart. */
+  /** Ticks every ten minutes, shared by the latency chart and the request chart. */
   timeTicks: Tick[]
   countTicks: Tick[]
   latencyTicks: Tick[]
@@ -36,7 +36,7 @@ export interface ServerMinutesData {
 /**
  * Prepares the last hour up to `nowMs`. The service lists only minutes with requests. In other minutes, counts are zero
  * and latencies are gaps. `errors` counts all failures; those that are not busy, refused or invalid count as `failed`.
- * A request may end in a later minute than it began, so the answered count is clamped at zero.
+ * A request may begin in one minute and end in another, so the answered count is clamped at zero.
  */
 export function prepareServerMinutes(
   rows: readonly ServerMinuteDto[],

@@ -9,7 +9,7 @@ interface BandSegment {
   untilMs: number
 }
 
-/** A change of health or process, at a position along the band, 0 to 1. */
+/** A health change or a process event, at a position along the band, 0 to 1. */
 interface BandMark {
   id: number
   kind: 'health' | 'process'

@@ -10,7 +10,7 @@ export interface StepRow {
   last?: number
   /** Set if only other runs have this point. `x` is its position on a time axis. */
   other?: { x: number }
-  /** Whether the row has no values and is drawn as a gap of a time axis. */
+  /** Whether the row has no values and is drawn as a gap on a time axis. */
   isPause?: boolean
 }
 
@@ -35,8 +35,8 @@ export function stepTitle(row: StepRow, timeMs: number | null): string {
 }
 
 /**
- * Returns the time at which the batch of a step was accepted. The time of a step between two known ones, such as inside
- * a bin, is interpolated. A step outside the known ones has no time.
+ * Returns the time at which the batch of a step was accepted. Between two known steps, for example in a bin, the time
+ * is interpolated. A step before or after all known steps has no time.
  */
 export function timesOf(
   steps: readonly { step: number; submittedAt: string }[],

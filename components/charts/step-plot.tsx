@@ -22,8 +22,8 @@ import { MarkTip, Tip, type TipRow } from './tip.tsx'
 const SYNC = 'run-steps'
 
 /**
- * A plot with marks over the steps of a run, or over the time at which they were accepted. A click on a bin zooms to
- * its steps.
+ * A plot with marks over the steps of a run, or over the times at which their batches were accepted. A click on a bin
+ * zooms to its steps.
  */
 export function StepPlot<T extends StepRow>({
   data,
@@ -186,15 +186,28 @@ export function StepBand({
   )
 }
 
-export function StepArea({ dataKey, color }: { dataKey: string; color: string }) {
+/**
+ * A part of a stack over steps. A stepped area keeps the value of a step until halfway to the next one, and has no
+ * outline. This suits parts that change their sign, because a straight edge would cross 0 between two steps.
+ */
+export function StepArea({
+  dataKey,
+  color,
+  stepped = false,
+}: {
+  dataKey: string
+  color: string
+  stepped?: boolean
+}) {
   return (
     <Area
       dataKey={dataKey}
       stackId="all"
-      stroke={color}
+      type={stepped ? 'step' : 'linear'}
+      stroke={stepped ? 'none' : color}
       strokeWidth={1}
       fill={color}
-      fillOpacity={0.45}
+      fillOpacity={stepped ? 0.6 : 0.45}
       activeDot={false}
       isAnimationActive={false}
     />
@@ -220,6 +233,7 @@ export function StepLine({
   width = 1.75,
   hide = false,
   joined = false,
+  stepped = false,
   opacity = 1,
 }: {
   dataKey: string
@@ -229,10 +243,12 @@ export function StepLine({
   width?: number
   hide?: boolean
   /**
-   * Whether the line connects gaps. This suits lines on which a missing step has no meaning, such as those of other
+   * Whether the line bridges gaps. This suits lines on which a missing step has no meaning, such as those of other
    * runs.
    */
   joined?: boolean
+  /** Whether the line follows the edges of stepped areas. */
+  stepped?: boolean
   opacity?: number
 }) {
   const dotted = points !== undefined && points <= MAX_DOTTED_POINTS
@@ -240,6 +256,7 @@ export function StepLine({
     <Line
       dataKey={dataKey}
       hide={hide}
+      type={stepped ? 'step' : 'linear'}
       stroke={color}
       strokeWidth={width}
       strokeOpacity={opacity}

@@ -35,8 +35,8 @@ export function FleetGlance() {
       }
     >
       <FigureStrip label="Fleet, last hour">
-        {figures.map(({ label, value, detail, readings }) => (
-          <Figure key={label} label={label} value={value} detail={detail}>
+        {figures.map(({ label, readings, ...figure }) => (
+          <Figure key={label} label={label} {...figure}>
             <Sparkline
               readings={readings}
               slots={data.intervals}

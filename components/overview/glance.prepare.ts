@@ -7,6 +7,8 @@ interface GlanceFigure {
   label: string
   value: string
   detail: string
+  /** The definition of a figure whose label does not suffice. */
+  hint?: string
   readings: readonly (number | null)[]
 }
 
@@ -27,7 +29,14 @@ export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
     readings: readonly (number | null)[],
     text: (value: number | null) => string,
     detail: string,
-  ): GlanceFigure => ({ label, value: text(meanOf(readings)), detail, readings })
+    hint?: string,
+  ): GlanceFigure => ({
+    ...{ label, value: text(meanOf(readings)), detail, readings },
+    ...(hint !== undefined && { hint }),
+  })
+  const ofIntervals = `mean of ${intervalSeconds} s intervals`
+  const hintOf = (what: string) =>
+    `${what} 95 % of the times in each interval of ${intervalSeconds} s are shorter; the figure is the mean of the intervals.`
   const perSecond = (counts: readonly number[]) => counts.map((n) => n / intervalSeconds)
   return [
     mean('Throughput', perSecond(ended), formatRate, 'samples/s, mean'),
@@ -38,16 +47,18 @@ export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
     },
     mean('Imbalance', imbalance, formatRatio, 'request ÷ capacity share'),
     mean(
-      'Service p95',
+      'Service time p95',
       latency.service.map(({ p95 }) => p95),
       durationText,
-      'requests and rules, mean',
+      ofIntervals,
+      hintOf('The time of a call to a server, or of a rule.'),
     ),
     mean(
-      'Queue p95',
+      'Queue time p95',
       latency.queue.map(({ p95 }) => p95),
       durationText,
-      'until first dispatch, mean',
+      ofIntervals,
+      hintOf('The time of a sample from acceptance to its first dispatch.'),
     ),
   ]
 }

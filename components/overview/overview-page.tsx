@@ -113,8 +113,8 @@ function Dashboard({ data, attention }: { data: OverviewDto; attention: Attentio
   )
 }
 
-// The fleet's history and recent batches are separate queries, so that a slow or failed one does not affect the rest of
-// the page.
+// The fleet's history and recent batches are separate queries, so that a slow or failed one does not affect the other
+// sections.
 function RetriesOfHour() {
   const history = useFleetHistory(LAST_HOUR)
   return (
@@ -130,7 +130,7 @@ function RetriesOfHour() {
 
 function Recent({ active, className }: { active: number; className: string }) {
   const trpc = useTRPC()
-  // The list also contains active batches, which the page shows above it. The query reads that many more batches.
+  // The response includes active batches, which have their own table. The query reads that many more batches.
   const recent = useQuery(
     trpc.batches.list.queryOptions(
       { limit: Math.min(RECENT_SHOWN + active, MAX_LISTED) },

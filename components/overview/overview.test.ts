@@ -66,7 +66,7 @@ describe('attention items', () => {
       'A worker died → /workers',
     ])
     expect(list[0]?.detail).toBe('d Also: black hole.')
-    // The items in the data of the query stay unchanged.
+    // The items in the query's data stay unchanged.
     expect(serviceItems[1]?.detail).toBe('d')
   })
 })
@@ -112,8 +112,8 @@ describe('the last hour', () => {
       ['Requests', '2.0'],
       ['Failed requests', '6'],
       ['Imbalance', '1.50×'],
-      ['Service p95', '8 ms'],
-      ['Queue p95', '20 ms'],
+      ['Service time p95', '8 ms'],
+      ['Queue time p95', '20 ms'],
     ])
     expect(figures.map(({ readings }) => readings)).toEqual([
       ...[

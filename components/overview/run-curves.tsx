@@ -2,7 +2,7 @@
 
 import type { OverviewRunDto } from '../../server/contract/pages.ts'
 import { RunName } from '../batches/batch-cells.tsx'
-import { formatCount, formatScore } from '../format/numbers.ts'
+import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { RunChange, RunCurve, RunState } from '../runs/run-cells.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Section } from '../ui/section.tsx'
@@ -22,7 +22,7 @@ export function RunCurves({
   return (
     <Section
       title={<PageLink href="/runs">Runs</PageLink>}
-      note="scoring and stalled first; mean reward per step, last 50 steps"
+      note="scoring and stalled first; mean reward per step, last 50 steps; trend ± 95 % interval"
       className={className}
     >
       {/* A phone shows only three runs, so that the attention list is near the top. */}
@@ -42,7 +42,7 @@ function RunCard({ run }: { run: OverviewRunDto }) {
   const means = run.curve.map(({ mean }) => mean)
   const [first, last] = [run.curve[0], run.curve.at(-1)]
   return (
-    <li className="min-w-0 px-5 py-3">
+    <li className="min-w-0 px-5 py-3" data-row="">
       <div className="flex items-center gap-3">
         <span className="min-w-0 flex-1 truncate font-medium">
           <RunName run={run.name} />
@@ -51,11 +51,13 @@ function RunCard({ run }: { run: OverviewRunDto }) {
           <RunState run={run} />
         </span>
       </div>
-      <div className="mt-1 flex items-baseline gap-3">
+      <div className="mt-1 flex flex-wrap items-baseline gap-x-3">
         <span className="num text-xl font-medium tracking-tight">{formatScore(run.mean)}</span>
-        <span className="text-xs">
-          <RunChange change={run.change} />
-        </span>
+        {run.change !== null && (
+          <span className="text-xs text-ink-3">
+            trend <RunChange change={run.change} /> over {plural(run.change.steps, 'step')}
+          </span>
+        )}
         {run.split === 'val' && <span className="ml-auto text-xs text-ink-3">validation</span>}
       </div>
       {first !== undefined && last !== undefined ? (

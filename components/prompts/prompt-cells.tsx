@@ -5,6 +5,9 @@ import { formatScore, formatSigned, percentText, plural } from '../format/number
 import { firstLine } from '../format/text.ts'
 import { MarkedText } from '../rollouts/marked-text.tsx'
 
+/** The number of visits that a change needs: the last two, and an earlier one. */
+export const CHANGE_VISITS = 3
+
 /** The id of a prompt, if the trainer sent one, and its first line. */
 export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' | 'preview'> }) {
   const line = firstLine(prompt.preview)
@@ -35,10 +38,19 @@ export function rateLabel(prompts: readonly Pick<PromptRowDto, 'passRate'>[]): s
   return prompts.every(({ passRate }) => passRate === null) ? 'Mean' : 'Pass rate or mean'
 }
 
-/** A change of the pass rate in points, or of the mean score. */
+/** The text in place of a change: a prompt with fewer visits has no visits before the last two. */
+export const NO_CHANGE = `needs ${CHANGE_VISITS} visits`
+
+/** A change of the pass rate in points, or of the mean score; {@link NO_CHANGE} without one. */
 export function ChangeText({ prompt }: { prompt: Pick<PromptRowDto, 'passRate' | 'change'> }) {
   const { passRate, change } = prompt
-  if (change === null) return <span className="text-ink-3">–</span>
+  if (change === null) {
+    return (
+      <span className="text-xs text-ink-3" title="Compares the last two visits with earlier ones">
+        {NO_CHANGE}
+      </span>
+    )
+  }
   if (passRate === null) return formatSigned(change)
   const points = Math.round(change * 100)
   return (

@@ -21,7 +21,7 @@ const HeatPlot = lazyPlot(
   <ChartSkeleton height={540} />,
 )
 
-/** The height of the chart, px: 120 rows of 4.5 px. */
+/** The height of the chart, px: 120 rows of about 4.5 px, and the axis. */
 const HEIGHT = 580
 
 /** Prompts over steps, one per row, ordered by difficulty. */

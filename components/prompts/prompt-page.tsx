@@ -30,7 +30,7 @@ import { Section } from '../ui/section.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { PromptClassView } from '../ui/status.tsx'
 import { useUrl } from '../url/use-url.ts'
-import { ChangeText, rateText } from './prompt-cells.tsx'
+import { ChangeText, NO_CHANGE, rateText } from './prompt-cells.tsx'
 import { PromptResponses } from './prompt-responses.tsx'
 import { PromptVisits } from './prompt-visits.tsx'
 import { type PromptUrl, promptsHref, promptUrl, visitIds } from './prompts-url.ts'
@@ -136,7 +136,7 @@ function Loaded({
           chart={
             <VisitsPlot
               data={data}
-              shown={[visit, beside].flatMap((one) => (one === null ? [] : one.step))}
+              shown={[visit, beside].flatMap((one) => (one === null ? [] : visits.indexOf(one)))}
               onVisit={({ at }) => at !== null && show((visits[at] as ListedVisit).id)}
             />
           }
@@ -190,12 +190,12 @@ function Figures({ prompt }: { prompt: PromptHistoryDto }) {
       <Figure
         label="Change"
         hint={`${unit} of the last two visits minus that of the earlier ones`}
-        value={<ChangeText prompt={prompt} />}
-        detail={prompt.change === null ? 'needs three visits' : 'last two visits − earlier ones'}
+        value={prompt.change === null ? '–' : <ChangeText prompt={prompt} />}
+        detail={prompt.change === null ? NO_CHANGE : 'last two visits − earlier ones'}
       />
       <Figure
         label="Varied visits"
-        hint="Share of visits whose samples have different scores, so that they give a signal."
+        hint="Share of visits whose samples have different scores. Other visits give no signal."
         value={varied.value}
         unit={varied.unit}
       />

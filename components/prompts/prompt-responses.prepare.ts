@@ -3,9 +3,9 @@ import type { SampleRowDto } from '../../server/contract/pages.ts'
 /** The samples of a group in reading order: the best, the worst, then the others by descending score. */
 export interface Responses<T> {
   listed: T[]
-  /** The highest counted score; null if all counted scores are equal. */
+  /** The sample with the highest counted score; null if all counted scores are equal. */
   best: T | null
-  /** The lowest counted score; null if all counted scores are equal. */
+  /** The sample with the lowest counted score; null if all counted scores are equal. */
   worst: T | null
 }
 

@@ -35,17 +35,17 @@ export function PromptTable({
             { end: 'Last two', className: 'w-20', title: `${rate} of the last two visits` },
             {
               end: 'Change',
-              className: 'w-26',
+              className: 'w-28',
               title: `${rate} of the last two visits minus that of the earlier ones`,
             },
             {
               end: 'Varied',
               className: 'w-20',
               title:
-                'Share of visits whose samples have different scores, so that they give a signal',
+                'Share of visits whose samples have different scores; other visits give no signal',
             },
             { end: 'Last step', className: 'w-20' },
-            { start: 'Over visits', className: 'w-34', title: `${rate} of up to 32 visits` },
+            { start: 'Recent visits', className: 'w-34', title: `${rate} of up to 32 visits` },
           ]}
         />
         <tbody>

@@ -3,7 +3,11 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Download, FilterX, MessageSquareText } from 'lucide-react'
 import { useMemo, useRef } from 'react'
-import type { PromptCountsDto, PromptRowDto } from '../../server/contract/prompts.ts'
+import {
+  PROMPT_CLASS_TEXT,
+  type PromptCountsDto,
+  type PromptRowDto,
+} from '../../server/contract/prompts.ts'
 import { describeFailure } from '../api/failure.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
@@ -26,6 +30,7 @@ import { TableSkeleton } from '../ui/skeleton.tsx'
 import { useAnnounced } from '../ui/use-announced.ts'
 import { useUrl } from '../url/use-url.ts'
 import { ClassChips } from './class-chips.tsx'
+import { CHANGE_VISITS } from './prompt-cells.tsx'
 import { PromptHeat } from './prompt-heat.tsx'
 import { PromptSteps } from './prompt-steps.tsx'
 import { PromptTable } from './prompt-table.tsx'
@@ -232,18 +237,11 @@ function List({
       <QueryView query={list} skeleton={<TableSkeleton columns={8} rows={16} />}>
         {() =>
           shown.length === 0 ? (
-            <Empty
-              icon={FilterX}
-              title="No matching prompts"
-              actions={
-                <Button onClick={() => setUrl({ class: null, source: null, search: null })}>
-                  Clear filters
-                </Button>
-              }
-            >
-              {url.search !== null &&
-                'The search covers the ID and the first 300 characters of a prompt, and ignores case.'}
-            </Empty>
+            <NoMatches
+              run={run}
+              url={url}
+              onClear={() => setUrl({ class: null, source: null, search: null })}
+            />
           ) : (
             <>
               <PromptTable run={run} split={url.split} prompts={shown} />
@@ -280,6 +278,38 @@ function List({
         }
       </QueryView>
     </>
+  )
+}
+
+/** An empty list, with the definition of the selected class, and a note if no prompt has enough visits for a change. */
+function NoMatches({ run, url, onClear }: { run: string; url: PromptsUrl; onClear(): void }) {
+  const { class: name, source, search } = url
+  const trpc = useTRPC()
+  const mostVisited = useQuery(
+    trpc.prompts.list.queryOptions(
+      { ...filterOfAllClasses(run, url), ...orderingOf('visits'), limit: 1 },
+      { enabled: name !== null, meta: { topics: ['batches'], minGapMs: 5_000 } },
+    ),
+  )
+  const visits = mostVisited.data?.items[0]?.visits ?? CHANGE_VISITS
+  return (
+    <Empty
+      icon={FilterX}
+      title={
+        name === null || source !== null || search !== null
+          ? 'No matching prompts'
+          : `No ${name.replace('_', ' ')} prompts in this run`
+      }
+      actions={<Button onClick={onClear}>Clear filters</Button>}
+    >
+      {name !== null && <p>{PROMPT_CLASS_TEXT[name]}</p>}
+      {name !== null && visits < CHANGE_VISITS && (
+        <p>So far, no prompt has more than {plural(visits, 'visit')}.</p>
+      )}
+      {search !== null && (
+        <p>The search covers the ID and the first 300 characters of a prompt, and ignores case.</p>
+      )}
+    </Empty>
   )
 }
 

@@ -6,9 +6,7 @@ interface Fonts {
   mono: string
 }
 
-/**
- * Reads the colors and fonts of an element. Tokens differ per theme, and only the browser knows which theme applies.
- */
+/** Reads the colors and fonts of an element. They depend on the theme, which only the browser knows. */
 export function readLook(element: HTMLElement): { inks: Inks; fonts: Fonts } {
   const probe = document.createElement('span')
   probe.style.display = 'none'

@@ -30,8 +30,8 @@ const ROWS_PX = 480
 const MAX_ROW_PX = 18
 
 /**
- * Lays out the exported image: every row of the view, with title and legend. Rows are at least a pixel high, so 2,000
- * groups take 2,000 pixels. The smaller `width` (pixels) is, the larger the text is in print.
+ * Lays out the exported image: every row of the view, with title and legend. Rows are at least one pixel high, so 2,000
+ * groups take at least 2,000 pixels. The smaller `width` (pixels) is, the larger the text is in print.
  */
 export function pictureScene(
   scene: Omit<TimelineScene, 'plot' | 'rowPx' | 'scrollPx'>,

@@ -26,7 +26,7 @@ export interface TimelineScene {
   inOrder: boolean
 }
 
-/** Heights of the area above the rows, for mini-batch labels, and below them, for the axis. */
+/** Height of the area above the rows, which has the mini-batch labels, and of the area below, which has the axis. */
 export const HEAD_PX = 18
 export const AXIS_PX = 22
 /** Rows thinner than this are aggregated. */

@@ -36,7 +36,7 @@ export const INK_TOKENS: Readonly<Record<Ink, string>> = {
   bad: '--bad',
 }
 
-/** The look of a text. `align` is the end of the text, or its middle, that is placed at the given position. */
+/** The look of a text. Its start, middle or end is at the given position, as `align` says. */
 interface TextLook {
   ink: Ink
   sizePx?: number

@@ -1,6 +1,6 @@
 import { NAMED_ROW_PX } from './draw-timeline.ts'
 
-/** Heights of all rows when shown at once, of a readable row, and of the scroll container of readable rows. */
+/** Heights, px: all rows when shown at once, one readable row, and the maximum and minimum of the plot. */
 const FIT_PX = 360
 const READ_ROW_PX = 18
 const MAX_READ_PX = 450

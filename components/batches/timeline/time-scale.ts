@@ -9,7 +9,7 @@ interface Stretch {
 /** An idle range is collapsed if it is at least this long and at least this share of the whole time. */
 const MIN_IDLE_MS = 2_000
 const MIN_IDLE_SHARE = 0.1
-/** The share of the remaining length that a collapsed range takes. */
+/** The length of a collapsed range, as a share of the length of all other ranges. */
 const BREAK_SHARE = 0.025
 /** The number of time buckets used to find idle ranges. The shortest collapsed range covers about 200 of them. */
 const BUCKETS = 2_048

@@ -149,7 +149,7 @@ describe('plot keys', () => {
     expect(to('ArrowRight', 0)).toEqual({ do: 'reach', at: 0, mark: late })
     expect(to('ArrowRight', 0, late)).toEqual({ do: 'reach', at: 0, mark: late })
     expect(plotStep('ArrowLeft', false, rows, 0, null)).toEqual({ do: 'reach', at: 0, mark: late })
-    // The first call has a group without ended samples, the second one no selection.
+    // The first call has a group without ended samples; the second call has no selection.
     expect(plotStep('ArrowRight', false, rows, 2, null)).toEqual({ do: 'reach', at: 2, mark: null })
     expect(plotStep('ArrowRight', false, rows, -1, null)).toEqual({
       do: 'reach',
@@ -191,7 +191,7 @@ describe('exported image', () => {
     const many = draw(Array.from({ length: 2_000 }, (_, i): Times => [[0, i + 1]]))
     expect(many.scene.rowPx).toBe(1)
     expect(many.height).toBeGreaterThan(2_000)
-    // One sample failed. The markers of the others form one path.
+    // One sample failed. The markers of the other samples form one path.
     const marks = many.svg.split('\n').find((line) => line.includes('fill-opacity="0.75"'))
     expect(marks?.match(/M/g)).toHaveLength(1_999)
   })

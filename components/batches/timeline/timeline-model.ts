@@ -149,8 +149,8 @@ function dropDisplaced(groups: Map<number, GroupTrack>, most: number): void {
 }
 
 /**
- * Whether the model missed an update, so that a full read is needed. A result is missed if it is committed later than
- * the overlap of two responses covers.
+ * Whether the model missed a result, so that a full read is needed. The time ranges of two responses overlap. A result
+ * is missed if it is committed only after that overlap.
  */
 export function hasHoles(model: TimelineModel): boolean {
   if (model.groups.size !== model.groupsInPart) return true

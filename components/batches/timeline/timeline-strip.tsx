@@ -15,8 +15,8 @@ const HEIGHT = 30
 const EDGE_PX = 7
 
 /**
- * An overview strip of the whole batch: samples ended over time, and the visible window, which the pointer can draw,
- * move or resize. The keys of the plot do the same.
+ * An overview strip of the whole batch: samples ended over time, and the visible window. The pointer draws, moves or
+ * resizes the window, as the keys of the plot do.
  */
 export function TimelineStrip({
   data,

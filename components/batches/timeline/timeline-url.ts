@@ -30,7 +30,7 @@ const whole = (text: string | null): number | null =>
   text !== null && /^\d{1,9}$/.test(text) ? Number(text) : null
 
 /**
- * A window in whole milliseconds, at least 1 ms long, as in the URL. Dragging keeps fractions until it settles, because
+ * A window in whole milliseconds, at least 1 ms long, as in the URL. During a drag, a window keeps fractions, because
  * each rounding can grow the window by 2 ms, and a drag has about 120 moves per second.
  */
 export function wholeWindow({ fromMs, toMs }: TimeWindow): TimeWindow {

@@ -18,17 +18,29 @@ export const CAUSE_WORDS: Readonly<Record<WaitCause, { word: string; about: stri
   },
   router: { word: 'router', about: 'The sample waited at a worker for a free server.' },
   service: {
-    word: 'service',
-    about: 'The sample waited for the response of the server, or for the rule.',
+    word: 'scoring',
+    about:
+      'The sample waited for the response of the server, or for the rule, until its result was written.',
   },
   retry: { word: 'retry', about: 'A request failed and was retried after a backoff.' },
 }
 
-/** Delay by cause, longest first: `service 3.20 s, retry 1.05 s`. Empty without a delay. */
+/** A wait with its cause: `scoring 3.20 s`. */
+export function waitText(cause: WaitCause, ms: number): string {
+  return `${CAUSE_WORDS[cause].word} ${durationText(ms)}`
+}
+
+/** The longer stage of a sample: queue, or scoring from its first dispatch to its end, attempts included. */
+export function longerStage(sample: { queueMs: number; scoreMs: number }): string {
+  const { queueMs, scoreMs } = sample
+  return queueMs > scoreMs ? waitText('queue', queueMs) : waitText('service', scoreMs)
+}
+
+/** Delay by cause, longest first: `scoring 3.20 s, retry 1.05 s`. Empty without a delay. */
 export function causesText(waits: Readonly<Record<WaitCause, number>>): string {
   return WAIT_CAUSES.filter((cause) => waits[cause] >= 0.05)
     .sort((a, b) => waits[b] - waits[a])
-    .map((cause) => `${CAUSE_WORDS[cause].word} ${durationText(waits[cause])}`)
+    .map((cause) => waitText(cause, waits[cause]))
     .join(', ')
 }
 
@@ -39,7 +51,7 @@ export function waitedOn(row: TimelineRow): string {
   return CAUSE_WORDS[row.cause].word + by
 }
 
-/** A group as one line, read out on keyboard selection. */
+/** A group as one line, which screen readers read out when a key selects the group. */
 export function groupText(row: TimelineRow): string {
   const { track } = row
   const name = track.seq > 0 ? `Group ${formatCount(track.seq)}` : 'Running group'

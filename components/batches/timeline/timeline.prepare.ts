@@ -102,7 +102,7 @@ function newRow(track: GroupTrack): TimelineRow {
 }
 
 /**
- * The time of a sample from `fromMs` to its end by cause, ms. Its attempts are placed one after another from the
+ * Splits the time of a sample from `fromMs` to its end by cause, ms. Its attempts are placed one after another from the
  * dispatch by their durations, because a worker's clock may be off by a few milliseconds.
  */
 export function waitsOf(
