@@ -28,7 +28,7 @@ export async function addFleetRows(dataDir: string, log: Logger): Promise<void> 
 }
 
 async function addRows(db: Database): Promise<void> {
-  // Seeded runs have a small history of their own.
+  // Seeded runs already have a small history.
   const [found] = await db.adhoc<{ n: number }>('select count(*)::int as n from worker_hour')
   if ((found?.n ?? 0) >= WORKERS * DAYS * 24) return
   await db.adhoc(

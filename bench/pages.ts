@@ -48,7 +48,7 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
       p50Ms: rounded(median(all)),
       p95Ms: rounded(quantile(all, 0.95)),
       maxMs: rounded(Math.max(...all)),
-      // The slowest query, to be compared with the limits.
+      // Times of the slowest query, which the limits apply to.
       slowestP50Ms: rounded(Math.max(...medians)),
       slowestP95Ms: rounded(Math.max(...p95s)),
       mostP50Ms: MAX_P50_MS,

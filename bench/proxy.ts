@@ -9,8 +9,8 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 const CONNECTIONS = 64
 /**
- * Rounds are many and short, because other machines on the same host disturb for one to ten seconds at a time, which
- * would spoil three rounds of ten seconds.
+ * There are many short rounds, because other machines on the same host disturb the measurement for one to ten seconds
+ * at a time. A disturbance affects few of many short rounds, but at least one of three rounds of ten seconds.
  */
 const ROUND_MS = 2_000
 const ROUNDS = 15
@@ -18,7 +18,8 @@ const WARM_UP_MS = 4_000
 /** Latency of a slow reward model, drawn so that 64 callers do not run in lockstep. */
 const SERVICE = 'uniform:20,40'
 /**
- * Latencies for the full rate: none, which shows the whole cost of a hop, and that of a small cross-encoder on a GPU.
+ * Latencies of the reward model in the measurement at full rate: none, which shows the whole cost of a hop, and the
+ * latency of a small cross-encoder on a GPU.
  */
 const RATES_AT = [null, 'uniform:4,8'] as const
 const STREAMS = 8

@@ -4,7 +4,7 @@ import type { Dispatcher } from './router-step-dispatcher.ts'
 
 /** Slots per server: more than the router's own limit ever uses, so that the router decides. */
 const SLOTS = 96
-/** Timeout of a sample, far above any cell's time limit. */
+/** Timeout of a sample, far above the time limit of any scenario. */
 const TIMEOUT_MS = 600_000
 
 /** The project's router, configured as in a worker. */

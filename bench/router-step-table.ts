@@ -18,7 +18,7 @@ export interface Cell {
   extraRequests: number
 }
 
-/** Two times within this share count as equal. */
+/** Two times that differ by less than this fraction count as equal. */
 const SAME = 0.02
 
 /**
@@ -67,7 +67,7 @@ export function notBetter(cells: readonly Cell[]): string[] {
       const tell = (what: string, ours: number, theirs: number, unit: string) =>
         found.push(`${where}: ${what} ${ours}${unit}, theirs ${theirs}${unit}`)
       const seconds = (ms: number) => Math.round(ms / 10) / 100
-      // A step that lost samples is not better for ending early.
+      // A baseline that lost samples is not better because it ended earlier.
       if (other.failed <= own.failed && own.makespanMs > other.makespanMs * (1 - SAME)) {
         tell('makespan', seconds(own.makespanMs), seconds(other.makespanMs), ' s')
       }

@@ -12,7 +12,7 @@ const DELAY = 'uniform:50,150'
 const SAMPLES_PER_SECOND = 640
 /** Minimum duration of a long task, as browsers define it. */
 const LONG_TASK_MS = 50
-/** Time after the first figures in which the page is still opening. */
+/** The page counts as opening for this long after its first figures. */
 const SETTLED_MS = 2_000
 
 /** Options of `npm run bench -- watch`. */
@@ -79,15 +79,15 @@ interface Run {
   seconds: number
   /** Null: the browser showed a blank page. */
   seen: Seen | null
-  /** Main-thread tasks of the traced batch after the page had settled, longest CPU time first. */
+  /** Main-thread tasks of the traced batch after the page had finished opening, longest CPU time first. */
   traced: TaskTime[]
 }
 
 /** Records of the observers in the page. */
 interface Seen {
-  /** Changes of the page's number of finished samples per second. */
+  /** How many times per second the displayed number of finished samples changed. */
   updatesPerSecond: number
-  /** Durations of tasks of 50 ms and more, in ms: after the page had settled, and while it opened. */
+  /** Durations of tasks of 50 ms and more, in ms: after the page had finished opening, and before. */
   tasks: number[]
   opening: number[]
 }

@@ -5,7 +5,7 @@ import { choose } from './fixtures/choose.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
-/** Runs with planted causes, which the run page must name within two clicks. */
+/** Runs whose changes have planted causes. The run page must show each cause within two clicks. */
 
 let service: TestService
 
@@ -293,7 +293,7 @@ test('names a server five times slower than the others, but not a failing one', 
     await page.goto(`${service.url}/runs/held-up`)
     await page.getByRole('link', { name: first, exact: true }).click()
     await expect(page.locator('[data-bottleneck]')).toContainText(
-      /^slow held up this batch: its median of \S+\s\S+ is [3-7]\.\d × that of the other servers/,
+      /^slow held up this batch: its median request time of \S+\s\S+ is [3-7]\.\d × that of the other servers/,
     )
     await api.servers.remove.mutate({ name: 'slow' })
     const second = await scored(2)
@@ -323,7 +323,7 @@ test('a drag on a fleet chart zooms all fleet charts', async ({ page }) => {
   await page.mouse.move(box.x + box.width * 0.6, box.y + box.height / 2, { steps: 4 })
   await page.mouse.up()
   await expect(page).toHaveURL(/last=3600&from=\d+&to=\d+/)
-  // The drag covers 12 minutes of the hour. Such a range has intervals of 10 s.
+  // The drag covers 12 minutes of the hour. A range of that length has intervals of 10 s.
   await expect(page.getByText(/–.*intervals of 10 s/)).toBeVisible()
   await page.getByRole('button', { name: 'Show Load as a table' }).click()
   const rows = page.getByRole('region', { name: 'Load, table' }).getByRole('row')

@@ -21,8 +21,8 @@ const MIDNIGHT = Math.floor(Date.now() / 86_400_000) * 86_400_000
 /**
  * A pixel counts as different if its color distance exceeds 10 % of the largest possible one, and a snapshot fails if
  * more than 0.3 % of its pixels are different. Measured on 26 snapshots, moving lines and areas by 2 px or removing a
- * bar changes 0.46 to 3.6 % of the pixels. Other hinting and text spacing change less than 0.3 % in 24 snapshots, and
- * 0.54 % where a heading wraps.
+ * bar changes 0.46 to 3.6 % of the pixels. Different font hinting and text spacing change less than 0.3 % in 24
+ * snapshots, and 0.54 % where a heading wraps.
  */
 const TOLERANCE = { threshold: 0.1, maxDiffPixelRatio: 0.003 }
 

@@ -41,7 +41,7 @@ const openThink = `<think>\n${math}`
 
 const RESPONSES = { prose, line, math, code, oneBlock, table, list, think, openThink }
 
-/** CPU time of the main thread of the page without the commands of this test, ms. */
+/** CPU time that the page's main thread has used, except for this test's commands, ms. */
 async function threadMs(session: CDPSession): Promise<number> {
   const { metrics } = await session.send('Performance.getMetrics')
   const of = (name: string) => metrics.find((metric) => metric.name === name)?.value ?? 0
@@ -90,7 +90,7 @@ test('a response of 100 kB opens without blocking the page', async ({ page }) =>
     const row = page.locator(`[data-sample="${batchId}-${i}"]`)
     await expect(row).toBeVisible()
     const before = await rest(session)
-    // A timer of the page clicks, because a click of Playwright inspects the whole page and counts as a command.
+    // A timer in the page clicks, because Playwright's click inspects the whole page and counts as a command.
     await row.evaluate((element: HTMLElement) => {
       ;(window as unknown as { longMs: number[] }).longMs.splice(0)
       setTimeout(() => element.click())

@@ -29,7 +29,7 @@ sample or image within the prefix. A refused caller gets \`unauthorized\` withou
 \`forbidden_scope\` with one. \`npm test\` sends each of these requests with each key and compares the answers with this
 page. [Access](access.md) explains keys, roles and limits.`
 
-/** The limited keys of the last columns. */
+/** The keys with limited scope in the last columns. */
 const LIMITED = [
   { column: 'submit', role: 'trainer', scope: { access: 'submit', runPrefix: null } },
   { column: 'read', role: 'admin', scope: { access: 'read', runPrefix: null } },

@@ -80,7 +80,7 @@ export const LAYERS: Layer[] = [
   { name: 'config', files: /^[^/]+\.config\.m?[jt]s$/, imports: ['tools'] },
   { name: 'app', files: /^app\//, imports: ['components', 'contract'], types: ['api'] },
   { name: 'components', files: /^components\//, imports: ['contract'], types: ['api'] },
-  // The composition roots connect everything and hold no logic.
+  // The composition roots connect the layers and contain no logic.
   {
     name: 'roots',
     files: /^server\/(service\/|((worker|sandbox)\/)?(main|start)\.ts$)/,

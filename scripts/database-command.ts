@@ -63,7 +63,7 @@ function read(help: string, flag: string): { path: string; isFlagged: boolean } 
 
 let reportedAt = performance.now()
 
-/** Prints the size of the rows done so far, at most once a second. `total`: size of all rows, if known. */
+/** Prints the size of the rows processed so far, at most once a second. `total`: size of all rows, if known. */
 export function progressLine(bytes: number, total?: number): void {
   const now = performance.now()
   if (now - reportedAt < 1_000) return

@@ -4,7 +4,7 @@
 import { Socket } from 'node:net'
 
 const fd = Number(process.env.EXIT_WITH_PARENT_FD)
-// Child processes must not inherit the number, because they do not have the descriptor.
+// Child processes must not inherit the variable, because they do not inherit the descriptor.
 delete process.env.EXIT_WITH_PARENT_FD
 
 if (Number.isInteger(fd) && fd > 2) {

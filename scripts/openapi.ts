@@ -248,7 +248,7 @@ async function inputSchemas(procedures: [string, RouterProcedure][]) {
     unrepresentable: 'any',
     uri: (id) => `${REF}${id}`,
     override({ zodSchema, jsonSchema }) {
-      // The schema of z.json() refers to itself. An empty schema also means any JSON.
+      // The schema of z.json() refers to itself. It is replaced by an empty schema, which also means any JSON.
       if (zodSchema._zod.def.type === 'lazy')
         for (const key in jsonSchema) delete jsonSchema[key as never]
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
@@ -351,7 +351,7 @@ class OutputSchemas {
   of(type: Type): Schema {
     const { checker } = this
     if (type.flags & (TypeFlags.Any | TypeFlags.Unknown)) return {}
-    // The type of z.json() refers to itself. An empty schema also means any JSON.
+    // The type of z.json() refers to itself. It is replaced by an empty schema, which also means any JSON.
     if (type.getAliasSymbol()?.name === 'JSONType') return {}
     if (type.isUnionType()) {
       const types = type.getTypes() ?? []
@@ -435,8 +435,8 @@ class OutputSchemas {
   }
 
   /**
-   * The alias of a type in `server/contract`; undefined if an input has it too, because outputs have filled-in
-   * defaults.
+   * The alias of a type in `server/contract`; undefined if a component of the inputs has its name, because outputs have
+   * the defaults of optional fields filled in.
    */
   private contractAlias(type: Type): TypeSymbol | undefined {
     const alias = type.getAliasSymbol()

@@ -29,7 +29,7 @@ async function main(given) {
     stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
     env: { ...process.env, EXIT_WITH_PARENT_FD: '3' },
   })
-  // A signal from the terminal reaches the command directly and forwarded; the command counts it once.
+  // A signal from the terminal reaches the command twice: directly, and forwarded here. The command counts it once.
   for (const signal of FORWARDED) process.on(signal, () => child.kill(signal))
   return new Promise((resolve, reject) => {
     child.once('error', reject)

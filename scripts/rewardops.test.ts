@@ -101,7 +101,7 @@ test('a signal is passed on; kill -9 of the launcher ends the command too', asyn
     const child = start(['wait'])
     await once(child.stdout, 'data')
     child.kill(signal)
-    // The command shares the output, so it closes when both have ended.
+    // The launcher and the command share the output, so it closes when both have ended.
     const [code, killedBy] = await once(child, 'close')
     expect({ code, killedBy }).toEqual(
       signal === 'SIGTERM' ? { code: 143, killedBy: null } : { code: null, killedBy: 'SIGKILL' },

@@ -80,7 +80,7 @@ async function main([name = '', ...given]) {
   return run(node, command, given)
 }
 
-/** Runs the entry and settles with its exit code. */
+/** Runs the entry and resolves with its exit code. */
 function run(node, { entry, node: options = [], args = [], env = {}, watched = false }, given) {
   const path = [join(root, 'node_modules/.bin'), process.env.PATH].filter(Boolean).join(delimiter)
   // A watched entry is a grandchild and does not inherit the pipe; the descriptor would be another file there.

@@ -206,7 +206,7 @@ test('an entry killed by a signal returns the exit code that a shell would', asy
 test('kill -9 of the launcher stops the entry too', async () => {
   const child = await listening()
   child.kill('SIGKILL')
-  // The entry shares the streams, so they close when it has ended.
+  // The entry shares the output streams, so they close only after it has ended.
   await once(child, 'close')
   expect(child.said.out).toMatch(/SIGTERM\n$/)
 })

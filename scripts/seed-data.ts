@@ -11,7 +11,7 @@ export interface SeedDataOptions extends Omit<SeedOptions, 'onBatch'> {
   dataDir: string
   /** Database to use instead of the folder's own; null or undefined: the folder's own. */
   databaseUrl?: string | null
-  /** Whether a database that already has batches is kept, instead of failing if it has seeded runs. */
+  /** If true, a database that already has batches stays unchanged. Otherwise seeded runs in it are an error. */
   onlyWhenEmpty?: boolean
   log: Logger
   /** Called after each batch, and with `rollingUp` once all batches are created. */

@@ -133,7 +133,7 @@ async function run(trainers: Trainer[]): Promise<(string | null | undefined)[][]
   return rows
 }
 
-/** A service that is started again, on the same port and data, when it ends, as by a supervisor. */
+/** Starts a service and restarts it with the same port and data whenever it ends, as a supervisor would. */
 async function startRestartedService(
   dataDir: string,
 ): Promise<{ url: string; stop(): Promise<void> }> {

@@ -12,10 +12,9 @@ import {
   failedInVitest,
 } from './report-counts.ts'
 
-// Runs all checks and tests, even after failures, and ends with one line:
-// `N passed, N failed`, and `, N skipped` where some were. A check counts as one test. The suites run side by side,
-// and each line of their output starts with the suite's name. The full run has tests that measure, so its suites run
-// one after the other.
+// Runs all checks and tests, even after failures, and ends with one line: `N passed, N failed`, and `, N skipped` if
+// tests were skipped. A check counts as one test. The suites run side by side, and each line of their output starts
+// with the suite's name. The full run contains tests that measure time, so its suites run one after the other.
 //   --static   the checks alone
 
 const root = join(import.meta.dirname, '..')

@@ -46,7 +46,7 @@ test.each([
   ['/rewardops?x=1', '/?x=1'],
   ['/rewardops/batches/b1?x=/rewardops/', '/batches/b1?x=/rewardops/'],
   ['/rewardops/rewardops', '/rewardops'],
-  // Without the prefix, as behind a proxy that removes it.
+  // Without the prefix, because a proxy may have removed it.
   ['/batches', '/batches'],
   ['/', '/'],
   ['/rewardopsx/batches', '/rewardopsx/batches'],

@@ -1,6 +1,6 @@
 /**
- * First segments of the service's own paths. None can be a prefix: with the prefix `/runs`, the browser's paths
- * `/runs/runs/x` and `/runs/x` would be the same behind a proxy that removes the prefix.
+ * First segments of the service's own paths. None of them can be the prefix: if a proxy removed the prefix `/runs` from
+ * `/runs/runs/x`, the service would take the remaining `/runs` for the prefix and remove it too.
  */
 export const OWN_PARTS: ReadonlySet<string> = new Set([
   ...['_next', 'api', 'compat', 'healthz', 'icon.svg', 'livez', 'login', 'metrics', 'readyz'],

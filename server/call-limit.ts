@@ -42,7 +42,7 @@ export class CallLimit {
       const leave = () => {
         this.waiting.splice(this.waiting.indexOf(waiter), 1)
         reject(signal?.reason)
-        // The next call may have a higher limit.
+        // The call that is now first in line may have a higher limit.
         this.admit()
       }
       this.waiting.push(waiter)

@@ -45,7 +45,7 @@ const Settings = z.object({
       if (problem !== null) context.addIssue(problem)
     })
     .default(''),
-  /** 0: only the API, without the pages; starts 0.7 s faster. */
+  /** 0: the service has only the API, without the pages, and starts 0.7 s faster. */
   REWARDOPS_PAGES: z.enum(['0', '1']).default('1'),
   /** RewardLoopWorker processes started by this server; 0: none. */
   REWARDOPS_WORKERS: integer(2, 0, 64),
@@ -60,8 +60,8 @@ const Settings = z.object({
   /** Addresses and networks of trusted proxies, separated by commas. The service uses their forwarding headers. */
   REWARDOPS_TRUSTED_PROXIES: networks(),
   /**
-   * Host names, separated by commas, that requests may name besides loopback names. Unset: none without API keys, any
-   * with them.
+   * Host names, separated by commas, that are allowed in a request besides loopback names. Unset: with API keys, any
+   * name is allowed; without API keys, none.
    */
   REWARDOPS_ALLOWED_HOSTS: z.string().optional(),
   /**
@@ -76,10 +76,10 @@ const Settings = z.object({
   REWARDOPS_SESSION_DAYS: integer(7, 1, 365),
   /** Hours without a request after which a login session ends. */
   REWARDOPS_SESSION_IDLE_HOURS: integer(24, 1, 8_760),
-  /** MiB of the largest image in a message. */
+  /** Maximum size of an image in a message, MiB. */
   REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
-  /** Maximum child processes of a worker for reward functions; 0: the cores ÷ workers, at least 2. */
+  /** Maximum child processes of a worker for reward functions; 0: number of cores ÷ number of workers, at least 2. */
   REWARDOPS_FUNCTION_PROCESSES: integer(0, 0, 256),
   /** MiB that a function process may use beyond its memory at start. */
   REWARDOPS_FUNCTION_MEMORY_MB: integer(1_024, 64, 1 << 20),
@@ -94,15 +94,17 @@ const Settings = z.object({
   REWARDOPS_SECRETS_KEY_FILE: z.string().min(1).optional(),
   /** Isolation level of reward functions. */
   REWARDOPS_FUNCTION_ISOLATION: z.enum(ISOLATION_LEVELS).default('process'),
-  /** The network of reward functions at level sandbox. */
+  /** Network access of reward functions at the isolation level `sandbox`. */
   REWARDOPS_FUNCTION_NETWORK: z.enum(SANDBOX_NETWORKS).default('router'),
-  /** URLs of sandboxes that rewards may name, separated by commas: `name=http://host:8080`. */
+  /** Sandboxes that rewards may use, separated by commas: `name=http://host:8080`. */
   REWARDOPS_SANDBOXES: z.string().optional(),
-  /** Path of the Python that programs run in. Unset: /usr/bin/python3 or /usr/local/bin/python3. */
+  /**
+   * Path of the Python interpreter for programs of the rule `code`. Unset: /usr/bin/python3 or /usr/local/bin/python3.
+   */
   REWARDOPS_SANDBOX_PYTHON: z.string().startsWith('/').optional(),
   /** Maximum concurrent programs of a sandbox; 0: the number of cores. */
   REWARDOPS_SANDBOX_SLOTS: integer(0, 0, 1_024),
-  /** Address of `npm run sandbox`: `host:port`. */
+  /** Address on which `npm run sandbox` listens: `host:port`. */
   REWARDOPS_SANDBOX_LISTEN: z
     .string()
     .regex(/^.+:\d{1,5}$/, 'expected host:port')
@@ -131,21 +133,21 @@ export interface Config {
   drainMs: number
   apiKeys: string[]
   trustedProxies: string[]
-  /** Host names that requests may name besides loopback names, in lower case and without ports. */
+  /** Host names that are allowed in a request besides loopback names, in lower case and without ports. */
   allowedHosts: string[]
   /** Addresses that the service may call, as in REWARDOPS_EGRESS_ALLOW. */
   egressAllow: string[]
   /** Absolute paths of the certificate and its key; null: no TLS. */
   tls: { certFile: string; keyFile: string } | null
   sessions: { maxAgeMs: number; idleMs: number }
-  /** Size of the largest image in a message. */
+  /** Maximum size of an image in a message. */
   maxImageBytes: number
   /** Keys that encrypt secrets in the database. */
   secrets: { value: string | null; file: string }
   functionsDir: string
   functions: FunctionConfig
   sandbox: SandboxConfig
-  /** Absolute; the file with servers to launch. Null: none. */
+  /** Absolute path of the file with servers to launch; null: none. */
   serversFile: string | null
   /** Whether servers.launch may start processes. */
   allowLaunch: boolean
@@ -155,7 +157,7 @@ export interface Config {
   dev: boolean
   /** Every setting in force, for display to administrators. */
   settings: SettingInForce[]
-  /** The environment as it was read, for the processes this one starts. */
+  /** The environment as it was read, for child processes. */
   inherited: NodeJS.ProcessEnv
 }
 
@@ -163,7 +165,7 @@ export interface Config {
 export interface TracingConfig {
   protocol: 'http/protobuf' | 'http/json'
   sampler: (typeof SAMPLERS)[number]
-  /** Share of the traces that are recorded, for samplers by ratio. */
+  /** Share of traces to record, used by ratio-based samplers. */
   ratio: number
 }
 
@@ -176,7 +178,7 @@ const SAMPLERS = [
   'parentbased_traceidratio',
 ] as const
 const OTLP_PROTOCOLS = ['http/protobuf', 'http/json'] as const
-/** Share of the batches that are traced unless OTEL_TRACES_SAMPLER_ARG is set. */
+/** Share of batches that are traced if OTEL_TRACES_SAMPLER_ARG is not set. */
 const TRACED_RATIO = 0.01
 
 /** Reads the standard variables of OpenTelemetry. Tracing is off without an endpoint. @throws Error for wrong values */
@@ -216,17 +218,17 @@ export interface SettingInForce {
   /** For a secret, only whether it is set; for API keys, also their number. */
   value: string
   isDefault: boolean
-  /** Whether the value is a file or folder of this machine, which only admins see. */
+  /** Whether the value is a path on this machine. Only admins see paths. */
   isPath: boolean
 }
 
 /** Settings of custom reward functions. The object can be passed to a thread. */
 export interface FunctionConfig {
-  /** Absolute; the folder of the functions. It need not exist. */
+  /** Absolute path of the folder with the functions. It need not exist. */
   functionsDir: string
-  /** Absolute; the folder where their versions are unpacked. */
+  /** Absolute path of the folder in which versions of functions are unpacked. */
   versionsDir: string
-  /** Maximum processes per worker. */
+  /** Maximum function processes per worker. */
   maxProcesses: number
   settings: {
     /** The complete environment of a function process, without the service's own variables. */
@@ -456,7 +458,7 @@ function hostAndPort(address: string): { host: string; port: number } {
  * workers.
  */
 const INTERNAL = new Set([
-  // The clients read these two. They may be set in the same shell.
+  // Variables of the clients, which may run in the same shell.
   'REWARDOPS_URL',
   'REWARDOPS_API_KEY',
   'REWARDOPS_TEST_FULL',
@@ -496,7 +498,8 @@ export function workerEnvironment(
     REWARDOPS_WORKER_LOCAL: '1',
     REWARDOPS_WORKER_ROUTER: routerAddress,
   }
-  // Workers do not listen. Without the keys, a HOST other than loopback would be refused.
+  // Workers do not listen, and their settings would be invalid: a HOST other than loopback requires API keys, which
+  // workers do not receive.
   delete env.HOST
   delete env.PORT
   return { env, input: JSON.stringify({ ...inherited, DATABASE_URL: databaseUrl }, HANDED_OVER) }
@@ -504,8 +507,8 @@ export function workerEnvironment(
 
 /**
  * Reads a worker's start parameters besides the settings: whether a server on this machine started it, and the
- * `host:port` of the router address, for functions that call reward models themselves. Adds the variables that the
- * server handed over to the environment, so it is called before {@link loadConfig}.
+ * `host:port` of the router address, for functions that call reward models themselves. Call it before
+ * {@link loadConfig}, because it adds the variables from the server to `env`.
  */
 export function loadWorkerHandover(env: NodeJS.ProcessEnv = process.env): {
   local: boolean

@@ -2,8 +2,8 @@ import { chmodSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join, parse, sep } from 'node:path'
 
 /**
- * Creates the data folder, and removes all other users' permission to list, read and write it. They may keep permission to
- * enter it, because embedded Postgres and functions run as other users if the service runs as root.
+ * Creates the data folder, and removes other users' permissions to list, read and write it. Their permission to enter
+ * it may remain, because embedded Postgres and functions run as other users if the service runs as root.
  * @throws Error if the service runs as root and a symbolic link of another user is on the path or in the folder
  */
 export function prepareDataDir(dataDir: string): void {

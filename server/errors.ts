@@ -10,7 +10,7 @@ export class RewardOpsError extends Error {
   readonly [brand] = true
   readonly reason: ErrorReason
   readonly hint: string
-  /** For 429 and 503: the wait before the call is repeated. */
+  /** For 429 and 503: the time to wait before a retry. */
   readonly retryAfterMs: number | undefined
 
   constructor(
@@ -37,7 +37,7 @@ export function shuttingDown(cause?: unknown): RewardOpsError {
   })
 }
 
-/** Recognizes the error by brand, not `instanceof`: Next's bundle contains a second copy of this class. */
+/** Checks a brand property instead of `instanceof`, because Next's bundle contains a second copy of this class. */
 export function isRewardOpsError(error: unknown): error is RewardOpsError {
   return (
     typeof error === 'object' &&

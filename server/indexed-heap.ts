@@ -1,4 +1,4 @@
-/** The number of further items that a search may check. */
+/** The number of items that a search may still check. */
 export interface Checks {
   left: number
 }
@@ -47,7 +47,7 @@ export class IndexedHeap<T> {
     else this.#down(index, item)
   }
 
-  /** The first accepted item in order; null if there is none among the items that `checks` allows. */
+  /** The first item, in heap order, that `accept` accepts; null: none of the items that `checks` allowed to check. */
   firstWhere(accept: (item: T) => boolean, checks: Checks): T | null {
     return this.#search(0, accept, checks, null)
   }

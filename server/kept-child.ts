@@ -1,9 +1,9 @@
 import type { ChildProcess } from 'node:child_process'
 import type { Logger } from './log.ts'
 
-/** Maximum delay before a child that keeps dying is started again, ms. */
+/** Maximum delay before a child that keeps dying is restarted, ms. */
 const MAX_BACKOFF_MS = 5_000
-/** A child that lived this long is started again at once, ms. */
+/** A child that ran for at least this long is restarted at once, ms. */
 const STABLE_MS = 10_000
 
 export interface KeptChildOptions {
@@ -12,13 +12,13 @@ export interface KeptChildOptions {
   spawn: () => ChildProcess
   /** Called for each started child, before its first event. */
   onStarted?: (child: ChildProcess, pid: number) => void
-  /** Called when a child has ended without a stop. Returns false to start no other child. */
+  /** Called when a child ended before `stop` was called. If it returns false, the child is not restarted. */
   onDied?: (pid: number) => boolean | undefined
   log: Logger
 }
 
 /**
- * Keeps one child process running: starts it again when it dies, with increasing delays if it keeps dying.
+ * Keeps one child process running: restarts it when it dies, after increasing delays if it keeps dying.
  *
  *   start ─▶ running ──exit──▶ back-off ──▶ start
  */
@@ -56,11 +56,11 @@ export class KeptChild {
     try {
       child = this.#options.spawn()
     } catch (error) {
-      // Node throws some errors, for lack of memory for example, and emits others.
+      // Node throws some errors, such as a lack of memory, and emits others as events.
       notStarted(error as Error)
       return
     }
-    // A process that was not started, for lack of processes or file descriptors, emits no `exit`.
+    // A process that could not be started, for example for lack of file descriptors, emits no `exit`.
     const { pid } = child
     if (pid === undefined) {
       child.once('error', notStarted)

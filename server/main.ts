@@ -23,11 +23,11 @@ import { withTimeout } from './with-timeout.ts'
 
 /** Maximum duration of a stop, unless `drainMs` plus the last steps take longer. */
 const STOP_MS = 8_000
-/** Maximum time at a stop for sending the last answers. At that point, no call waits for other work. */
+/** Maximum time during a stop for sending the last responses. By then, no request waits for other work. */
 const ANSWER_MS = 3_000
-/** Time reserved at a stop for recording that the process ended. */
+/** Time reserved during a stop for recording that the process ended. */
 const ROW_MS = 500
-/** Time reserved at a stop for closing the database, which closes after the launched servers. */
+/** Time reserved during a stop for closing the database, after the launched servers. */
 const LAST_STEPS_MS = 1_200
 
 /**
@@ -99,7 +99,7 @@ async function main(): Promise<void> {
       `${access.requiresKey ? ' (API keys required)' : ' (no API keys: this machine only)'}\n`,
   )
 
-  // The compile cache is written now, because a killed process writes nothing.
+  // The compile cache is normally written at exit, but a killed process would not write it.
   flushCompileCache()
 
   let stopping = false
@@ -133,7 +133,7 @@ async function main(): Promise<void> {
     await withTimeout(Promise.all([turns.release(), row.ended()]), ROW_MS)
     await ingest.close().catch(() => {})
     await answered(Math.min(ANSWER_MS, leftMs()))
-    // Launched servers close only now, because nothing calls them any more.
+    // Launched servers close only now, when nothing calls them any more.
     await Promise.allSettled([
       notifications.close(),
       queue.stop(),

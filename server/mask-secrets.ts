@@ -3,8 +3,8 @@ const MIN_SECRET_CHARS = 6
 const MASK = '***'
 
 /**
- * Masks secrets in a text. A server may echo its key in an error, and a process may print its command line. If `clip`
- * cut the text within a secret, the part before the cut is masked too if it has at least six characters.
+ * Masks secrets in a text. A server may echo its key in an error, and a process may print its command line. The
+ * beginning of a secret that was cut off with `…` is masked too if it has at least six characters.
  */
 export function maskSecrets(text: string, secrets: readonly (string | null | undefined)[]): string {
   let out = text

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** Whether a process with this id exists, of any user. */
+/** Whether a process with this id exists, whichever user owns it. */
 export function processLives(pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -15,7 +15,7 @@ export function sendKill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It has ended already.
+    // The process has already ended.
   }
 }
 
@@ -23,8 +23,8 @@ export function sendKill(pid: number): void {
 const UNREADABLE = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM'])
 
 /**
- * A file of /proc about a process; null: no such process, or it may not be read.
- * @throws Error if nothing can be read now, for lack of file descriptors for example: the process may be running
+ * Reads a file of a process in /proc; null: the process does not exist, or the file may not be read.
+ * @throws Error if no file can be read now, for example for lack of file descriptors; the process may be running
  */
 export function readProcFile(path: string): string | null {
   try {

@@ -5,7 +5,7 @@ import { seededRandom } from './router/policies/seeded-random.ts'
 
 const GROUP = 8
 
-/** Visits by number of passed samples of eight. */
+/** Visits of eight samples each, with the given numbers of passed samples. */
 function visits(...passes: number[]): Visit[] {
   return passes.map((passed, at) => visit(at, passed))
 }
@@ -18,7 +18,7 @@ function visit(step: number, passed: number, n = GROUP): Visit {
   }
 }
 
-/** Visits with a number of passes drawn at each rate. */
+/** One visit per pass rate, with a random number of passed samples. */
 function drawn(rates: readonly number[], random: () => number): Visit[] {
   return rates.map((rate, at) => {
     let passed = 0

@@ -1,22 +1,21 @@
 import { MAX_VISITS, type PromptClass } from './contract/prompts.ts'
 
-/** Minimum of twice the log likelihood ratio; a single comparison exceeds it by chance with p = 4e-8. */
+/** Minimum of twice the log likelihood ratio for a clear change; one comparison exceeds it by chance with p = 4e-8. */
 const CLEAR_CHANGE = 30
 /** Smallest change of the pass rate that counts. */
 const CHANGED_RATE = 0.25
 /** Smallest change of a reward model's mean that counts, in standard deviations of the prompt's samples. */
 const CHANGED_DEVIATIONS = 0.5
 /**
- * Standard normal quantile above which visits differ more than by chance. By chance, one prompt in a million exceeds
- * it.
+ * Standard normal quantile above which visits differ by more than chance; one prompt in a million exceeds it by chance.
  */
 const CLEAR_SPREAD = 4.75
-/** Number of newest visits that give the current rate. */
+/** The current rate is computed from this number of newest visits. */
 const RECENT = 2
 /** Number of newest visits searched for a change. */
 const SEARCHED = 64
 
-/** One group of a prompt. */
+/** A visit of a prompt: one of its groups. */
 export interface Visit {
   step: number
   batchId: number
@@ -26,7 +25,7 @@ export interface Visit {
   /** Number of passed samples; null if only reward models score. */
   passed: number | null
   mean: number
-  /** Standard deviation with n − 1; 0 for one sample. */
+  /** Sample standard deviation of the scores (with n − 1); 0 for one sample. */
   std: number
 }
 
@@ -40,7 +39,7 @@ export interface PromptFigures {
   recentPassed: number | null
   recentMean: number
   change: number | null
-  /** Visits whose samples did not all get the same score. */
+  /** Number of visits whose samples did not all get the same score. */
   varied: number
   lastStep: number
 }
@@ -115,8 +114,8 @@ function rateOf({ n, passed, sum }: Sums): number {
 }
 
 /**
- * The last clear change of the rate that holds until the last visit, as the difference of the rates; null: there is
- * none. At each visit, the visits from it on are compared with the 2, 4, 8 … visits before it, and with all before it.
+ * The last clear change of the rate: the rate after it minus the rate before it; null: no clear change. For each visit,
+ * the visits from it to the last one are compared with the 2, 4, 8 … visits before it, and with all visits before it.
  */
 function lastChange(visits: readonly Visit[]): number | null {
   const upTo: Sums[] = [NONE]
@@ -167,8 +166,8 @@ function likelihoodRatio(before: Sums, after: Sums): number {
     squares: before.squares + after.squares,
   })
   if (together <= 0) return 0
-  // n − 3, because the variance is estimated too: few samples fit two means well by chance. With equal scores on both
-  // sides the ratio would be infinite, so a thousandth of the spread counts as noise.
+  // The factor is n − 3, because the variance is estimated too: few samples fit two means well by chance. With equal
+  // scores on both sides the ratio would be infinite, so a thousandth of the spread counts as noise.
   return Math.max(0, n - 3) * Math.log(together / Math.max(apart, together * 1e-6))
 }
 
@@ -198,7 +197,7 @@ function difference(whole: Sums, part: Sums): Sums {
   }
 }
 
-/** Whether the visits' rates differ more than by chance: a χ² test, with Wilson and Hilferty's normal approximation. */
+/** Whether the visits' rates differ by more than chance: a χ² test with Wilson and Hilferty's normal approximation. */
 function isScattered(visits: readonly Visit[]): boolean {
   const all = sumOf(visits)
   const rate = rateOf(all)

@@ -1,6 +1,6 @@
 /**
- * Reads shared state, one read at a time. Calls during a read wait for one common next read, so every caller gets a read
- * that began after its call.
+ * Reads shared state, one read at a time. Calls that arrive during a read share the next read, so every caller gets a
+ * read that began after its call.
  */
 export class SharedRead {
   readonly #read: () => Promise<void>

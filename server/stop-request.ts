@@ -1,6 +1,6 @@
 /**
- * Requests to stop, handled from the first line that a process runs: the entry files import this module before any
- * other, because loading the rest takes longer than a supervisor may wait. This module imports nothing.
+ * Handles requests to stop from the first line that a process runs. The entry files import this module first, because a
+ * supervisor may not wait until all other modules are loaded. This module imports nothing.
  *
  *   starting ──serve()──▶ serving
  *      │ request             │ request

@@ -26,7 +26,7 @@ export function traceFields(): { trace_id?: string; span_id?: string } {
 }
 
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/
-/** W3C requires at least 512 characters to be passed on. */
+/** W3C Trace Context requires that at least 512 characters are passed on. */
 const MAX_STATE_CHARS = 512
 
 /** The trace context of a request; null without a valid `traceparent`. */
@@ -77,7 +77,7 @@ export class SampleTrace {
   readonly #idx: number | null
   #calls: number
 
-  /** @param calls calls that were made before */
+  /** @param calls number of earlier calls of the sample */
   constructor(trace: TraceContext, batchId: number, idx: number | null, calls = 0) {
     this.trace = trace
     this.#batchId = batchId

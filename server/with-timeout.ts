@@ -1,19 +1,19 @@
 /**
- * The result of `work`, or null if it takes longer than `ms`. A late `work` continues, and its failure is ignored; a
- * failure in time is thrown.
+ * The result of `work`, or null if it takes longer than `ms`. After a timeout, `work` continues and its failure is
+ * ignored; an earlier failure is thrown.
  */
 export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | null> {
   const late = Promise.withResolvers<null>()
   const cancelTimer = afterReads(ms, () => late.resolve(null))
   try {
-    // `Promise.race` also handles the later rejection.
+    // `Promise.race` also handles a rejection of `work` after the timeout.
     return await Promise.race([work, late.promise])
   } finally {
     cancelTimer()
   }
 }
 
-/** A longer turn of the event loop counts as a pause of the process, ms. */
+/** An event-loop turn that takes longer than this counts as a pause of the process, ms. */
 const PAUSE_MS = 20
 /** In a process that is always busy, the wait ends after this many turns. */
 const MAX_TURNS = 5
@@ -28,7 +28,7 @@ export function onceRead(callback: () => void): () => void {
   const wait = (turns: number, sinceMs: number) => {
     immediate = setImmediate(() => {
       const nowMs = performance.now()
-      // The pause may have come after the read, so one more turn reads again.
+      // The pause may have begun after the event loop read the sockets, so wait for one more turn.
       if (nowMs - sinceMs > PAUSE_MS && turns < MAX_TURNS) wait(turns + 1, nowMs)
       else callback()
     })
@@ -38,7 +38,7 @@ export function onceRead(callback: () => void): () => void {
 }
 
 /**
- * Calls `callback` after `ms` milliseconds, once the data that arrived until then has been read. Returns a function
+ * Calls `callback` after `ms` milliseconds, once the data that has arrived by then has been read. Returns a function
  * that cancels the callback.
  */
 export function afterReads(ms: number, callback: () => void): () => void {

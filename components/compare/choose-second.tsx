@@ -59,7 +59,7 @@ export function ChooseSecond({
               {sameRollouts.length === 0 ? (
                 <p className="px-5 pb-6 text-ink-2">
                   {batch.batchId} has not been rescored yet. Rescore it with another reward to
-                  compare the two rewards while scoring runs.
+                  compare the two rewards. The comparison updates while samples are scored.
                 </p>
               ) : (
                 <BatchChoice label="Same rollouts" batches={sameRollouts} onChoose={choose} />

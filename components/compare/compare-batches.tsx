@@ -52,7 +52,7 @@ function Pair({ first, second, url, onChange }: CompareProps & { first: string; 
       {(data) => (
         <PairView
           pair={data}
-          // While another pair loads, the previous one stays.
+          // While another pair loads, the previous one stays visible.
           isOld={data.first.batchId !== first || data.second.batchId !== second}
           url={url}
           onChange={onChange}

@@ -28,7 +28,7 @@ export function ComparedGroupsTable({
   const input = { first: pair.first.batchId, second: pair.second.batchId, limit: PAGE }
   const query = useInfiniteQuery({
     ...pagesOptions({
-      // The list changes when the last sample is scored. Until the new list arrives, the previous one stays.
+      // The list changes when the last sample is scored. Until the new list arrives, the previous one stays visible.
       queryKey: [...trpc.compare.groups.infiniteQueryKey(input), pair.isLive ? 'live' : 'final'],
       read: (cursor, signal) => client.compare.groups.query({ ...input, cursor }, { signal }),
       topics: pair.isLive ? [`batch:${pair.first.batchId}`, `batch:${pair.second.batchId}`] : [],

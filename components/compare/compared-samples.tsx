@@ -66,7 +66,7 @@ export function useComparedSamples(
   }
   const query = useInfiniteQuery({
     ...pagesOptions({
-      // The list changes when the last sample is scored. Until the new list arrives, the previous one stays.
+      // The list changes when the last sample is scored. Until the new list arrives, the previous one stays visible.
       queryKey: [...trpc.compare.samples.infiniteQueryKey(input), pair.isLive ? 'live' : 'final'],
       read: (cursor, signal) => client.compare.samples.query({ ...input, cursor }, { signal }),
       topics: pair.isLive ? [`batch:${pair.first.batchId}`, `batch:${pair.second.batchId}`] : [],

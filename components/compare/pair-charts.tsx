@@ -65,7 +65,7 @@ function JointChart({ pair, onChange }: Pick<CompareProps, 'onChange'> & { pair:
           first={`first: ${pair.first.rewardName}`}
           second={`second: ${pair.second.rewardName}`}
           onCell={(cell) => {
-            // The list is sorted by score, because a sample alone in its group has no advantage and would be left out.
+            // The list is sorted by score, because a sample alone in its group has no advantage and would be omitted.
             onChange({ cell, by: 'score', signFlipped: false, uid: null }, 'push')
             showDisagreements()
           }}

@@ -38,7 +38,7 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
     [
       'Best sample differs',
       shareText(groups.bestChanged, groups.n),
-      `${formatCount(groups.bestChanged)} of ${formatCount(groups.n)} groups share no best sample`,
+      `in ${formatCount(groups.bestChanged)} of ${formatCount(groups.n)} groups, no sample is best under both`,
     ],
     [
       'No-signal groups',

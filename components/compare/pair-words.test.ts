@@ -16,7 +16,7 @@ test('agreement statistics have their published interpretation', () => {
   expect([0.05, 0.1, -0.4, 0.7, 0.9, 1].map(correlationWord)).toEqual([
     ...['negligible', 'weak', 'moderate negative', 'strong', 'very strong', 'very strong'],
   ])
-  // The bounds of Landis and Koch belong to the lower category.
+  // As in Landis and Koch, a bound belongs to the lower category.
   expect([-0.1, 0, 0.2, 0.21, 0.6, 0.8, 0.81].map(kappaWord)).toEqual([
     ...['poor', 'poor', 'slight', 'fair', 'moderate', 'substantial', 'almost perfect'],
   ])

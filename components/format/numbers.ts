@@ -63,7 +63,7 @@ export function formatSigned(difference: number | null | undefined): string {
 }
 
 /**
- * The largest double below a number. With it as upper bound, a range excludes its upper edge, which belongs to the next
+ * The largest double below a number. As the upper bound of a range, it excludes the edge, which belongs to the next
  * range.
  */
 export function justBelow(value: number): number {

@@ -48,7 +48,7 @@ export function shortenMiddle(id: string, maxChars = 24): string {
   return `${id.slice(0, head)}…${id.slice(id.length - (maxChars - 1 - head))}`
 }
 
-/** Formats a message as a sentence: with a capital, unless it begins with a URL, and a full stop. */
+/** Formats a message as a sentence with a full stop, and with a capital letter unless it begins with a URL. */
 export function sentence(text: string): string {
   const capital = /^\w+:\/\//.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
   return /[.!?…]$/.test(capital) ? capital : `${capital}.`
@@ -63,7 +63,7 @@ export function foldAt(text: string, maxChars: number): number {
   return code >= 0xd800 && code <= 0xdbff ? maxChars - 1 : maxChars
 }
 
-/** The first line of a text that is not blank. */
+/** The first non-blank line of a text. */
 export function firstLine(text: string): string {
   return text.trim().split('\n', 1)[0]?.trimEnd() ?? ''
 }

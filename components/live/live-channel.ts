@@ -34,7 +34,7 @@ interface LiveListener {
 
 /** The heartbeat interval of the leader. */
 export const BEAT_MS = 2_000
-/** A visible tab without a heartbeat for this long takes over: browsers throttle or freeze hidden tabs. */
+/** A visible tab that gets no heartbeat for this long takes over, because browsers throttle or freeze hidden tabs. */
 export const BEAT_LOST_MS = 6_000
 
 /**

@@ -117,7 +117,7 @@ function Planned({
   onShow,
 }: {
   plan: PlannerDto
-  /** Whether the plan is that of an earlier form state. */
+  /** Whether the plan belongs to an earlier form state. */
   isOld: boolean
   onShow(key: string): void
 }) {
@@ -161,13 +161,13 @@ function Planned({
           detail={`per step, ${plural(plan.miniBatches, 'update')}`}
         />
         <Figure
-          label="Wait, barrier"
+          label="Reward wait, barrier"
           hint="Time per step that the trainer waits for rewards with a barrier."
           value={stepText(barrier?.waitMs ?? 0)}
           detail={`of ${stepText(barrier?.stepMs ?? 0)}`}
         />
         <Figure
-          label="Wait, recommended"
+          label="Reward wait, recommended"
           hint={`Time per step that the trainer waits for rewards with the recommended strategy. ${RECOMMENDED}`}
           value={stepText(best?.waitMs ?? 0)}
           detail={`of ${stepText(best?.stepMs ?? 0)}`}

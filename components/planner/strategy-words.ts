@@ -40,7 +40,7 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
 
 /** The definition of "recommended". */
 export const RECOMMENDED =
-  'The recommended strategy is the simplest one whose step time exceeds the shortest by less than 1\u00a0% of the barrier’s. If no strategy saves 1\u00a0%, it is the barrier.'
+  'The recommended strategy is the simplest one whose step time exceeds the shortest step time by less than 1\u00a0% of that of the barrier. If no strategy saves 1\u00a0%, the barrier is recommended.'
 
 /** A step time. It is in seconds up to two hours, so that step times are easy to compare. */
 export function stepText(ms: number): string {

@@ -7,7 +7,7 @@ export type ContentPart =
   | { kind: 'image'; source: string | null; address: string }
   | { kind: 'other'; value: unknown }
 
-/** Raster images. SVG is excluded, because it is a document. */
+/** Raster images. SVG is excluded, because an SVG is a document that may contain scripts and links. */
 const RASTER = /^data:image\/(?:png|jpeg|gif|webp);base64,/
 const IMAGE_DATA = new RegExp(`${RASTER.source}[A-Za-z0-9+/=\\s]+$`)
 const MAX_IMAGE_CHARS = 8_000_000

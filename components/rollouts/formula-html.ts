@@ -3,7 +3,7 @@ import 'katex/dist/katex.min.css'
 
 /**
  * Limits for hostile formulas. `trust` is off by default, so that no formula has links, images or styles. MathML is
- * omitted, because it would double the number of elements, and the element around a formula is labeled with the source.
+ * omitted, because it would double the number of elements. Screen readers read the label, which is the source.
  */
 const OPTIONS: KatexOptions = {
   output: 'html',

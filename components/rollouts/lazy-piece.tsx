@@ -14,7 +14,7 @@ const RenderedMarkdown = lazy(async () => {
   return { default: RenderedMarkdown }
 })
 const RenderedCode = lazy(async () => {
-  // This import loads the styles of code.
+  // This module imports the styles of code.
   await import('./rendered-markdown.tsx')
   return { default: CodeBlock }
 })

@@ -17,8 +17,8 @@ export interface MarkdownPiece {
 }
 
 /**
- * The Markdown of a chunk, with the header rows of the table that it continues, and the position in the text that
- * belongs to the first character of the result.
+ * The Markdown of a chunk, with the header rows of the table that it continues, and the position in the text of the
+ * result's first character.
  */
 export function sourceOf(text: string, { start, end, head }: MarkdownPiece) {
   const header = head === null ? '' : text.slice(head.start, head.end)

@@ -159,7 +159,8 @@ function dollarFormula(text: string, at: number, dollars: string, ends: NextOf):
     if (close < 0 || text.slice(from, close).trim() === '') return null
     return { start: at, end: close + 2, body: text.slice(from, close), isDisplay: true }
   }
-  // As in Pandoc, no space may be inside the delimiters and no digit after them, so that prices are not formulas.
+  // As in Pandoc, a formula neither begins nor ends with a space, and no digit follows it, so that prices are not
+  // formulas.
   if (/[\s$]/.test(text[from] ?? ' ')) return null
   for (let close = from; ; close++) {
     close = ends.within('$', close, MAX_INLINE_CHARS)

@@ -64,7 +64,7 @@ export function tokensByComponent(rewards: PartRewards | null): Map<string | nul
   )
 }
 
-/** The marks of the tokens of one message. Tokens without their own text have no mark. */
+/** The marks of the tokens of one message. Tokens without text have no mark. */
 export function tokenMarks(tokens: ShownTokens | null, message: number, text: string): TextMark[] {
   const peak = Math.max(tokens?.max ?? 0, -(tokens?.min ?? 0))
   const own = tokens?.byMessage.get(message)?.filter(({ starts }) => starts !== null) ?? []

@@ -137,7 +137,7 @@ function Message({ message, score, marks }: { message: ChatTurn } & MarkedMessag
   )
 }
 
-/** The marks of one part of a message. Their positions in the text of all parts become positions in the part. */
+/** Returns the marks of one part of a message, with positions relative to the part instead of the whole text. */
 function partMarks(content: TurnContent, at: number, marks: readonly TextMark[]) {
   if (typeof content === 'string' || marks.length === 0) return marks
   const start = contentText(content.slice(0, at)).length

@@ -24,7 +24,7 @@ function loadTypesetting(): Promise<Typesetting> {
 }
 
 /**
- * A chunk of a text as Markdown. Markup in HTML stays text. Links and images are text with their URL, so that a model's
+ * A chunk of a text as Markdown. HTML tags stay text. Links and images are text with their URL, so that a model's
  * text can neither load nor open anything.
  */
 export const RenderedMarkdown = memo(function RenderedMarkdown({
@@ -35,7 +35,7 @@ export const RenderedMarkdown = memo(function RenderedMarkdown({
   source: string
   /** Marks with positions relative to `source`. */
   marks: readonly TextMark[]
-  /** The position of `source` in its text, which headings carry for the outline. */
+  /** The position of `source` in its text. Headings have it as an attribute, for the outline. */
   at: number
 }) {
   const prepared = useMemo(() => markdownSource(source), [source])
@@ -89,7 +89,7 @@ const REMARK_PLUGINS: Options['remarkPlugins'] = [
 
 type Props<Tag extends keyof React.JSX.IntrinsicElements> = ComponentProps<Tag> & ExtraProps
 
-/** An element whose direction follows its text. */
+/** An element whose text direction, left to right or right to left, follows its text. */
 function directed(tag: 'li' | 'blockquote' | 'td' | 'th' | 'ul' | 'ol') {
   return ({ node: _, ...props }: object & ExtraProps) =>
     createElement(tag, { dir: 'auto', ...props })
@@ -201,7 +201,7 @@ function Formula({ node, children }: { children?: ReactNode } & ExtraProps) {
       </code>
     )
   }
-  // A long formula scrolls, so it can be focused.
+  // A long formula scrolls, so it must be focusable.
   const focus = isDisplay && source.length > 60 ? { tabIndex: 0 } : {}
   return (
     <span

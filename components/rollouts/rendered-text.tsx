@@ -12,7 +12,7 @@ import { marksIn, type TextMark } from './text-marks.ts'
 import type { TextViewProps } from './text-view.tsx'
 import { ToolCallBlock, ToolResultBlock, UnreadCallBlock } from './tool-blocks.tsx'
 
-/** Number of characters rendered when a text opens. The rest is rendered when it comes into view. */
+/** Number of characters rendered when a text opens. Later characters are rendered when they come into view. */
 const EAGER_CHARS = 800
 /** Texts longer than this are not rendered. */
 const MAX_RENDERED_CHARS = 2_000_000

@@ -177,7 +177,7 @@ function OutlineMenu({
   )
 }
 
-/** Maximum time that a jump waits for its target to render. */
+/** Maximum time that a jump waits until its target is rendered. */
 const MAX_WAIT_MS = 3_000
 /**
  * Time during which the scroll position is corrected, because text above the target changes its height while it
@@ -219,7 +219,7 @@ function useScrollTo(
   }, [root, to])
 }
 
-/** Scrolls to an element without moving the page around its scroll container, as scrollIntoView would. */
+/** Scrolls an element into view within its scroll container. scrollIntoView would also scroll the page around it. */
 function scrollTo(element: HTMLElement): void {
   const scroller = scrollerOf(element)
   if (scroller === null) {
@@ -239,7 +239,7 @@ function target(root: HTMLElement, { at, selector }: Revealed & { selector: stri
   )) {
     const { at: heading, start, piece } = element.dataset
     const own = Number(heading ?? start ?? piece)
-    // A heading may be indented by three spaces.
+    // A heading may be indented by up to three spaces.
     if (own <= at + 3 && own >= (best?.at ?? 0)) best = { at: own, element }
   }
   return best?.element ?? null

@@ -44,7 +44,8 @@ const THINK_END = /<\/(think|thinking|reasoning)>/
 
 /**
  * Splits a text into reasoning, tool calls, tool results and the text between them. A tag counts at the start of its
- * line and outside of code, the tag of a tool call anywhere. Blocks without an end tag stay text, except for reasoning.
+ * line and outside of code; the tag of a tool call counts anywhere. Blocks without an end tag stay text, except for
+ * reasoning.
  */
 export function rolloutBlocks(text: string, isResponse = true): RolloutBlock[] {
   const blocks: RolloutBlock[] = []
@@ -63,7 +64,7 @@ export function rolloutBlocks(text: string, isResponse = true): RolloutBlock[] {
   return blocks
 }
 
-/** The blocks within the body of another one, without reasoning. */
+/** The blocks within the body of another block, except reasoning. */
 export function innerBlocks(text: string, { start, end }: Range): RolloutBlock[] {
   const blocks: RolloutBlock[] = []
   let from = start

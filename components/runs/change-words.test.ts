@@ -4,7 +4,7 @@ import { chosenText, excludedTexts } from './change-words.ts'
 const cause = { dimension: 'component', key: 'style', by: 'total' } as const
 
 test('a run with too few steps for the search says only that, with and without a cause', () => {
-  const text = 'Sudden changes are searched for in runs of at least 11 steps.'
+  const text = 'Sudden changes are detected only in runs of at least 11 steps.'
   expect(chosenText({ chosen: 'unsearched', standsOut: null })).toBe(text)
   expect(chosenText({ chosen: 'unsearched', standsOut: cause })).toBe(text)
 })

@@ -1,20 +1,20 @@
 import { type ChangesDto, MIN_SHIFT_STEPS } from '../../server/contract/changes.ts'
 import { formatCount, percentText, significant } from '../format/numbers.ts'
 
-/** The sentence after the change: that steps were not searched, or that nothing stands out; empty if a cause is named. */
+/** The sentence after the change: too few steps for a search, or nothing stands out. Empty if a cause is named. */
 export function chosenText({
   chosen,
   standsOut,
 }: Pick<ChangesDto, 'chosen' | 'standsOut'>): string {
   if (chosen === 'unsearched')
-    return `Sudden changes are searched for in runs of at least ${MIN_SHIFT_STEPS} steps.`
+    return `Sudden changes are detected only in runs of at least ${MIN_SHIFT_STEPS} steps.`
   if (standsOut !== null) return ''
   return chosen === 'latest'
     ? 'Nothing stands out: the run has no sudden change. The newest steps are shown.'
     : 'Nothing stands out: no cause explains half of the change with certainty. Verdicts that only repeat the score are not counted as causes.'
 }
 
-/** The samples that the mean leaves out, by reason: their shares of both ranges, because the ranges differ in size. */
+/** The samples excluded from the mean, by reason, as shares of each range, because the ranges differ in size. */
 export function excludedTexts({
   before,
   after,

@@ -224,7 +224,7 @@ function WaitsChart({ run, log, onLog }: { run: RunDto } & LogAxis) {
               { label: 'step time', color: 'var(--ink-3)' },
             ]}
           />
-          {isBins && 'medians of steps, wait from shortest to longest'}
+          {isBins && 'medians per bin; band from shortest to longest wait'}
           {data.zeros > 0 && `${plural(data.zeros, isBins ? 'bin' : 'step')} with 0 ms not shown`}
         </span>
       }

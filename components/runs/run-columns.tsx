@@ -28,7 +28,7 @@ export interface RunColumn {
 }
 
 const DASH = <span className="text-ink-3">–</span>
-const LAST_BATCHES = 'Only the last batch of each step counts. Rescored batches are left out.'
+const LAST_BATCHES = 'Only the last batch of each step counts. Rescored batches are excluded.'
 
 /** The columns that are always shown, in order. */
 const COLUMNS: readonly RunColumn[] = [

@@ -50,10 +50,12 @@ export function RunFan({
             ? 'mean with its 95 % interval over groups'
             : 'bands of 25 to 75 % and 5 to 95 %, mean solid, median dashed',
           ...(data.perPoint > 1
-            ? [`bins of ${plural(data.perPoint, 'step')}, dark from lowest to highest mean`]
+            ? [
+                `bins of ${plural(data.perPoint, 'step')}, with a dark band from lowest to highest mean`,
+              ]
             : []),
           ...(by === 'time' && overlays.length > 0
-            ? ['other runs moved to the start of this run']
+            ? ['other runs shifted to the start of this run']
             : []),
         ].join('; ')}
         height={320}

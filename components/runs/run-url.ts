@@ -86,7 +86,7 @@ export function rangeOfText(text: string | null): StepRange | null {
   return range.to <= MAX_STEP ? range : null
 }
 
-/** The message for a typed range that is invalid; null: the range is valid, or nothing is typed. */
+/** The message for an invalid typed range; null for a valid range and for an empty field. */
 export function rangeProblem(text: string | null): string | null {
   return text === null || rangeOfText(text) !== null ? null : 'For example: 9 or 9-10'
 }
@@ -143,7 +143,7 @@ export function zoomed(run: RunDto, zoom: StepRange | null): RunDto {
   }
 }
 
-/** The URL state that compares a range with as many steps before it; null if either has no step. */
+/** The URL state that compares a range with the same number of steps before it; null if either range has no steps. */
 export function againstBefore(
   { steps }: Pick<RunDto, 'steps'>,
   after: StepRange,

@@ -48,7 +48,7 @@ export function RunsPage() {
   const { shown, freshCount, showFresh } = useAnnounced(
     rows,
     idOf,
-    // Until the rows of a new input arrive, the rows of the previous input stay.
+    // Until the rows of a new input arrive, the rows of the previous input stay visible.
     list.isPlaceholderData ? 'previous' : JSON.stringify(input),
     list.hasNextPage,
   )

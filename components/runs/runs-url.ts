@@ -107,8 +107,8 @@ export function runTableInput({
 }
 
 /**
- * Parses a condition as typed: `optimizer.lr < 1e-5`. A suffix of a key, such as `lr`, stands for the key that
- * ends with it, if only one of `keys` does. Returns null without an operator or a key.
+ * Parses a condition as typed: `optimizer.lr < 1e-5`. If exactly one of `keys` ends with a typed suffix, such as `lr`,
+ * the suffix stands for this key. Returns null without an operator or a key.
  */
 export function parseCondition(text: string, keys: readonly string[] = []): ConfigFilter | null {
   const match = /^(.*?)(!=|<=|>=|=|<|>|~)(.*)$/s.exec(text)

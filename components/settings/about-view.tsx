@@ -80,7 +80,7 @@ function About({ about }: { about: AboutDto }) {
               <ColumnHeads
                 columns={[
                   'Table',
-                  { hidden: 'Share of the largest', className: 'w-1/2' },
+                  { hidden: 'Share of largest table', className: 'w-1/2' },
                   { end: 'Size' },
                 ]}
               />

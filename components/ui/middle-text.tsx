@@ -14,8 +14,8 @@ export function MiddleText({ text, className = '' }: { text: string; className?:
   const code = text.charCodeAt(text.length - END_CHARS)
   // A name is never split inside a surrogate pair.
   const at = text.length - END_CHARS + (code >= 0xdc00 && code <= 0xdfff ? 1 : 0)
-  // The end has a fixed width, for which the start leaves room. A flex layout would add a line break to copied text.
-  // Both parts are left-aligned, because centered text, as in a button, would separate them.
+  // The end has a fixed width, and the start takes the remaining width. A flex layout would add a line break to copied
+  // text. Both parts are left-aligned, because centered text, as in a button, would separate them.
   return (
     <span className={`block min-w-0 overflow-hidden whitespace-pre ${className}`}>
       <span className="inline-block max-w-[calc(100%-8ch)] overflow-hidden text-start align-bottom text-ellipsis">

@@ -11,7 +11,7 @@ export function useLastOpen(openId: string | null): string | null {
 
 /**
  * The row that J (`by` 1) or K (-1) opens, counted from the row that is open or was open last (`at`, -1 if it is not
- * in the list). While none is open, a key at the end of the list opens that row again.
+ * in the list). While no row is open, a key that would leave the list opens the last open row again.
  */
 export function rowToOpen<T>(
   rows: readonly T[],

@@ -178,8 +178,8 @@ export function stateLook(state: string): { text: string; tone: Tone } {
 }
 
 /**
- * A worker that exited is shown in red only if samples of it had to be requeued. A stopped worker returns its samples
- * first.
+ * The state of a worker. An exited worker is red only if its samples had to be requeued: a worker that is stopped
+ * returns its samples before it exits.
  */
 export function WorkerStateView({
   state,

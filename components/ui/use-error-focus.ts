@@ -1,6 +1,6 @@
 import { type RefObject, useEffect, useRef } from 'react'
 
-/** The element of a form that shows its first error: an invalid field, otherwise the text of an error without a field. */
+/** The element of a form that shows its first error: an invalid field, otherwise the text of a general error. */
 export function firstError(place: Pick<HTMLElement, 'querySelector'>): HTMLElement | null {
   return (
     place.querySelector<HTMLElement>('[aria-invalid="true"]:not(:disabled)') ??
@@ -28,7 +28,7 @@ export function useErrorFocus<Place extends HTMLElement>(
     // Focusing alone can leave the element behind the sticky footer of a sheet.
     error.scrollIntoView({ block: 'center' })
   }
-  // After every render, because a busy page renders an error later than the submit's own timers.
+  // This effect runs after every render, because a busy page may render the error after the timer of `submitted`.
   useEffect(() => {
     isBusy.current = busy
     if (!busy && isAwaited.current) setTimeout(show)

@@ -65,7 +65,7 @@ export function Throughput({ data, ...rest }: HistoryChart) {
   )
 }
 
-const NO_LOAD = 'No load of a worker was reported in this range.'
+const NO_LOAD = 'No worker reported its load in this range.'
 
 /** Samples in flight of all workers, against their capacity. */
 export function Load({ data, ...rest }: HistoryChart) {
@@ -202,7 +202,7 @@ export function FailedRequests({ data, ...rest }: HistoryChart) {
   )
 }
 
-const WITHIN = 'within one histogram bucket (9 %)'
+const WITHIN = 'accurate to one histogram bucket (9 %)'
 
 export function LatencyByServer({ data, ...rest }: HistoryChart) {
   const { p95Ms } = data
@@ -221,9 +221,9 @@ export function LatencyByServer({ data, ...rest }: HistoryChart) {
 }
 
 const NO_LATENCY = {
-  queue: 'No sample that was dispatched ended in this range.',
-  router: 'No sample that called a server ended in this range.',
-  service: 'No sample that called a server or ran a rule ended in this range.',
+  queue: 'No dispatched sample ended in this range.',
+  router: 'No sample with a server request ended in this range.',
+  service: 'No sample with a server request or a rule ended in this range.',
 }
 const KINDS = { queue: 'Queue', router: 'Router', service: 'Service' } as const
 
@@ -299,7 +299,7 @@ function tableOf(data: HistoryData, text: ValueText) {
   }
 }
 
-/** Empty without events. */
+/** The legend entry of the event lines, if there are events. */
 function eventLegend({ events }: HistoryData) {
   if (events.length === 0) return []
   const color = events.some(({ isBad }) => isBad) ? 'var(--bad)' : 'var(--ok)'
@@ -367,7 +367,7 @@ function Lines({
   className = FRAME,
 }: Shown & {
   hue?: HueKind
-  /** Colors of the series in place of their hues. */
+  /** Colors of the series; by default the hues of their names. */
   colors?: readonly string[]
   text: ValueText
 }) {

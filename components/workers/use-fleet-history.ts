@@ -6,10 +6,10 @@ import { useTRPC } from '../api/trpc.ts'
 import { useLive } from '../live/live-provider.tsx'
 import type { HistoryRange } from './history-range.ts'
 
-/** Refetch interval: one interval of the shortest range. */
+/** Refetch interval, ms: as long as one interval of the shortest range. */
 const REFRESH_MS = 10_000
 
-/** The fleet over a time range. It is refetched while the range has not ended. */
+/** The fleet over a time range, refetched until the range has ended. */
 export function useFleetHistory({ last, part }: HistoryRange) {
   const trpc = useTRPC()
   const { state } = useLive()

@@ -123,10 +123,10 @@ function WorkersBody({
         />
         <Figure
           label="In use"
-          hint="Samples claimed by workers, of their total capacity."
+          hint="Samples claimed by workers, and the capacity of all workers."
           value={formatCount(sum((worker) => worker.inUse))}
           unit={`of ${formatCount(sum((worker) => worker.capacity))}`}
-          detail="samples of capacity"
+          detail="samples claimed"
         />
         <Figure
           label="Event-loop delay p99"
@@ -192,7 +192,7 @@ function hosts(workers: readonly WorkerDto[]): string {
   return names.size === 1 ? `on ${[...names][0]}` : `on ${plural(names.size, 'host')}`
 }
 
-/** The worker in the URL is highlighted, and scrolled into view once. */
+/** A row of the table. The row of the worker in the URL is highlighted, and scrolled into view once. */
 function Row({
   id,
   marked,

@@ -140,7 +140,7 @@ export function havePython(): boolean {
   }
 }
 
-/** Computes the numbers of exported samples with recompute.py. Its input files stay in `folder`. */
+/** Computes the numbers of exported samples with recompute.py. Its input files are kept in `folder`. */
 export function recompute(folder: string, lines: string, facts: Record<string, Facts>): Numbers {
   const [samples, factsFile] = [join(folder, 'samples.jsonl'), join(folder, 'facts.json')]
   writeFileSync(samples, lines)

@@ -418,7 +418,8 @@ def sources_of(last_batches):
 def heat(last_batches):
     """Shares of each step's samples: per score if there are few scores, else in 32 bins.
 
-    A step with more than 64 scores is first counted in 128 bins of its own, whose shares the 32 bins divide.
+    A step with more than 64 distinct scores is first counted in 128 bins over its own range. The share of each of
+    these bins is then divided among the 32 bins that it overlaps.
     """
     steps = [(rows[0]["step"], scores_of(rows)) for _, rows in last_batches]
     steps = [(step, scores) for step, scores in steps if scores]

@@ -21,8 +21,8 @@ const USUAL: Job = {
 }
 
 /**
- * Rewards as fast as a rule's, with which no strategy gains anything. The service's own cost, about 0.15 s per step, does
- * not shrink with the scale. Steps of 150 s (15 s at 1:10) keep it at 1 % of a step.
+ * Rewards as fast as those of a rule, so no strategy gains anything. The service takes about 0.15 s per step, which
+ * does not shrink with the scale. With steps of 150 s (15 s at 1:10), this is 1 % of a step.
  */
 const MILLISECONDS: Partial<Job> = {
   rewardMs: { fromMs: 2, toMs: 20 },

@@ -26,7 +26,7 @@ export interface Laboratory {
 /** Seed of the latencies that the simulated server derives from the texts. */
 const SEED = 7
 export const RM_OPTIONS = ['--seed', String(SEED), '--draw-by', 'text']
-/** In-flight limit of the server for runs without a limit. */
+/** In-flight limit of the server for runs without a limit, too high to be reached. */
 const UNLIMITED = 100_000
 
 /**

@@ -8,7 +8,7 @@ export interface Run {
   strategy: Strategy
   /** Concurrent rewards over all steps in flight; null: no limit. */
   concurrency: number | null
-  /** The limit holds in the service (like the 256 threads of verl PR 2854) or in the reward-model server. */
+  /** Where the limit applies: in the service (like the 256 threads of verl PR 2854) or in the reward-model server. */
   limitedBy: 'service' | 'server'
 }
 
@@ -53,7 +53,9 @@ rewards. Prints the step time of each strategy.
 
 Strategies: ${STRATEGIES.join(', ')}.`
 
-/** The strategies of verl PR 2854's experiment and `all` with its limit, then some strategies without a limit. */
+/**
+ * The strategies of verl PR 2854's experiment, and `all`, with the limit of that experiment; then some without a limit.
+ */
 const USUAL = 'barrier@256,pipeline@256,off_policy@256,both@256,all@256,pipeline,off_policy,both'
 
 /** Parses the command line. Prints the help and returns null for --help. @throws Error naming the problem */

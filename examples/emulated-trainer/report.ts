@@ -21,7 +21,8 @@ export function tableOf(compared: readonly Compared[]): string {
     compared.find(({ emulated }) => emulated.run.strategy === 'barrier')
   const rows = compared.map((one) => {
     const { run, stepMs, steadyMs, waitMs } = one.emulated
-    // With one step in flight no step is shorter than its slowest reward; with two it can be. The table has one bound.
+    // With one step in flight, a step takes at least as long as its slowest reward. With two, it can be shorter, but
+    // the table has one bound for both.
     const boundMs = Math.max(one.boundMs, one.slowestMs)
     const less = barrier ? 100 * (1 - stepMs / barrier.emulated.stepMs) : null
     return [

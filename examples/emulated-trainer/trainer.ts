@@ -16,7 +16,7 @@ export interface Emulated {
   /** Time per step that the trainer spent waiting for rewards and for the batch's acceptance. */
   waitMs: number
   spans: PlannedSpan[]
-  /** Groups delivered over all steps, each exactly once. */
+  /** Number of groups delivered over all steps. */
   groups: number
   samples: number
 }

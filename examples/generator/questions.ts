@@ -1,6 +1,6 @@
 import type { Draw } from './random.ts'
 
-/** A question about an invented place, with the answers that count. */
+/** A question about an invented place, with the accepted answers. */
 export interface Question {
   question: string
   targets: string[]

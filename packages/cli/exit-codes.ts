@@ -3,7 +3,7 @@ export const EXIT = {
   ok: 0,
   /** The command line or a file is wrong. Nothing was sent, unless the message says so. */
   badInput: 1,
-  /** The service refused: a wrong key, another version, an unknown batch. */
+  /** The service refused the call, for example because of a wrong key or an unknown batch. */
   refused: 2,
   /** No rewardops service answered, or it stayed busy. */
   unreachable: 3,

@@ -47,7 +47,7 @@ export function showProgress(
   }
 }
 
-/** Measures rows per second over the last {@link PACE_MS} and the remaining time at that pace. */
+/** Measures rows per second over the last {@link PACE_MS}, and estimates the remaining time. */
 export class Pace {
   readonly #now: () => number
   /** Time and number of rows done, within the last {@link PACE_MS}. */

@@ -16,7 +16,7 @@ export function commandNames(): string[] {
     .sort()
 }
 
-/** Loads one command; null for an unknown name. Loading no other command keeps the start fast. */
+/** Loads one command; null for an unknown name. The other commands are not loaded, so the CLI starts fast. */
 export async function loadCommand(name: string): Promise<Command | null> {
   if (!commandNames().includes(name)) return null
   const file = new URL(`${name}${ENDING}`, FOLDER)

@@ -15,7 +15,7 @@ it('the size of a folder includes every remaining file while subfolders are dele
   }
   expect(await folderBytes(root)).toBe(4_000)
   const size = folderBytes(root)
-  // The order in which folders are read is that of the file system, so every other one is deleted.
+  // The file system determines the order in which folders are read, so every second folder is deleted.
   for (const folder of folders.filter((_, i) => i % 2 === 0)) {
     await nextTurn()
     rmSync(folder, { recursive: true })

@@ -4,7 +4,7 @@ import type { Actor, KeyAccess } from '../contract/roles.ts'
 /** The limits of a key within its role. */
 export interface KeyScope {
   access: KeyAccess
-  /** Only runs whose names begin with it; null: every run. */
+  /** The key admits only runs whose names begin with this text; null: all runs. */
   runPrefix: string | null
 }
 

@@ -158,7 +158,7 @@ export class KeyRing {
     return this.#readingUnknown
   }
 
-  /** Opens a login session for a key. Null: the key is unknown. `cookie` is known to this process at once. */
+  /** Opens a login session for a key. Null: the key is unknown. This process accepts `cookie` at once. */
   async signIn(
     key: string,
     client: SessionClient,
@@ -231,7 +231,7 @@ export class KeyRing {
     const isScoped = input.access !== 'full' || input.runPrefix !== null
     const row = await this.#named(input.name, () =>
       this.#db.transaction(async (client) => {
-        // Earlier versions would give the key its whole role.
+        // Earlier versions would ignore the scope and give the key all rights of its role.
         if (isScoped && !(await excludeEarlier(client, SCOPES_SINCE))) {
           throw new RewardOpsError('busy', 'A process of an earlier version is running.', {
             hint: 'Processes of earlier versions ignore the limits of keys. Upgrade or stop them, then create the key.',

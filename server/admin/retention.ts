@@ -160,7 +160,10 @@ export class Retention {
     })
   }
 
-  /** Deletes a run with all its data. @throws RewardOpsError `not_confirmed`, `run_not_found`, `run_busy`, `removal_under_way` */
+  /**
+   * Deletes a run with all its data. @throws RewardOpsError `not_confirmed`, `run_not_found`, `run_busy`,
+   * `removal_under_way`
+   */
   async deleteRun(run: string, confirm: string, by: string): Promise<RetentionJobDto> {
     if (confirm !== run) {
       throw new RewardOpsError(
@@ -224,7 +227,7 @@ export class Retention {
     await this.#pieces()
   }
 
-  /** Removes in many short transactions, because exports share the pool's only connection. */
+  /** Removes data in many short transactions, because exports share the pool's only connection. */
   async #pieces(): Promise<void> {
     let noted: string | null = null
     while (!this.#task.stopping) {

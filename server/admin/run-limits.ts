@@ -51,7 +51,10 @@ export async function limitsOf(db: Database, run: string): Promise<RunLimitValue
   return (await limitsReader(db))(run)
 }
 
-/** Returns a function from run to limits, up to a second old, for transactions that learn their run later. */
+/**
+ * Returns a function that returns a run's limits, up to a second old. It is for transactions that learn only later
+ * which run they concern.
+ */
 export async function limitsReader(db: Database): Promise<(run: string) => RunLimitValues | null> {
   let memo = known.get(db)
   if (memo === undefined) {

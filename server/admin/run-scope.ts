@@ -41,8 +41,8 @@ export async function checkRuns(
 }
 
 /**
- * Refuses an image that no batch within the caller's run prefix has. The error is the one of a missing image, so the
- * caller does not learn that the image exists.
+ * Refuses an image that no batch within the caller's run prefix has. The error is the same as for a missing image, so
+ * the caller does not learn that the image exists.
  * @throws RewardOpsError `image_not_found`
  */
 export async function checkImage(

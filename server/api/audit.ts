@@ -13,7 +13,7 @@ interface Call {
 
 /**
  * Runs a mutation and records it in the audit log if it succeeds. If roles.ts has a `look` for it, the changed object
- * is read before and after.
+ * is read before and after the mutation.
  */
 export async function audit<R extends { ok: boolean; data?: unknown }>(
   { modules, actor, path, input }: Call,
@@ -42,7 +42,7 @@ export async function audit<R extends { ok: boolean; data?: unknown }>(
   return result
 }
 
-/** Input fields that the changed object does not show, or all of them if the object is not read. */
+/** The input fields that the changed object does not have; all input fields if the object was not read. */
 function unseen(
   { refs = [], secrets = [] }: Audited,
   given: Fields,

@@ -34,7 +34,8 @@ export const compareRouter = router({
     .input(CompareGroupsInput)
     .query(({ ctx, input }) => ctx.comparedBatches.groups(input)),
   /**
-   * Lists batches to compare a batch with. Without a batch, it lists the newest rescores with their sources.
+   * Lists the batches that a batch can be compared with. Without a batch, it lists the newest rescores with their
+   * sources.
    * @throws batch_not_found
    * @example {"batchId": "b12"}
    */
@@ -42,7 +43,7 @@ export const compareRouter = router({
     .input(CompareCandidatesInput.prefault({}))
     .query(({ ctx, input }) => ctx.comparedBatches.candidates(input)),
   /**
-   * Compares up to eight runs over their steps, each with the first, with 95 % intervals.
+   * Compares up to eight runs over their steps: each run with the first one, with 95 % intervals.
    * @example {"runs": ["gsm8k-grpo", "gsm8k-dapo"]}
    */
   runs: procedure.input(CompareRunsInput).query(({ ctx, input }) => ctx.comparedRuns.get(input)),

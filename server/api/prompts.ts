@@ -36,7 +36,7 @@ export const promptsRouter = router({
    */
   heat: procedure.input(PromptHeatInput).query(({ ctx, input }) => ctx.prompts.heat(input)),
   /**
-   * Returns groups by pass rate, pass@k and best of k of each step.
+   * Returns for each step the groups by pass rate, pass@k and best of k.
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo"}
    */

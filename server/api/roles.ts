@@ -188,7 +188,7 @@ export const QUERIES: Readonly<Record<string, Role>> = {
   'sessions.list': 'admin',
   'audit.list': 'admin',
   'retention.preview': 'admin',
-  // A server's output contains texts of all runs, and paths of the machine.
+  // The output of a server may contain texts of all runs, and paths of the machine.
   'servers.log': 'admin',
 }
 

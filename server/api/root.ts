@@ -65,7 +65,7 @@ export const appRouter = router({
    */
   batches: router({
     /**
-     * Stores a batch and starts to score it. The answer follows once the batch is durable. A repeated
+     * Stores a batch and starts to score it. The answer is sent after the batch is stored durably. A repeated
      * `idempotencyKey` with the same content returns the same batch.
      * @throws empty_batch, duplicate_index, group_too_large, integer_out_of_range, idempotency_conflict
      * @throws run_queue_full, run_limit
@@ -113,8 +113,8 @@ export const appRouter = router({
       .input(byBatchId)
       .mutation(({ ctx, input }) => ctx.manager.cancel(input.batchId)),
     /**
-     * Returns whole groups after a cursor, in completion order, until they hold `samples` samples. Reading consumes
-     * nothing.
+     * Returns whole groups after a cursor, in completion order, until they have `samples` samples together. Reading
+     * consumes nothing.
      * @throws batch_not_found, cursor_mismatch, removed_by_retention
      * @example {"batchId": "b12", "after": null, "samples": 64, "waitMs": 30000}
      */
@@ -169,8 +169,8 @@ export const appRouter = router({
      */
     timeline: procedure.input(TimelineInput).query(({ ctx, input }) => ctx.timelines.part(input)),
     /**
-     * Returns the server that held up an ended batch, with the estimated time without it. Null while the batch runs, and
-     * for more than 65,536 samples.
+     * Returns the server that held up an ended batch, with the estimated time without it. Null while the batch runs,
+     * and for batches of more than 65,536 samples.
      * @throws batch_not_found
      * @example {"batchId": "b12"}
      */
@@ -198,7 +198,7 @@ export const appRouter = router({
       .input(ScoreInput)
       .mutation(({ ctx, input }) => ctx.manager.score(input, ctx.until)),
     /**
-     * Counts data sources, failure reasons and statuses, over the newest 5,000 batches.
+     * Counts samples by data source, failure reason and status, over the newest 5,000 batches.
      * @throws batch_not_found
      * @example {"run": "gsm8k-grpo"}
      */
@@ -242,7 +242,7 @@ export const appRouter = router({
       .input(ServerLogInput)
       .query(({ ctx, input }) => ctx.models.log(input, input.lines)),
     /**
-     * Starts a server process on this machine and keeps it running.
+     * Starts a server process on the service's machine and keeps it running.
      * @throws launch_disabled, server_busy, forbidden_url, unsupported_setting
      * @example {"name": "rm-0", "engine": "vllm", "port": 8100, "command": ["vllm", "serve", "my/reward-model",
      * "--port", "8100"]}
@@ -251,7 +251,7 @@ export const appRouter = router({
       .input(LaunchServerInput)
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.launch(input))),
     /**
-     * Registers a server after a probe and a self-test. The same name again updates the server.
+     * Registers a server after a probe and a self-test. Registering the same name again updates the server.
      * @throws forbidden_url, server_unreachable, server_redirects, server_not_recognized, model_not_served,
      * key_refused, server_busy, unsupported_setting
      * @example {"name": "rm-0", "url": "http://10.0.0.5:8000", "engine": "auto", "maxInFlight": 32}
@@ -260,8 +260,8 @@ export const appRouter = router({
       .input(RegisterServerInput)
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.register(input))),
     /**
-     * Changes fields of a server; their meanings are those of servers.register, and null restores the default. A new
-     * URL or key is probed first; a new chat template, route or label repeats the self-test.
+     * Changes fields of a server. They mean the same as in servers.register; null restores the default. A new URL or
+     * key is probed first; a new chat template, route or label repeats the self-test.
      * @throws server_not_found, forbidden_url, server_unreachable, server_redirects, server_not_recognized,
      * model_not_served, key_refused, server_busy, unsupported_setting
      * @example {"name": "rm-0", "weight": 2}
@@ -428,8 +428,9 @@ export const appRouter = router({
      */
     get: procedure.input(RunInput).query(({ ctx, input }) => ctx.runs.get(input)),
     /**
-     * Splits the change of the mean between two ranges of steps: by outcome, data source, component and prompt. Each
-     * split adds up to the change. Without ranges, the largest sudden change of the run is chosen.
+     * Splits the change of the mean score between two ranges of steps by outcome, data source, component and prompt.
+     * The parts of each split add up to the change. Without ranges, it compares the steps before and after the largest
+     * sudden change of the run.
      * @throws run_not_found, no_such_step, too_many_samples
      * @example {"name": "gsm8k-grpo", "before": {"from": 1, "to": 10}, "after": {"from": 11, "to": 12}}
      */
@@ -526,7 +527,7 @@ export const appRouter = router({
   }),
   /** Live updates. */
   live: router({
-    /** Streams the topics that changed as server-sent events, about three per second. */
+    /** Streams the changed topics as server-sent events, about three events per second. */
     events: procedure.input(nothing).subscription(async function* ({ ctx, signal }) {
       const { keyEnded } = ctx
       yield* ctx.live.subscribe(signal ? AbortSignal.any([signal, keyEnded]) : keyEnded)

@@ -54,7 +54,7 @@ export const annotationsRouter = router({
     .input(AddAnnotationInput)
     .mutation(({ ctx, input }) => ctx.annotations.add(input, ctx.actor)),
   /**
-   * Changes an annotation. Only its author or an admin can.
+   * Changes an annotation. Only its author or an admin may change it.
    * @throws annotation_not_found, not_the_author
    * @example {"id": "a7", "label": "correct"}
    */
@@ -62,7 +62,7 @@ export const annotationsRouter = router({
     .input(UpdateAnnotationInput)
     .mutation(({ ctx, input }) => ctx.annotations.update(input, ctx.actor)),
   /**
-   * Removes an annotation. Only its author or an admin can.
+   * Removes an annotation. Only its author or an admin may remove it.
    * @throws annotation_not_found, not_the_author
    * @example {"id": "a7"}
    */
@@ -78,7 +78,7 @@ export const annotationsRouter = router({
     .input(AnnotationsOfInput)
     .query(({ ctx, input }) => ctx.annotations.of(input.sample)),
   /**
-   * Lists the labels in use with the number of samples.
+   * Lists the labels in use, each with its number of samples.
    * @throws batch_not_found
    * @example {"run": "gsm8k-grpo"}
    */
@@ -108,7 +108,7 @@ export const viewsRouter = router({
     .input(SaveViewInput)
     .mutation(({ ctx, input }) => ctx.savedViews.save(input, ctx.actor)),
   /**
-   * Changes a saved view. Only its author or an admin can.
+   * Changes a saved view. Only its author or an admin may change it.
    * @throws view_not_found, view_exists, not_the_author
    * @example {"id": 3, "name": "Timeouts"}
    */
@@ -116,7 +116,7 @@ export const viewsRouter = router({
     .input(UpdateViewInput)
     .mutation(({ ctx, input }) => ctx.savedViews.update(input, ctx.actor)),
   /**
-   * Removes a saved view. Only its author or an admin can.
+   * Removes a saved view. Only its author or an admin may remove it.
    * @throws view_not_found, not_the_author
    * @example {"id": 3}
    */

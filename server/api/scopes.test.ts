@@ -83,5 +83,5 @@ describe('the scope of a key', () => {
   })
 })
 
-/** Names of input fields that name runs, batches or samples wherever they occur. */
+/** Input fields with these names refer to runs, batches or samples in every procedure. */
 const NAMES_RUNS = /^(runs?|batch(Id|es)?|ids?|name|first|second)$/

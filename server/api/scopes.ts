@@ -119,7 +119,8 @@ export const RUN_FIELDS: Readonly<Record<string, RunFields | null>> = {
 }
 
 /**
- * Checks the limits of a scope that need no input. `type` is null for a surface outside tRPC.
+ * Checks the limits of a key that can be checked without the input of the call. `type` is null for a surface outside
+ * tRPC.
  * @throws RewardOpsError `forbidden_scope`
  */
 export function checkAccess(caller: ScopedCaller, what: string, type: CallType | null): void {
@@ -188,7 +189,7 @@ export class Scopes {
   }
 }
 
-/** Whether a key of this scope can use the pages, which show all runs and more than results. */
+/** Whether a key of this scope can use the pages. They show all runs, and more than the results of samples. */
 export function mayBrowse(scope: KeyScope | null): boolean {
   return scope === null || (scope.access !== 'submit' && scope.runPrefix === null)
 }

@@ -72,8 +72,8 @@ export const sessionsRouter = router({
   /** Lists open login sessions, last used first. */
   list: procedure.input(nothing).query(({ ctx }) => ctx.keys.listSessions(ctx.actor.session)),
   /**
-   * Ends a login session. Within 2 s, in all processes, its pages go to the sign-in page and its streams and long polls
-   * end.
+   * Ends a login session. Within 2 s, its pages go to the sign-in page and its streams and long polls end, in all
+   * processes.
    * @throws session_not_found
    * @example {"id": "l7"}
    */

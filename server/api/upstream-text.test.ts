@@ -28,7 +28,7 @@ it.each([
   for (const actor of [{ role: 'trainer' }, { role: 'viewer' }, null] as const) {
     const { attempts, rewardExtraInfo } = failuresFor(actor, output)
     expect(attempts).toEqual([{ attempt: 1, detail: words }])
-    // The content of trainers stays.
+    // Texts of trainers and functions are not redacted.
     expect(rewardExtraInfo).toBe(failure)
   }
 })

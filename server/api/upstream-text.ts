@@ -1,6 +1,6 @@
 import { type Actor, mayDo } from '../contract/roles.ts'
 
-/** Matches the text of a reward model or sandbox in a failure, after the service's own description of the response. */
+/** Matches the text of a reward model or sandbox in a failure. It follows the service's description of the response. */
 const UPSTREAM_TEXT =
   /\b(answered \d{3}[^:]*|answered NaN or an infinity|answered with something that is not JSON|answered with an HTML page|tokens are left for the reply|not an answer of a sandbox|the sandbox returned no verdict)(?:: | ")[\s\S]*$/
 
@@ -9,7 +9,7 @@ const NOT_OURS = new Set('prompt response groundTruth extraInfo rewardExtraInfo 
 /** Fields that describe failures. */
 const DESCRIBING = new Set(['detail', 'cause', 'stateCause'])
 
-/** Fields of the evidence of a server's events that quote the server: its refusals and its output. */
+/** Fields of an event's evidence that quote the server: its refusals and its output. */
 const QUOTED_EVIDENCE = new Set(['message', 'refused', 'lastLines', 'program'])
 
 const QUOTING = /^(samples\.(get|score)|rewards\.try|servers\.|fleet\.|overview\.|monitors\.)/
@@ -20,8 +20,8 @@ export function quotesServers(path: string): boolean {
 }
 
 /**
- * The output of a call, without the error texts of reward-model servers and sandboxes unless the caller is an admin: such
- * texts may contain addresses, paths, keys and texts of other runs.
+ * The output of a call. Unless the caller is an admin, error texts of reward-model servers and sandboxes are removed,
+ * because they may contain addresses, paths, keys and texts of other runs.
  */
 export function failuresFor<T>(actor: Pick<Actor, 'role'> | null, output: T): T {
   return actor !== null && mayDo(actor.role, 'admin') ? output : (withoutUpstreamText(output) as T)

@@ -3,7 +3,7 @@ import { dropTurns, takeTurn } from '../store/sql/processes.ts'
 
 /** A turn that is not renewed ends after this time, and another process may take it. */
 const TURN_MS = 3_000
-/** A holder counts its turn as ended this long before it ends in the database. */
+/** A holder treats its turn as ended this long before the end that is stored in the database. */
 const MARGIN_MS = 250
 
 /**

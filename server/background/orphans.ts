@@ -34,7 +34,7 @@ export class Orphans {
   readonly #queue: JobQueue
   readonly #log: Logger
   readonly #watched = new Map<number, Watched>()
-  /** Number of samples returned since this process started. */
+  /** Number of samples returned to the queue since this process started. */
   returned = 0
 
   constructor(db: Database, queue: JobQueue, log: Logger) {
@@ -85,7 +85,7 @@ export async function queueOrphans(
   inTransaction: (work: (client: ClientBase) => Promise<number>) => Promise<number>,
 ): Promise<number> {
   const isWhole = scoresWholeGroups(reward)
-  // The groups of an open batch wait for their last member before they are queued.
+  // Rewards that score whole groups queue a group of an open batch only when its last sample has arrived.
   if (isWhole && !closed) return 0
   const pool = poolOf(reward)
   await queue.ensure(pool)

@@ -6,9 +6,9 @@ import { withTimeout } from '../with-timeout.ts'
 
 /** Interval at which this process writes its table row to check that the database accepts writes. */
 const CHECK_EVERY_MS = 1_000
-/** Interval of retries after a failed write, so that `/readyz` is true within 2 s after writes succeed again. */
+/** Interval of retries after a failed write, so that `/readyz` succeeds within 2 s after writes succeed again. */
 const RETRY_MS = 400
-/** A write that takes longer counts as failed, so that `/readyz` is false within 2 s of an outage. */
+/** A write that takes longer counts as failed, so that `/readyz` fails within 2 s of an outage. */
 const WRITE_TIMEOUT_MS = 900
 /**
  * After an outage, jobs of workers that have not reported yet are not requeued for this long, because a worker first

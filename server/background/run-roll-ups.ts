@@ -4,7 +4,7 @@ import { runsToRollUp, storeRunRollUp } from '../store/sql/run-roll-ups.ts'
 /** Maximum number of runs per round: 5 ms each, or 60 ms when 200 batches are included for the first time. */
 const MAX_RUNS = 20
 
-/** Rolls up the runs whose batches have changed; `all`: without waiting for the next due time. */
+/** Rolls up the runs whose batches have changed. `all`: includes runs that are not due yet. */
 export async function rollUpRuns(
   db: Database,
   { all = false, isStopping = () => false }: { all?: boolean; isStopping?(): boolean } = {},

@@ -22,7 +22,7 @@ import { sweepDeadWorkers } from './worker-supervisor.ts'
 
 /** Interval between checks of deadlines, silent implicit batches and roll-ups. */
 const TICK_MS = 250
-/** An implicit batch closes after this long without a sample. */
+/** An implicit batch, as `samples.score` creates it, closes after this long without a new sample. */
 export const IMPLICIT_SILENCE_MS = 60_000
 const DEAD_WORKERS_EVERY = 4
 const UNSETTLED_EVERY = 20

@@ -30,8 +30,8 @@ import { spanIdOf, spanPaths, type TraceContext } from '../trace-context.ts'
 /**
  * Builds the spans of batches from stored rows. Span ids are derived from the trace, so an export can be repeated.
  * Names and attributes are those of the GenAI semantic conventions and of the proposed `rl.*` conventions
- * (open-telemetry/semantic-conventions-genai#88, alibaba/loongsuite-semantic-conventions-genai#27); `rewardops.*` are
- * attributes that neither has.
+ * (open-telemetry/semantic-conventions-genai#88, alibaba/loongsuite-semantic-conventions-genai#27); the `rewardops.*`
+ * attributes are in neither of them.
  */
 export class TraceSpans {
   readonly #resource: Resource
@@ -202,7 +202,7 @@ export class TraceSpans {
   }
 }
 
-/** Outcomes of attempts that did not fail. The latter two were abandoned by the router. */
+/** Outcomes of attempts that did not fail. The router abandoned the `superseded` and `recalled` attempts. */
 const NO_ERROR: ReadonlySet<string> = new Set(['ok', 'superseded', 'recalled'])
 
 /** Attributes that all spans of a batch have, for searches. */

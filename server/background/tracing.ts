@@ -37,7 +37,7 @@ const TICK_MS = 1_000
 const MAX_BATCHES = 16
 /** Groups or samples whose spans are sent in one request: about 15 ms of event-loop time. */
 const PAGE = 512
-/** The spans of a batch are given up when its end is this long ago, for example while no collector answers. */
+/** The spans of a batch are dropped if they could not be exported within this time after its end. */
 const GIVE_UP_MS = 3_600_000
 
 /**
@@ -136,7 +136,7 @@ export class Tracing {
     }
   }
 
-  /** Sends all spans of a batch in pages, each after the last one. Resolves to the first error, or to null. */
+  /** Sends all spans of a batch, one page after another. Resolves to the first error, or to null. */
   async #exportBatch(batch: TracedBatch): Promise<Error | null> {
     for await (const page of this.#pagesOf(batch)) {
       if (this.#task.stopping) return new Error('the server is stopping')

@@ -32,7 +32,7 @@ it('leaves no lease of a worker that has ended', async () => {
 
 it.each([
   { why: 'Node reports it', execPath: '/nowhere/node', env: process.env },
-  // Linux takes at most 128 KiB per variable.
+  // Linux allows at most 128 KiB per variable.
   { why: 'Node throws', execPath: process.execPath, env: { ...process.env, A: 'x'.repeat(2e5) } },
 ])('is started again if its process could not be started and $why', async ({ execPath, env }) => {
   const failed = vi.fn()

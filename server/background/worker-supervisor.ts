@@ -32,7 +32,7 @@ import {
  * or later on a busy machine.
  */
 const CLAIMED_BY_MS = 1_500
-/** Time for the workers to end after SIGTERM, of the 8 s that the whole service has. */
+/** Time for the workers to exit after SIGTERM. The whole service must stop within 8 s. */
 const STOP_MS = 6_500
 
 export interface SupervisorOptions {
@@ -44,7 +44,7 @@ export interface SupervisorOptions {
   routerAddress: string
   /** Starts the sandbox beside the workers when one of them first needs it. */
   sandbox: () => Promise<LocalSandbox>
-  /** Receives the other messages of the workers. */
+  /** Receives all messages of the workers except requests for the sandbox. */
   onMessage: (message: EndedMessage | DirectEndMessage) => void
   db: Database
   queue: JobQueue

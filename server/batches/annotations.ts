@@ -28,8 +28,8 @@ const PAGE_SAMPLES = 1_000
 /** Time after which a call with a filter stops and reports `hasMore`. */
 const LOOK_MS = 5_000
 /**
- * Maximum number of annotation ids returned, with which the caller can undo the call. If there are more, none are
- * returned, because the undo would be incomplete.
+ * Maximum number of annotation ids returned, for undo. If there are more, none are returned, because the undo would be
+ * incomplete.
  */
 const MAX_LISTED = 1_000
 

@@ -45,7 +45,7 @@ export function sampleKey(sampleId: string): SampleKey {
 /** Retry interval of a long poll while the database is unavailable. */
 const OUTAGE_PAUSE_MS = 200
 
-/** Reads for trainers: summaries, groups as they complete, columns. Reading consumes nothing. */
+/** Reads summaries, completed groups and result columns for trainers. Reading consumes nothing. */
 export class BatchReader {
   readonly #db: Database
   readonly #signals: BatchSignals
@@ -172,8 +172,8 @@ export class BatchReader {
       const seq = groups.at(-1)?.seq ?? after
       const before = await samplesDelivered(this.#db, id, after)
       const remaining = batch.samples - before - inHand
-      // The batch may have ended between the two reads, with the last of these groups. Reading it again
-      // reports the end now instead of in one more call.
+      // The batch may have ended between the two reads, with the last of these groups. Reading the batch again reports
+      // its end in this answer, so the caller needs no further call.
       const now = ended || remaining > 0 ? batch : await this.row(input.batchId)
       return {
         groups: delivered,

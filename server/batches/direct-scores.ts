@@ -7,7 +7,10 @@ import type {
 import type { SampleInput } from '../contract/trainer.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
 
-/** Rewards that take longer on average are not scored directly, because storing samples first costs about as much. */
+/**
+ * Rewards that take longer than this on average are not scored directly, ms. Storing and fetching a sample costs about
+ * as much.
+ */
 const QUICK_MS = 3
 /** Direct scoring is cancelled after this time, and the sample is queued as usual. */
 const WITHIN_MS = 8
@@ -38,9 +41,9 @@ interface Waiting {
 }
 
 /**
- * Lets a local worker score a single sample before it is stored, if that takes a millisecond or two. One
- * transaction then stores sample and score, instead of two with a fetch between them. Slower calls are cancelled and
- * the sample is queued as usual, as are all samples until a reward of the batch has been timed.
+ * Lets a local worker score a single sample before it is stored, if that takes a millisecond or two. One transaction
+ * then stores sample and score, instead of two with a fetch between them. Slower calls are cancelled, and their samples
+ * are queued as usual. Before one reward of the batch has been timed, all its samples are queued.
  */
 export class DirectScores {
   readonly #channel: WorkerChannel
@@ -57,7 +60,7 @@ export class DirectScores {
     this.#nowMs = nowMs
   }
 
-  /** Returns the sample's end, or null if the sample must be queued as usual. */
+  /** Returns the sample's result, or null if the sample must be queued as usual. */
   async score(batch: BatchSpec, sample: SampleInput): Promise<DirectlyScored | null> {
     if (this.#waiting.size >= MAX_CONCURRENT || sample.score != null) return null
     if (batch.reward.maxConcurrency !== null || batch.reward.limiter !== undefined) return null

@@ -27,7 +27,7 @@ export class GroupPassesSum {
   readonly #bestOf = new Map<number, { groups: number; sum: number }>()
   withoutPrompt = 0
 
-  /** @param hasPasses false for rewards of reward models alone */
+  /** @param hasPasses false if only reward models decide the scores */
   constructor(hasPasses: boolean) {
     this.#hasPasses = hasPasses
   }

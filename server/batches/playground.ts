@@ -12,7 +12,7 @@ import type { RouterServer } from '../router/router-types.ts'
 const MAX_TRIES = 8
 /** Time limit of one rule, equal to math_verify's default for one comparison. */
 const MAX_RULE_MS = 100
-/** Time after the deadline in which the router ends its calls itself. */
+/** Time for the router to end its calls after the deadline, ms. */
 const GRACE_MS = 250
 
 /**

@@ -38,14 +38,14 @@ import { selectPart } from './rescore-selection.ts'
  * Postgres busy.
  */
 const MAX_COPIES = 2
-/** Samples whose group and size one query reads, which takes 5 ms of the event loop. */
+/** Samples per query that reads groups and sizes. Such a query takes 5 ms of the event loop. */
 const PAGE_SAMPLES = 4_096
-/** Bytes of text copied per statement, which takes about 30 ms, so that flushes of other batches run in between. */
+/** Bytes of text copied per statement. A statement takes about 30 ms, so flushes of other batches run in between. */
 const STATEMENT_BYTES = 4 << 20
 const STATEMENT_ROWS = 1_024
 const PAGE_GROUPS = 4_096
 
-/** Group and work of each copied sample, from which jobs are cut. */
+/** The group and the estimated work of each copied sample, for cutting jobs. */
 interface Copied {
   groupOf: Int32Array
   workOf: Float64Array

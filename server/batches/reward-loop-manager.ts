@@ -110,8 +110,9 @@ export class RewardLoopManager {
   }
 
   /**
-   * Closes a batch in two steps, so that groups are locked before the batch: first every flush sees that the batch is
-   * closed, then groups that were already complete are settled. The sweep repairs a crash in between.
+   * Closes a batch in two steps, so that groups are locked before the batch: first the batch is marked as closed, so
+   * that every flush sees it; then groups whose samples have all ended are completed. After a crash in between, the
+   * sweep takes the second step.
    */
   async closeById(id: number): Promise<void> {
     await this.#db.transaction(async (client) => {

@@ -25,8 +25,8 @@ const MAX_JOB_SAMPLES = 8
 const MAX_JOB_CHARS = 256 << 10
 
 /**
- * Appends samples that arrive one at a time. Samples, keys and jobs are one transaction whose statements are sent
- * together, in one round trip. The first index is known from the previous append. If another server has appended
+ * Appends samples that arrive one at a time. Samples, keys and jobs are written in one transaction whose statements are
+ * sent together, in one round trip. The first index is known from the previous append. If another server has appended
  * meanwhile, Postgres refuses the append and the index is read again.
  */
 export class SingleAppends {
@@ -46,8 +46,8 @@ export class SingleAppends {
   }
 
   /**
-   * Appends samples and returns the index of the first one, or 'closed' if the batch is closed. `scored`: the ends of
-   * samples that are scored already, written in the same transaction.
+   * Appends samples and returns the index of the first one, or 'closed' if the batch is closed. `scored`: the results
+   * of samples that are scored already, written in the same transaction.
    * Throws `group_too_large`, `run_queue_full`, `run_limit`.
    */
   async append(
@@ -133,7 +133,10 @@ function keyStatements(batchId: number, start: number, keys: (ScoreKey | null)[]
   return [scoreKeyStatement(batchId, keyed)]
 }
 
-/** Statements that store the ends of samples. The flush makes the transaction wait until its commit is on disk. */
+/**
+ * Statements that store the results of samples. Because of the flush, the transaction waits until its commit is on
+ * disk.
+ */
 function endStatements(
   batchId: number,
   start: number,

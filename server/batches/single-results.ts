@@ -7,8 +7,8 @@ import { positionOf, samplesByIndex, toResult } from '../store/sql/results.ts'
 import type { BatchSignals } from './signals.ts'
 
 /**
- * Workers report the ends of samples. In case a report is lost, the table `sample` is checked after FIRST_LOOK_MS, then
- * every LOOK_MS.
+ * Workers report the results of samples. In case a report is lost, the table `sample` is checked after FIRST_LOOK_MS,
+ * then every LOOK_MS.
  */
 const FIRST_LOOK_MS = 50
 const LOOK_MS = 1_000
@@ -20,7 +20,7 @@ interface Watched {
   reject: (error: Error) => void
 }
 
-/** Callers that wait for single samples. A sample's end comes from a local worker's report or from `sample`. */
+/** Callers that wait for single samples. A result comes from a local worker's report or from the table `sample`. */
 export class SingleResults {
   readonly #db: Database
   readonly #signals: BatchSignals
@@ -32,7 +32,7 @@ export class SingleResults {
     this.#signals = signals
   }
 
-  /** Resolves with the sample's end; rejects when the caller disconnects or the service stops. */
+  /** Resolves with the sample's result; rejects when the caller disconnects or the service stops. */
   wait(
     batchId: number,
     index: number,
@@ -102,7 +102,7 @@ export class SingleResults {
     }
   }
 
-  /** Checks `sample` for all callers of a batch whenever the batch changes. */
+  /** Checks the table `sample` for all callers of a batch whenever the batch changes. */
   async #watch(batchId: number): Promise<void> {
     if (this.#watching.has(batchId)) return
     this.#watching.add(batchId)

@@ -28,7 +28,7 @@ const MAX_JOINED = 256
 interface Waiting {
   input: ScoreInput
   hash: Buffer | null
-  /** The sample's end, if a worker scored it before it was stored. */
+  /** The sample's result, if a worker scored it before it was stored. */
   scored: DirectlyScored | null
   settle: (outcome: Stored | Error) => void
 }
@@ -38,7 +38,7 @@ interface Stored {
   batchId: number
   index: number
   /**
-   * Whether this call stored the sample, with its end if it was scored directly; false: an earlier call with the same
+   * True: this call stored the sample, with its result if it was scored directly. False: an earlier call with the same
    * key stored it.
    */
   stored: boolean

@@ -160,7 +160,7 @@ it('yields to later processes, although its slots are always in use', async () =
     a.renewals.length = 0
     await waitFor('some renewals', () => a.renewals.length >= 3)
     expect(new Set(a.renewals)).toEqual(new Set([5]))
-    // Slots that the other process does not need come back.
+    // Slots that the other process no longer needs return to the first one.
     b.demand = 1
     b.inFlight = 1
     await waitFor('the slots that the other process does not use', () => a.slots === 8)

@@ -142,7 +142,8 @@ export class LeaseHolder {
   }
 
   /**
-   * Adds a resource, or updates its limit. A lower limit applies at once, because shares are parts of the old limit.
+   * Adds a resource, or updates its limit. A lower limit applies at once, because the current shares were granted under
+   * the old limit.
    */
   track(resource: LeasedResource): void {
     const lease = this.#leases.get(resource.name)
@@ -219,8 +220,8 @@ export class LeaseHolder {
   }
 
   /**
-   * Releases a forgotten lease, which would otherwise count until its grace period ends. With calls in flight, it is
-   * kept.
+   * Releases a forgotten lease, which would otherwise count until its grace period ends. A lease with calls in flight
+   * is kept.
    */
   async #giveBack({ resource }: Lease): Promise<void> {
     if (resource.inFlight() > 0) return

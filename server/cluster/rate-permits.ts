@@ -42,7 +42,7 @@ interface LimitedServer {
   /** Set while the next request is scheduled. */
   timer: NodeJS.Timeout | undefined
   pending: Promise<void> | null
-  /** Use beyond the granted permits that has not been charged yet; below 0: unused permits to return. */
+  /** Usage beyond the granted permits that is not charged yet; below 0: unused permits to return. */
   owed: { requests: number; tokens: number }
   chargedAtMs: number
 }
@@ -135,7 +135,8 @@ export class RatePermits {
     }
     server.pending = null
     if (waitMs === null || this.#closed || this.#limited.get(server.id) !== server) return
-    // The delay is random, so that processes that found the bucket empty together do not request again together.
+    // The delay is random, so that processes that found the bucket empty at the same time do not request again at the
+    // same time.
     server.timer = setTimeout(
       () => {
         server.timer = undefined
@@ -190,7 +191,7 @@ export class RatePermits {
 
   /**
    * Estimated tokens of one sample: the mean of those scored so far, at most `most`. Before the first score, 1 is
-   * assumed and the rest is charged later.
+   * assumed and the difference is charged later.
    */
   #tokensPerSample(id: number, most: number): number {
     const stats = this.#router.snapshot().find((s) => s.serverId === id)

@@ -59,7 +59,7 @@ export class SharedServers {
     return this.models.reload()
   }
 
-  /** Reads the registry again for a caller that needs its present state. Throws if the read fails. */
+  /** Reads the registry again for a caller that needs its current state. Throws if the read fails. */
   refresh(): Promise<void> {
     return this.models.refresh()
   }

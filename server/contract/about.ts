@@ -18,11 +18,17 @@ export interface AboutDto {
     level: Isolation
     /** The mechanisms, such as `own user, cgroups v2`. */
     how: string
-    /** Missing protections of this machine, with remedies; empty unless the caller is an admin, because they name folders. */
+    /**
+     * Protections that this machine lacks, with remedies. Empty unless the caller is an admin, because the texts name
+     * folders.
+     */
     missing: string[]
   }
   /** The largest database tables with their indexes. The daily partitions of texts count as one table. */
   tables: { name: string; bytes: number }[]
-  /** Settings in force. For a secret, and for a file or folder unless the caller is an admin, only whether it is set. */
+  /**
+   * Settings in force. The value of a secret only says whether it is set. So does the value of a file or folder, unless
+   * the caller is an admin.
+   */
   settings: { name: string; value: string; isDefault: boolean }[]
 }

@@ -49,7 +49,7 @@ export const KeyRef = z.strictObject({ id: KeyId })
 /** The input of `keys.rotate`. */
 export const RotateKeyInput = z.strictObject({
   id: KeyId,
-  /** Hours for which the previous key stays valid, up to 30 days; 0: it ends at once. */
+  /** Hours until the previous key expires, up to 30 days; 0: it expires at once. */
   overlapHours: z.number().min(0).max(720).default(24),
 })
 export type RotateKeyInput = z.infer<typeof RotateKeyInput>
@@ -58,12 +58,12 @@ export type RotateKeyInput = z.infer<typeof RotateKeyInput>
 export const RequireKeysInput = z.strictObject({
   /** True: every call requires a key. */
   required: z.boolean(),
-  /** An admin key without expiry, as proof that an admin can still sign in. Must be given if `required` is true. */
+  /** An admin key without expiry, as proof that an admin can still sign in. Needed if `required` is true. */
   key: z.string().min(1).max(4_096).nullable().default(null),
 })
 export type RequireKeysInput = z.infer<typeof RequireKeysInput>
 
-/** A stored key, without the key. Times are ISO 8601. */
+/** A stored key, without its secret text. Times are ISO 8601. */
 export interface ApiKeyDto {
   id: string
   name: string
@@ -80,9 +80,9 @@ export interface ApiKeyDto {
   lastUsedAt: string | null
   revokedAt: string | null
   revokedBy: string | null
-  /** The time until which the key before the last rotation stays valid; null: it has ended, or there is none. */
+  /** When the key that the last rotation replaced expires; null: it has expired, or there was no rotation. */
   previousUntil: string | null
-  /** A key that is revoked and expired is `revoked`. */
+  /** A key that is both revoked and expired is `revoked`. */
   state: 'active' | 'expired' | 'revoked'
 }
 
@@ -90,7 +90,7 @@ export interface ApiKeyDto {
 export interface KeysDto {
   /** True: every call requires a key. */
   requiresKey: boolean
-  /** Keys of REWARDOPS_API_KEYS: admin keys, named by their position, that the API cannot change. */
+  /** The admin keys of REWARDOPS_API_KEYS, named by their position. The API cannot change them. */
   configured: { name: string }[]
   /** True: the service listens on a loopback address. */
   loopbackOnly: boolean
@@ -123,7 +123,7 @@ export interface LoginSessionDto {
   createdAt: string
   /** The last use, exact to a minute. */
   lastUsedAt: string
-  /** The time at which the session ends unless it is used before. */
+  /** The session ends at this time unless it is used earlier. */
   expiresAt: string
   /** True: the session of this call. */
   isOwn: boolean

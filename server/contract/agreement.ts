@@ -30,10 +30,7 @@ export const KAPPA_WORDS: readonly AgreementWord[] = [
   { from: 0, word: 'slight' },
 ]
 
-/**
- * Returns the word for a correlation, followed by `negative` below 0 unless it is negligible; null: the correlation is
- * undefined.
- */
+/** Returns the word for a correlation, such as `strong` or `weak negative`. Null: the correlation is undefined. */
 export function correlationWord(r: number | null): string | null {
   if (r === null) return null
   const { word } = CORRELATION_WORDS.find(({ from }) => Math.abs(r) >= from) as AgreementWord

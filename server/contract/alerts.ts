@@ -66,7 +66,7 @@ export const DeliveriesInput = z.strictObject({
 })
 export type DeliveriesInput = z.infer<typeof DeliveriesInput>
 
-/** A webhook. Its secret, and the part of its URL that may be secret, are left out. */
+/** A webhook, without its secret and without the part of its URL that may be secret. */
 export interface WebhookDto {
   id: string
   name: string
@@ -159,8 +159,8 @@ export interface AlertPayload {
   detail: string | null
   incidentId: string | null
   /**
-   * The path of the page with the details, with the prefix of REWARDOPS_BASE_PATH. The service does not know its public
-   * host name.
+   * The path of the page with the details, with the prefix of REWARDOPS_BASE_PATH. It is not a full URL, because the
+   * service does not know its public host name.
    */
   path: string
 }

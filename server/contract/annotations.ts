@@ -6,7 +6,7 @@ import { SampleId } from './trainer.ts'
 /** Maximum samples that one call annotates by a filter. */
 export const MAX_ANNOTATED_SAMPLES = 10_000
 
-/** Maximum annotations that are listed for a sample: the newest ones. */
+/** Maximum annotations listed for a sample. Older ones are left out. */
 export const MAX_LISTED_ANNOTATIONS = 200
 
 const label = trimmedText(64).min(1, 'must not be empty')
@@ -66,8 +66,8 @@ export interface AddedAnnotationsDto {
   /** Ids of the new annotations, for undo; empty for more than 1,000. */
   ids: string[]
   /**
-   * More samples match than one call annotates. A repeated call starts again with the newest, so narrow the filter to
-   * continue.
+   * True: more samples match than one call annotates. A repeated call starts again with the newest samples, so narrow
+   * the filter to continue.
    */
   hasMore: boolean
 }

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { RunName, Step, storableText } from './fields.ts'
 
-/** Maximum samples of both step ranges together for resampling by group. With more, the resampling units are steps. */
+/** Maximum samples in both step ranges together for resampling by group. With more samples, steps are resampled. */
 export const MAX_SAMPLES_BY_GROUP = 131_072
 
 /** The key under which a breakdown combines all parts that it does not list. */
 export const OTHERS = '(others)'
 
-/** Minimum steps for the search for a sudden change, because fewer do not show the usual variation. */
+/** Minimum steps to search for a sudden change. Fewer steps do not show how much the mean usually varies. */
 export const MIN_SHIFT_STEPS = 11
 
 const StepRange = z
@@ -15,8 +15,8 @@ const StepRange = z
   .refine(({ from, to }) => from <= to, { path: ['to'], message: 'must not be below from' })
 
 /**
- * The input of `runs.changes`: two ranges of steps. Without ranges, the largest sudden change is chosen, or the
- * newest steps if there is none.
+ * The input of `runs.changes`: two ranges of steps. Without them, the service compares the steps before and after the
+ * largest sudden change, or the newest steps if there is no such change.
  */
 export const ChangesInput = z
   .strictObject({
@@ -54,7 +54,7 @@ export interface ChangeRangeDto {
 
 /**
  * A contribution to the change, with its 95 % interval. Bounds are null if a range has fewer than two resampling units,
- * and for component weights and the remainder.
+ * for component weights, and for the part `(penalty, post-processing)`.
  */
 export interface ContributionDto {
   value: number
@@ -65,30 +65,31 @@ export interface ContributionDto {
 /** A part of a breakdown, in both ranges; `mean` is null without samples. The `share` of a component is its weight. */
 export interface ChangePartDto {
   /**
-   * The verdict (empty: none), the data source or the component; for prompts `both`, `before`, `after` or `none`.
-   * `(others)`: the less frequent ones. `(penalty, post-processing)`: the remainder of a composite reward.
+   * The verdict (empty: none), the data source or the component. For prompts, the ranges in which they occur: `both`,
+   * `before` or `after`; `none`: samples without a prompt key. `(others)`: the less frequent parts together. `(penalty,
+   * post-processing)`: what the components of a composite reward do not explain.
    */
   key: string
   before: { n: number; share: number; mean: number | null }
   after: { n: number; share: number; mean: number | null }
-  /** The contribution of the change of the part's share; for components, of its weight. */
+  /** The contribution of the change of the part's share; for a component, of its weight. */
   mix: ContributionDto
   /** The contribution of the change of the part's mean. */
   within: ContributionDto
   total: ContributionDto
 }
 
-/** The change by one dimension. The parts add up to it; the largest contribution is first. */
+/** The change of the mean, split by one dimension into parts that add up to it. The largest contribution is first. */
 export interface BreakdownDto {
   dimension: Dimension
   parts: ChangePartDto[]
   /** The sum of the `mix` of all parts. */
   mix: ContributionDto
-  /** The reason if there are no parts; otherwise null. */
+  /** The reason why there are no parts; null: there are parts. */
   missing: string | null
 }
 
-/** A prompt of both ranges. */
+/** A prompt that occurs in both ranges. */
 export interface ChangedPromptDto {
   /** The key of the prompt, as in `prompts.list`. */
   key: string
@@ -113,8 +114,8 @@ export interface ChangesDto {
   /** The change of the mean; null if a range has no counted sample. */
   change: ContributionDto | null
   /**
-   * The resampling unit of the intervals: groups; with more than 131,072 samples, steps. Intervals of components come
-   * from a ratio estimator; with more than 32,768 samples, its units are steps.
+   * The resampling unit of the intervals: `group`, or `step` with more than 131,072 samples. Intervals of components
+   * come from a ratio estimator, which resamples steps if there are more than 32,768 samples.
    */
   unit: 'group' | 'step'
   breakdowns: BreakdownDto[]
@@ -122,9 +123,9 @@ export interface ChangesDto {
   standsOut: { dimension: Dimension; key: string; by: 'mix' | 'within' | 'total' } | null
   /** Samples that the mean leaves out, by failure reason or `substituted`; empty with more than 131,072 samples. */
   excluded: { reason: string; before: number; after: number }[]
-  /** Prompts of both ranges with the largest contributions. */
+  /** The prompts with the largest contributions, of those that occur in both ranges. */
   prompts: ChangedPromptDto[]
-  /** The reward changed within or between the ranges. */
+  /** True: the reward changed within a range or between the ranges. */
   rewardChanged: boolean
   /** All data sources of both ranges, for the filter. */
   dataSources: string[]

@@ -5,7 +5,7 @@ import { BatchId, type BatchStatus } from './trainer.ts'
 
 /** Maximum samples of a batch that is compared sample by sample; larger batches are refused. */
 export const MAX_COMPARED_SAMPLES = 131_072
-/** Maximum runs per comparison, because the charts have eight hues. */
+/** Maximum runs per comparison: one for each of the eight hues of the charts. */
 export const MAX_COMPARED_RUNS = 8
 
 /** The input of `compare.pair`: two batches with the same rollouts, or the same prompts. */
@@ -21,7 +21,7 @@ export type ComparePairInput = z.infer<typeof ComparePairInput>
 export const DISAGREEMENT_MEASURES = ['advantage', 'rank', 'score'] as const
 export type DisagreementMeasure = (typeof DISAGREEMENT_MEASURES)[number]
 
-/** A cell of the joint distribution: its index on the first axis, and on the second, from 0. */
+/** A cell of the joint distribution: its indexes on the first and the second axis, from 0. */
 const JointCellIndex = z.tuple([z.int().min(0).max(31), z.int().min(0).max(31)])
 export type JointCellIndex = z.infer<typeof JointCellIndex>
 
@@ -35,7 +35,7 @@ export const CompareSamplesInput = z.strictObject({
   signFlipped: z.boolean().default(false),
   /** Only samples of this group. */
   uid: storableText(4_096).optional(),
-  /** Only samples of a cell of the joint distribution: its index on the first axis, and on the second. */
+  /** Only samples of a cell of the joint distribution, given by its indexes on the first and the second axis. */
   cell: JointCellIndex.optional(),
   cursor: Cursor.nullish(),
   limit: z.int().min(1).max(200).default(50),
@@ -51,7 +51,7 @@ export const CompareGroupsInput = z.strictObject({
 })
 export type CompareGroupsInput = z.infer<typeof CompareGroupsInput>
 
-/** The input of `compare.candidates`: the batch to compare. */
+/** The input of `compare.candidates`, which lists the batches that a batch can be compared with. */
 export const CompareCandidatesInput = z.strictObject({
   batchId: BatchId.optional(),
   /** Without `batchId`: only rescores of this run. */
@@ -61,7 +61,7 @@ export type CompareCandidatesInput = z.infer<typeof CompareCandidatesInput>
 
 /** The input of `compare.runs`: up to eight runs. */
 export const CompareRunsInput = z.strictObject({
-  /** Names of runs. Each further run is compared with the first. */
+  /** Names of runs. Each other run is compared with the first. */
   runs: z.array(RunName).min(1).max(MAX_COMPARED_RUNS),
   split: z.enum(['train', 'val']).default('train'),
   /** The first step; left out: the oldest. */
@@ -127,7 +127,10 @@ export interface ComparedScores {
   max: number | null
 }
 
-/** An axis of the joint distribution: each score, or the edges of equal bins (one edge more than bins). */
+/**
+ * An axis of the joint distribution: every distinct score, or the edges of bins of equal width (one more edge than
+ * bins).
+ */
 export type JointAxis = { kind: 'values'; values: number[] } | { kind: 'bins'; edges: number[] }
 
 /** The number of samples with each pair of scores. */
@@ -144,7 +147,7 @@ export interface ComparedGroups {
   n: number
   /** Compared samples in the `n` groups. */
   samples: number
-  /** Mean Kendall τ-b over the `tauGroups` groups in which neither batch has only equal scores. */
+  /** Mean Kendall τ-b over the `tauGroups` groups that have different scores in each of the two batches. */
   tau: number | null
   tauGroups: number
   /** Pairs of samples whose scores differ in both batches. */
@@ -161,7 +164,7 @@ export interface ComparedGroups {
   noSignalFirst: number
   noSignalSecond: number
   noSignalBoth: number
-  /** Samples by the sign of their advantage: [first][second], each −, 0, +. */
+  /** Samples by the signs of their two advantages: `signs[first][second]`, where index 0 is −, 1 is 0 and 2 is +. */
   signs: [number, number, number][]
   /** Samples whose advantage is positive in one batch and negative in the other. */
   signFlipped: number
@@ -199,7 +202,7 @@ export interface ComparePairDto {
   second: ComparedBatchDto
   /** `index`: the batches have the same rollouts. `response`: samples are matched by uid and response. */
   joinedBy: 'index' | 'response'
-  /** A batch is still being scored; the figures cover samples scored in both. */
+  /** True: a batch is still being scored. The figures cover the samples that are scored in both batches. */
   isLive: boolean
   n: number
   unmatched: { reason: UnmatchedReason; samples: number }[]
@@ -207,7 +210,10 @@ export interface ComparePairDto {
   pearson: number | null
   /** Spearman's rank correlation; equal scores share their average rank. */
   spearman: number | null
-  /** Set if the batches have few distinct scores, some in common: share of samples with equal scores, Cohen's κ. */
+  /**
+   * The share of samples with equal scores, and Cohen's κ. Null unless the batches have few distinct scores, some in
+   * common.
+   */
   classes: { equal: number; kappa: number | null } | null
   /** The cumulative distributions: the exact share of samples with a score of at most each value. */
   cdf: { values: number[]; first: number[]; second: number[] }
@@ -240,15 +246,15 @@ export interface ComparedGroupDto {
   uid: string
   /** Samples that both rewards scored. */
   n: number
-  /** Kendall τ-b; null: all scores of a batch are equal. */
+  /** Kendall τ-b; null: all scores of the group are equal in one of the batches. */
   tau: number | null
   /** Pairs of samples whose scores differ in both batches. */
   comparable: number
   /** Discordant pairs among the comparable ones. */
   reversed: number
-  /** No sample is best, or tied for best, in both batches. */
+  /** True: no sample is best, or tied for best, in both batches. */
   bestChanged: boolean
-  /** All scores in the first batch are equal. */
+  /** True: all scores of the group are equal in the first batch. */
   noSignalFirst: boolean
   noSignalSecond: boolean
   firstMean: number
@@ -293,7 +299,7 @@ export interface ComparedRunDto {
   means: ([number, number] | null)[]
   /** Five columns: the 5, 25, 50, 75 and 95 % quantiles of the scores. */
   quantiles: (number | null)[][]
-  /** Failed ÷ ended. */
+  /** Failed samples ÷ ended samples. */
   failedShare: (number | null)[]
   /** No-signal groups ÷ groups. */
   noSignalShare: (number | null)[]
@@ -316,12 +322,12 @@ export interface StepDelta {
 /** The output of `compare.runs`. */
 export interface CompareRunsDto {
   split: 'train' | 'val'
-  /** Steps per point. If a run has over 1,000 steps, the points are bins with the same steps in all runs. */
+  /** Steps per point. If a run has over 1,000 steps, the points are bins that cover the same steps in all runs. */
   width: number
   runs: ComparedRunDto[]
   /** Requested names of runs that do not exist. */
   missing: string[]
-  /** Each other run compared with the first, at the steps that both have. */
+  /** Each other run compared with the first, at the steps that both runs have. */
   deltas: { run: string; steps: StepDelta[] }[]
   /** With two runs: the differences by data source, for the twelve largest data sources. */
   sources: { name: string; steps: StepDelta[] }[]

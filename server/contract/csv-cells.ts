@@ -2,11 +2,13 @@ import { isStorable } from './storable-text.ts'
 
 /**
  * CSV cells (RFC 4180) that can be read back without loss. A text is written unchanged. Any other value, and a text
- * that CSV in UTF-8 cannot hold (NUL, lone surrogates), is JSON after `json:`. Objects, arrays and chat messages may
- * also be bare JSON, as other programs write them.
+ * that CSV in UTF-8 cannot hold (NUL, lone surrogates), is written as `json:` and its JSON. Objects, arrays and chat
+ * messages may also be bare JSON, as other programs write them.
  */
 
-/** The prefix of JSON. A text that starts with it is written as a JSON string. */
+/**
+ * The prefix of a cell with JSON. A text that itself starts with `json:` is written as a JSON string after this prefix.
+ */
 const MARK = 'json:'
 
 /** Columns of a rollout, in the order of an export. An import accepts any order and requires {@link NEEDED_COLUMNS}. */
@@ -30,7 +32,7 @@ export const EXPORTED_ROLLOUT_COLUMNS = [
 /** Columns that a CSV of rollouts must have. */
 export const NEEDED_COLUMNS = ['uid', 'dataSource', 'prompt', 'response'] as const
 
-/** Columns of a result, after those of the rollout. */
+/** Columns of a result. In an export they follow the columns of the rollout. */
 export const EXPORTED_RESULT_COLUMNS = [
   'status',
   'reason',
@@ -57,12 +59,12 @@ export function quoted(cell: string): string {
   return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
 }
 
-/** The text before a formula: the start of a cell, or a character that some programs read as a separator. */
+/** Matches the place before a formula: the start of a cell, or a character that some programs read as a separator. */
 const FORMULA = /(^\s*|[;\t])(?=[=+\-@＝＋－＠])/g
 
 /**
- * Puts `'` before formulas, so that spreadsheets show a cell of text instead of evaluating it. Reading the cell back
- * gives another text.
+ * Puts `'` before formulas, so that spreadsheets show the text of a cell instead of evaluating it. An import does not
+ * remove the `'`.
  */
 export function withoutFormulas(cell: string): string {
   return cell.replace(FORMULA, "$1'")

@@ -3,8 +3,8 @@ import type { PartRewards } from './trainer.ts'
 import type { SentTurn } from './turn-text.ts'
 
 /**
- * Requests that a local worker scores a sample before it is stored, because a reward of a millisecond takes less time
- * than storing and fetching the sample. The sample is then stored together with its score.
+ * A request to a local worker to score a sample before the sample is stored. A fast reward takes less time than storing
+ * and fetching the sample. The sample is then stored together with its score.
  */
 export interface DirectScoreMessage {
   type: 'score'
@@ -53,7 +53,7 @@ export interface DirectEnd {
   serverName: string | null
   /** Epoch ms. */
   dispatchedAtMs: number
-  /** Null if the sample's table row holds its only attempt. */
+  /** Null if the only attempt is stored in the sample's table row. */
   attemptLog:
     | {
         serverId: number
@@ -63,9 +63,9 @@ export interface DirectEnd {
         backoffMs: number
         serviceMs: number
         outcome: string
-        /** The server whose request this attempt hedges; absent: the attempt is no hedge. */
+        /** The server whose request this attempt hedges; absent: the attempt is not a hedge. */
         hedgeOf?: number
-        /** Number of the call of a traced sample; absent: not traced. */
+        /** For a traced sample, the number of the call; absent: not traced. */
         callNo?: number
         reason: SampleFailureReason | null
         status: number | null

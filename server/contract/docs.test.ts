@@ -55,7 +55,7 @@ it('the files for containers and systemd use settings and files that exist', () 
   }
   const services = Object.values(compose.services)
   const names = new Set<string>()
-  // Images of other projects have their own variables.
+  // Services without `build` run images of other projects, whose variables are not settings of this service.
   for (const { environment = {} } of services.filter((service) => 'build' in service))
     for (const name of Object.keys(environment)) names.add(name)
   const units = ['rewardops', 'rewardops-worker', 'rewardops-sandbox'].map(

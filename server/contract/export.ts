@@ -7,22 +7,21 @@ import { SampleId } from './trainer.ts'
 export const EXPORT_PATH = '/api/export/samples'
 
 /**
- * Export formats: JSON Lines, CSV with JSON in its cells, Parquet with the columns and cells of CSV but typed numbers,
- * booleans and times, or verl's `trainer.rollout_data_dir` (`input`, `output`, `gts`, `score`, `step` and the extra
- * columns).
+ * Export formats: JSON Lines; CSV with JSON in its cells; Parquet, like CSV but with typed numbers, booleans and times;
+ * the format of verl's `trainer.rollout_data_dir` (`input`, `output`, `gts`, `score`, `step` and the extra columns).
  */
 export const ExportFormat = z.enum(['jsonl', 'csv', 'parquet', 'verl'])
 export type ExportFormat = z.infer<typeof ExportFormat>
 
 /**
- * Response header with the number of rows, counted at the start. An open batch may add more. Exports whose filter
- * selects samples within batches omit the header, because a count would cost a full search.
+ * Response header with the number of rows, counted at the start. An open batch may add more. The header is missing if
+ * the filter selects samples within batches, because counting them needs a full search.
  */
 export const EXPORT_ROWS_HEADER = 'x-rewardops-rows'
 
 /** Optional column with the annotations of a sample: a JSON list of {label, note, author, createdAt}. */
 export const ANNOTATIONS_COLUMN = 'annotations'
-/** Prefix of a column that holds one key of the reward extra info. */
+/** Prefix of a column with one key of the reward extra info. */
 export const EXTRA_COLUMN = 'rewardExtraInfo.'
 /** All columns that an export can have, besides those of the reward extra info. */
 export const EXPORT_COLUMNS: readonly string[] = [
@@ -38,7 +37,10 @@ export const EXPORTED_TEXT_COLUMNS: readonly string[] = [
   'extraInfo',
 ]
 
-/** `columns=run,score,rewardExtraInfo.acc`; `,` and `%` within a key are percent-encoded. */
+/**
+ * The parameter `columns`, such as `columns=run,score,rewardExtraInfo.acc`. `,` and `%` within a key are
+ * percent-encoded.
+ */
 const Columns = z
   .string()
   .transform((text) =>
@@ -104,7 +106,7 @@ export const ExportQuery = z
   })
 export type ExportQuery = z.infer<typeof ExportQuery>
 
-/** Whether a filter selects samples within batches, and not only batches. */
+/** Whether a filter selects samples within batches rather than whole batches. */
 export function narrowsWithinBatches(filter: SampleFilter): boolean {
   const { run, batch, step, stepTo, split, ...within } = filter
   return Object.values(within).some((value) => value !== undefined)

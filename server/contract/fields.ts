@@ -9,7 +9,7 @@ const storable = (text: z.ZodString, max: number) =>
 /** A text of at most `max` characters. NUL and lone surrogates are refused, because Postgres and links cannot hold them. */
 export const storableText = (max: number) => storable(z.string(), max)
 
-/** {@link storableText} without the spaces at both ends. */
+/** {@link storableText} with the spaces at both ends removed. */
 export const trimmedText = (max: number) => storable(z.string().trim(), max)
 
 /** A name: a text that is not empty. */

@@ -2,7 +2,7 @@ import { z } from 'zod'
 
 /** Selectable lengths of the range of `fleet.history`, in seconds. */
 export const HISTORY_RANGES_S = [900, 3_600, 21_600, 86_400, 604_800, 2_592_000] as const
-/** Length limits of a range, in seconds. */
+/** Minimum and maximum length of a range, in seconds. */
 export const [MIN_HISTORY_S, MAX_HISTORY_S] = [60, 2_592_000]
 /** Maximum intervals of a range. */
 export const MAX_HISTORY_INTERVALS = 180
@@ -23,7 +23,10 @@ export const FleetHistoryInput = z.strictObject({
 })
 export type FleetHistoryInput = z.infer<typeof FleetHistoryInput>
 
-/** p50, p95 and p99 of `n` durations, ms, from a logarithmic histogram: at most 9 % off. Null: no durations. */
+/**
+ * p50, p95 and p99 of `n` durations, ms. They come from a logarithmic histogram and are up to 9 % off. Null: no
+ * durations.
+ */
 export interface QuantilesDto {
   n: number
   p50: number | null
@@ -34,7 +37,7 @@ export interface QuantilesDto {
 /** Values of a server, worker, pool or cause, one per interval. */
 export interface SeriesDto {
   name: string
-  /** Null: a gap. */
+  /** Null: no value in this interval. */
   values: (number | null)[]
 }
 
@@ -44,14 +47,14 @@ export interface CountSeriesDto {
   values: number[]
 }
 
-/** Counts by interval: the eight largest series, by name, and the sum of the others. */
+/** Counts by interval: the eight largest series, sorted by name, and the sum of the others. */
 export interface CountsDto {
   series: CountSeriesDto[]
   /** The sum of the `n` other series; null: all series are listed. */
   others: { n: number; values: number[] } | null
 }
 
-/** Values by interval: of `n` series, the eight with the highest values, by name. */
+/** Values by interval: the eight of `n` series with the highest values, sorted by name. */
 export interface LinesDto {
   series: SeriesDto[]
   n: number
@@ -85,7 +88,7 @@ export interface FleetHistoryDto {
   from: string
   intervalSeconds: number
   intervals: number
-  /** The last interval has not ended, so its values still grow. */
+  /** True: the last interval has not ended, so its values still grow. */
   isRunning: boolean
   /** Samples whose results were written, by worker. */
   throughput: CountsDto
@@ -98,7 +101,7 @@ export interface FleetHistoryDto {
   /** Failed requests by cause. `fault` includes stalls. */
   failures: Record<Exclude<CallFailure, 'stall'>, number[]>
   /**
-   * Retries by cause and by the server whose call failed, counted at the time of the failure; hedges, counted at their
+   * Retries by cause and by the server whose call failed, counted when the call fails, and hedges, counted when they
    * start. The sums equal the numbers of stored attempts.
    */
   retries: { byCause: Record<CallFailure, number[]>; byServer: CountsDto; hedges: number[] }
@@ -106,8 +109,11 @@ export interface FleetHistoryDto {
   imbalance: LinesDto
   /** p95 of requests that returned a score, by server, in ms; null without any. */
   p95Ms: LinesDto
-  /** `queue`: from acceptance to the first dispatch. `router`: waiting for a slot. `service`: server calls, or rules. */
+  /**
+   * `queue`: from acceptance to the first dispatch. `router`: waiting for a slot. `service`: server call or rule
+   * evaluation.
+   */
   latency: { queue: QuantilesDto[]; router: QuantilesDto[]; service: QuantilesDto[] }
-  /** Ejections of servers, their outages and returns, and deaths of workers, oldest first: the newest 200. */
+  /** The newest 200 events, oldest first: ejections, outages and returns of servers, and deaths of workers. */
   events: FleetEventDto[]
 }

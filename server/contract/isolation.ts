@@ -1,6 +1,6 @@
 /**
- * Isolation levels of custom reward functions. `process`: without secrets and privileges, with limits.
- * `sandbox`: also without the machine's files, processes and network.
+ * Isolation levels of custom reward functions. `process`: no secrets, no privileges, limited resources. `sandbox`: in
+ * addition, no access to the machine's files, processes and network.
  */
 export const ISOLATION_LEVELS = ['process', 'sandbox'] as const
 export type Isolation = (typeof ISOLATION_LEVELS)[number]

@@ -16,7 +16,7 @@ export type RunLimitValues = z.infer<typeof RunLimitValues>
 
 /** The input of `limits.set`. */
 export const SetLimitsInput = z.strictObject({
-  /** Null sets the default limits, which apply to runs without limits of their own. */
+  /** Null sets the default limits. They apply to runs that have no limits of their own. */
   run: RunName.nullable(),
   limits: RunLimitValues,
 })
@@ -28,7 +28,7 @@ export const ClearLimitsInput = z.strictObject({ run: RunName })
 /** The output of `limits.get`. */
 export interface LimitsDto {
   defaults: RunLimitValues
-  /** At most 1,000 runs with limits of their own, which replace the default limits as a whole. */
+  /** The runs that have their own limits in place of all default limits, at most 1,000. */
   runs: (RunLimitValues & {
     run: string
     changedAt: string

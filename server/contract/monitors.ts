@@ -41,11 +41,11 @@ export interface MonitorDefinition {
   bad: 'above' | 'below' | 'size'
   warning: number
   alerting: number
-  /** Batches in a row beyond the threshold before an incident opens. */
+  /** Number of consecutive batches beyond the threshold that opens an incident. */
   openAfter: number
-  /** The unit of `n` in a point. */
+  /** The unit of `n` in {@link MonitorPointDto}. */
   countedUnit: 'samples' | 'groups'
-  /** Minimum `n`; below it, the state is `insufficient`. */
+  /** Minimum `n`. With fewer, the state is `insufficient`. */
   minCount: number
 }
 
@@ -139,9 +139,9 @@ export const FLEET_DEFINITIONS: Record<FleetMonitorName, { label: string; severi
   no_healthy_server: { label: 'No healthy server', severity: 'alerting' },
 }
 
-/** Number of previous batches of the same split with which a monitor compares a batch. */
+/** A monitor compares a batch with this many previous batches of the same split. */
 export const WINDOW = 20
-/** Maximum number of newest batches that `monitors.run` returns. */
+/** Maximum batches that `monitors.run` returns. Older ones are left out. */
 export const MAX_POINTS = 1_000
 
 const Split = z.enum(['train', 'val'])
@@ -150,7 +150,7 @@ const Split = z.enum(['train', 'val'])
 export const MonitorRunInput = z.strictObject({
   run: RunName,
   split: Split.default('train'),
-  /** The number of newest batches, within the range of steps if one is given. */
+  /** Maximum batches to return: the newest ones, within the range of steps if one is given. */
   points: z.int().min(1).max(MAX_POINTS).default(MAX_POINTS),
   ...stepRange,
 })
@@ -179,23 +179,23 @@ export const MonitorConfigureInput = z.strictObject({
   warning: z.number().nullable(),
   /** The threshold of an alert. */
   alerting: z.number().nullable(),
-  /** Batches in a row beyond the threshold before an incident opens. */
+  /** Number of consecutive batches beyond the threshold that opens an incident. */
   openAfter: z.int().min(1).max(100).nullable(),
 })
 export type MonitorConfigureInput = z.infer<typeof MonitorConfigureInput>
 
-/** The level at which a setting is set; `default`: at none. */
+/** Where a setting is set: for the run, for all runs, or nowhere (`default`). */
 export type SettingSource = 'default' | 'all_runs' | 'run'
 
-/** The settings in force of a monitor, for a run or for all runs. */
+/** The settings in force for a monitor, for one run or for all runs. */
 export interface MonitorSettingDto {
   monitor: MonitorName
   enabled: boolean
   warning: number
   alerting: number
-  /** Batches in a row beyond the threshold before an incident opens. */
+  /** Number of consecutive batches beyond the threshold that opens an incident. */
   openAfter: number
-  /** The most specific level at which any of the values is set. */
+  /** The most specific source of any of these values: `run` before `all_runs` before `default`. */
   source: SettingSource
   changedBy: string | null
   changedAt: string | null

@@ -109,7 +109,7 @@ export interface BatchViewDto extends BatchProgressDto {
   samplesRemovedAt: string | null
   /** The reward as resolved when the batch was accepted. */
   reward: Record<string, unknown>
-  /** The oldest 50 batches that rescored this one. */
+  /** The oldest 50 rescores of this batch. */
   rescores: string[]
   groupSize: number | null
   priority: number
@@ -142,7 +142,7 @@ export const BatchViewInput = z.strictObject({ batchId: BatchId })
 /** The input of `batches.groups`. */
 export const BatchGroupsInput = z.strictObject({
   batchId: BatchId,
-  /** Only groups with a higher completion number (`seq`). */
+  /** Only groups with a higher completion number (`seq`) than this. */
   after: Int4.default(0),
   limit: z.int().min(1).max(500).default(100),
   /** `completion`: oldest first; `latest`: newest first. */
@@ -253,8 +253,8 @@ export interface AttemptDto {
 export const SampleDetailInput = z.strictObject({
   id: SampleId,
   /**
-   * True: a stored image of a message is `data:image/…;base64,/<SHA-256>`, and `GET /api/images/<SHA-256>` returns it.
-   * False: messages are as they were sent.
+   * True: the URL of a stored image is `data:image/…;base64,/<SHA-256>`, and `GET /api/images/<SHA-256>` returns the
+   * image. False: messages are returned as they were sent.
    */
   imagesByHash: z.boolean().default(false),
 })
@@ -289,7 +289,7 @@ export interface SampleDetailDto extends SampleRowDto {
   siblings: { id: string; index: number; status: string; score: number | null }[]
 }
 
-/** A topic of live updates. A change of the topic refetches its queries. `batch:<id>` is the topic of one batch. */
+/** A topic of live updates. When a topic changes, pages refetch its queries. `batch:<id>` is the topic of one batch. */
 export type Topic =
   | 'overview'
   | 'workers'
@@ -301,7 +301,10 @@ export type Topic =
   | 'runs'
   | `batch:${string}`
 
-/** Topics with changes, about three times a second. A page refetches the queries of its topics. */
+/**
+ * The topics that have changed. About three such events are sent per second. A page refetches the queries of its
+ * topics.
+ */
 export interface LiveEvent {
   seq: number
   at: string
@@ -317,11 +320,11 @@ export interface SessionDto {
   /** The name of the caller; null: not signed in. */
   name: string | null
   role: Role | null
-  /** The caller used a key; false: a local caller without one. */
+  /** True: the caller sent a key. False: a local caller without a key. */
   hasKey: boolean
   /** True: the key of the caller has the access `read`; see `keys.create`. */
   isReadOnly: boolean
   version: string
-  /** The URL at which the browser reached the service, for examples to copy. */
+  /** The URL under which the browser reached the service. Pages show it in examples to copy. */
   address: string
 }

@@ -51,7 +51,10 @@ export function codePoints(text: string): number {
   return n
 }
 
-/** Reads rewards from user code; null: they are malformed. Uses no schema library, because function processes load it. */
+/**
+ * Reads rewards from user code; null: malformed. It uses no zod schema, because loading zod would slow down the start
+ * of function processes.
+ */
 export function readPartRewards(given: unknown): PartRewards | null {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return null
   const { turns = [], spans = [], tokens, ...others } = given as Record<string, unknown>
@@ -101,7 +104,7 @@ function hasNumbers(fields: readonly string[]): (value: unknown) => boolean {
 
 /**
  * The weighted sum of turn and span rewards over the components of a composite reward. The tokens of different models
- * differ, so token scores are not summed; each keeps the name and the weight of its component.
+ * differ, so token scores are weighted and listed by component, not summed.
  */
 export function combinedRewards(
   given: readonly { name: string; weight: number; rewards: PartRewards }[],

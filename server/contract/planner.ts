@@ -15,7 +15,7 @@ export const NO_GAIN_SHARE = 0.01
 
 const ms = z.number().min(0).max(86_400_000)
 
-/** The distribution of the time of one reward. */
+/** The distribution of the time that one reward takes. */
 export const TypedReward = z.discriminatedUnion('kind', [
   z
     .strictObject({ kind: z.literal('uniform'), fromMs: ms, toMs: ms })
@@ -40,7 +40,9 @@ export const TypedSource = z.strictObject({
   /** Samples per prompt. */
   groupSize: z.int().min(1).max(1_024),
   reward: TypedReward,
-  /** Share of requests that fail after their whole time. They are retried immediately, up to `maxAttempts`. */
+  /**
+   * Share of requests that fail. A failed request takes its full time and is retried immediately, up to `maxAttempts`.
+   */
   failedShare: z.number().min(0).max(0.95).default(0),
   maxAttempts: z.int().min(1).max(20).default(4),
   /** The seed of the random numbers. */
@@ -83,7 +85,7 @@ export const PlannerInput = z.strictObject({
 })
 export type PlannerInput = z.infer<typeof PlannerInput>
 
-/** The prediction for a strategy (docs/planner.md lists them). Times are means per step. */
+/** The prediction for one of the strategies in docs/planner.md. Times are means per step. */
 export interface PlannedStrategy {
   strategy: Strategy
   /** The step time, including filling and draining the pipeline. */
@@ -92,7 +94,10 @@ export interface PlannedStrategy {
   steadyMs: number
   /** Time in which the trainer only waits for rewards. */
   waitMs: number
-  /** The share of the barrier's step time that the strategy saves under the same limit; negative: it is slower. */
+  /**
+   * The share of the step time of `barrier` that the strategy saves under the same limit; negative: the strategy is
+   * slower.
+   */
   saving: number
 }
 
@@ -107,9 +112,9 @@ export interface PlannedColumn {
   boundMs: number
   boundBy: 'compute' | 'rewards'
   strategies: PlannedStrategy[]
-  /** The simplest strategy whose step time exceeds the shortest by less than 1 % of the barrier's. */
+  /** The simplest strategy whose step time exceeds the shortest one by less than 1 % of the step time of `barrier`. */
   best: Strategy
-  /** True: no strategy saves 1 % of the barrier's step time. */
+  /** True: no strategy saves 1 % or more of the step time of `barrier`. */
   noGain: boolean
 }
 
@@ -125,7 +130,7 @@ export interface PlannedSpan {
 export interface PlannedPicture {
   strategy: Strategy
   spans: PlannedSpan[]
-  /** Mean rewards in flight, in equal intervals up to `untilMs`. */
+  /** Mean number of rewards in flight in each of several equal intervals up to `untilMs`. */
   inFlight: number[]
 }
 
@@ -142,9 +147,9 @@ export interface PlannedRewards {
   workMs: number
   /** The recorded batches, oldest first; empty for entered numbers. */
   batches: { batchId: string; step: number }[]
-  /** Samples of the recorded batches that have not ended, which are left out. */
+  /** Samples of the recorded batches that are left out because they have not ended. */
   pending: number
-  /** Samples without a request (scored before, or cancelled), which take no time. */
+  /** Samples without a request, because they came with a score or were cancelled. They take no time. */
   withoutCall: number
   /** Median time between the acceptance of two successive batches: the recorded step time. */
   recordedStepMs: number | null

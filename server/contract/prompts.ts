@@ -6,7 +6,7 @@ import { Cursor, RunName, stepRange, storableText } from './fields.ts'
  * source and its text. A visit is one group of the prompt, in one step.
  */
 
-/** Visits kept per prompt, the newest ones. All figures of a prompt cover these. */
+/** Maximum visits kept per prompt; older ones are dropped. All figures of a prompt cover only the kept visits. */
 export const MAX_VISITS = 256
 /** A sample passes with this score or a higher one, as in the signals of groups. */
 export const PASS_SCORE = 1
@@ -54,7 +54,7 @@ const PromptFilter = z.strictObject({
   split,
   class: z.enum(PROMPT_CLASSES).optional(),
   dataSource: storableText(256).optional(),
-  /** Text in the preview or the promptId; ignores case. */
+  /** Only prompts with this text in the preview or the promptId, ignoring case. */
   search: storableText(200).optional(),
 })
 export type PromptFilter = z.infer<typeof PromptFilter>
@@ -62,8 +62,8 @@ export type PromptFilter = z.infer<typeof PromptFilter>
 /** The input of `prompts.list`. */
 export const PromptListInput = PromptFilter.extend({
   /**
-   * `rate`: pass rate of the last two visits, or their mean score for reward models · `varied`: share of visits with
-   * different scores.
+   * `rate`: pass rate of the last two visits, or their mean score for reward models · `varied`: share of visits in
+   * which the scores differ.
    */
   orderBy: z.enum(PROMPT_ORDERS).default('change'),
   descending: z.boolean().default(false),
@@ -94,7 +94,7 @@ export interface PromptRowDto {
   recentMean: number | null
   /** Pass rate (for reward models: mean) of the last two visits minus that of the earlier ones; null: too few visits. */
   change: number | null
-  /** Share of visits with different scores. */
+  /** Share of visits in which the scores differ. */
   variedShare: number
   lastStep: number
   /** The last visits, oldest first, at most 32: steps, and pass rates (for reward models: means). */
@@ -111,13 +111,16 @@ export interface PromptListDto {
 export const PromptCountsInput = PromptFilter.omit({ class: true })
 export type PromptCountsInput = z.infer<typeof PromptCountsInput>
 
-/** The output of `prompts.counts`: the prompts of a filter by class, and of the run by data source. */
+/**
+ * The output of `prompts.counts`: the prompts that match a filter, by class, and all prompts of the run, by data
+ * source.
+ */
 export interface PromptCountsDto {
   total: number
   byClass: Record<PromptClass, number>
   /** The largest data sources, at most 64. */
   dataSources: { name: string; prompts: number }[]
-  /** Groups of the run and split without a prompt; they are not listed. */
+  /** Groups of the run and split whose prompt is empty. No list contains them. */
   groupsWithoutPrompt: number
 }
 
@@ -145,7 +148,10 @@ export interface PromptHistoryDto extends PromptRowDto {
 
 /** The input of `prompts.heat`. */
 export const PromptHeatInput = PromptFilter.extend({
-  /** Maximum number of prompts. If more match, the first by key (a hash) are returned, which is a random sample. */
+  /**
+   * Maximum number of prompts. If more match, those with the lowest keys are returned. Keys are hashes, so this is a
+   * random sample.
+   */
   limit: z.int().min(1).max(400).default(120),
 })
 export type PromptHeatInput = z.infer<typeof PromptHeatInput>
@@ -183,7 +189,7 @@ export interface AtK {
 export interface PromptStepDto {
   step: number
   batchId: string
-  /** Groups by pass rate: 0, below half, half or more, all; null if only reward models score. */
+  /** Groups by pass rate: 0, below one half, at least one half, 1; null if only reward models score. */
   groups: { none: number; some: number; most: number; all: number } | null
   /** pass@k, unbiased, over the groups with at least k scored samples; null if only reward models score. */
   passAt: AtK[] | null
@@ -205,7 +211,7 @@ export const PromptSampleInput = z.strictObject({
   dataSource: storableText(256).optional(),
   /**
    * `band`: uniformly from the prompts whose recent pass rate lies in `band` · `thompson`: draws a pass rate of each
-   * prompt from its Beta posterior, and takes those nearest to `target`.
+   * prompt from its Beta posterior, and takes the prompts whose drawn rates are nearest to `target`.
    */
   strategy: z.enum(['band', 'thompson']),
   n: z.int().min(1).max(10_000),
@@ -214,7 +220,7 @@ export const PromptSampleInput = z.strictObject({
     .refine(({ from, to }) => from <= to, { message: 'from must not be above to' })
     .default({ from: 0.2, to: 0.8 }),
   target: z.number().min(0).max(1).default(0.5),
-  /** Equal seeds draw equal prompts from equal data. */
+  /** The same seed draws the same prompts from the same data. */
   seed: z.int().min(0).max(4_294_967_295).optional(),
 })
 export type PromptSampleInput = z.infer<typeof PromptSampleInput>

@@ -18,7 +18,7 @@ export const RetentionPolicy = z.strictObject({
 })
 export type RetentionPolicy = z.infer<typeof RetentionPolicy>
 
-/** The policy before the first change: rollouts are kept, audit entries for a year. */
+/** The policy until an admin changes it: rollouts are kept forever, audit entries for a year. */
 export const DEFAULT_POLICY: RetentionPolicy = {
   textsDays: null,
   batchesDays: null,
@@ -59,7 +59,7 @@ export interface RemovedDto {
   textBatches: number
   /** Days whose texts are all removed, by dropping the partition of the day. */
   partitions: number
-  /** Rows of server events, minutes, attempts and audit entries. */
+  /** Rows of server events, figures per minute, attempts and audit entries. */
   events: number
   /** Disk space that is freed at once. */
   freedBytes: number
@@ -70,7 +70,8 @@ export interface RemovedDto {
 /** The output of `retention.preview`. */
 export interface RetentionPreviewDto extends RemovedDto {
   /**
-   * Batches that are old enough for removal and stay: those of kept runs, and those that are running or being rescored.
+   * Batches that are old enough for removal but are not removed: those of kept runs, and those that are running or
+   * being rescored.
    */
   skipped: { kept: number; underWay: number }
   /** True: `events` is a lower bound. */

@@ -6,10 +6,10 @@ import { Prompt, RewardSpec } from './trainer.ts'
 
 /** The longest sample to try, prompt and response together, in characters. */
 const MAX_TRIED_CHARS = 500_000
-/** The longest configuration to import, in characters; verl's composed one has about 40,000. */
+/** The longest configuration to import, in characters. verl's composed configuration has about 40,000. */
 const MAX_CONFIG_CHARS = 400_000
 
-/** The input of `rewards.try`: one sample and a reward. It is scored as in a batch; nothing is stored. */
+/** The input of `rewards.try`: one sample and a reward. The sample is scored as in a batch; nothing is stored. */
 export const TryInput = z
   .strictObject({
     /** The fields have the meanings of SampleInput. */
@@ -214,7 +214,7 @@ export interface TriedModel {
   /** The request as sent to the last server; null: none was sent. `cut`: the body is shortened. */
   request: { engine: string; path: string; body: string; cut: boolean } | null
   promptTokens: number | null
-  /** Scores of tokens or steps, if the model returns them; the last is the score. */
+  /** Scores of tokens or steps, if the model returns them. The last one is the score of the sample. */
   tokenScores: number[] | null
   attempts: TriedAttempt[]
   end: TriedEnd
@@ -291,7 +291,9 @@ export interface TriedDto {
   steps: TriedStep[]
   /** The change that the manager made to the score; null: no score. */
   manager: { name: string; rawScore: number; score: number; added: number; why: string } | null
-  /** The change by `post_process_scores`, for a group of one; null: no such function, or no score. */
+  /**
+   * The change by `post_process_scores`, applied to a group of this one sample; null: no such function, or no score.
+   */
   group: { path: string; before: number; end: TriedEnd } | null
   /** The `rewardExtraInfo` that the sample would have in a batch. */
   rewardExtraInfo: Record<string, unknown> | null
@@ -328,7 +330,7 @@ export interface ImportedConfigDto {
   workers: number | null
   /** Whether advantages are divided by the standard deviation. */
   normAdvByStd: boolean | null
-  /** The column that names the reward function, to be sent as `dataSource`. */
+  /** The column of the dataset that selects the reward function. Send its value as `dataSource`. */
   dataSourceColumn: string | null
   servers: (Pick<LaunchServerInput, 'name' | 'engine' | 'kind' | 'command' | 'env'> & {
     model: string

@@ -6,7 +6,7 @@ import { readableText } from './storable-text.ts'
 export const MAX_CONFIG_BYTES = 65_536
 /** Maximum nesting of a configuration. */
 const MAX_CONFIG_DEPTH = 16
-/** Maximum number of configuration values available to filters and columns; the rest are only displayed. */
+/** Maximum number of configuration values available to filters and columns. Further values are only displayed. */
 const MAX_CONFIG_VALUES = 1_000
 /** Maximum characters of a text in filters and columns. */
 const MAX_VALUE_CHARS = 500
@@ -93,7 +93,10 @@ export interface ComparedConfigValue {
   isDifferent: boolean
 }
 
-/** Compares the values of configurations by path, as sent and not as shortened, in the order in which paths first occur. */
+/**
+ * Compares configurations path by path, in the order in which the paths first occur. Values are compared before they
+ * are shortened.
+ */
 export function compareConfigs(
   configs: readonly Readonly<Record<string, unknown>>[],
 ): ComparedConfigValue[] {

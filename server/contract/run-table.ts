@@ -2,9 +2,9 @@ import { z } from 'zod'
 import { Cursor, name, storableText } from './fields.ts'
 import { type ConfigValue, Tag } from './run-config.ts'
 
-/** A run with pending samples is stalled if for this long no group has completed and no samples have arrived. */
+/** A run with pending samples is stalled after this time without a completed group and without new samples. */
 export const STALLED_AFTER_MS = 5 * 60_000
-/** Number of last steps whose linear trend is the change of a run. */
+/** The change of a run is the linear trend over this many last steps. */
 export const CHANGE_STEPS = 20
 /** Maximum points of a run's curve. */
 export const CURVE_POINTS = 60
@@ -34,7 +34,7 @@ export type RunSort = (typeof RUN_SORTS)[number]
 
 const ConfigKey = name(256)
 export const CONFIG_OPERATORS = ['=', '!=', '<', '<=', '>', '>=', '~'] as const
-/** A condition on a value of the configuration. Runs without the value only match `!=`. */
+/** A condition on a value of the configuration. Runs without the value match only `!=`. */
 export const ConfigFilter = z.strictObject({
   /** The dotted path, such as `optimizer.lr`. */
   key: ConfigKey,
@@ -47,7 +47,7 @@ export type ConfigFilter = z.infer<typeof ConfigFilter>
 
 /** The input of `runs.table`. */
 export const RunTableInput = z.strictObject({
-  /** Text in the name, ignoring case. */
+  /** Only runs with this text in the name, ignoring case. */
   search: storableText(256).optional(),
   /** Only runs with all of these tags. */
   tags: z.array(Tag).max(32).default([]),
@@ -58,7 +58,7 @@ export const RunTableInput = z.strictObject({
   /** Sorts by this value of the configuration instead of `sort`. */
   sortConfig: ConfigKey.optional(),
   order: z.enum(['asc', 'desc']).default('desc'),
-  /** Lists runs by tag; a run with several tags is listed once for each. */
+  /** Lists runs by tag. A run with several tags is listed once for each tag. */
   byTag: z.boolean().default(false),
   /** Values of the configuration to return. */
   columns: z.array(ConfigKey).max(20).default([]),
@@ -90,7 +90,7 @@ export interface RunTableRowDto {
   tags: string[]
   status: RunStatus
   /**
-   * Time of the last activity: of an idle run the end of its last batch, otherwise the last completion of a group or
+   * Time of the last activity. For an idle run: the end of its last batch. Otherwise: the last completion of a group or
    * arrival of samples. Null: no batch.
    */
   since: string | null
@@ -114,8 +114,8 @@ export interface RunTableRowDto {
   /** Null with fewer than three steps. */
   change: RunChangeDto | null
   /**
-   * Mean scores by step, at most 60 points; with more steps, each point is the mean of consecutive steps, at the last
-   * of them.
+   * Mean scores by step, at most 60 points. With more steps, a point is the mean of consecutive steps and has the
+   * number of the last one.
    */
   curve: { step: number; mean: number }[]
   /** The reward of the last batch, and a hash that changes whenever the reward changes. */

@@ -5,11 +5,11 @@ import type { RunMarkDto } from './marks.ts'
 import type { RunChangeDto } from './run-table.ts'
 import type { BatchStatus } from './trainer.ts'
 
-/** Maximum steps of figures that cannot be merged into bins. Older steps are left out. */
+/** Maximum steps for figures that cannot be merged into bins. Older steps are left out. */
 export const MAX_STEPS = 2_000
 /** Maximum points of a chart over steps, about one per pixel. More steps are sent as bins. */
 export const MAX_POINTS = 1_000
-/** Number of newest steps that `runs.get` always sends one by one. */
+/** Number of newest steps that `runs.get` sends in `recent`, never merged into bins. */
 export const RECENT_STEPS = 25
 
 /** The input of `runs.get`. */
@@ -49,9 +49,9 @@ export interface StepBinDto {
 }
 
 /**
- * A step of a run: its last batch. Statistics leave out failed and substituted samples. In a bin, counts are sums, `mean`
- * and `quantiles` are the means of the steps, weighted by samples, `std` and `meanError` are those of all samples
- * together, and times are medians over the steps.
+ * A step of a run, with the figures of its last batch. Statistics leave out failed and substituted samples. In a bin,
+ * counts are sums, `mean` and `quantiles` are the means of the steps, weighted by samples, `std` and `meanError` are
+ * those of all samples together, and times are medians over the steps.
  */
 export interface RunStepDto {
   step: number
@@ -60,7 +60,7 @@ export interface RunStepDto {
   /** The batch; for a bin, the batch of the last step. */
   batchId: string
   status: BatchStatus
-  /** Earlier batches of this step and split. */
+  /** Number of earlier batches of this step and split. */
   others: number
   samples: number
   scored: number
@@ -111,7 +111,7 @@ export interface RunSourceDto {
 
 /** The distribution of scores by step. */
 export interface RunHeatDto {
-  /** `values`: one row per score. `bins`: equal bins, merged from 128 bins per step, so that shares are approximate. */
+  /** `values`: one row per score. `bins`: equal bins, merged from 128 bins per step, so shares are approximate. */
   kind: 'values' | 'bins'
   /** The score of each row, or the bounds of the bins; ascending. */
   edges: number[]

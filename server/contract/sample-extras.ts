@@ -18,7 +18,7 @@ export interface ExtraKeyDto {
   key: string
   /** Samples with a value other than null. */
   samples: number
-  /** Samples with a number; values that are lists or objects are in none of the three counts. */
+  /** Samples whose value is a number. Lists and objects are not counted here, nor in `booleans` or `texts`. */
   numbers: number
   booleans: number
   texts: number
@@ -32,11 +32,13 @@ export interface ExtraKeyDto {
 /** The output of `samples.extraKeys`, most frequent first. */
 export interface ExtraKeysDto {
   keys: ExtraKeyDto[]
-  /** Searched batches, newest first. */
+  /** Number of searched batches. The newest are searched first. */
   batches: number
-  /** Searched batches that are not rolled up yet; of the newest, only the first samples are searched. */
+  /**
+   * Searched batches that are not rolled up yet. Only the newest four contribute keys, from their first 256 samples.
+   */
   pending: number
-  /** Some keys or older batches are left out. */
+  /** True: some keys or older batches are left out. */
   capped: boolean
 }
 

@@ -100,8 +100,8 @@ const StepRange = z
   })
 
 /**
- * `key:present`, `key:number:0.5..1` (either bound may be left out), `key:boolean:true`, `key:text:42`. `:` and `%`
- * within the key are percent-encoded.
+ * A condition on the extra info as text: `key:present`, `key:number:0.5..1` (either bound may be left out),
+ * `key:boolean:true` or `key:text:42`. `:` and `%` within the key are percent-encoded.
  */
 const ExtraText = z
   .string()

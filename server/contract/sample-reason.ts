@@ -28,7 +28,7 @@ export const SAMPLE_FAILURE_TEXT: Readonly<Record<SampleFailureReason, string>> 
   unparseable: 'Invalid response: the reward-model server returned no score.',
   non_finite: 'The reward model returned NaN or infinity.',
   function_error: 'The rule or reward function raised an error on this sample.',
-  worker_lost: 'Three workers died while they held this sample.',
+  worker_lost: 'Three workers died while this sample was assigned to them.',
   no_server: 'No healthy server of the model was free before the timeout.',
   deadline: 'The batch’s deadlineMs passed before the sample was scored.',
   cancelled: 'The batch was cancelled before the sample was scored.',

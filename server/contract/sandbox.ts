@@ -1,8 +1,8 @@
 import { z } from 'zod'
 
 /**
- * Messages between the rule `code` and a sandbox service. `POST /run_code` is SandboxFusion's; `POST /run_tests` is this
- * project's.
+ * Messages between the rule `code` and a sandbox service. `POST /run_code` is defined by SandboxFusion, `POST
+ * /run_tests` by this project.
  */
 
 /** A limit that ended a run, or that its program reached. */
@@ -40,7 +40,7 @@ const RunResult = z.object({
   stdout: z.string().nullish(),
   stderr: z.string().nullish(),
   return_code: z.number().nullish(),
-  /** Time of the run, s. */
+  /** Duration of the run, s. */
   execution_time: z.number().nullish(),
   /** This project's addition: the limit that ended the run. */
   limit: SandboxLimit.nullish().catch(null),
@@ -61,13 +61,13 @@ export const RunTestsRequest = z.object({
   language: z.string(),
   /** Trusted code that runs before the program, such as a prompt with helper functions. The tests can use it too. */
   helpers: z.string().default(''),
-  /** Definitions for the tests, which run after the program. */
+  /** Definitions that the tests use. They run after the program. */
   setup: z.string().default(''),
   /** Test cases in Python; a case passes unless it raises an exception. */
   cases: z.array(z.string()).min(1).max(10_000),
   /** The function that the tests call; null: the functions that they call without defining them. */
   entry_point: z.string().nullish(),
-  /** `auto`: weak where the tests need objects of the program. */
+  /** `auto`: strong isolation, or weak if the tests need objects of the program. */
   isolation: z.enum(['auto', 'strong', 'weak']).default('auto'),
   /** Time limit of each case, s. */
   run_timeout: seconds,
@@ -83,7 +83,7 @@ export const CaseResult = z.object({
     'runtime_error',
     'timeout',
     'compile_error',
-    /** The function returned a value that is of no built-in type, or too large. */
+    /** The function returned a value that is too large, or whose type is not built in. */
     'unsupported_type',
   ]),
   detail: z.string().nullable(),
@@ -96,10 +96,10 @@ export const RunTestsReply = z.discriminatedUnion('status', [
   z.object({
     status: z.literal('Success'),
     isolation: z.enum(['strong', 'weak']),
-    /** The reason for weak isolation; null: it is strong, or weak as requested. */
+    /** The reason for weak isolation; null: isolation is strong, or weak isolation was requested. */
     isolation_reason: z.string().nullable(),
     cases: z.array(CaseResult),
-    /** Time of the run, s. */
+    /** Duration of the run, s. */
     execution_time: z.number(),
   }),
   /** The tests themselves cannot be run. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { MAX_INT4, storableText, trimmedText } from './fields.ts'
 
-/** The version of the format of `state` in views that are saved now. */
+/** The current version of the format of `state`. */
 export const VIEW_VERSION = 1
 /** Maximum saved views per page. */
 export const MAX_VIEWS = 200

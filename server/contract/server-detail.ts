@@ -4,7 +4,9 @@ import type { WorkerServerStats } from './worker-stats.ts'
 /** A change of a server's state, of one process's view of it, or of its launched process. */
 export interface ServerEventDto {
   id: number
-  /** `state`: in the registry · `health`: as one process sees it · `process`: of the launched process */
+  /**
+   * `state`: the state in the registry · `health`: the health as one process sees it · `process`: the launched process
+   */
   kind: 'state' | 'health' | 'process'
   /** Null for the registration. */
   from: string | null
@@ -98,7 +100,9 @@ export interface ServerDetailDto extends ServerDto {
   minutes: ServerMinuteDto[]
   /** All servers of the server's model. */
   pool: PoolShareDto[]
-  /** The highest request share ÷ capacity share of the pool; 1 is even. Null without traffic. */
+  /**
+   * The highest request share ÷ capacity share of the pool; 1: traffic follows capacity exactly. Null without traffic.
+   */
   imbalance: number | null
   workers: ServerWorkerDto[]
   monitors: ServerMonitorDto[]

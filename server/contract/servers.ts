@@ -14,7 +14,7 @@ export function mostInFlight(maxInFlight: number | null, maxConcurrent: number |
 export const ENGINES = ['vllm', 'sglang', 'tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const
 export const EngineChoice = z.enum([...ENGINES, 'auto'])
 
-/** The key is sent in a header, which cannot contain spaces or line ends. */
+/** The key is sent as a bearer token, which cannot contain spaces or line ends. */
 const apiKey = z
   .string()
   .max(4096)
@@ -26,7 +26,7 @@ const name = z
   .max(128)
   .regex(/^[\w.:-]+$/, 'use letters, digits, ".", "_", ":" and "-"')
 
-/** The longest chat template, in characters: a tokenizer_config.json with its 256 added tokens has about 60,000. */
+/** Maximum characters of a chat template. A tokenizer_config.json with 256 added tokens has about 60,000. */
 export const MAX_CHAT_TEMPLATE_CHARS = 512 * 1024
 
 /** A Jinja template, or the tokenizer_config.json that contains it. */
@@ -56,8 +56,8 @@ const fixed = {
 }
 
 /**
- * The settings of a server: fields of `servers.register`, `servers.launch` and `servers.update`, and columns of the same
- * names. A default applies to a registration. Null restores the default.
+ * The settings of a server: fields of `servers.register`, `servers.launch` and `servers.update`, and database columns
+ * of the same names. Defaults apply to a registration. Null restores the default.
  */
 export const ServerSettings = z.strictObject({
   /** The share of traffic relative to other servers of the model. */
@@ -146,7 +146,10 @@ const GIVE_ONE = 'give either id or name'
 export const ServerRef = z.strictObject(ref).refine(givesOne, GIVE_ONE)
 export type ServerRef = z.infer<typeof ServerRef>
 
-/** Makes fields optional and removes their defaults, which would otherwise be set by every update. */
+/**
+ * Makes fields optional and removes their defaults, because every update would otherwise reset the fields that it
+ * omits.
+ */
 function changeable<Shape extends z.ZodRawShape>(shape: Shape) {
   return Object.fromEntries(
     Object.entries(shape).map(([field, type]) => [
@@ -219,7 +222,8 @@ export const LaunchServerInput = z
     /** The working directory. */
     cwd: word.min(1).optional(),
     /**
-     * Variables added to the environment of the service, without the settings of the service. Values are never shown.
+     * Environment variables of the program, in addition to those of the service; the program does not get the service's
+     * settings. Values are never shown.
      */
     env: z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'is not a variable name'), word).default({}),
   })
@@ -328,7 +332,10 @@ export interface ServerDto extends ListedSettings {
   awakeUntil: string | null
   /** True: launched by the service. */
   launched: boolean
-  /** Numbers of processes by the health that they measure. A process without requests to the server counts as `ok`. */
+  /**
+   * Number of processes by the server health that each of them sees. A process without requests to the server counts as
+   * `ok`.
+   */
   health: { ok: number; suspect: number; ejected: number; halfOpen: number; slowStart: number }
   /** True: `limit` was set; false: adaptive, at most 96. */
   hasFixedLimit: boolean

@@ -4,7 +4,7 @@
  * - barrier: roll out, wait for every reward, then compute log-probs and update
  * - streaming: as barrier, but each sample is scored as soon as its rollout ends (sample-wise rollout and reward)
  * - pipeline: roll out, compute log-probs, then train on each mini-batch as soon as enough groups are complete
- * - off_policy: the next step's rollout runs before this step's training, so rewards have one more step of time
+ * - off_policy: the next step's rollout runs before this step's training, so rewards may arrive one step later
  * - both: off_policy and pipeline
  * - all: both and streaming
  *
@@ -13,7 +13,7 @@
 export const STRATEGIES = ['barrier', 'streaming', 'pipeline', 'off_policy', 'both', 'all'] as const
 export type Strategy = (typeof STRATEGIES)[number]
 
-/** The trainer's own time per step. */
+/** The trainer's time per step, by phase. */
 export interface Phases {
   rolloutMs: number
   /** Old log-probabilities, reference and values. */

@@ -12,7 +12,7 @@ export const TimelineInput = z.strictObject({
   batchId: BatchId,
   /** The number of the part, from 0. Each part has `partGroups` groups, in completion order. */
   part: z.int().min(0).max(1_000_000).default(0),
-  /** The `cursor` of the previous answer: returns only what may have changed since. */
+  /** The `cursor` of the previous answer. The new answer then has only entries that may have changed since. */
   after: Cursor.nullable().default(null),
 })
 export type TimelineInput = z.infer<typeof TimelineInput>
@@ -63,7 +63,7 @@ export interface TimelineDto {
   failed: { index: number[]; reason: SampleFailureReason[] }
   /** Samples with several attempts. */
   retried: { index: number[]; attempts: number[] }
-  /** Groups with samples that workers have claimed: how many, and since when. */
+  /** Groups with claimed samples: the number of these samples, and the time of the claim. */
   claimed: { group: number[]; samples: number[]; sinceMs: number[] }
   /** Attempts of the last sample of each group, if that sample had several attempts or failed. */
   calls: {
@@ -79,17 +79,20 @@ export interface TimelineDto {
 export interface BottleneckDto {
   /** Time from the acceptance of the batch to the end of its last sample. */
   totalMs: number
-  /** The number of servers that returned scores; 0 for several models, whose servers are not compared. */
+  /**
+   * The number of servers that returned scores; 0 if the batch used several models, because their servers are not
+   * compared.
+   */
   servers: number
   /** Null: no server stands out. */
   server: {
     name: string
-    /** Scores that this server returned. */
+    /** Number of scores that this server returned. */
     samples: number
     /** This server's median time per request; `ratio` is that time ÷ the median of the other servers. */
     medianMs: number
     ratio: number
-    /** Time at the end during which only this server still scored. */
+    /** Time at the end of the batch during which only this server was still scoring. */
     tailMs: number
     /** The estimated time of the batch without this server. */
     withoutMs: number

@@ -31,7 +31,7 @@ export const MAX_TOKEN_SCORES = 4_096
 const tokenOffsets = z.array(z.int().min(0)).max(MAX_TOKEN_SCORES).nullable()
 /**
  * Scores of tokens of one message, as columns in the order of the text. The tokens are those of the reward model. A
- * token that holds only some bytes of a character ends where it starts.
+ * token with only some of the bytes of a character ends where it starts.
  */
 export const TokenScores = z.strictObject({
   /** The component of a composite reward whose model gave the scores; null: no composite reward. */
@@ -113,10 +113,10 @@ export const SampleInput = z
     extracted: shortText.nullish(),
     /** Turn and span rewards of the response, in addition to `score`. */
     rewards: PartRewards.nullish(),
-    /** Must match the sample's position in the batch, from 0, if given. */
+    /** If given, it must equal the sample's position in the batch, from 0. */
     index: Int4.nullish(),
   })
-  // One check, because with four of them the schema took 2.8 µs per sample instead of 1.4.
+  // A single check instead of four reduces the time per sample from 2.8 µs to 1.4 µs.
   .check(({ value: sample, issues }) => {
     const { score, rewardExtraInfo, verdict, extracted, rewards, response } = sample
     const refuse = (field: keyof typeof sample, message: string) =>
@@ -223,7 +223,7 @@ export const RewardSpec = z.strictObject({
 })
 export type RewardSpec = z.infer<typeof RewardSpec>
 
-/** A batch without its samples. It is checked first, before the samples are read. */
+/** A batch without its samples. It is checked before the samples are read. */
 export const SubmitEnvelope = z.strictObject({
   run: name(256),
   step: Step,
@@ -343,7 +343,7 @@ export interface Result {
   score: number | null
   /** The score as the scorer returned it. */
   rawScore: number | null
-  /** A failure policy set or removed the score. */
+  /** True: a failure policy set or removed the score. */
   substituted: boolean
   /** Values that the scorer returned in addition to the score. */
   rewardExtraInfo: Record<string, unknown>
@@ -408,7 +408,7 @@ export const NextInput = z.strictObject({
   batchId: BatchId,
   /** The `cursor` of the previous answer; null: from the beginning. */
   after: z.string().max(64).nullable().default(null),
-  /** Return whole groups until they hold this many samples. */
+  /** Return whole groups until they have at least this many samples together. */
   samples: z.int().min(1).max(1_000_000).default(1),
   waitMs,
 })

@@ -170,7 +170,7 @@ export function failedToolCalls(response: string | readonly ResponseTurn[]): num
 /** The largest value of the column `failed_tool_calls`, a smallint. */
 const MAX_FAILED_TOOL_CALLS = 32_767
 
-/** Whether the arguments of a tool call are JSON, or there are none. */
+/** Whether a tool call has no arguments, or arguments that are valid JSON. */
 export function isReadableCall({ arguments: args }: ToolCall): boolean {
   return args === '' || isJson(args)
 }

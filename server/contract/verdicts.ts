@@ -12,8 +12,8 @@ export function correctnessOf(verdict: string): 'correct' | 'incorrect' | null {
 }
 
 /**
- * Whether a verdict restates the score instead of explaining it. An empty verdict restates the score. The verdict of a
- * composite reward does if the verdict of each component does: `format: equal, answer: different`.
+ * Whether a verdict restates the score instead of explaining it. An empty verdict restates the score. A composite
+ * verdict such as `format: equal, answer: different` restates the score if each of its parts does.
  */
 export function restatesScore(verdict: string): boolean {
   return (

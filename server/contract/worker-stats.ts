@@ -21,9 +21,9 @@ export interface WorkerServerStats {
 export interface WorkerStats {
   samplesPerSecond: number
   inFlight: number
-  /** Samples claimed and not ended. */
+  /** Claimed samples that have not ended. */
   inUse: number
-  /** Maximum samples that the worker can hold at present. */
+  /** The current maximum of `inUse`. */
   capacity: number
   eventLoopP99Ms: number
   eventLoopMaxMs: number

@@ -33,7 +33,7 @@ const CONTEXT_EXCEEDED =
 
 /**
  * llama.cpp answers 500 to a text longer than its physical batch (`-ub`, 512 by default). Another replica would fail
- * too.
+ * too, so the sample is not retried.
  */
 const BATCH_EXCEEDED = /too large to process\. increase the physical batch/i
 
@@ -46,7 +46,7 @@ const ENGINE_FAILED = /failed to generate results for all prompts/i
 /** vLLM reports a dead engine process with 400 (0.11), 500, or 200 (0.14). */
 const ENGINE_DEAD = /EngineCore encountered|EngineDeadError|background loop has errored/i
 
-/** vLLM reports a missing task of the model with 200 and an error code in the body (0.11, 0.14), or with 501. */
+/** For a task that its model lacks, vLLM answers 200 with an error code in the body (0.11, 0.14), or 501. */
 const NO_ROUTE = /does not support [\w ]{1,40} API\b/i
 
 /**
@@ -81,7 +81,7 @@ function classify(
   }
   const message = errorMessage(bodyText)
   const detail = message === '' ? prefix : `${prefix}: ${message}`
-  // A validation error repeats the input, so its words may come from the sample.
+  // A validation error repeats the input, so its wording may come from the sample and is not searched.
   const words = /^\d+ validation errors?:/.test(message) ? '' : message
   if (ENGINE_DEAD.test(words)) return broken('transport', detail)
   if (status === 429 || status === 503) {
@@ -92,7 +92,7 @@ function classify(
   }
   if (NON_FINITE_REFUSAL.test(words)) return failure('corrupt', 'non_finite', detail)
   if (BATCH_EXCEEDED.test(words)) return failure('client', 'context_exceeded', detail)
-  // A proxy's page with 413 concerns only the one large request.
+  // A proxy's HTML page with status 413 refuses only this one large request.
   const isPage = status < 500 && status !== 413 && looksLikeHtml(bodyText)
   if (isPage || OF_THE_SERVER.has(status) || NO_ROUTE.test(words)) {
     return broken('transport', detail)
@@ -169,7 +169,7 @@ function messageOf(value: unknown): string | null {
     const inner = error as Record<string, unknown>
     const type = typeof inner.type === 'string' ? inner.type : null
     if (typeof inner.message === 'string') {
-      // llama.cpp and vLLM put the distinguishing word into `type`.
+      // llama.cpp and vLLM name the kind of error in `type`.
       return type === null ? inner.message : `${inner.message} (${type})`
     }
   }
@@ -233,8 +233,8 @@ export function readJsonAnswer(
 const ANSWERS = ['data', 'results', 'rewards', 'choices']
 
 /**
- * Classifies a 2xx response with an error instead of a score; null: no error. vLLM sends these on /pooling and /score,
- * with the status of the error as `code`.
+ * Classifies a 2xx response with an error instead of a score; null: no error. vLLM answers like this on /pooling and
+ * /score, with the status of the error as `code`.
  */
 function errorInside(
   status: number,
@@ -308,10 +308,7 @@ export function onlyElement(value: unknown, where: string): { item: unknown } | 
   return 'items' in found ? { item: found.items[0] } : found
 }
 
-/**
- * Returns the last number of a list, which is the score by the convention of trainers. `where` names the list in
- * failures.
- */
+/** Returns the last number of a list, which trainers use as the score. `where` names the list in failures. */
 export function lastNumber(list: unknown, where: string): number | EngineFailure {
   if (!Array.isArray(list) || list.length === 0) {
     return failure('corrupt', 'unparseable', `${where} is not a list of numbers`)

@@ -7,7 +7,7 @@ import type {
   ScoreInput,
 } from './engine.ts'
 
-/** The result of a server for one calibration text. */
+/** A server's result for one calibration text. */
 export interface Calibration {
   score: number
   /** Prompt tokens counted by the server; null: it does not report them. */

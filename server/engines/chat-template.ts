@@ -28,7 +28,7 @@ interface Source {
   inputEosToken: string | null
 }
 
-/** Immutable, because compiled templates are cached. */
+/** A compiled chat template. It is immutable, because compiled templates are cached. */
 export class ChatTemplate implements SampleTemplate {
   readonly #program: Program
   readonly #source: Source

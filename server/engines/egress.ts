@@ -40,8 +40,8 @@ const METADATA_NAMES = new Set([
 ])
 
 /**
- * Builds a list of networks. For IPv4 networks, it adds the IPv6 addresses that contain their addresses: NAT64, 6to4
- * and IPv4-compatible. `BlockList` itself handles IPv4-mapped addresses.
+ * Builds a list of networks. For an IPv4 network, it adds the IPv6 networks that embed it: NAT64, 6to4 and
+ * IPv4-compatible. `BlockList` itself handles IPv4-mapped addresses.
  */
 function blockList(networks: readonly string[]): BlockList {
   const list = new BlockList()
@@ -155,7 +155,7 @@ type LookupCallback = (
 
 /**
  * `dns.lookup` that refuses a name if any of its addresses is refused. The socket connects to an address checked here,
- * so the name cannot be rebound to another address in between.
+ * so the name cannot be rebound to another address between check and connection.
  */
 function guardedLookup(hostname: string, options: LookupOptions, callback: LookupCallback): void {
   const all: LookupAllOptions = { ...options, all: true }

@@ -7,7 +7,7 @@ export type EngineName = (typeof ENGINES)[number]
 /**
  * Routes of discriminative models on engines that have several. The probe finds the route, and the registry stores it.
  * - `classify`: the whole text, one logit (vLLM /classify, SGLang /v1/embeddings, TEI /predict)
- * - `token`: a logit per token or step, the last of which is the score (vLLM /pooling with `token_classify`)
+ * - `token`: a logit per token or step; the last one is the score (vLLM /pooling with `token_classify`)
  * - `pair`: prompt and response as a pair, for a cross-encoder (vLLM /score, TEI and llama.cpp /rerank)
  */
 export type ScoreRoute = 'classify' | 'token' | 'pair'
@@ -99,7 +99,7 @@ export interface EngineFailure {
 export interface TokenOffsets {
   /** The index of the first token with text of the response. */
   first: number
-  /** Start of each token from `first` on in the response, in Unicode code points. */
+  /** For each token from `first` on: its start in the response, in Unicode code points. */
   starts: number[]
   /**
    * End of each of these tokens, exclusive. If a character spans several tokens, it belongs to the last of them, and
@@ -149,7 +149,7 @@ export interface MicroBatchProtocol {
   ): MicroBatchScores | EngineFailure
 }
 
-/** Aligns token scores with the response by a second request, because servers return only numbers. */
+/** Aligns token scores with the response by a second request, because servers return scores without their tokens. */
 export interface TokenProtocol {
   /** Builds the request for the tokens of the same text. @throws Error if the target's template rejects the sample */
   build(input: ScoreInput, target: EngineTarget): EngineRequest

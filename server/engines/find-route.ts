@@ -29,7 +29,7 @@ const RENDERED: SampleTemplate = {
 export interface FoundRoute {
   route: ScoreRoute | null
   plainText: boolean
-  /** Warnings about the choice; absent: the result is of an earlier probe. */
+  /** Warnings about the choice; absent: the result comes from an earlier probe. */
   warnings?: string[]
 }
 

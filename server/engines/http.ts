@@ -18,8 +18,8 @@ import { wellFormed } from './sample-text.ts'
 const ERROR_REASONS = ['function_error', 'timeout', 'non_finite', 'unparseable'] as const
 
 /**
- * Maximum nesting of a scorer's extra fields. Postgres and JSON.stringify overflow their stack at some depth, which
- * would fail all samples of the same write.
+ * Maximum nesting of a scorer's extra fields. Postgres and JSON.stringify overflow their stack at some depth. All
+ * samples written together would then fail.
  */
 const MAX_EXTRA_DEPTH = 100
 

@@ -2,8 +2,9 @@ import { broken, failure, finiteScore } from './answer.ts'
 import type { EngineFailure } from './engine.ts'
 
 /**
- * The score of a model with several labels is that of the last one, as in trainers, unless the registration names
- * another label by index or name. All engines share this rule, so that a checkpoint has the same sign everywhere.
+ * The score of a model with several labels is the score of the last label, as in trainers, unless the registration
+ * names another label by index or name. All engines share this rule, so that a checkpoint's scores have the same sign
+ * on every engine.
  */
 
 /** Returns the index in a label's name: digits, or digits after `LABEL_`; null: another name. */

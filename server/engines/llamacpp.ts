@@ -81,8 +81,8 @@ const CONCATENATED =
 
 async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null> {
   const base = rootOf(basePath)
-  // /metrics is read first, because only it reports waiting requests. It needs --metrics, while /slots is on by
-  // default.
+  // /metrics is read first, because only it reports waiting requests. /metrics needs the option --metrics, while /slots
+  // is on by default.
   const text = await metricsText(fetch, `${base}/metrics`)
   if (text !== null) {
     return believableLoad(

@@ -42,7 +42,7 @@ export async function metricsText(fetch: EngineFetch, path: string): Promise<str
   }
 }
 
-/** Reads the JSON of a load route; null: not available, also if the server is unreachable. */
+/** Reads the JSON of a load route; null: the route or the server is not available. */
 export async function loadJson(fetch: EngineFetch, path: string): Promise<unknown> {
   try {
     return await jsonOrNull(fetch, path)

@@ -14,8 +14,8 @@ import type {
 import { promptText, sampleText } from './sample-text.ts'
 
 /**
- * Returns the scoring route: the path of the URL, which is given like OpenRLHF's `--reward.remote_url`, or the route of
- * OpenRLHF's serve_rm if the URL has no path.
+ * Returns the scoring route: the path of the URL, as in OpenRLHF's `--reward.remote_url`, or serve_rm's route if the
+ * URL has no path.
  */
 function scorePath(basePath: string | undefined): string {
   return basePath === undefined || basePath === '' ? '/get_reward' : basePath

@@ -100,7 +100,7 @@ export async function probeServer(request: ProbeRequest): Promise<ProbedServer |
 async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
   const base = rootOf(context.basePath)
   const models = await listModels(fetch, `${base}/v1/models`)
-  // A busy or loading server would also fail every other request, and is not an unknown server.
+  // A busy or loading server would fail all further requests too, and must not be reported as unknown.
   if (!models.ok && models.cause === 'not_ready') return models
   if (models.ok && models.owner === ROUTER_ADDRESS_OWNER) return routerAddress()
   const listed = models.ok && models.ids.length > 0

@@ -165,7 +165,7 @@ function longText(end: string, maxModelLen: number | null): ScoreInput {
   return { prompt: QUESTION, response: filler + end }
 }
 
-/** The short request that a judge must answer to be `ready`, because it may be asleep or broken. */
+/** The short request that a judge must answer to be `ready`. A judge that sleeps or is broken does not answer. */
 const CHAT_QUESTION = 'Answer with the single word Yes.'
 const CHAT_TOKENS = 8
 
@@ -180,7 +180,7 @@ export async function chatSelfTest(
     const { path, body } = buildChatRequest(engine, chat, target)
     const reply = await fetch(path, { method: 'POST', body: String(body) })
     const answer = parseChatResponse(reply.status, reply.headers, reply.bodyText)
-    // A model that refuses the request or only reasons can chat.
+    // A model that declines to answer, or returns only its reasoning, can chat.
     if (answer.ok || hasChoice(reply.bodyText)) return untested('A chat completion succeeded.')
     const detail = `The chat completion failed: ${answer.detail}`
     return { ...failed(detail, null), ...(isMissing(reply) ? { routeMissing: true } : {}) }
@@ -347,7 +347,7 @@ function judgeSoftmax(scored: string, label: string | null): Judgment {
 
 /** Returns the verdict for a server without activated scores. */
 function judgeAlone(raw: Pair, bounded: boolean, scored: string): Judgment {
-  // A normalized embedding of one number is its sign.
+  // A normalized embedding of one number is +1 or −1.
   if (Math.abs(raw.good) === 1 && Math.abs(raw.bad) === 1) return ALWAYS_ONE
   if (!bounded) return { verdict: 'raw', detail: `${scored}: not all within 0 to 1, so raw.` }
   return {

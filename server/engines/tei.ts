@@ -51,7 +51,7 @@ function predict(inputs: readonly ScoreInput[], target: EngineTarget): EngineReq
   return {
     path: `${rootOf(target.basePath)}/predict`,
     body: JSON.stringify({
-      // A list of lists, because a flat list of two texts is one pair.
+      // A list of lists, because TEI reads a flat list of two texts as one pair.
       inputs: inputs.map((input) => [sampleText(input, target)]),
       ...how(target),
     }),
@@ -59,8 +59,8 @@ function predict(inputs: readonly ScoreInput[], target: EngineTarget): EngineReq
 }
 
 /**
- * The options of both routes. `truncate` is explicit, because since 1.9 servers by default cut off the end of long
- * texts, which is the part that is scored.
+ * The options of both routes. `truncate` is explicit, because TEI 1.9 and later cut off the end of long texts by
+ * default, and the end is scored.
  */
 function how(target: EngineTarget): Record<string, boolean> {
   return { raw_scores: target.activated !== true, truncate: false }
@@ -85,7 +85,8 @@ function parseScoreResponse(
 }
 
 const microBatch: MicroBatchProtocol = {
-  // A reranker scores several responses to one prompt, but the samples of a step have different prompts.
+  // A rerank request scores several responses to one prompt, but the samples of a micro-batch may have different
+  // prompts.
   takes: (target) => target.route !== 'pair',
   build: predict,
   parse(status, headers, bodyText, count, target) {

@@ -182,7 +182,7 @@ const tokens: TokenProtocol = {
   parse(status, headers, bodyText, scores, input, target) {
     const answer = readJsonAnswer(status, headers, bodyText)
     if (!answer.ok) {
-      // A repeated request, also to another server of the pool, would be refused too.
+      // A repeated request would be refused too, even by another server of the pool.
       const isRefused = answer.class === 'client' || answer.class === 'corrupt' || answer.broken
       return isRefused ? { problem: clip(`/tokenize ${answer.detail}`) } : answer
     }

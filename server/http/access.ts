@@ -34,14 +34,14 @@ export function hostName(host: string): string {
  * have their own roles.
  */
 export class Access {
-  /** The holders of the keys of REWARDOPS_API_KEYS by {@link lookUpOf}. */
+  /** The holders of the keys of REWARDOPS_API_KEYS, by the {@link lookUpOf} of their key. */
   readonly configured: ReadonlyMap<string, KeyHolder>
   /** Counts the wrong keys of calls that require a key, and of sign-ins. */
   readonly wrongKeys: WrongKeys
   #ring: KeyRing | null = null
   #localEnd = new AbortController()
   #local: KeyHolder = localHolder(this.#localEnd)
-  /** The last Host header that was accepted, because trainers send the same one in every request. */
+  /** The last accepted Host header. Trainers send the same one in every request, so it is usually not checked again. */
   #knownHost: string | null = null
   readonly #owners = new PeerOwners()
   /** The owner of the other end of each connection checked so far. */
@@ -193,7 +193,7 @@ export class Access {
 
   /**
    * Whether a browser may send a request without an origin. Pages of another origin may only link to this service.
-   * Without keys, only pages of the same site may, because a visit without a key has the rights of an admin.
+   * Without keys, only pages of the same site may link to it, because a visit without a key has the rights of an admin.
    */
   #mayCome(headers: IncomingMessage['headers']): boolean {
     const site = headers['sec-fetch-site']

@@ -69,7 +69,10 @@ export async function* unpacked(req: IncomingMessage, limit: number): AsyncGener
   }
 }
 
-/** Pipes the request into the decoder; returns a function that ends this. `pipeline` would destroy the connection. */
+/**
+ * Pipes the request into the decoder; returns a function that stops the piping. `pipeline` would destroy the
+ * connection.
+ */
 function feed(decoder: Transform, req: IncomingMessage): () => void {
   const lost = () => {
     if (!req.complete) decoder.destroy(new Error('the client went away'))

@@ -32,7 +32,7 @@ import { exportWriter } from './export-lines.ts'
 
 /** Maximum samples per page. A page is written within 20 ms, so other calls on this event loop do not wait long. */
 const PAGE_ROWS = 500
-/** Encoded size of texts after which a page takes no further sample. */
+/** A page takes no further sample after this many bytes of encoded texts. */
 const PAGE_BYTES = 2 << 20
 /** Maximum concurrent exports, each with up to two pages in memory. Further exports are refused as `busy`. */
 const MAX_EXPORTS = 8

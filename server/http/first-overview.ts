@@ -23,8 +23,8 @@ export interface FirstOverviewSources {
 
 /**
  * Wraps `render` so that the overview's document contains its data, if the caller may read it. The browser then paints
- * the page first instead of a skeleton, which scripts would fill a second later on a slow machine. All other requests,
- * client-side navigation included, are rendered unchanged.
+ * the complete page first. Otherwise it would paint a skeleton, which scripts fill a second later on a slow machine.
+ * All other requests, client-side navigation included, are rendered unchanged.
  */
 export function withFirstOverview(
   render: RenderPage,

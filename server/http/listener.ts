@@ -49,7 +49,10 @@ const BAD_REQUEST = [
   'content-length: 0\r\nconnection: close\r\n\r\n',
 ].join('\r\n')
 
-/** Idle connections stay open for longer than the usual 60 s of proxies and clients, so that the client closes first. */
+/**
+ * Idle connections stay open for longer than the usual 60 s of proxies and clients, so that the client closes them
+ * first.
+ */
 const TIMEOUTS = { keepAliveTimeout: 65_000, requestTimeout: 600_000 }
 
 /**
@@ -170,7 +173,7 @@ export function createListener(
 }
 
 /**
- * Refuses requests that proxies and this service could read in different ways: a target that is no path, or several
+ * Refuses requests that proxies and this service could read in different ways: a target that is not a path, or several
  * Host headers. Also refuses TRACE, which would return the caller's own headers.
  * @throws RewardOpsError `method_not_allowed`, `malformed_request`
  */

@@ -37,7 +37,7 @@ const VERDICTS: Record<SelfTestVerdict, true> = {
 }
 const BATCH_STATES = ['open', 'running', 'completed', 'cancelled', 'failed']
 const HEALTH = ['ok', 'suspect', 'ejected', 'half_open', 'slow_start'] as const
-/** Every fourth bucket of the router, so that each bound doubles: 1.6 ms to 210 s. */
+/** Every fourth bucket of the router, so each bound is twice the previous one: 1.6 ms to 210 s. */
 const DURATION_BUCKETS = Array.from({ length: 18 }, (_, i) => 4 * (i + 4))
 
 /**
@@ -287,7 +287,7 @@ function limitOf(server: ServerFigures, views: readonly WorkerServerStats[]): nu
   return Math.min(most, sum(views.map((view) => view.limit ?? most)))
 }
 
-/** Errors by class. Errors of no other class count as faults of the server or the network. */
+/** Errors by class. Errors outside the other classes count as faults of the server or the network. */
 function errorsOf(calls: CallFigures | undefined) {
   const { errors = 0, client = 0, busy = 0, corrupt = 0 } = calls ?? {}
   const fault = Math.max(0, errors - client - busy - corrupt)

@@ -27,8 +27,8 @@ const MISNAMED = ['handles', 'requests', 'resources'].map(
 
 export interface MetricsSources {
   /**
-   * The connection pool of the pages, so that the health check's connection stays free. A scrape waits at most 2 s for
-   * it.
+   * The connection pool of the pages; using it keeps the health check's connection free. A scrape waits at most 2 s for
+   * a connection.
    */
   db: Database
   access: Access
@@ -89,10 +89,11 @@ export function createMetrics(sources: MetricsSources) {
   async function text(): Promise<string> {
     const registry = new Registry()
     for (const family of await families()) {
-      // The registry accepts any object with a name and values. prom-client's own counters cannot be set from outside.
+      // The registry accepts any object with a name and values. A counter of prom-client would not work, because it
+      // cannot be set to a value.
       registry.registerMetric({ name: family.name, get: async () => family } as never)
     }
-    // Values not measured yet are left out, because a NaN turns every sum over it into NaN.
+    // Values not measured yet are NaN. They are left out, because a NaN turns every sum over it into NaN.
     return (await Registry.merge([registry, ofProcess]).metrics()).replaceAll(/^.* Nan\n/gm, '')
   }
 

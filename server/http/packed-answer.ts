@@ -6,12 +6,12 @@ import { chosenEncoding } from './content-encoding.ts'
 type Flushing = ServerResponse & { flush?: () => void }
 
 /**
- * Compresses an answer of a type that `types` matches with gzip, chunk by chunk: a timeline of 2,000 groups shrinks to
- * a sixth of its size, and a fast query still arrives before a slow one of the same request. The fastest level in
- * zlib's threads compresses at least 100 MB/s; a page needs less than 1 MB/s.
+ * Compresses an answer with gzip, chunk by chunk, if `types` matches its type. A timeline of 2,000 groups shrinks to a
+ * sixth of its size, and the result of a fast query still arrives before that of a slow query of the same request. The
+ * fastest level in zlib's threads compresses at least 100 MB/s; a page needs less than 1 MB/s.
  *
- * Answers of other types (such as the live stream) or already compressed are sent unchanged. This function must be
- * called before the head is sent.
+ * Answers of other types (such as the live stream) and answers that are already compressed are sent unchanged. This
+ * function must be called before the head is sent.
  */
 export function packAnswer(
   req: IncomingMessage,
@@ -55,7 +55,7 @@ export function packAnswer(
     return packing ? packing.write(chunk) : write(chunk as Buffer)
   }) as ServerResponse['write']
   res.end = ((chunk?: Buffer | string) => {
-    // An answer without a body stays empty.
+    // An answer without a body is not compressed.
     const packing = chunk === undefined ? gzip : packer()
     if (!packing) return end(chunk)
     packing.end(chunk)

@@ -6,7 +6,9 @@ import type { Cell } from './export-cells.ts'
 /** A row group ends at this number of rows or after this many characters of text. */
 const GROUP_ROWS = 50_000
 const GROUP_CHARS = 16 << 20
-/** A row group of a slow export ends after this time, so that its reader and proxies do not give up, ms. */
+/**
+ * A row group of a slow export ends after this time, ms, so that its reader and proxies get data before they time out.
+ */
 const GROUP_MS = 10_000
 
 const INTEGER: Omit<SchemaElement, 'name'> = { type: 'INT32' }
@@ -22,7 +24,7 @@ const TIME: Omit<SchemaElement, 'name'> = {
   logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MICROS' },
 }
 
-/** Types of the columns that are not text. `queueMs` and `scoreMs` are doubles, so that they equal those of JSON Lines. */
+/** Types of the columns that are not text. `queueMs` and `scoreMs` are doubles, as precise as in JSON Lines exports. */
 const TYPES: Readonly<Record<string, Omit<SchemaElement, 'name'>>> = {
   step: INTEGER,
   index: INTEGER,
@@ -42,7 +44,7 @@ const TYPES: Readonly<Record<string, Omit<SchemaElement, 'name'>>> = {
 }
 
 /**
- * Encodes samples as a Parquet file, row group by row group, so that its memory does not grow with the file. Every column
+ * Encodes samples as a Parquet file, row group by row group, so memory use does not grow with the file. Every column
  * has one type in every file. Values without a fixed type are text, as in CSV, because the types of a file precede its
  * rows. Pages are compressed with zstd, which Arrow, DuckDB, Polars and Spark read.
  */
@@ -72,7 +74,7 @@ export class ParquetFile {
     })
   }
 
-  /** Adds rows, given as columns of cells. Returns the bytes that are complete; none while a row group fills. */
+  /** Adds rows, given as columns of cells. Returns the bytes that are complete; no bytes while a row group fills. */
   add(page: readonly (readonly Cell[])[]): Uint8Array<ArrayBuffer> {
     for (const [at, cells] of page.entries()) {
       const waiting = this.#waiting[at] as Cell[]

@@ -5,8 +5,8 @@ import { endianness } from 'node:os'
 /** Tables of all TCP sockets in the network namespace. IPv6 sockets connected to 127.0.0.1 are in the second table. */
 const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
 /**
- * Reads before an entry counts as missing. A read is not a snapshot, so it may miss an entry that moves within the
- * table during the read.
+ * Number of reads before an entry counts as missing. A read is not a snapshot, so it may miss an entry that moves
+ * within the table during the read.
  */
 const LOOKS = 3
 
@@ -14,7 +14,9 @@ const LOOKS = 3
 export type PeerOwner =
   /** The user that the socket belongs to. */
   | { known: true; uid: number }
-  /** `gone`: closed already, or from another machine · `unreadable`: the system does not report owners. */
+  /**
+   * `gone`: the connection is closed or comes from another machine · `unreadable`: the system does not report owners.
+   */
   | { known: false; why: 'gone' | 'unreadable' }
 
 /** The four values that identify a TCP connection. */
@@ -55,7 +57,7 @@ export class PeerOwners {
     return { known: false, why: 'gone' }
   }
 
-  /** The tables as read after this call; null: none can be read. */
+  /** The tables, read after this call began; null: none can be read. */
   #tables(): Promise<string[] | null> {
     this.#next ??= this.#reading.then(async () => {
       this.#next = null

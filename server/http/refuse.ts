@@ -20,7 +20,7 @@ const RPC_CODES: Record<string, number> = {
   SERVICE_UNAVAILABLE: -32603,
 }
 
-/** Whether a request failed only because its caller left, which aborts its work. Such an end is neither logged nor answered. */
+/** Whether a request failed because its caller disconnected. Such a failure is neither logged nor answered. */
 export function isCallerGone(res: ServerResponse, error: unknown): boolean {
   return res.destroyed && (error as Error | undefined)?.name === 'AbortError'
 }
@@ -56,8 +56,8 @@ export function sendRefusal(
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
   })
-  // The rest of the body is read before the end. Python's client sends its whole body before it reads, so closing the
-  // connection now would give it a broken pipe instead of the answer.
+  // The rest of the body is read before the connection closes. Python's client sends its whole body before it reads, so
+  // closing the connection now would give it a broken pipe instead of the answer.
   res.write(body)
   void discardRest(res.req).then(() => res.end())
 }

@@ -31,8 +31,8 @@ export function setAnswerHeaders(res: ServerResponse): void {
 }
 
 /**
- * Tells browsers to use only TLS from now on. Sent only over TLS, because browsers ignore it elsewhere, and not for
- * localhost, where it would apply to the ports of all other programs.
+ * Tells browsers to use only TLS from now on. The header is sent only over TLS, because browsers ignore it elsewhere,
+ * and not for localhost, because it would apply to the ports of all other programs there.
  */
 export function setStrictTransport(res: ServerResponse): void {
   res.setHeader('strict-transport-security', STRICT_TRANSPORT_SECURITY)
@@ -46,7 +46,7 @@ const themeDigest = createHash('sha256').update(THEME_SCRIPT).digest('base64')
  * - `strict-dynamic` lets these scripts load the other files of the build. Inline scripts without the nonce and inline
  *   event handlers do not run.
  * - Style elements need the nonce. Style attributes are allowed, because React writes them into the HTML of a page.
- * - Images may be `data:`, because rollouts contain them.
+ * - Images may be `data:` URLs, because rollouts contain such images.
  * - In development, React and the hot reload evaluate code and add style elements.
  */
 export function pagePolicy(nonce: string, dev: boolean): string {

@@ -11,8 +11,8 @@ export interface TlsFiles {
 }
 
 /**
- * Interval of the checks of the files, ms. They are polled, because certificates are often replaced through symbolic
- * links.
+ * Interval between checks of the files, ms. The files are polled, because watching them misses certificates that are
+ * replaced through symbolic links.
  */
 const POLL_MS = 5_000
 
@@ -33,8 +33,9 @@ export function readTlsFiles({ certFile, keyFile }: TlsFiles): { cert: Buffer; k
 }
 
 /**
- * Reloads a server's certificate when the files change. If they are invalid or do not match, logs an error and keeps the
- * current one, so the two files may be replaced one after the other. Returns a function that stops the watch.
+ * Reloads a server's certificate when the files change. If they are invalid or do not match, logs an error and keeps
+ * the current certificate, so the two files may be replaced one after the other. Returns a function that stops the
+ * watch.
  */
 export function watchTlsFiles(
   files: TlsFiles,

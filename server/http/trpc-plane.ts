@@ -38,10 +38,13 @@ export interface TrpcPlaneOptions {
   log: Logger
 }
 
-/** Never aborts, because anonymous callers have no key that could end. */
+/** Never aborts: anonymous callers have no key that could expire or be revoked. */
 const NEVER_ENDS = new AbortController().signal
 
-/** A request with values for its context. `caller` is read before, because tRPC would report its errors as internal. */
+/**
+ * A request with values for its context. `caller` is read before tRPC runs, because tRPC would report errors of the
+ * read as internal.
+ */
 type Annotated = IncomingMessage & {
   requestId: string
   caller: KeyHolder | null
@@ -169,7 +172,8 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       const translated = translateError(error, modules.readiness)
       if (isCallerGone(res, error)) return
       if (!isRewardOpsError(translated)) {
-        // Node also destroys a request whose body has been read. Only an incomplete one shows that the caller disconnected.
+        // Node also destroys a request whose body has been read. Only an incomplete request shows that the caller
+        // disconnected.
         if (!req.complete) {
           res.destroy()
           return

@@ -1,19 +1,16 @@
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 
-/** Wrong keys of an address that are answered with `unauthorized` before its back-off begins. */
+/** Number of wrong keys from an address that are answered with `unauthorized` before its back-off begins. */
 const FREE = 10
-/** The back-off begins at the first value, doubles with each further wrong key, and is at most the second value. */
+/** The first back-off and the longest one. The back-off doubles with each further wrong key. */
 const FIRST_WAIT_MS = 1_000
 const LONGEST_WAIT_MS = 60_000
 /** An address that sends no wrong key for this time is forgotten. */
 const FORGET_MS = 15 * 60_000
-/**
- * Maximum addresses in memory, about 2 MB together. The one without a wrong key for the longest time is forgotten
- * first.
- */
+/** Maximum addresses in memory, about 2 MB together. The address whose last wrong key is oldest is forgotten first. */
 const MAX_ADDRESSES = 10_000
-/** Shortest time between two lines of the log. */
+/** Minimum time between two log lines. */
 const LOG_EVERY_MS = 10_000
 /** Maximum back-offs that are reported in an hour, because each becomes an entry of the audit log. */
 const MAX_REPORTS_PER_HOUR = 60
@@ -28,7 +25,7 @@ interface Sender {
 /**
  * Slows down addresses that send wrong keys, at the sign-in and at every other call. Only wrong keys are refused: a
  * valid key works from the same address, because otherwise one misconfigured client would lock out all others behind a
- * proxy. Guessing stays hopeless, because keys have at least 80 random bits. Each process keeps its own count.
+ * proxy. Keys cannot be guessed even so, because they have at least 80 random bits. Each process counts separately.
  */
 export class WrongKeys {
   readonly #log: Logger
@@ -72,7 +69,7 @@ export class WrongKeys {
     this.#unauthorized++
     sender.wrong++
     sender.lastMs = now
-    // The map is in the order of the last wrong keys.
+    // The map is ordered by the time of the last wrong key.
     this.#senders.delete(network)
     this.#senders.set(network, sender)
     if (this.#senders.size > MAX_ADDRESSES) {

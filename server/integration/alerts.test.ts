@@ -31,7 +31,7 @@ afterAll(async () => {
   expect(JSON.stringify(problems)).not.toContain('very-hidden')
 })
 
-/** Submits a step of 32 samples in groups of 8, of which the last `failing` fail, and waits for its end. */
+/** Submits a step of 32 samples in groups of 8 and waits for its end. The last `failing` samples fail. */
 async function step(run: string, number: number, failing: number): Promise<string> {
   const samples = rollouts(32).map((sample, i) =>
     i >= 32 - failing ? { ...sample, groundTruth: { not: 'text' } } : sample,

@@ -56,7 +56,7 @@ const start = (script: 'backup' | 'restore', args: string[], env: Record<string,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
 
-/** Runs a command to its end. Returns what it printed. @throws Error with its message if it fails */
+/** Runs a command to its end and returns its output. @throws Error with the command's message if it fails */
 async function run(
   script: 'backup' | 'restore',
   args: string[],
@@ -140,7 +140,7 @@ it('a backup of a running service restores its pages and cursors, and its batch 
     expect(results.map((result) => result.score)).toEqual(samples.map(hashScore))
     const { text: metrics } = await service.raw('/metrics')
     expect(metrics).toMatch(/^rewardops_orphaned_samples_total(\{.*\})? 0$/m)
-    // The API key of the server is still decrypted with the same secrets key.
+    // The same secrets key still decrypts the API key of the server.
     const servers = await service.api.servers.list.query()
     expect(servers.find(({ name }) => name === 'rm')).toMatchObject({ state: 'ready' })
 

@@ -80,7 +80,7 @@ describe('programs', () => {
       ['runtime_error', 'runtime_error'],
       ['runtime_error', 'runtime_error'],
     ])
-    // The columns are the union of both rules' keys; the rule gsm8k has no cases.
+    // The columns are the keys of both rules. The rule gsm8k has no test cases, so its `passed` is null.
     expect(rewardExtraInfo.passed?.slice(6)).toEqual([1, null, null, 0])
     expect(rewardExtraInfo.acc?.[7]).toBe(1)
   })

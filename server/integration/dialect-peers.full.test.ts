@@ -7,7 +7,7 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
 /**
- * The openrlhf dialect, called by OpenRLHF's own client from PyPI. Skipped if that cannot be installed;
+ * The openrlhf dialect, called by OpenRLHF's own client from PyPI. Skipped if the client cannot be installed;
  * dialects.test.ts has the payloads that it sends.
  */
 

@@ -71,11 +71,11 @@ afterAll(async () => {
 })
 
 type CreateKey = ApiInputs['keys']['create']
-/** A caller: a role, a limited key of docs/access-matrix.md, or none without a key. */
+/** A caller: a role, a limited key of docs/access-matrix.md, or `none` (no key). */
 type Caller = 'none' | Role | 'submit' | 'read' | 'prefix'
 const CALLERS: readonly Caller[] = ['none', ...ROLES, 'submit', 'read', 'prefix']
 
-/** The outcome of a request as docs/access-matrix.md has it. A limited key may lack the role or the scope. */
+/** The outcome of a request as listed in docs/access-matrix.md. A limited key may lack the role or the scope. */
 type Outcome = 'admitted' | 'unauthorized' | 'forbidden'
 
 function headersOf(caller: Caller): Record<string, string> {
@@ -85,7 +85,7 @@ function headersOf(caller: Caller): Record<string, string> {
 const JSON_TYPE = { 'content-type': 'application/json' }
 /**
  * No input has such a field, so an admitted call is refused after the check of its role and scope, and changes nothing.
- * The input names no run, so cells with `runs` refuse it.
+ * The input names no run, so keys that are limited to runs are refused as well.
  */
 const REFUSED_INPUT = '{"":0}'
 
@@ -137,7 +137,7 @@ const HEADERS: Readonly<Record<HeaderKind, Readonly<Record<string, RegExp | null
     'content-security-policy': new RegExp(`^${DATA_POLICY}$`),
     'cache-control': /^no-store(, no-transform)?$/,
   },
-  // The OpenAPI document holds no data of the service.
+  // The OpenAPI document contains no data of the service.
   document: {
     'content-security-policy': new RegExp(`^${DATA_POLICY}$`),
     'cache-control': /^private, no-cache$/,

@@ -66,7 +66,7 @@ async function submit(samples: Sample[], fields: Partial<Submit> = {}): Promise<
   return batchId
 }
 
-/** Resolves in the middle of a batch, by its ended samples; throws if all have ended. */
+/** Resolves when a fifth of a batch's samples are scored; throws if all are. */
 async function middleOf(batchId: string): Promise<void> {
   const { scored } = await waitFor('the middle of the batch', async () => {
     const batch = await get(batchId)
@@ -75,7 +75,7 @@ async function middleOf(batchId: string): Promise<void> {
   expect(scored).toBeLessThan(SAMPLES)
 }
 
-/** Asserts that every sample has the score of its own text, so that no death cost a sample its reward. */
+/** Asserts that every sample has the score of its text: no sample lost its reward when a process died. */
 async function expectAllScored(
   followed: ReturnType<typeof followBatch>,
   samples: Sample[],
@@ -146,7 +146,7 @@ describe('a batch', () => {
   })
 
   it.each<[Part, restart: boolean]>([
-    // The case 'all' also kills the server and Postgres, so their own cases run only in the full run.
+    // The case 'all' also kills the server and Postgres, so the separate cases for them run only in the full run.
     ...inFullRun<[Part, boolean]>(['server', true], ['postgres', false]),
     ['all', true],
   ])('survives kill -9 of %s', async (part, restart) => {

@@ -141,7 +141,7 @@ describe('the charts show', () => {
       [workers[0]],
     )
     await shows('its death', (now) => eventsOf(now, `w${killed?.id}`).includes('died null'))
-    // The worker that takes its place has results too.
+    // The worker that replaces the killed one has results too.
     await shows('its successor', ({ throughput }) => throughput.series.length === 3)
   }, 240_000)
 })
@@ -169,7 +169,7 @@ describe('after all batches have ended', () => {
     const [samples] = await service.sql<{ retries: number }>(
       'select sum(attempts - 1)::int as retries from sample',
     )
-    // Each call has a number, so an attempt that failed was retried if the sample has the next number.
+    // Each call has a number, so a failed attempt was retried if the sample has a call with the next number.
     const retried = await service.sql<{ name: string; cause: string; n: number }>(
       `select s.name, a.outcome as cause, count(*)::int as n from (
          select distinct on (batch_id, idx, attempt) * from attempt

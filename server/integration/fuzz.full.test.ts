@@ -1,12 +1,15 @@
 import { expect, it } from 'vitest'
 import { fuzzService, HAS_PAGES } from '../../testkit/service/fuzz/fuzz-service.ts'
 
-/** 100,000 hostile and valid calls of every surface. Faults have a seed and number for testkit/service/fuzz/main.ts. */
+/**
+ * 100,000 hostile and valid calls, spread over every surface. testkit/service/fuzz/main.ts repeats a fault by its seed
+ * and number.
+ */
 
 const CALLS = 100_000
 
 it(`${CALLS} calls get documented answers, crash nothing and leave no memory behind`, async () => {
-  // Next keeps the documents of the pages that were opened last, up to 50 MB of them.
+  // Pages are left out, because Next keeps up to 50 MB of recently opened documents in memory.
   const tally = await fuzzService(17, CALLS, { pages: false })
   expect(tally.faults).toEqual([])
   expect(tally).toMatchObject({ calls: CALLS, isSameProcesses: true, problems: [] })

@@ -248,7 +248,7 @@ describe('the manager batch', () => {
     const { batchId } = await submit(batch(path), samples)
     expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 6 })
     const { score, rewardExtraInfo } = await results(batchId)
-    // a: 3 1 5 · b: 9 20 7
+    // The scores in the responses are 3, 1, 5 in group a and 9, 20, 7 in group b; their ranks count from 0.
     expect(score).toEqual([1, 1, 0, 2, 2, 0])
     expect(rewardExtraInfo.members).toEqual(Array(6).fill(3))
     expect(rewardExtraInfo.given?.[3]).toBe('openai/gsm8k,72,3,string')

@@ -94,7 +94,7 @@ itInFullRun('images stay in their messages while an earlier version runs', async
       await waitFor('a report', async () => (await reports()) > before)
     }
   }
-  // The schema version with which a process of the earlier version may run.
+  // Allows a process of the earlier version to run on this schema.
   await service.sql('update schema_version set compatible_from = $1', [IMAGES_SINCE - 1])
   const [{ id } = { id: 0 }] = await service.sql<{ id: number }>(
     `insert into process (host, pid, local, state, role, version, last_seen_at)

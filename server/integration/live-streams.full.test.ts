@@ -6,7 +6,7 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Live streams of pages: a stream that ends in any way leaves no subscriber. */
+/** Live streams of pages: a stream leaves no subscriber behind, however it ends. */
 
 const STREAMS = 50
 

@@ -192,7 +192,7 @@ describe('calibration', () => {
       selfTest: { verdict: 'differs' },
     })
     expect(await row('b')).toMatchObject({ state: 'ready', selfTest: { verdict: 'raw' } })
-    // A server registered again under a known name counts as the later one.
+    // A server that is removed and registered again counts as the newer one, even under its old name.
     await m.remove({ name: 'a' })
     await m.remove({ name: 'b' })
     expect(await register(m, 'a', a!)).toMatchObject({ state: 'quarantined' })
@@ -389,14 +389,14 @@ describe('the time awake of a woken server', () => {
     manager()
     await inState('rm', 'sleeping')
     expect(rm.stats().state).toBe('asleep')
-    // The wake was recorded, and the call was not sent.
+    // The wake was recorded, but the call was not sent.
     await point('waking', 'is being woken: wake requested', 60_000)
     await inState('rm', 'sleeping')
-    // The server woke, and this was not recorded: it is tested and stays awake for its time.
+    // The server woke, but this was not recorded: it is tested and stays awake until `awakeUntil`.
     rm.control({ asleep: false })
     await point('waking', 'is being woken: wake requested', 60_000)
     expect((await inState('rm', 'ready')).awakeUntil).not.toBeNull()
-    // The server was draining before sleep, and the call was not sent.
+    // The server was draining before sleep, but the call was not sent.
     await point('draining', 'finishes its requests in flight before sleep', null)
     await inState('rm', 'ready')
     // The server was draining before sleep, and the call was sent.

@@ -37,8 +37,8 @@ beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'rewardops-overlapping-'))
   ;[service, rm] = await Promise.all([Service.start(), startSimulatedServers()])
   await service.api.servers.register.mutate({ name: 'rm', url: rm.url, maxInFlight: 8_192 })
-  // The latency is set after the registration, which probes the server several times. A few samples are so slow that every
-  // batch still runs at the second kill, even on a slow machine.
+  // The latency is set after the registration, because the registration calls the server several times. A few samples
+  // are so slow that every batch still runs at the second kill, even on a slow machine.
   await rm.control({
     running: 10_000,
     latency: 'uniform:2000,8000',

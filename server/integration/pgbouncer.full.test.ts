@@ -112,7 +112,7 @@ describe.skipIf(!isInstalled)('PgBouncer in session mode', () => {
     const { port, close } = await startingPostgres()
     const url = await startPgBouncer({ pool_mode: 'session' }, { port })
     const refusals: Error[] = []
-    // Every other client waits for the next login instead and reaches its own time limit.
+    // PgBouncer does not refuse all clients. Some wait for its next login and reach their own time limit.
     await waitFor('a refusal by PgBouncer', async () => {
       const refusal = await connectSession(url).catch((error: Error) => error)
       if (refusal instanceof Error) refusals.push(refusal)

@@ -347,7 +347,7 @@ it('a server’s key is in no answer, event or log, even if the server repeats i
   }
   answers.push((await service.raw('/metrics')).text)
   expect(answers.filter((text) => text.includes(SECRET))).toEqual([])
-  // The check covers answers that mention the server.
+  // The searched answers do mention the server, so the search covers its errors.
   expect(answers.join()).toContain(echo.url)
   const stored = await service.sql<{ text: string }>(
     `select row_to_json(e)::text as text from server_event e

@@ -12,7 +12,7 @@ import { type SampleFilter, writeSampleFilter } from '../contract/sample-filter.
 let service: Service
 const batches: string[] = []
 
-/** A response after a call of a tool, which may have failed. */
+/** A trajectory with a tool call, which may have failed, and an answer. */
 function trajectory(answer: string, isFailed: boolean) {
   const name = 'multiply'
   const call = { id: 'c1', type: 'function', function: { name, arguments: '{"a": 6, "b": 7}' } }

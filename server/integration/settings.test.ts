@@ -517,7 +517,7 @@ describe('keys', () => {
       cursor = page.nextCursor
       if (cursor === null) break
     }
-    // Ids of one and two digits that were sorted as text would be in another order.
+    // Sorted as text, ids of one and two digits would be in another order.
     expect(ids.length).toBeGreaterThan(9)
     expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
     const one = await service.api.audit.list.query({ actor: 'ops' })

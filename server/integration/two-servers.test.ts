@@ -56,7 +56,7 @@ const submit = async (service: Service, samples: Sample[], fields: Partial<Submi
     })
   ).batchId
 
-/** Follows a batch over both servers alternately, each with the other's cursor. */
+/** Reads a batch from both servers in turn. Each call continues with the cursor that the other server returned. */
 async function followOverBoth(batchId: string): Promise<GroupResult[]> {
   const groups: GroupResult[] = []
   let cursor: string | null = null

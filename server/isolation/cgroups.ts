@@ -23,14 +23,15 @@ export interface CgroupLimits {
 const PREFIX = 'rewardops-'
 /**
  * CPU weight of user code. The service itself has 100, so user code yields when the processors are busy. While three
- * processes of the service keep the processors busy, a tree gets 8 % of them. With an eighth of the service's weight,
- * correct functions exceeded their time limits on a busy machine.
+ * processes of the service keep the processors busy, a process tree of user code gets 8 % of the CPU time. With an
+ * eighth of the service's weight, correct functions exceeded their time limits on a busy machine.
  */
 const CPU_WEIGHT = 25
 /** CPU shares on v1, where an ordinary process has 1,024. */
 const CPU_SHARES = 256
 /**
- * Maximum wait for killed processes to end. After it, their group is left for the next start of the service to remove.
+ * Maximum wait for killed processes to end. If they have not ended by then, the next start of the service removes their
+ * group.
  */
 const EMPTY_WITHIN_MS = 2_000
 

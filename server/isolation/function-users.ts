@@ -14,8 +14,8 @@ export function isFunctionUser(uid: number): boolean {
 }
 
 /**
- * A user id without a process, so that no signal, file or /proc entry of one function process is open to another. The
- * group has the same number. Linux only.
+ * A user id that no process has. With separate ids, function processes cannot signal each other, or read each other's
+ * files and /proc entries. The group has the same number. Linux only.
  */
 export function freeFunctionUser(): { uid: number; gid: number } {
   const taken = new Set<number>()

@@ -157,7 +157,7 @@ function unreadableFor(
   })
 }
 
-/** Lets function users enter a folder and its parent. Does nothing unless the service runs as root. */
+/** Lets the users that run functions enter a folder and its parent. Does nothing unless the service runs as root. */
 export function openToFunctions(folder: string): void {
   if (process.getuid?.() !== 0) return
   for (const path of [folder, dirname(folder)]) {

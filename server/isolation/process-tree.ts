@@ -22,7 +22,7 @@ export interface TreeOptions {
   limits: TreeLimits
   /** If null, the process table is read every quarter of a second, and a tree over its limits is killed. */
   cgroups: Cgroups | null
-  /** The user that only this tree has; null if the tree has the service's user. */
+  /** The user that only this tree runs as; null: the service's user. */
   user: { uid: number; gid: number } | null
   /** Whether the tree has its own user namespace. */
   hasNamespace: boolean
@@ -235,9 +235,9 @@ function numberOf(status: string, name: string): number {
 }
 
 /**
- * Gives a process a quarter of the CPU weight of an ordinary one, as a control group would. The process gets the
- * weight, which its children inherit, and so does its session, because the kernel shares the processors between
- * sessions first (autogroups).
+ * Gives a process a quarter of the CPU weight of an ordinary one, as a control group would. The weight is set for the
+ * process, whose children inherit it, and for its session, because the kernel first divides the CPU time between
+ * sessions (autogroups).
  */
 function yieldProcessors(pid: number): void {
   try {

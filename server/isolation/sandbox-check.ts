@@ -33,7 +33,7 @@ const REMEDIES: [RegExp, string][] = [
 
 /**
  * Runs a sandbox once and checks in its /proc that the filter is active and no capability is left. `using`: options of
- * the caller's sandboxes, so that a folder that their user cannot read is found at start.
+ * the caller's sandboxes, so that a folder that their user cannot read is reported at start.
  */
 export async function checkSandbox(
   using: Pick<SandboxOptions, 'user'> & Partial<Pick<SandboxOptions, 'binds' | 'network'>> = {},

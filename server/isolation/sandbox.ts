@@ -42,7 +42,9 @@ export interface SandboxOptions {
   stdio: Exclude<SpawnOptions['stdio'], string | undefined>
 }
 
-/** Folders of programs and libraries. If /bin or another one links into /usr, it is a link inside the sandbox too. */
+/**
+ * Folders of programs and libraries. If /bin or another folder links into /usr, it is a link inside the sandbox too.
+ */
 const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store']
 /** Files that the dynamic linker, TLS and clocks need; no file that holds secrets. */
 const SYSTEM_FILES = [

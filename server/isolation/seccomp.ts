@@ -9,8 +9,8 @@ export type FilteredArch = 'x64' | 'arm64'
 
 /**
  * Denied system calls and their numbers on x86-64 and arm64; null if an architecture lacks the call. The calls reach
- * other processes, change mounts, namespaces, devices or clocks, or have been the way into the kernel in many published
- * exploits (bpf, io_uring, userfaultfd, keyrings, perf events).
+ * other processes, change mounts, namespaces, devices or clocks, or were used by many published exploits of the kernel
+ * (bpf, io_uring, userfaultfd, keyrings, perf events).
  */
 export const DENIED_CALLS: Record<string, Record<FilteredArch, number | null>> = {
   ptrace: { x64: 101, arm64: 117 },
@@ -94,7 +94,7 @@ const AUDIT_ARCH: Record<FilteredArch, number> = { x64: 0xc000_003e, arm64: 0xc0
 /** Numbers from here on are the x32 calls of x86-64, which would bypass a filter of the other numbers. */
 const X32_CALLS = 0x4000_0000
 
-/** Offsets in `struct seccomp_data`, of little-endian machines. */
+/** Offsets in `struct seccomp_data` on little-endian machines. */
 const NR = 0
 const ARCH = 4
 const argument = (index: number): number => 16 + 8 * index

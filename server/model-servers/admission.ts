@@ -178,7 +178,7 @@ export function probeOfRow(row: ServerRow) {
   return { url, engine, apiKey, ...probeWishes({ ...row, route: row.namedRoute }) }
 }
 
-/** The scoring route that an earlier probe found, or null. A server `inUse` is not probed for the route again. */
+/** The scoring route that an earlier probe found, or null. If the server is `inUse`, its route is not probed again. */
 export function knownRoute(row: Pick<ServerRow, 'route' | 'plainText'>, inUse: boolean) {
   return row.route === null ? null : { route: row.route, plainText: row.plainText, inUse }
 }

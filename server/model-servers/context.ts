@@ -12,7 +12,9 @@ export interface ModelsContext {
   registry: ServerRegistry
   locks: ServerLocks
   timings: ModelTimings
-  /** Resolves to true while this process is assigned a kind of background work; undefined: no other process exists. */
+  /**
+   * Resolves to whether a kind of background work is now assigned to this process; undefined: no other process exists.
+   */
   isTurn: ((kind: string) => Promise<boolean>) | undefined
   log: Logger
 }

@@ -5,8 +5,8 @@ import type { ModelsContext } from './context.ts'
 import { GOING_TO_SLEEP, isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
 
 /**
- * Completes a change between sleep and wake that a dead process left unfinished. Does nothing while another process
- * changes the server.
+ * Completes a sleep or wake of a server that a dead process left unfinished. Does nothing while another process changes
+ * the server.
  */
 export async function mendInterrupted(
   context: ModelsContext,

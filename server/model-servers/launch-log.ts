@@ -16,7 +16,7 @@ import { maskSecrets } from '../mask-secrets.ts'
 const ROTATE_AT_BYTES = 10 << 20
 /** Maximum line length; longer lines are cut. */
 const MAX_LINE_CHARS = 16_384
-/** Number of last lines that the record of the process's end contains. */
+/** Number of log lines that are kept in the record of the process's end. */
 const LAST_LINES = 20
 /** Bytes read from the end of a log to find its last lines. */
 const TAIL_BYTES = 1 << 20

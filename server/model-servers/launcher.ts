@@ -22,7 +22,7 @@ import {
 
 /** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
 const STEADY_MS = 60_000
-/** Time for which reading the registry is retried during a database outage, ms. */
+/** How long reading the registry is retried during a database outage, ms. */
 const READ_WITHIN_MS = 120_000
 
 /** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
@@ -231,7 +231,7 @@ export class ServerLauncher {
       complete:
         Object.keys(input.env).length === 0 && argv.every((word, i) => word === input.command[i]),
     }
-    // Until the server reports its model, the server's name is stored as the model, which no batch requests.
+    // Until the server reports its model, its name is stored as the model. No batch requests a model of that name.
     const model = input.model ?? known?.model ?? input.name
     const pool = input.model == null ? null : poolOfModel(model)
     if (pool !== null) await queue.ensure(pool)
@@ -279,8 +279,8 @@ export class ServerLauncher {
   ): Promise<number> {
     const { registry, log } = this.#o
     this.#watchEnd(this.#supervise(row.id, input, complete), process)
-    // The settings excluded below stay as stored: the process was probed with them, and a user may have set the
-    // override later.
+    // The settings excluded below keep their stored values: the process was probed with them, and a user may have set
+    // the override later.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
       toStored(input)
     await registry.update(row.id, settings)

@@ -45,7 +45,7 @@ import { MODEL_TIMINGS, type ModelTimings } from './timings.ts'
 const AWAKE_FOR_CALLERS_MS = 300_000
 
 export interface RewardModelManagerOptions {
-  /** Resolves to true while this process is assigned a kind of background work; unset: no other process exists. */
+  /** Resolves to whether a kind of background work is now assigned to this process; unset: no other process exists. */
   isTurn?: (kind: string) => Promise<boolean>
   db: Database
   /** A pool of one permanent connection, which owns the locks of servers. */

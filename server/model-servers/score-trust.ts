@@ -38,13 +38,14 @@ export interface Examination {
   cause: string
   evidence: Record<string, unknown>
   selfTest: StoredSelfTest
-  /** True when the server lacks its engine's scoring route, so it is a different engine. */
+  /** True when the server lacks its engine's scoring route, so it must be of another engine. */
   routeMissing: boolean
 }
 
 /**
  * Checks that servers give correct scores: raw, of the whole text, equal to their pool's and to their baselines. A test
- * of one server may change the verdict of others in its pool, because in a pool of three or more the minority is wrong.
+ * of one server may change the verdict of others in its pool, because in a pool of three or more the minority counts as
+ * wrong.
  */
 export class ScoreTrust {
   readonly #o: ModelsContext

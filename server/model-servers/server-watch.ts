@@ -222,7 +222,7 @@ export class ServerWatch {
     await this.#o.locks.under(id, async () => {
       await this.#o.registry.transition(id, {
         to: 'probing',
-        // A server drained since the probe stays drained.
+        // A server that was drained after the probe stays drained.
         from: ['unreachable', 'dead', 'registering', ...(state === 'draining' ? [state] : [])],
         cause: `${why}; running the self-test`,
         evidence: { probeMs: probe.durationMs, version: probe.version },

@@ -39,7 +39,7 @@ const OTHERS_LOOK_MS = 250
 
 interface SleepRun {
   /**
-   * The reason of a cancellation; null: not cancelled. The server stays awake unless the sleep call was already sent.
+   * The reason for a cancellation; null: not cancelled. The server stays awake unless the sleep call was already sent.
    */
   cancelled: string | null
   done: Promise<ServerRow>

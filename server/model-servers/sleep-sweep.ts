@@ -5,7 +5,7 @@ import type { SleepCycle } from './sleep-cycle.ts'
 
 /** Number of newest batches checked at the first sweep, because they may have ended before it. */
 const LOOK_BACK = 200
-/** Time awake that makes the next sweep put a server to sleep, ms. */
+/** A time awake this short makes the next sweep put the server to sleep, ms. */
 const AT_ONCE_MS = 1
 /** Tolerance between the database's clock and the local one, ms. */
 const CLOCK_SLACK_MS = 300

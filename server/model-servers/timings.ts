@@ -1,6 +1,6 @@
 /** Intervals and time limits of probes, tests, drains and wakes; all in ms. */
 export interface ModelTimings {
-  /** Interval of the check for servers that are due. */
+  /** Interval of the check for servers that are due for a probe. */
   lookEveryMs: number
   /** Interval of a server's probes, spread by ±20 % so that they do not coincide. */
   probeEveryMs: number
@@ -8,10 +8,10 @@ export interface ModelTimings {
   probeTimeoutMs: number
   /** Time limit of the probe at registration, where the server may be busy. */
   registerTimeoutMs: number
-  /** Time for which a server that just became unreachable is probed more often, because a step may wait for it. */
+  /** How long a server that just became unreachable is probed more often, because a step may wait for it. */
   newlyGoneForMs: number
   newlyGoneEveryMs: number
-  /** Time for which a server is unreachable before it counts as dead and is probed less often. */
+  /** How long a server is unreachable before it counts as dead and is probed less often. */
   deadAfterMs: number
   deadEveryMs: number
   /** Time limit of a self-test's call. */
@@ -20,7 +20,7 @@ export interface ModelTimings {
   calibrateEveryMs: number
   /** Time before a failed self-test is repeated. */
   retestEveryMs: number
-  /** Time without a request after which a server is idle. A successful request within it replaces a probe. */
+  /** Time without a request after which a server is idle. A successful request within this time replaces a probe. */
   idleAfterMs: number
   /** Time limit of the drain before sleep; a server that is not idle by then stays awake. */
   drainWithinMs: number

@@ -78,7 +78,7 @@ export async function checkBatch(client: Client, batchId: number): Promise<boole
   return hasAlert
 }
 
-/** Opens, escalates or closes the incident of a monitor and queues its alert. The change `eased` does neither. */
+/** Opens, escalates or closes the incident of a monitor and queues its alert. Does nothing for the change `eased`. */
 async function follow(
   client: Client,
   batch: MonitoredBatch,
@@ -109,7 +109,7 @@ async function follow(
   if (change === 'resolved' && incidentId !== null) {
     const closed = await closeIncident(client, incidentId, at)
     after.incident = null
-    // A disabled monitor sends no alert, because a user disabled it.
+    // Disabling a monitor resolves its incident, but the user who disabled it needs no alert.
     if (closed === undefined || !limits.enabled) return
     severity = closed.severity as Severity
   }

@@ -46,7 +46,7 @@ describe('the values of the monitors', () => {
       expect(alone.no_signal.value).toBeNull()
       expect(alone.all_incorrect.value).toBeNull()
     }
-    // Groups of several samples without a score count.
+    // A group of several samples counts even if all of them failed.
     const failed = readMonitors(watched({ signals: { ...noSignals(), all_failed: 40 } }))
     expect(failed.no_signal.value).toBe(1)
   })
@@ -81,7 +81,7 @@ describe('the values of the monitors', () => {
     // Scores within 1 % of the range (0.03 of 3) count as at its end: 1.98 is at the ceiling, 0 is not at the floor.
     expect(read.ceiling.value).toBe(0.5)
     expect(read.floor.value).toBe(0.1)
-    // A batch whose scores do not reach the ends of the range has no score there.
+    // All scores of this batch lie in the middle of the range.
     const middle = figures({ bin_values: [0.5], bin_counts: [100], min: 0.5, max: 0.5 })
     expect(readMonitors(watched({ figures: middle, window })).ceiling.value).toBe(0)
   })
@@ -102,7 +102,7 @@ describe('the values of the monitors', () => {
     // The last of 128 bins is 0.78 % of the range: all of it lies within 1 %.
     expect(readMonitors(watched({ figures: bins })).ceiling.value).toBe(1)
     const wide = watched({ figures: bins, window: [past(null, 0, 1.005)] })
-    // From 1.005 - 0.01005 = 0.99495 on: 0.00505 of a bin of 0.0078125.
+    // The ceiling starts at 1.005 - 0.01005 = 0.99495, so it covers the top 0.00505 of a bin that is 0.0078125 wide.
     expect(readMonitors(wide).ceiling.value).toBeCloseTo(0.00505 / 0.0078125, 9)
   })
 

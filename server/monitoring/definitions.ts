@@ -96,7 +96,10 @@ function readDominance(watched: Watched): Reading {
   return { value: most.share, n: most.n, detail: most.name }
 }
 
-/** The smallest score range among the reward and its components. Only those that reward models alone score count. */
+/**
+ * The smallest score range among the reward and its components. Only rewards and components that are scored by reward
+ * models alone count.
+ */
 function readSpread({ figures, reward }: Watched): Reading {
   const seen: Reading[] = []
   const note = (name: string | null, n: number, min: number | null, max: number | null) => {
@@ -134,7 +137,7 @@ function readCollapse({ figures, window, reference }: Watched): Reading {
   }
 }
 
-/** The standard deviation that a variance-collapse ratio was computed with; null: none. */
+/** The reference standard deviation of a variance-collapse ratio; null: none. */
 export function referenceOf({ figures }: Watched, ratio: number | null): number | null {
   return ratio === null || ratio === 0 || figures.group_std === null
     ? null
@@ -154,7 +157,8 @@ function readEnds({ figures, window }: Watched): { ceiling: Reading; floor: Read
   const end = (high - low) * END_OF_RANGE
   const range = `of ${round(low)} to ${round(high)}`
   if (low === high) {
-    // With a single value, a score above 0 counts as the ceiling, as for all-correct and all-incorrect groups.
+    // If all scores are equal, they count as the ceiling above 0 and as the floor otherwise, like all-correct and
+    // all-incorrect groups.
     const top = high > 0 ? 1 : 0
     const detail = `every score is ${round(high)}`
     return { ceiling: { value: top, n, detail }, floor: { value: 1 - top, n, detail } }

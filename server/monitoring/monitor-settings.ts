@@ -6,7 +6,10 @@ import {
 } from '../contract/monitors.ts'
 import type { SettingRow } from '../store/sql/monitor-state.ts'
 
-/** The settings of a run's monitors. Each field is the run's own, otherwise that of all runs, otherwise the default. */
+/**
+ * The settings of a run's monitors. Each field comes from the run's setting, otherwise from the setting for all runs,
+ * otherwise from the default.
+ */
 export function settingsOf(
   rows: readonly SettingRow[],
   runId: number,

@@ -140,8 +140,8 @@ export class MonitorsView {
   async configure(input: MonitorConfigureInput, by: string): Promise<MonitorSettingDto> {
     const { run, monitor, ...values } = input
     const runId = run === null ? 0 : await this.#runId(run)
-    // A run's own setting may leave thresholds to the setting for all runs, so a change for all runs is checked for
-    // each such run too.
+    // A run's setting may take thresholds from the setting for all runs, so a change for all runs is also checked with
+    // the setting of each run.
     const runs =
       run === null ? await runsWithSetting(this.#db, monitor) : [{ id: runId, name: run }]
     const rows = await monitorSettings(this.#db.pool, [0, ...runs.map(({ id }) => id)])
@@ -173,8 +173,8 @@ export class MonitorsView {
 }
 
 /**
- * Throws `invalid_input` for impossible or contradictory thresholds. `run`: the run in which they would be
- * contradictory.
+ * Throws `invalid_input` for impossible or contradictory thresholds. `run`: the name of the affected run, for the
+ * message.
  */
 function checkThresholds(
   monitor: MonitorName,

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { inPortions } from '../queries/in-portions.ts'
 import { findBottleneck, type ServedCall } from './bottleneck.ts'
 
-/** Simulates a router that fills every free slot. Returns the calls and the time of the batch. */
+/** Simulates a router that fills every free slot. Returns the calls and the duration of the batch, ms. */
 function serve(
   servers: readonly { slots: number; durationMs(i: number): number; failsFirst?: number }[],
   samples: number,

@@ -31,17 +31,17 @@ const CALLS_PER_YIELD = 256
 const MIN_SCORES = 2
 /** Minimum ratio of a server's median time to that of the others for the server to be the cause. */
 const MIN_RATIO = 1.5
-/** Minimum share of the batch's time that the cause costs. */
+/** Minimum time that the cause costs, as a share of the batch's time. */
 const MIN_COST = 0.1
 /** Minimum ratio of the cause's cost to that of any other server. Below it, no server is the cause. */
 const MIN_LEAD = 2
 
 /**
  * Finds the server without which a batch would have ended sooner. Yields about every 0.1 ms, so that the caller can
- * free the event loop. The recorded calls are replayed: each slot of a server takes the next sample when it is free,
- * for as long as the next recorded call of that server, and a sample whose call failed waits again. The number of
- * slots is the largest number of concurrent calls. The estimate is scaled by the ratio of recorded and replayed time
- * of all servers. Null: none stands out.
+ * free the event loop. The recorded calls are replayed: a free slot of a server takes the next sample and is busy for
+ * the duration of the next recorded call of that server; a sample whose call failed waits again. A server has as many
+ * slots as it had concurrent calls at its peak. The estimate is scaled by the ratio of recorded to replayed time with
+ * all servers. Returns null if no server stands out.
  * @param totalMs the time of the batch
  */
 export function* findBottleneck(
@@ -121,7 +121,7 @@ function* replay(servers: readonly ReplayedServer[], samples: number): Generator
     for (let i = 0; i < count; i++) slots.push({ at: slots.size, server, freeMs: 0 })
   }
   const taken = servers.map(() => 0)
-  // Times from which samples wait for a slot; at first all of them.
+  // Times from which samples wait for a slot. At first, all samples wait from 0.
   const waiting = new Array<number>(samples).fill(0)
   let endMs = 0
   for (let next = 0; next < waiting.length; next++) {

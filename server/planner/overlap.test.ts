@@ -18,7 +18,7 @@ function theirs(concurrency: number | null, steps = 7): Workload {
   }
 }
 
-/** The n-th number of a sequence that is evenly distributed over 0 to 1. */
+/** The n-th number of a sequence that is evenly distributed between 0 and 1. */
 function fraction(n: number): number {
   return (n * 0.6180339887498949) % 1
 }
@@ -75,7 +75,7 @@ describe('one step, calculated by hand', () => {
   it('completes a group with its slowest reward, in any order of its members', () => {
     const work = small([1, 2, 30, 4])
     const uneven = [{ rewardMs: [1, 2, 30, 4], groupOf: [0, 1, 0, 1], groups: 2 }]
-    // After the rollout, the second group is complete at 4, the first at 30.
+    // The second group is complete 4 ms after the rollout, the first 30 ms after it.
     expect(predict({ ...work, steps: uneven }, 'pipeline').waitMs).toBe(15)
     const apart = [{ rewardMs: [1, 2, 30, 4], groupOf: [0, 0, 1, 1], groups: 2 }]
     expect(predict({ ...work, steps: apart }, 'pipeline').waitMs).toBe(15)
@@ -91,7 +91,7 @@ describe('one step, calculated by hand', () => {
 
 describe('one step ahead', () => {
   it('hides the rewards behind the next rollout and the training', () => {
-    // First rollout 0–10; each step 35; the last step has no rollout ahead.
+    // The first rollout takes 10 ms, each step 35 ms. During the last step, no rollout runs ahead.
     const { totalMs, waitMs } = predict(small([7, 20], { steps: 3 }), 'off_policy')
     // Rollout until 10, the next until 20, log-probs until 25, rewards until 30: one wait of 5.
     expect({ totalMs, waits: waitMs * 3 }).toEqual({ totalMs: 3 * 35 + 5, waits: 5 })
@@ -125,7 +125,7 @@ describe('the experiment of verl PR 2854', () => {
     const { boundMs, boundBy } = boundOf(work)
     expect(boundBy).toBe('rewards')
     expect(boundMs / 1_000).toBeCloseTo((5_120 * 20.5) / 256, 0)
-    // The excess over the bound occurs once: the first rollout, and the last mini-batch after the last reward.
+    // Only two one-time costs exceed the bound: the first rollout, and the last mini-batch after the last reward.
     const both = predict(work, 'both')
     expect(both.steadyMs / boundMs).toBeLessThan(1.001)
     expect(both.stepMs / boundMs).toBeLessThan(1.035)

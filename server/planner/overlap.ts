@@ -18,7 +18,7 @@ export interface Workload {
   steps: readonly StepRewards[]
   /** Updates per step, each on its share of the groups. */
   miniBatches: number
-  /** Concurrent rewards over all steps in flight; null: unlimited. */
+  /** Maximum number of concurrent rewards over all steps in flight; null: unlimited. */
   concurrency: number | null
   /** Number of chunks in which a streamed rollout delivers its samples; null: each sample separately. */
   streamedParts?: number | null
@@ -71,8 +71,8 @@ const TRAITS: Record<Strategy, { ahead: boolean; byMiniBatch: boolean; streamed:
 }
 
 /**
- * A strategy's traits: `ahead` starts the next rollout first, `byMiniBatch` trains mini-batch by mini-batch, `streamed`
- * requests each reward as its rollout ends.
+ * A strategy's traits: `ahead` starts the next rollout before it trains on the current one, `byMiniBatch` trains
+ * mini-batch by mini-batch, `streamed` requests each reward as soon as its sample is generated.
  */
 export function traitsOf(strategy: Strategy): {
   ahead: boolean
@@ -84,8 +84,8 @@ export function traitsOf(strategy: Strategy): {
 
 /**
  * Replays a training job on a virtual clock. Rewards are served in the order requested, by a service without overhead.
- * A group is complete when its slowest reward is. The cost is linear in samples and logarithmic in concurrency: 36,000
- * samples take about 8 ms.
+ * A group is complete when its slowest reward is. The computing time is linear in samples and logarithmic in
+ * concurrency: 36,000 samples take about 8 ms.
  */
 export function predict(work: Workload, strategy: Strategy, observe?: RewardObserver): Prediction {
   const { phases, steps, miniBatches } = work
@@ -115,7 +115,7 @@ export function predict(work: Workload, strategy: Strategy, observe?: RewardObse
     const part = Math.ceil(n / (work.streamedParts ?? n)) || 1
     const ends = new Float64Array(groups)
     for (let i = 0; i < n; i++) {
-      // Rollouts end at equal intervals; only streaming requests rewards before the last one ends.
+      // Rollouts end at equal intervals; only streaming requests rewards before the last rollout ends.
       const delivered = Math.min(n, (Math.floor(i / part) + 1) * part)
       const requestedMs = streamed ? fromMs + (rolloutMs * delivered) / n : nowMs
       const tookMs = rewardMs[i] as number

@@ -12,16 +12,16 @@ import {
 import type { Phases, Strategy } from '../contract/strategies.ts'
 import { boundOf, predict, STRATEGIES, type StepRewards, type Workload } from './overlap.ts'
 
-/** The chart is as long as this many steps of the barrier strategy. */
+/** The chart covers the time that the barrier strategy takes for this many steps. */
 const DRAWN_STEPS = 2
 /** Number of equal intervals of the chart, each with its mean number of rewards in flight. */
 const DRAWN_STRETCHES = 160
 
-/** The planner's input without the source of the rewards' times. */
+/** The planner's input without the source of the reward durations. */
 export type Plan = PlanSize & { phases: Phases }
 type PlanSize = Omit<PlannerInput, 'source' | 'phases'>
 
-/** The reason why a plan is too large to be replayed; null: it is not. */
+/** The reason why a plan is too large to be replayed; null: it can be replayed. */
 export function tooLarge(plan: PlanSize, samplesOfStep: number): string | null {
   const rewards = plan.steps * samplesOfStep
   if (rewards > MAX_PLANNED_REWARDS) {
@@ -36,7 +36,7 @@ export function tooLarge(plan: PlanSize, samplesOfStep: number): string | null {
 
 /**
  * Predicts every strategy under every limit. The function yields to the event loop between predictions, because the
- * largest takes some 40 ms.
+ * largest one takes about 40 ms.
  * @throws the signal's reason once it is aborted
  */
 export async function planSteps(
@@ -80,7 +80,7 @@ export async function planSteps(
   return { columns, shown: { ...show, ...(await draw(workOf(show.limit, show.servers), signal)) } }
 }
 
-/** The simplest strategy whose step exceeds the shortest one by less than 1 % of the barrier's step. */
+/** The simplest strategy whose step exceeds the shortest step by less than 1 % of the barrier strategy's step. */
 function verdictOf(strategies: readonly PlannedStrategy[]): { best: Strategy; noGain: boolean } {
   const most = Math.max(...strategies.map(({ saving }) => saving))
   const noGain = most < NO_GAIN_SHARE

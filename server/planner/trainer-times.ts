@@ -7,9 +7,10 @@ const PHASES = Object.keys(ASSUMED) as (keyof Phases)[]
 
 /**
  * Completes the given trainer times. With a recorded step time and reward wait, their difference is the trainer's own
- * time; this is right for a trainer that waits for every reward before it trains. What the given times leave of it is
- * split over the others in the proportions of the assumed times, rounded to 0.1 s, or to 1 ms below 10 s. If the
- * difference is not positive, the trainer overlapped rewards and training, and the record does not show its own time.
+ * time; this is right for a trainer that waits for every reward before it trains. The part of it that the given times
+ * do not cover is split over the missing times in the proportions of the assumed times. Results are rounded to 0.1 s,
+ * or to 1 ms if the trainer's own time is below 10 s. If the difference is not positive, the trainer overlapped rewards
+ * and training, and the record does not show its own time.
  */
 export function trainerTimes(
   given: PlannerInput['phases'],

@@ -6,7 +6,7 @@ import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { storeBatchRollUps } from '../store/sql/batch-roll-ups.ts'
 import { ChangesView } from './changes-view.ts'
 
-/** Tests that each planted cause of a change is named, and that every dimension adds up to the change. */
+/** Tests that each simulated cause of a change is found, and that the parts of every dimension add up to the change. */
 
 const database = testDatabaseForFile()
 let db: Database

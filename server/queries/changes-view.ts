@@ -43,7 +43,7 @@ const TTL_MS = 2_000
 const STALE_MS = 60_000
 /** Steps compared on each side of a detected change. */
 const FOUND_STEPS = 2
-/** A part stands out if it is this many standard errors from 0 (p ≈ 0.001), because many parts are tested. */
+/** Minimum standard errors from 0 for a part to stand out (p ≈ 0.001); high, because many parts are tested. */
 const STANDS_OUT_Z = 3.3
 /** A part stands out if it is at least this share of the change. */
 const STANDS_OUT_SHARE = 0.5
@@ -52,16 +52,16 @@ const STANDS_OUT_SHARE = 0.5
  * samples, roll-ups are used.
  */
 const MAX_COMPONENT_SAMPLES = 32_768
-/** Prompts can stand out only if prompts of both ranges have at least this share of the samples. */
+/** Prompts can stand out only if the prompts that occur in both ranges have at least this share of the samples. */
 const MIN_SHARED_PROMPTS = 0.3
 /**
- * A data source stands out by its own change if its part of the change exceeds its share of the samples by this much, or
- * reaches nearly all of it.
+ * A data source stands out by its own change if its share of the change exceeds its share of the samples by this much,
+ * or is nearly 1.
  */
 const MIN_EXCESS_SHARE = 0.25
 const MAX_OWN_SHARE = 0.95
 const LISTED_PROMPTS = 10
-/** Parts of a dimension that are listed; the others are added up. */
+/** Maximum number of listed parts of a dimension; the other parts are added up. */
 const LISTED_PARTS = 24
 const NOTHING: ContributionDto = { value: 0, low: null, high: null }
 
@@ -105,7 +105,7 @@ export class ChangesView {
       ? await this.#samplesByGroup({ before, after }, dataSource)
       : await this.#samplesByStep({ before, after })
     const hasBoth = read.before.length > 0 && read.after.length > 0
-    // Postgres continues to read while the service computes.
+    // The service computes the splits while Postgres reads the other facts.
     const [splits, facts] = await Promise.all([
       hasBoth ? splitsOf(read, byGroup) : null,
       this.#facts({ before, after }, read, dataSource, byGroup),
@@ -336,8 +336,8 @@ function cellsOf(cells: readonly ReadCell[], keyOf: (cell: ReadCell) => string):
 }
 
 /**
- * Splits the change by classes; those with the fewest samples are one class. It works in portions, because the bootstrap
- * of 32,000 groups takes 0.1 s.
+ * Splits the change by class; the classes with the fewest samples are merged into one. The computation yields to the
+ * event loop, because the bootstrap of 32,000 groups takes 0.1 s.
  */
 function splitBy(
   { before, after }: Read,
@@ -486,8 +486,8 @@ function meanError(side: ComponentSide, names: readonly string[], at: number): n
 }
 
 /**
- * The part that explains most of the change. Left out are verdicts that only repeat the score, the prompts that both
- * ranges have in common, and dimensions with a single data source or a single class of prompts.
+ * The part that explains most of the change; null: no part stands out. Verdicts that only repeat the score, prompts
+ * that occur in both ranges, and dimensions with a single data source or class of prompts are ignored.
  */
 function standsOut(breakdowns: readonly BreakdownDto[], change: number): ChangesDto['standsOut'] {
   type Candidate = { found: NonNullable<ChangesDto['standsOut']>; size: number }

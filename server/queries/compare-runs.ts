@@ -12,12 +12,12 @@ import { binWidth, pairOf } from './run-view.ts'
 
 /** Time that a comparison of runs is cached. */
 const TTL_MS = 1_000
-/** Largest share of elapsed time spent on the queries of a comparison. */
+/** Maximum share of time in which the queries of a comparison run. */
 const MAX_SHARE = 0.1
-/** Number of data sources compared, the largest ones. */
+/** Maximum number of compared data sources; the largest ones are compared. */
 const MAX_SOURCES = 12
 
-/** The scores of a run by point, and its other columns. */
+/** The scores of a run at each point of the chart, and its other columns. */
 interface Compared
   extends Pick<ComparedRunDto, 'means' | 'quantiles' | 'failedShare' | 'noSignalShare' | 'waitMs'> {
   points: StepScores[]
@@ -39,7 +39,7 @@ export class CompareRunsView {
     this.#db = db
   }
 
-  /** Compares runs with the first one; `missing` names unknown runs. */
+  /** Compares every run with the first run of the input; `missing` names unknown runs. */
   get(input: CompareRunsInput): Promise<CompareRunsDto> {
     const { runs, split, from = 0, until = MAX_STEP } = input
     const names = [...new Set(runs)]

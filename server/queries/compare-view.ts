@@ -35,7 +35,7 @@ import { inPortions } from './in-portions.ts'
 const REMEMBERED = 6
 /** Shortest time between two comparisons while a batch is scored. */
 const LIVE_TTL_MS = 2_000
-/** Largest share of elapsed time spent on comparisons of a pair while a batch is scored. */
+/** Maximum share of time in which comparisons of a pair run while a batch is scored. */
 const LIVE_SHARE = 0.1
 /** Maximum number of cached comparisons of running batches. */
 const MAX_LIVE = 4
@@ -60,9 +60,9 @@ interface Ordered {
 }
 
 /**
- * Compares two batches sample by sample. A comparison of ended batches is cached. One with a running batch is
- * recomputed after 2 s or ten times its duration, whichever is longer. Comparisons run one at a time in short slices,
- * so that the process keeps serving.
+ * Compares two batches sample by sample. Comparisons of ended batches are cached. A comparison with a running batch is
+ * recomputed after 2 s or ten times the duration of the last computation, whichever is longer. Comparisons run one at a
+ * time in short slices, so that the process keeps serving.
  */
 export class CompareView {
   readonly #db: Database
@@ -310,7 +310,7 @@ function areWhole(
   return between.every(({ samples }) => samples === origin.samples)
 }
 
-/** True when every sample has the same group uid in both, as after a rescore of a whole batch. */
+/** True when every sample has the same group uid in both batches, as after a rescore of a whole batch. */
 function haveSamePlaces(one: SampleColumns, other: SampleColumns): boolean {
   return (
     one.uids.length === other.uids.length &&
@@ -331,7 +331,10 @@ function disagreements(made: Made, by: DisagreementMeasure): Float64Array {
   return a.map((value, at) => Math.abs((b[at] as number) - value))
 }
 
-/** Sort keys of groups: lowest τ first, then groups that lost or gained their signal, then those without one in both. */
+/**
+ * Sort keys of groups: lowest τ first, then groups that lost or gained their signal, then groups without a signal in
+ * both batches.
+ */
 function groupKeys({ matched, groups }: Made): Float64Array {
   return groups.tau.map((tau, at) => {
     if ((matched.starts[at + 1] as number) - (matched.starts[at] as number) < 2) return Number.NaN
@@ -352,7 +355,7 @@ function* orderOf(keys: Float64Array): Generator<void, Ordered> {
   return { keys, order: order.map((k) => places[k] as number) }
 }
 
-/** The range of a group's samples; empty: the comparison lacks the group. */
+/** The range of a group's samples; empty: the comparison does not contain the group. */
 function rangeOfGroup({ first, matched }: Made, uid: string): { from: number; to: number } {
   const no = first.uids.indexOf(uid)
   const at = matched.groups.indexOf(no)

@@ -9,7 +9,7 @@ import {
   runsWithComponents,
 } from '../store/sql/components.ts'
 
-/** Number of newest batches shown for a run, or for the range of its steps. */
+/** Maximum number of batches shown for a run or for a range of its steps: the newest ones. */
 const MAX_BATCHES = 200
 /** Maximum number of ended batches whose sums are cached. */
 const REMEMBERED = 4_000

@@ -3,11 +3,14 @@ import type { PromptSampleInput } from '../contract/prompts.ts'
 import { SeededRandom } from '../router/policies/seeded-random.ts'
 import { KEY_PREFIX_BYTES, type PassClass } from '../store/sql/prompts.ts'
 
-/** Shape of a gamma distribution up to which it is drawn as a sum of exponentials. */
+/** Largest shape parameter for which a gamma variate is drawn as a sum of exponential variates. */
 const MAX_SUMMED = 64
-/** Random numbers multiplied before a logarithm: the smallest is 2^-32, and the product must stay above 2^-1022. */
+/**
+ * Number of random numbers that are multiplied before the logarithm is taken. The smallest random number is 2^-32, and
+ * the product must stay above 2^-1022.
+ */
 const MULTIPLIED = 16
-/** Number of prompts after which the draw yields. */
+/** Number of prompts after which the draw yields to the event loop. */
 const PORTION = 1_024
 /** Number of equal ranges of ranks from 0 to 1. Only prompts up to the range of the last drawn one are sorted. */
 const RANGES = 4_096

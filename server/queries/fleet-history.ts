@@ -30,10 +30,12 @@ import {
 import { HEDGE } from '../store/sql/retries.ts'
 import { LATENCY_KINDS } from '../store/sql/server-reports.ts'
 
-/** Time that an answer is cached, shorter than the 10 s of a row. */
+/** Time for which an answer is cached. It is shorter than the 10 s that a row covers. */
 const TTL_MS = 2_000
 const DAY_S = 86_400
-/** Ranges up to this are read from ten-second rows; a day of them would be five million latency buckets. */
+/**
+ * Ranges up to this length are read from ten-second rows. A day of such rows would have five million latency buckets.
+ */
 const FINE_S = 3_600
 
 /** Throughput, balance, retries and latency of the fleet over time. Answers have at most eight series for each chart. */
@@ -168,7 +170,7 @@ function sumsOf<Row extends { slot: number }>(
   return sums
 }
 
-/** Sums over the workers as means over the interval; null without a report. */
+/** The mean of the sum over all workers in each interval; null if no worker reported in the interval. */
 function meansOf(
   workers: readonly WorkerHistoryRow[],
   range: HistoryRange,

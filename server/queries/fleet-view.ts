@@ -37,7 +37,7 @@ export class FleetView {
   readonly #workers = new Memo<WorkerRow[]>(400)
   readonly #minutes = new Memo<RecentCalls[]>(2_000)
 
-  /** `own`: the servers' statistics in this process, which calls them for the router address. */
+  /** `own`: this process's statistics of the servers, which it calls for the router address. */
   constructor(
     db: Database,
     processId = 0,

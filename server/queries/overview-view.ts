@@ -10,7 +10,7 @@ import type { FleetView } from './fleet-view.ts'
 import type { RunTable } from './run-table.ts'
 
 const ACTIVE_SHOWN = 20
-/** Maximum number of open incidents, newest first. Those of one monitor are one item. */
+/** Maximum number of open incidents, newest first. The incidents of one monitor are shown as one item. */
 const ATTENTION_INCIDENTS = 100
 /** Maximum number of runs that an item names. */
 const NAMED_RUNS = 3

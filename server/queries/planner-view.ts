@@ -31,7 +31,7 @@ const MAX_WAITING = 8
 export class PlannerView {
   readonly #db: Database
   #waiting = 0
-  /** Resolves with the last queued plan. */
+  /** Resolves when the last queued plan is finished. */
   #line: Promise<unknown> = Promise.resolve()
 
   constructor(db: Database) {
@@ -156,7 +156,7 @@ function describe(steps: StepRewards[], from: PlannableBatch[], pending: number)
   }
   all.sort()
   const sumMs = all.reduce((sum, ms) => sum + ms, 0)
-  // The nearest rank is always a measured time.
+  // Quantiles by nearest rank are always measured times.
   const quantile = (q: number) => all[Math.max(0, Math.ceil(q * n) - 1)] ?? 0
   return {
     steps,

@@ -24,7 +24,7 @@ import { encodeTexts, promptKeyOf } from '../store/stored-texts.ts'
 import { ensureTextPartition } from '../store/text-partitions.ts'
 import { PromptsView } from './prompts-view.ts'
 
-/** Tests that prompts are followed over ended batches, with the figures of their samples. */
+/** Tests the figures of prompts over ended batches. */
 
 const database = testDatabaseForFile()
 const bucket = '2026-01-05'
@@ -126,8 +126,8 @@ describe('prompts of a run', () => {
     const runId = await makeRun('many')
     const groupsOf = (batch: number, size: number) =>
       Array.from({ length: size }, (_, at) => ({ prompt: `${batch}/${at}`, scores: [at % 2] }))
-    // Postgres caches a plan after a few executions. These executions use a small table, so that the cached plan is not
-    // made for a large one.
+    // Postgres caches a plan after a few executions. These executions use a small table, so the cached plan is one for
+    // a small table.
     for (let batch = 1; batch <= 7; batch++) await makeBatch(runId, batch, groupsOf(batch, 2))
     await db.adhoc(
       `insert into prompt (run_id, split, key, history, data_source, preview, visits)
@@ -328,7 +328,7 @@ describe('prompts of a run', () => {
     })
     expect(await steps()).toEqual([[2, 3]])
 
-    // A batch that is submitted meanwhile keeps the run, and its prompts.
+    // The run and its prompts are kept if a batch is submitted during the removal.
     const second = await begin()
     await deleteUntil(1)
     await makeBatch(runId, 4, visit)

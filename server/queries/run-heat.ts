@@ -110,7 +110,7 @@ function total(counts: readonly number[]): number {
   return counts.reduce((sum, count) => sum + count, 0)
 }
 
-/** Rounds to four digits, finer than the shades on a page. */
+/** Rounds to four decimal places, which is finer than the shades on a page. */
 function rounded(share: number): number {
   return Math.round(share * 1e4) / 1e4
 }

@@ -16,7 +16,7 @@ import { type RunPlace, type RunTableRow, runFacets, runTable } from '../store/s
 const TTL_MS = 700
 /** Time that tags and keys are cached. They are read from the configurations of all runs. */
 const FACETS_TTL_MS = 3_000
-/** Characters of a reward's version. */
+/** Number of characters that are shown of a reward's version. */
 const VERSION_CHARS = 7
 /** `latest` reads this many times its limit: some new runs have no batch yet, and older runs may still be scoring. */
 const SEARCHED = 5

@@ -16,7 +16,7 @@ beforeAll(async () => {
     ...{ max: 2, name: 'test', keyed: true, statementTimeoutMs: 10_000 },
   })
   await db.adhoc("insert into run (id, name) values (1, 'r')")
-  // A step a minute, the last one now; step 3 was rescored twice.
+  // One step per minute, the last one now; step 3 was rescored twice.
   await db.adhoc(
     `insert into batch (run_id, step, split, status, closed, reward, reward_name, samples, text_bucket, submitted_at)
      select 1, step, 'train', 'completed', true, '{"model": "m", "components": [{"reward": {"model": "inner"}}]}', 'test', 8,

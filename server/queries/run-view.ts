@@ -42,7 +42,7 @@ const MAX_MARKS_OF_A_KIND = 40
 const MAX_LISTED = 1_000
 /** Time that a run's page is cached. */
 const TTL_MS = 700
-/** Largest share of elapsed time spent on the queries of a run; 10,000 steps take about half a second. */
+/** Maximum share of time in which the queries of a run are running; 10,000 steps take about half a second. */
 const MAX_SHARE = 0.1
 
 type Charted = Pick<RunDto, 'pending' | 'steps' | 'recent' | 'sources' | 'heat'>
@@ -76,7 +76,10 @@ export class RunView {
     )
   }
 
-  /** Marks at steps where the reward changed, or a server of it was registered or removed, and at rescored steps. */
+  /**
+   * Marks the steps at which the reward changed or one of its servers was registered or removed, and the rescored
+   * steps.
+   */
   async #marks(
     run: RunRow,
     steps: StepsOfRun,

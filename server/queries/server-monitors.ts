@@ -30,13 +30,13 @@ export interface WatchedServer {
   selfTest: SelfTestDto | null
 }
 
-/** Minimum number of calls from which a share counts. */
+/** Minimum number of calls for a share to be reliable. */
 const MIN_CALLS = 20
 const MIN_CALLS_FOR_TIES = 100
 const MIN_RETRIES = 10
-/** The window of all figures. */
+/** The window of all figures, ms. */
 const WINDOW_MS = 600_000
-/** A failed share and a latency ratio from which a server counts as degraded. */
+/** A server is degraded from this share of failed calls, or from this ratio of its latency to that of its peers. */
 const DEGRADED_FAILED_SHARE = 0.05
 const DEGRADED_LATENCY_RATIO = 3
 /** Largest differences between equal servers. The buckets of the latency histogram alone cause a ratio of 1.19. */

@@ -17,8 +17,8 @@ import { inPortions } from './in-portions.ts'
 const RUNNING_TTL_MS = 250
 const ENDED_TTL_MS = 10_000
 /**
- * Overlap of two reads, because a flush sets its samples' time before it commits. If a commit takes longer, the page
- * notices the missing samples and reads the part in full.
+ * Overlap of two consecutive reads, because a flush sets its samples' time before it commits. If a commit takes longer,
+ * the page notices the missing samples and reads the part in full.
  */
 const OVERLAP_MS = 3_000
 

@@ -8,7 +8,7 @@ export interface GroupStatistics {
   failed: number
   /** Null if no member has a score. */
   mean: number | null
-  /** Standard deviation with n − 1; null below two scored members. */
+  /** Sample standard deviation (divisor n − 1); null with fewer than two scored members. */
   std: number | null
   min: number | null
   max: number | null
@@ -37,13 +37,13 @@ export function groupStatistics(scores: readonly (number | null)[]): GroupStatis
 }
 
 /**
- * Computes the GRPO advantages of one group: `(score − mean) / (std + epsilon)` with n − 1 as in verl, over the
- * members that have a score. A failed member (`null`) affects neither mean nor deviation and gets `null`. verl
- * scores it 0 and lets that 0 shift the whole group; pass 0 instead of `null` to get verl's values.
+ * Computes the GRPO advantages of one group: `(score − mean) / (std + epsilon)` with n − 1 as in verl, over the members
+ * that have a score. A failed member (`null`) affects neither mean nor deviation and gets `null`. verl scores it 0 and
+ * lets that 0 change the mean of the whole group; pass 0 instead of `null` to get verl's values.
  *
  * As in verl, a group of one has mean 0 and deviation 1, so its advantage is its score over 1 + epsilon. The only
- * scored member of a larger group gets 0, because there is nothing to compare it with, and its raw score would
- * outweigh every normalized advantage.
+ * scored member of a larger group gets 0, because there is nothing to compare it with, and its raw score would outweigh
+ * every normalized advantage.
  */
 export function grpoAdvantages(
   scores: readonly (number | null)[],
@@ -60,7 +60,7 @@ export function grpoAdvantages(
     })
   }
   const { mean, std, scale } = momentsOf(valid)
-  // Equal scores whose mean is not exact in binary (0.1 three times) have an advantage of 0, not of 1e-11.
+  // Equal scores get exactly 0. Otherwise a rounding error of the mean, as for 0.1 three times, would give 1e-11.
   const equal = std === 0
   return scores.map((score) => {
     if (!isScore(score)) return null
@@ -72,8 +72,8 @@ export function grpoAdvantages(
 
 /**
  * Classifies a group by its training signal. A score of at least `correctAt` is correct, one of at most `incorrectAt`
- * is incorrect. The defaults, 1 and 0, fit rules that score 0 or 1, and DAPO's −1. Failed members are ignored: a
- * group of one correct and three failed members is `single_sample`.
+ * is incorrect. The defaults, 1 and 0, fit rules that score 0 or 1, and DAPO's rule, which scores −1 or 1. Failed
+ * members are ignored: a group of one correct and three failed members is `single_sample`.
  */
 export function groupSignal(
   scores: readonly (number | null)[],
@@ -82,7 +82,7 @@ export function groupSignal(
   return signalOf(groupStatistics(scores), limits)
 }
 
-/** As {@link groupSignal}, from existing statistics. */
+/** Like {@link groupSignal}, but from statistics that are already computed. */
 export function signalOf(
   { members, scored, min, max }: Pick<GroupStatistics, 'members' | 'scored' | 'min' | 'max'>,
   { correctAt = PASS_SCORE, incorrectAt = 0 }: { correctAt?: number; incorrectAt?: number } = {},
@@ -100,8 +100,8 @@ function isScore(score: number | null): score is number {
 }
 
 /**
- * Mean and deviation in units of `scale`, in two passes. `scale` is 1 unless squares of the scores would overflow
- * (beyond 1e100).
+ * Mean and deviation in units of `scale`, in two passes. `scale` is 1 unless a score exceeds 1e100, because its square
+ * could overflow.
  */
 function momentsOf(scores: readonly number[]): { mean: number; std: number; scale: number } {
   if (scores.length === 0) return { mean: 0, std: 0, scale: 1 }

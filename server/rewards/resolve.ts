@@ -56,7 +56,7 @@ type Scorer = Pick<
   | 'postProcess'
   | 'components'
 > & {
-  /** The scorer's name for users. */
+  /** The scorer's name as shown to users. */
   title: string
 }
 
@@ -130,7 +130,7 @@ export function resolveReward(
   return { reward: { ...reward, kind, limiter }, rewardName: title }
 }
 
-/** Resolves a custom manager class, which wraps the reward that would score without it. */
+/** Resolves a custom manager class. The class wraps the reward that would otherwise score the batch. */
 function resolveModuleManager(
   spec: RewardSpec,
   named: Exclude<RewardSpec['manager'], string>,

@@ -1,8 +1,8 @@
 import { SwapList } from './swap-list.ts'
 
 /**
- * Members to call back when their AbortSignal is aborted. One signal may serve thousands of samples. Adding or removing
- * one of thousands of listeners scans all of them, so each signal has a single listener and a list of members.
+ * Calls its members back when their AbortSignal is aborted. One signal may serve thousands of samples. Adding or
+ * removing one of thousands of listeners scans all of them, so each signal has a single listener and a list of members.
  */
 export class AbortRegistry<T extends { abortIndex: number }> {
   readonly #groups = new WeakMap<AbortSignal, SwapList<T>>()

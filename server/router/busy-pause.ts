@@ -3,8 +3,8 @@ const MAX_RETRY_AFTER_MS = 30_000
 /** A busy answer without Retry-After pauses its server if it is at least the third since the last score. */
 const REFUSALS_TO_PAUSE = 3
 /**
- * Length of a pause without Retry-After: 100 ms, doubled with each such pause since the last score, at most 5 s, times
- * a random factor from 0.5 to 1.
+ * Length of a pause without Retry-After: 100 ms, doubled for each earlier pause since the last score, at most 5 s,
+ * times a random factor from 0.5 to 1.
  */
 const BUSY_STEP_MS = 100
 const MAX_BUSY_MS = 5_000
@@ -12,7 +12,7 @@ const MAX_BUSY_MS = 5_000
 /**
  * The pauses of one server after busy answers. A Retry-After applies to every sample. Without Retry-After, refused
  * samples back off individually, and the server pauses only after several busy answers without a score in between.
- * Otherwise every waiting sample would be sent to the server at full speed and refused.
+ * Without the pause, every waiting sample would be sent to the server at full speed and refused.
  */
 export class BusyPause {
   #untilMs = 0
@@ -40,7 +40,7 @@ export class BusyPause {
     if (retryAfterMs !== undefined) {
       pauseMs = Math.min(MAX_RETRY_AFTER_MS, retryAfterMs)
     } else if (this.#refusals >= REFUSALS_TO_PAUSE && startedAtMs >= this.#pausedAtMs) {
-      // Several calls sent before the last pause began are refused together, so they cause no further pause.
+      // Calls sent before the last pause began are often refused together. They start no further pause.
       pauseMs = Math.min(MAX_BUSY_MS, BUSY_STEP_MS * 2 ** this.#pauses) * (0.5 + Math.random() / 2)
       this.#pausedAtMs = nowMs
       this.#pauses++

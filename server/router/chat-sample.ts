@@ -12,8 +12,8 @@ import type { HttpCall } from './transport.ts'
 const REPLY_TOKENS = 256
 
 /**
- * If `maxTokens` does not fit the context, it is reduced for a retry, but not below this number: then the sample fails
- * with the server's error.
+ * If `maxTokens` does not fit the context, it is reduced for a retry. If it would fall below this number, the sample
+ * fails with the server's error.
  */
 const MIN_REPLY_TOKENS = 16
 

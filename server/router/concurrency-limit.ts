@@ -18,7 +18,7 @@ export interface LimitOptions {
  * the limit.
  */
 const EPOCH_SAMPLES = 16
-/** Share of an epoch's dispatches that must have filled the limit; other epochs are not evaluated. */
+/** An epoch is evaluated only if at least this share of its dispatches reached the limit. */
 const FILLED_SHARE = 0.7
 /**
  * In startup, the limit is multiplied by {@link STARTUP_STEP} as long as goodput rises by at least {@link STARTUP_GAIN}
@@ -38,7 +38,8 @@ const UP_GAIN = 0.24
 const DOWN_STEP = 0.85
 const DOWN_LOSS = 0.2
 /**
- * Smaller changes of the goodput count as noise. This matters where other processes have most of the samples in flight.
+ * Smaller relative changes of goodput count as noise. This bound matters if other processes have most of the samples in
+ * flight, because a probe then adds only a small share.
  */
 const MIN_GAIN = 0.02
 /** Weight of the newest epoch in the remembered goodput. */
@@ -48,9 +49,9 @@ const BUSY_STEP = 0.7
 const BUSY_EVERY_MS = 1_000
 /** Share of a fixed limit that is restored for each second without a busy answer. */
 const RECOVERY_A_SECOND = 0.1
-/** Time for which an adaptive limit stays below the value at which the server was busy. */
+/** How long an adaptive limit stays below the limit that led to a busy answer. */
 const BUSY_REMEMBERED_MS = 30_000
-/** Time for which requests waiting in the engine stop growth: 2.5 times the interval between two load reports. */
+/** After a report that requests wait inside the engine, the limit does not grow for this time: 2.5 report intervals. */
 const NO_GROWTH_MS = 5_000
 
 /** The lower bound of an adaptive limit, summed over all processes. */
@@ -64,14 +65,14 @@ const MIN_LIMIT = 4
  *       └──┘ × 1.5             └── kept, or back to ────┘
  *                                  the limit remembered
  *
- * It remembers the limit with the best goodput, and that goodput. A limit controlled by latency would grow too far on a
- * server that batches. A limit that shrank as long as goodput did not fall would collapse on a deeply saturated server.
+ * The best goodput and its limit are remembered. A limit controlled by latency would grow too far on a server that
+ * batches. A limit that shrank as long as goodput did not fall would collapse on a deeply saturated server.
  *
  * Goodput is samples in flight × tokens ÷ time in flight, over the samples that ended in an epoch (Little's law). In
  * the long run, this equals tokens ÷ wall time. Over one epoch, tokens ÷ wall time is distorted by the samples that
  * were partly done at the start and end: by 23 % with samples of usual sizes, while a gain of 6 % is enough to accept a
  * probe. Samples in flight are those of all processes. A process that counted only its own samples would measure a gain
- * with each further one, at the expense of the other processes, and all limits would grow to the maximum.
+ * with each sample it adds, at the expense of the other processes, and all limits would grow to the maximum.
  */
 export class AdaptiveLimit {
   readonly #min: number
@@ -89,10 +90,10 @@ export class AdaptiveLimit {
   #held = 0
   #nextProbe: 'up' | 'down' = 'up'
 
-  /** Time at which the limit was last set. Samples sent before it are not counted. */
+  /** Time when the limit was last set. Samples sent before that time are not counted. */
   #setAtMs = Number.NEGATIVE_INFINITY
-  // The current epoch: samples ended, their tokens and time in flight; samples sent, the sum of samples in flight at
-  // those moments, and how many of them filled the limit.
+  // Sums of the current epoch. Ended samples: number, tokens, time in flight. Dispatches: number, sum of the samples in
+  // flight at each one, and how many reached the limit.
   #samples = 0
   #tokens = 0
   #sampleMs = 0
@@ -198,7 +199,7 @@ export class AdaptiveLimit {
     this.#filled = 0
   }
 
-  /** Adjusts the limit after an epoch that filled it. */
+  /** Adjusts the limit after an epoch whose dispatches mostly reached it. */
   #judge(goodput: number, samples: number, nowMs: number): void {
     const best = this.#best
     const added = this.#bestSamples > 0 ? samples / this.#bestSamples - 1 : 0
@@ -345,7 +346,7 @@ export class ServerLimit {
 
   /**
    * This process's share of the limit of all processes: its slots or an equal share, whichever is more. The shares of
-   * all processes can be added up, unlike {@link most}, which in each process is the whole of a configured limit.
+   * all processes can be added up. {@link most} cannot: in each process it is the whole configured limit.
    */
   part(slots: number, processes: number): number {
     return Math.min(this.most, Math.max(slots, this.#total / processes))

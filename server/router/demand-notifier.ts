@@ -1,7 +1,9 @@
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 
-/** Minimum time between two notifications for one server, because each lease request is a database round trip. */
+/**
+ * Minimum time between two notifications for one server. Each causes a lease request, which is a database round trip.
+ */
 const QUIET_MS = 50
 
 /**
@@ -14,7 +16,7 @@ export class DemandNotifier {
   readonly #due = new Map<PoolServer, ModelPool>()
   #immediate: NodeJS.Immediate | null = null
 
-  /** Schedules a notification for each server of the pool that has fewer slots or permits than it could use. */
+  /** Schedules a notification for each server of the pool on which this process could use more slots or permits. */
   poolIsShort(pool: ModelPool): void {
     if (this.listeners.size === 0) return
     const nowMs = performance.now()

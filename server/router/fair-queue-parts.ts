@@ -7,25 +7,25 @@ const DEADLINE_STEP_MS = 1_000
  * Otherwise a stream of large groups would delay small groups forever.
  */
 const OVERTAKEN_WITHIN = 2_048
-/** Maximum idle runs (without waiting items) that a class remembers. Above it, half of them are removed. */
+/** Maximum idle runs (without waiting items) that a class remembers. Beyond this number, half of them are removed. */
 const MAX_RESTING_RUNS = 256
 
 /** The properties of an item that a {@link FairQueue} uses; none may change while the item is queued. */
 export interface FairItem {
   /** Estimated cost. */
   readonly tokens: number
-  /** The run it belongs to. Runs share capacity equally, or by `runWeight`. */
+  /** The item's run. Runs share capacity equally, or by `runWeight`. */
   readonly run: string
   readonly priorityClass: PriorityClass
   /** Deadline, on the clock of `performance.now()`; infinite: none. */
   readonly deadlineAtMs: number
-  /** The group it belongs to; undefined: none. */
+  /** The item's group; undefined: none. */
   readonly group: string | undefined
   /** Items with a lower number come first within their run. Equal for all items of a group. Default 0. */
   readonly order?: number
   /** Memory used by the item; absent: not counted. */
   readonly bytes?: number
-  /** Weight of its run relative to other runs of its class, as given by the run's newest item. Default 1. */
+  /** Weight of the item's run relative to other runs of the same class. The run's newest item sets it. Default 1. */
   readonly runWeight?: number
 }
 
@@ -62,11 +62,11 @@ export class Group<T extends FairItem> {
   readonly flow: Flow<T>
   readonly entries = new IndexedHeap<Entry<T>>(entryBefore, placeEntry)
   tokens = 0
-  /** Sequence number assigned when its first item was taken; 0: no item was taken yet. */
+  /** Sequence number, assigned when the group's first item is taken; 0: none was taken yet. */
   begun = 0
   readonly number: number
   readonly order: number
-  /** Number of the block of 2,048 items of its run in which it arrived. */
+  /** The items of a run form blocks of 2,048. This is the number of the block in which the group arrived. */
   readonly era: number
   /** Index in the flow's heap of fresh or begun groups. */
   index = -1
@@ -92,7 +92,7 @@ export class Group<T extends FairItem> {
 export class Flow<T extends FairItem> {
   readonly run: string
   readonly lane: Lane<T>
-  /** Groups of which no item was taken yet; `begun` has the others. */
+  /** Groups without any item taken yet. The other groups are in `begun`. */
   readonly fresh = new IndexedHeap<Group<T>>(freshBefore, placeGroup)
   readonly begun = new IndexedHeap<Group<T>>(begunBefore, placeGroup)
   /** Tokens taken, divided by the flow's weight. The flow with the lowest value is next. */
@@ -124,7 +124,7 @@ export class Flow<T extends FairItem> {
     return fresh !== null && comesBefore(fresh.first, begun.first) ? fresh.first : begun.first
   }
 
-  /** The first accepted item; null: none within the allowed checks. */
+  /** The first item that `accept` accepts; null: none was found within the allowed number of checks. */
   find(accept: (item: T) => boolean, checks: Checks): Entry<T> | null {
     const begun = findIn(this.begun, accept, checks)
     const fresh = findIn(this.fresh, accept, checks)
@@ -140,7 +140,7 @@ export class Lane<T extends FairItem> {
   /** Tokens taken, divided by the class's weight. The class with the lowest value is next. */
   virtual = 0
   size = 0
-  /** Runs with waiting items, and idle runs whose clock is ahead of the lane's. */
+  /** Runs with waiting items, and idle runs whose clock (`virtual`) is ahead of the lane's. */
   readonly #flows = new Map<string, Flow<T>>()
   /** The lane's clock: the lowest `virtual` of its flows, as last seen. A new flow starts from here. */
   #now = 0

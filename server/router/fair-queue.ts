@@ -12,7 +12,7 @@ export type { FairItem, PriorityClass } from './fair-queue-parts.ts'
 
 /** Weights of the priority classes, in the order that breaks ties between them. */
 const CLASS_WEIGHTS: Record<PriorityClass, number> = { interactive: 4, step: 3, backfill: 1 }
-/** Maximum number of items, groups and runs that one filtered search checks. Such a search takes about 20 µs. */
+/** Maximum number of items, groups and runs that one filtered search checks. That many checks take about 20 µs. */
 const MAX_CHECKS = 512
 
 export interface FairQueueOptions {
@@ -126,7 +126,7 @@ export class FairQueue<T extends FairItem> {
     })
   }
 
-  /** The next item among groups that were not begun, and items without a group. Null if there is none. */
+  /** The next item that has no group or whose group was not begun; null: none. */
   peekUnbegun(): T | null {
     const checks: Checks = { left: Number.POSITIVE_INFINITY }
     return this.#firstOfLanes((lane) => {
@@ -204,7 +204,10 @@ export class FairQueue<T extends FairItem> {
     return this.#entries.keys()
   }
 
-  /** Returns the first item that `firstOf` finds: in the lane with the slowest clock first, ties in class order. */
+  /**
+   * Returns the first item that `firstOf` finds. Lanes are searched by their clocks, slowest first; ties go by class
+   * order.
+   */
   #firstOfLanes(firstOf: (lane: Lane<T>) => Entry<T> | null): T | null {
     let tried = 0
     for (let n = 0; n < this.#inOrder.length; n++) {

@@ -4,15 +4,17 @@ import { SecondRing } from './second-ring.ts'
 const SHARE = 0.05
 const MIN_HEDGES = 3
 const WINDOW_SECONDS = 60
-/** Maximum samples begun since the pool was idle that count in the bound per minute: the size of a large step. */
+/**
+ * The bound per minute counts at most this many of the samples begun since the pool was idle: the size of a large step.
+ */
 const STEP_SAMPLES = 4_096
 
 /**
  * Limits the hedges of a pool by two bounds. Hedges since the pool was last idle are at most 5 % of the samples begun
- * since then. Hedges of the last minute are at most 5 % of the larger of that minute's samples and the samples begun
- * since idle, at most 4,096. The first bound allows the last samples of a slow step to be hedged minutes after they
- * began. The second keeps a pool that runs for days from accumulating more than one step's hedges for the moment when
- * all its servers slow down.
+ * since then. Hedges of the last minute are at most 5 % of that minute's samples, or of the samples begun since the
+ * pool was idle (counted up to 4,096), whichever is more. The first bound allows the last samples of a slow step to be
+ * hedged minutes after they began. The second prevents a pool that has run for days from sending more than one step's
+ * hedges at once when all its servers slow down.
  */
 export class HedgeBudget {
   readonly #share: number
@@ -76,7 +78,7 @@ export class HedgeBudget {
 
   /**
    * Resets the counts, because the pool has no samples left and the next ones belong to another step. The counts of the
-   * minute stay, because otherwise each lone sample would have a free hedge.
+   * last minute are kept. Otherwise each lone sample could be hedged.
    */
   idle(): void {
     this.#samples = 0

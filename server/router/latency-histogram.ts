@@ -59,8 +59,8 @@ export class LatencyHistogram {
   }
 
   /**
-   * The duration in ms that a share `q` (0–1) of the counted durations does not exceed, as the geometric middle of its
-   * bucket; null if none were counted.
+   * The quantile `q` (0–1) of the counted durations in ms, as the geometric middle of its bucket; null: none were
+   * counted.
    */
   quantile(q: number): number | null {
     const total = this.total

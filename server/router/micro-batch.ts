@@ -26,7 +26,7 @@ export class MicroBatch {
   sentAtMs = Number.NaN
   /** Number of checks since the request was sent, 100 ms apart. */
   checks = 0
-  /** One flight per text, in the order sent; null: the flight has left since. */
+  /** One flight per text, in the order of the request; null: the flight has left the micro-batch. */
   readonly flights: (Flight | null)[] = []
   /** Estimated tokens of its samples, without regard to the server's prefix cache. */
   tokens = 0

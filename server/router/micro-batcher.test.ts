@@ -74,7 +74,7 @@ async function start(
   for (const fake of fakes) fake.calls.length = 0
 }
 
-/** Scores a sample of about 70 characters, whose score is given. */
+/** Scores a sample of about 70 characters, whose text states the score that the fake server returns. */
 function sample(score: number, over: Partial<ScoreRequest> = {}, more = ''): Promise<RouterResult> {
   const response = `#${score}#`.padEnd(60, '.') + more
   return harness.score({ input: { prompt: 'Question', response }, group: 'g', ...over })
@@ -126,7 +126,7 @@ describe('a micro-batch', () => {
       expect(result.attempts).toMatchObject([{ attempt: 1, outcome: 'ok', status: 200 }])
     }
     expect(sizes()).toEqual([8, 8])
-    // The shares add up to the server’s count.
+    // The samples' shares of the tokens add up to the server’s count.
     expect(harness.stats().tokens).toBe((KNOWN + 16) * 7)
   })
 
@@ -202,7 +202,7 @@ describe('a failed micro-batch', () => {
     does = (texts, _, response) => (texts.length > 1 ? respond(response, 400, refused) : undefined)
     const results = await samples(200)
     expect(results.every(({ ok }) => ok)).toBe(true)
-    // Only requests in flight when the first one failed are micro-batches.
+    // Only the requests that were in flight at the first failure have several samples.
     expect(sizes().filter((n) => n > 1).length).toBeLessThanOrEqual(8)
     fakes[0]?.calls.splice(0)
     await samples(40)
@@ -246,7 +246,7 @@ describe('a failed micro-batch', () => {
     const results = await samples(16)
     expect(results.filter(({ ok }) => !ok)).toHaveLength(1)
     expect(results[3]).toMatchObject({ reason: 'non_finite' })
-    // The sample is sent in the micro-batch (not charged), alone, and to the other server.
+    // The sample is sent in the micro-batch (no attempt charged), then alone, then to the other server.
     expect(results[3]?.attempts.map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
       [1, 'corrupt'],
       [1, 'corrupt'],
@@ -283,7 +283,7 @@ describe('a failed micro-batch', () => {
 })
 
 describe('a slow micro-batch', () => {
-  /** Makes the servers leave requests unanswered that contain a score for which `hanging` returns true. */
+  /** Makes the servers never answer a request that contains a score for which `hanging` returns true. */
   function hangsOn(hanging: (score: number) => boolean) {
     does = (texts) => (texts.some((text) => hanging(scoreOf(text))) ? true : undefined)
   }

@@ -21,8 +21,8 @@ const SPLIT_CHECKS = 2
 /** Scored samples after which a server's speed is known. */
 const SEEN_SAMPLES = 64
 /**
- * A micro-batch has at most a server's slots divided by this number, so that the server has further requests while it
- * answers one.
+ * A micro-batch has at most as many samples as the server's slots divided by this number, so that the server has
+ * further requests to process while it answers one.
  */
 const MIN_CALLS = 4
 /** Maximum characters per request. text-embeddings-inference accepts bodies of 2 MB. */
@@ -39,7 +39,7 @@ const CHECK_MS = 20
 const STALE_MS = 500
 /**
  * The process counts as busy once its event-loop utilization reaches {@link BUSY_FROM}, and until it falls below {@link
- * BUSY_UNTIL}. Micro-batching lowers the utilization, and must not end because of that.
+ * BUSY_UNTIL}. The bounds differ because micro-batching itself lowers the utilization.
  */
 const BUSY_FROM = 0.7
 const BUSY_UNTIL = 0.4
@@ -159,7 +159,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     }
   }
 
-  /** Called from inside the HTTP parser: no call may begin in here. */
+  /** Called from inside the HTTP parser, where no call may begin. */
   onCallEnd(call: HttpCall<MicroBatch>): void {
     const microBatch = call.context
     this.#sent.delete(microBatch)
@@ -184,7 +184,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       const isRefused = answer.class === 'client' || answer.class === 'corrupt'
       if (answer.class !== 'conn_race') server.apart(isRefused ? 'refused' : 'slow', nowMs)
       // A refusal or an invalid response does not show which sample caused it, so each is sent again alone. Any other
-      // failure counts for each sample as for a single one.
+      // failure is handled for each sample as if it had been sent alone.
       this.#end(isRefused ? 'apart' : 'failed', microBatch, flights, answer, serviceMs)
       return
     }

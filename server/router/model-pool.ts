@@ -13,8 +13,8 @@ import { TokenEstimate } from './token-estimate.ts'
 /** Maximum calls begun per turn of the event loop, so that 5,000 waiting samples do not block it for 0.2 s. */
 const MAX_DISPATCHES = 64
 /**
- * Maximum samples of a queue that are checked for one that an available server may take. Retries and hedges avoid the
- * servers they were sent to.
+ * Maximum samples of a queue that are searched for one that an available server may take. A retry or hedge may not go
+ * to a server that the sample was already sent to.
  */
 const MAX_SCANNED = 64
 /** Weight of the newest sample in the mean cost, which covers about the last 64 samples. */
@@ -25,7 +25,7 @@ const MAX_DESCRIBED = 3
 const PATIENCE_MS = 2_000
 /** See `RouterOptions.queueSamples`. */
 const MAX_QUEUED = 10_000
-/** Number of completed calls after which a server's times are used. */
+/** A server's times are used for estimates after this many completed calls. */
 const SEEN_FOR_TIMES = 20
 
 export interface ModelPoolListener {
@@ -133,7 +133,7 @@ export class ModelPool {
     this.configured()
   }
 
-  /** Reads the settings of its servers after a change. */
+  /** Reads the settings of the pool's servers after a change. */
   configured(): void {
     this.isSentOnce = this.servers.some(
       (server) => server.kind === 'generative' || server.isCustomScorer,

@@ -2,7 +2,7 @@ import type { RatePermits } from './router-types.ts'
 
 /**
  * The permits of this process for a server with a rate limit. They are granted in small amounts and expire soon. A call
- * uses its estimated tokens. The difference from the counted tokens is reported and charged later.
+ * uses its estimated tokens. The difference from the tokens that the server counts is reported and charged later.
  */
 export class Permits {
   #requestsLimited = false
@@ -12,7 +12,7 @@ export class Permits {
   #untilMs = 0
   #overspent = 0
 
-  /** Sets which of the two rates are limited. */
+  /** Sets whether the rates of requests and tokens are limited. */
   limit(requests: boolean, tokens: boolean): void {
     this.#requestsLimited = requests
     this.#tokensLimited = tokens

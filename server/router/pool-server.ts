@@ -32,7 +32,7 @@ const MIN_FAULT_CALLS = 10
 const CORRUPT_TO_EJECT = 3
 /** See `MicroBatchOptions.slowMs`. */
 const SLOW_MS = 250
-/** Time for which requests have one sample each, ms: after a refused micro-batch, and after a slow or failed call. */
+/** After a refused micro-batch, or after a slow or failed call, requests have one sample each for this time, ms. */
 const APART_MS = { refused: 60_000, slow: 5_000 }
 
 export interface PoolServerListener {
@@ -87,7 +87,7 @@ export class PoolServer implements PolicyServer {
   tokens = 0
   tokensPerSecond: number | null = null
   peakMsPerKtok: number | null = null
-  /** Requests of other clients at the server, from its own load report. */
+  /** Requests of other clients at the server, from the server's load report. */
   externalQueue = 0
   /** Until this time, on the clock of `performance.now()`, the server receives one sample per request. */
   apartUntilMs = 0
@@ -285,7 +285,7 @@ export class PoolServer implements PolicyServer {
     this.permits.use(flight.sample.tokens, flight.sample.requestsTo(this))
     this.limit.search.dispatched(nowMs, this.#inFlight)
     // The server counts as full when this process uses its share of the limit. If a few leased slots counted as full, a
-    // server with few slots would be measured as slow, receive fewer samples and then lease even fewer slots.
+    // server with few slots would be measured as slow, receive fewer samples and then get even fewer slots.
     const part = Math.ceil(this.limit.most / this.#processes)
     this.rating.began(this.#inFlight, Math.min(this.limit.most, Math.max(this.#slots, part)))
     flight.period = this.health.begin()
@@ -304,8 +304,8 @@ export class PoolServer implements PolicyServer {
   }
 
   /**
-   * Stops micro-batching for the server for the time in {@link APART_MS}, because its samples would delay or fail each
-   * other.
+   * Stops micro-batching for the server for the time in {@link APART_MS}, because the samples of one request would
+   * delay or fail each other.
    */
   apart(why: keyof typeof APART_MS, nowMs: number): void {
     this.apartUntilMs = Math.max(this.apartUntilMs, nowMs + APART_MS[why])

@@ -5,8 +5,8 @@ import type { PoolServer } from './pool-server.ts'
 /** Interval between checks of the calls in flight. A check of 5,000 calls takes about 0.2 ms. */
 export const WATCH_MS = 100
 /**
- * A server is silent if it has answered nothing for {@link SILENT_MS} and for the expected time of a call in flight,
- * and that call has taken {@link SILENT_OF_EXPECTED} times its expected time.
+ * A server is silent if a call in flight has taken {@link SILENT_OF_EXPECTED} times its expected time, and the server
+ * has answered nothing for that expected time and for {@link SILENT_MS}.
  */
 const SILENT_MS = 1_000
 const SILENT_OF_EXPECTED = 2
@@ -18,7 +18,7 @@ const SUSPECT_SHARE = 0.3
 /**
  * A call that cannot be hedged (to a judge or a custom scorer) is abandoned and retried on an untried server when it
  * exceeds this multiple of the server's 99th percentile and this minimum. Calls that can be hedged are never abandoned:
- * one reward in 200 may take ten times as long, and would take as long elsewhere.
+ * one reward in 200 may take ten times as long, and would take as long on another server.
  */
 const GIVE_UP_OF_P99 = 10
 const GIVE_UP_MS = 30_000
@@ -139,8 +139,8 @@ export class PoolWatch {
   }
 
   /**
-   * Returns the expected time, in ms, of a call that has taken at least twice that time, if the server has been silent
-   * for at least that time; null: no such call.
+   * Returns the expected time, in ms, of a call that has taken at least twice its expected time, provided that the
+   * server has been silent for at least the expected time; null: there is no such call.
    */
   #overdue(server: PoolServer, silentMs: number, nowMs: number): number | null {
     for (let flight = server.oldest; flight !== null; flight = flight.newer) {

@@ -11,7 +11,7 @@ const TOO_LONG_DOUBT = 2
 /** One unconfirmed refusal of a sample, or one invalid response to it. */
 export interface Refusal {
   server: PoolServer
-  /** The server's health period of the call, from `ServerHealth.begin`. */
+  /** The server's health period in which the call began, from `ServerHealth.begin`. */
   period: number
   class: 'client' | 'corrupt'
   atMs: number

@@ -87,7 +87,7 @@ describe('the offsets of token scores', () => {
   const input = { prompt: 'Q', response: '42' }
   const rows = answer(200, { data: [{ index: 0, data: [[1], [2], [3], [4]] }] })
   const tokens = answer(200, { token_strs: ['Q', 'Ċ', '4', '2'] })
-  /** Serves scores, and the given answers to requests for tokens, one after the other. */
+  /** Serves scores, and answers each request for tokens with the next of `answers`. */
   const serve = async (...answers: FakeHandler[]) => {
     const fake = await harness.fake((call, response) =>
       (call.path === '/tokenize' ? (answers.shift() as FakeHandler) : rows)(call, response),

@@ -65,7 +65,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   waitingSinceMs: number
   /** End of the back-off, after which the sample waits for a slot. */
   backoffUntilMs: number
-  /** The timer that ends the back-off, or the patience for an untried server. */
+  /** The timer that ends the back-off, or the wait for an untried server. */
   timer: NodeJS.Timeout | null = null
 
   readonly attempts: AttemptRecord[] = []
@@ -82,7 +82,9 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   refusals: Refusal[] | null = null
   /** The canary whose result the sample waits for; null: none. */
   heldBy: ServerCanary | null = null
-  /** Whether the sample's only uncharged repeat after a connection race was used. */
+  /**
+   * Whether the sample was repeated after a connection race, which happens at most once without charging an attempt.
+   */
   hasRaced = false
   /** Whether the sample's calls count against the retry budget. */
   isRetry = false
@@ -143,7 +145,10 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   }
   /** Keeps a score from a micro-batch for {@link succeed}. Called only if the sample has an {@link input}. */
   accept(_score: EngineScore): void {}
-  /** Limits the reply of the next calls to this many tokens. Returns false if the reply cannot be limited to that. */
+  /**
+   * Limits the reply of the next calls to this many tokens. Returns false if the limit is too small or the sample
+   * supports none.
+   */
   fit(_maxTokens: number): boolean {
     return false
   }
@@ -151,7 +156,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   requestsTo(_server: PoolServer): number {
     return 1
   }
-  /** Called when a slot is granted to the sample; only for samples whose slot's owner sends the call. */
+  /** Called when a slot is granted; only for samples whose call is sent by the owner of the slot. */
   granted(_flight: Flight): void {}
   /** Called when other processes may use the granted slot. */
   recalled(): void {}
@@ -162,8 +167,8 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   }
 
   /**
-   * The time at which the sample's time limit ends if it starts now, or the deadline if that is earlier. A time limit
-   * of NaN counts as 0.
+   * The end of the sample's time limit if it starts now, or the deadline if that is earlier. A time limit of NaN counts
+   * as 0.
    */
   dueFrom(nowMs: number): number {
     const { timeoutMs } = this.request

@@ -14,8 +14,8 @@ import type { RouterEvent } from './router-types.ts'
 import { config, Harness, until } from './testing/harness.ts'
 
 /**
- * Indexes into the flags of {@link AnsweringThread}: requests received and answered since `hold`, and whether it may
- * answer.
+ * Indexes into the flags of {@link AnsweringThread}: requests received and answered since `hold`, and whether the
+ * thread may answer.
  */
 const [RECEIVED, ANSWERED, MAY_ANSWER] = [0, 1, 2] as const
 
@@ -506,7 +506,8 @@ describe('passive health', () => {
     harness.router.setSlots(1, 8)
     expect(fake?.maxInFlight).toBe(1)
     held[0]?.()
-    // One score may be luck, so a second probe is sent alone. A growing share of the slots follows.
+    // One score may be luck, so a second probe is sent alone. After that, the server may use a growing share of its
+    // slots.
     await until(() => held.length === 2)
     expect(harness.stats()).toMatchObject({ health: 'half_open', inFlight: 1, waiting: 28 })
     expect(fake?.maxInFlight).toBe(1)

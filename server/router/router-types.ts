@@ -29,7 +29,7 @@ export interface RouterServer {
   engine: EngineName
   /** Calls to generative models are never hedged or shared. Default: discriminative. */
   kind?: 'discriminative' | 'generative'
-  /** The name of its pool, and the model name sent to the server. */
+  /** The name of the server's pool, and the model name sent to the server. */
   model: string
   version: string | null
   /** The scoring route; null or absent: the engine's default. */
@@ -61,23 +61,25 @@ export interface RouteRequest {
    * the first dispatch it limits only the time without a healthy server, after which the sample ends as `no_server`.
    */
   timeoutMs: number
-  /** Time limit in ms from the request on, including all waiting. The sample then ends as `deadline`. */
+  /**
+   * Time limit in ms, counted from the request and including all waiting. A sample that exceeds it ends as `deadline`.
+   */
   deadlineMs?: number
   /**
    * Maximum number of calls, the first included; at least 1. Hedges, busy answers and unconfirmed refusals do not
    * count.
    */
   maxAttempts: number
-  /** Aborting it ends the sample as `cancelled` and cancels its call. One signal may serve many samples. */
+  /** Aborting the signal ends the sample as `cancelled` and cancels its call. One signal may serve many samples. */
   signal?: AbortSignal
   /**
-   * A caller waits for this sample: its priority class is `interactive`, whose share relative to a step's samples is 4
-   * : 3.
+   * Whether a caller waits for this sample. Its priority class is then `interactive`, whose share relative to a step's
+   * samples is 4 : 3.
    */
   urgent?: boolean
-  /** Below 0: its priority class is `backfill`, with a third of a step's share. */
+  /** Below 0: the sample's priority class is `backfill`, with a third of a step's share. */
   priority?: number
-  /** The run it belongs to. Runs share capacity equally. */
+  /** The sample's run. Runs share capacity equally. */
   run?: string
   /** Samples of one group prefer one server, because their prompt is in its prefix cache. */
   group?: string
@@ -289,8 +291,8 @@ export interface RouterOptions {
    */
   ejectionStepMs?: number
   /**
-   * Time for which a sample that failed on one server waits for a slot of an untried server, in ms, before it takes any
-   * free one. Default 2,000, which is longer than most calls to a reward model and shorter than most calls to a judge.
+   * How long a sample that failed on one server waits for a slot of an untried server, in ms, before it takes any free
+   * slot. Default 2,000, which is longer than most calls to a reward model and shorter than most calls to a judge.
    */
   patienceMs?: number
   /** Default policy of every pool. Default `least_work`. */
@@ -298,8 +300,8 @@ export interface RouterOptions {
   /** Seed of the policies that use random numbers or hashes. */
   seed?: number
   /**
-   * Maximum waiting samples per model. Beyond it, requests for slots are refused (`queue_full`). Requests to score or
-   * chat are never refused. Default 10,000.
+   * Maximum waiting samples per model. Beyond this number, requests for slots are refused (`queue_full`). Requests to
+   * score or chat are never refused. Default 10,000.
    */
   queueSamples?: number
   /** Whether calls are hedged. Default true. */
@@ -361,8 +363,8 @@ export interface RewardRouter {
   /** Adds permits for a server with a rate limit. */
   setPermits(serverId: number, permits: RatePermits): void
   /**
-   * Returns the calls and tokens for which a server with a rate limit lacks permits, and the tokens used beyond past
-   * permits since the last call of this method.
+   * Returns the permits that this process lacks for a server with a rate limit, in calls and tokens, and the tokens
+   * used beyond past permits since the last call of this method.
    */
   permitDemand(serverId: number): { requests: number; tokens: number; tokensOverspent: number }
   /** Removes and returns the unused permits, for other processes. */

@@ -85,7 +85,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     this.#microBatcher.look(nowMs)
   }
 
-  /** Handles a call's end. Called from inside the HTTP parser: no call may begin in here. */
+  /** Handles a call's end. Called from inside the HTTP parser, where no call may begin. */
   onCallEnd(call: HttpCall<Flight>): void {
     const flight = call.context
     const nowMs = performance.now()
@@ -101,7 +101,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     }
   }
 
-  /** Handles a score that the sample has kept, from a call of its own or from a micro-batch. */
+  /** Handles a score that the sample has stored, from a single call or from a micro-batch. */
   scored(
     flight: Flight,
     status: number,
@@ -518,8 +518,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Ends a sample without a score, in any state. `confirmed`: its refusal is confirmed, so the samples that follow it
-   * end too.
+   * Ends a sample without a score, in any state. `confirmed`: whether the sample's refusal is confirmed; the samples
+   * that follow it then end too.
    */
   #fail(
     sample: RoutedSample,

@@ -9,7 +9,7 @@ export class SecondRing {
     this.#buckets = new Float64Array(seconds)
   }
 
-  /** Adds events that occurred at `nowMs`. A time before that of the last event counts as that time. */
+  /** Adds events that occurred at `nowMs`. A time before the last event's counts as the last event's time. */
   add(nowMs: number, count = 1): void {
     this.#advance(nowMs)
     const index = this.#second % this.#buckets.length

@@ -17,10 +17,9 @@ const MAX_REFUSALS_TO_PROBE = 1_024
 const FIXED: ScoreInput = { prompt: 'What is 1 + 1?', response: '1 + 1 is 2.' }
 
 /**
- * Decides whether a server's refusals are justified. A refused sample is held if no other server can confirm or
- * overrule the refusal. When the server then scores a canary, the refusal is the sample's fault. A server that refuses
- * several samples in a row, or gives an answer that no sample can cause, receives no samples until it has scored a
- * canary.
+ * Decides whether a server's refusals are justified. A refused sample waits if no other server can confirm or overrule
+ * the refusal. When the server then scores a canary, the refusal is the sample's fault. A server that refuses several
+ * samples in a row, or gives an answer that no sample can cause, receives no samples until it has scored a canary.
  */
 export class ServerCanary {
   /** Refused samples that wait for the result of a canary. */
@@ -63,7 +62,7 @@ export class ServerCanary {
     return this.#sentAtMs + this.#intervalMs
   }
 
-  /** Whether the server has scored a sample before. If so, a refused canary is its fault. */
+  /** Whether the server has scored a sample before. If so, a refused canary is the server's fault. */
   get hasScored(): boolean {
     return this.#known !== null
   }
@@ -103,7 +102,7 @@ export class ServerCanary {
     return isCustom || this.#fixedRefused ? this.#known : FIXED
   }
 
-  /** Records that a canary is sent, for the samples held now. */
+  /** Records that a canary is sent, for the refused samples that wait now. */
   begin(nowMs: number): void {
     this.isOut = true
     this.#isRequested = false
@@ -111,7 +110,7 @@ export class ServerCanary {
     this.#about = [...this.held]
   }
 
-  /** Records a scored canary. Returns the samples whose refusals it confirms; they are no longer held. */
+  /** Records a scored canary. Returns the samples whose refusals the canary confirms; they are no longer held. */
   passed(nowMs: number): RoutedSample[] {
     this.isOut = false
     this.#fixedRefused = false
@@ -168,7 +167,7 @@ export class ServerCanary {
     return this.release()
   }
 
-  /** Releases and returns all held samples, whose refusals stay undecided. */
+  /** Releases and returns all held samples. Their refusals remain undecided. */
   release(): RoutedSample[] {
     const samples = [...this.held]
     this.#about = []

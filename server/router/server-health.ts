@@ -11,8 +11,8 @@ const FORGET_AFTER_MS = 60_000
 /** Consecutive scores that end `half_open`. A single one may be luck. */
 const PROBES_TO_PASS = 2
 /**
- * The slow start grows from a tenth of the slots to all of them. A returning server is cold, and 64 concurrent calls
- * may bring it down again.
+ * During a slow start, the usable slots grow from a tenth to all of them. A server that returns is cold, and 64
+ * concurrent calls might bring it down again.
  */
 const SLOW_START_MS = 20_000
 const SLOW_START_FROM = 0.1
@@ -91,8 +91,8 @@ export class ServerHealth {
   }
 
   /**
-   * Whether the server is ejected for being slow, and not for failing. Such a server is used while most of the pool is
-   * not healthy.
+   * Whether the server is ejected for being slow, and not for failing. A slow server is still used while most of the
+   * pool is not healthy.
    */
   get isSoftEjected(): boolean {
     return this.#state === 'ejected' && this.#soft

@@ -6,7 +6,7 @@ const RATE_HALF_LIFE_MS = 10_000
 const RATE_SAMPLES = 8
 const MIN_RATE_MS = 250
 const MAX_RATE_MS = 2_000
-/** A lower rate is accepted only if this share of the samples sent filled the server. */
+/** A rate below the known one is accepted only if at least this share of the samples was sent to a full server. */
 const FILLED_SHARE = 0.7
 /** Time constant of the decay of the peak latency. */
 const PEAK_DECAY_MS = 10_000
@@ -15,7 +15,7 @@ const STALE_MS = 60_000
 /** Maximum samples whose times are kept. */
 const MAX_SAMPLES = 256
 /**
- * Default of the fixed cost of a call, expressed in tokens (connection, tokenizing, batching). Without a fixed cost, a
+ * Default of the fixed cost of a call (connection, tokenizing, batching), expressed in tokens. Without a fixed cost, a
  * sample of 10 tokens in 12 ms would count as 1,200 ms per 1,000 tokens, and one of 2,000 tokens on the same server as
  * 60 ms. Quantiles would then reflect the mix of sizes and not the server's speed. The default applies until a line
  * fitted through the samples gives another value, which needs samples of different sizes.
@@ -81,9 +81,7 @@ export class ServerRating {
     return this.#samples
   }
 
-  /**
-   * Records a sample sent. `inFlight` includes it; `most` is the number in flight at which the server counts as full.
-   */
+  /** Records a sample sent. `inFlight` includes it. With `most` samples in flight, the server counts as full. */
   began(inFlight: number, most: number): void {
     this.#begun++
     this.#inFlightSum += inFlight
@@ -151,7 +149,7 @@ export class ServerRating {
 
   /**
    * Tokens/s of the server at full load, an EWMA with a half-life of 10 s; null: not measured within the last minute.
-   * Below full load the rate is lower, so such a measurement can only raise the value. Otherwise the server with the
+   * Below full load the rate is lower, so a measurement there can only raise the value. Otherwise the server with the
    * fewest samples would look slowest and receive even fewer.
    */
   tokensPerSecond(nowMs: number): number | null {
@@ -178,9 +176,9 @@ export class ServerRating {
   }
 
   /**
-   * The time per 1,000 tokens that a share `q` (0–1) of the last 256 samples did not exceed, in ms; null: no samples.
-   * The fixed cost of a call counts as tokens. The samples are sorted again when an eighth of them is new, which costs
-   * 0.4 µs per sample.
+   * The quantile `q` (0–1) of the time per 1,000 tokens over the last 256 samples, in ms; null: no samples. The fixed
+   * cost of a call counts as tokens. The samples are sorted again when an eighth of them is new, which costs 0.4 µs per
+   * sample.
    */
   normalizedMs(q: number): number | null {
     const samples = this.#samples
@@ -200,7 +198,7 @@ export class ServerRating {
     return this.#sorted[Math.min(count, Math.max(1, Math.ceil(q * count))) - 1] as number
   }
 
-  /** The time that a share `q` (0–1) of samples of this size would not exceed, in ms; null: no samples. */
+  /** The estimated quantile `q` (0–1) of the times of samples of this size, in ms; null: no samples. */
   quantileMs(q: number, tokens: number): number | null {
     const normalized = this.normalizedMs(q)
     return normalized === null ? null : (normalized * (tokens + this.#sortedFixed)) / 1_000

@@ -46,9 +46,11 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   error: NodeJS.ErrnoException | null = null
   /** Whether an answer began to arrive. */
   answered = false
-  /** Whether its connection had served another call before. */
+  /** Whether the call's connection had served another call before. */
   reused = false
-  /** Whether it was not sent, because this process's share of the limit expired while it waited for its connection. */
+  /**
+   * Whether the call was not sent, because this process's share of the limit expired while the connection was opened.
+   */
   isUnsent = false
 
   constructor(context: C, listener: CallListener<C>) {
@@ -251,7 +253,7 @@ export class Transport {
 }
 
 interface LaneOwner {
-  /** `change`: +1 when the lane starts to connect, −1 when that ends. */
+  /** `change`: +1 when the lane starts to connect, −1 when it has connected or failed. */
   onConnecting(change: 1 | -1): void
   /** Offers the lane for further calls. Returns false if it is not needed. */
   onIdle(): boolean

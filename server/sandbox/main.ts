@@ -32,7 +32,7 @@ async function main(): Promise<void> {
   const found = await findPython(sandbox.python)
   if (!found.ok) return refuse(found.reason, found.remedy)
   const { slots } = sandbox
-  // The user that runs programs must be able to enter this folder to reach its own.
+  // The user that runs programs must be able to enter this folder to reach the folder `python` in it.
   chmodSync(folder, 0o711)
   const runs = new PythonRuns({ ...found, folder: join(folder, 'python'), idle: slots, log })
   stopRequests.whileStarting(() => runs.close())

@@ -22,7 +22,10 @@ const MAX_REPORT_BYTES = 64 * 1024 * 1024
 /** If the service runs as root, programs run as this user. */
 const NOBODY = { uid: 65_534, gid: 65_534 }
 
-/** Programs run without sockets: all runs share the network namespace of their sandbox, which holds only a loopback. */
+/**
+ * Programs cannot open sockets. All runs share one network namespace with only a loopback interface, so their sockets
+ * could reach each other.
+ */
 const NO_SOCKETS: number[] = []
 
 export interface PythonRunsOptions {
@@ -146,7 +149,7 @@ export class PythonRuns {
           PATH: '/usr/local/bin:/usr/bin:/bin',
           HOME: '/tmp',
           LANG: 'C.UTF-8',
-          // A fixed seed keeps the order of string sets, and so the verdicts, equal after each start.
+          // With a fixed seed, sets of strings have the same order after each start, so verdicts are the same.
           PYTHONHASHSEED: '0',
         },
         tmpBytes: 1 << 20,

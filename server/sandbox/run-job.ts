@@ -32,7 +32,7 @@ export interface RunJob {
 
 /** The outcome of one test case, as the tests' process reports it. */
 const CaseReport = CaseResult.extend({
-  /** Whether the program's process ended, so that a limit may be the cause. */
+  /** Whether the program's process has ended; if so, a limit may be the cause. */
   ended: z.boolean(),
 })
 export type CaseReport = z.infer<typeof CaseReport>

@@ -17,8 +17,8 @@ class TestsError extends Error {
 class NeedsWeakIsolation extends TestsError {}
 
 /**
- * Runs test cases against a program. Cases share the program's process until one ends it; the rest continue with a
- * fresh one. Only the tests decide whether they need weak isolation, never the program.
+ * Runs test cases against a program. Cases share the program's process until a case ends it; the remaining cases
+ * continue in a new process. Only the tests decide whether they need weak isolation, never the program.
  */
 export async function runTests(
   request: RunTestsRequest,

@@ -17,10 +17,10 @@ import type { ServerModules } from './modules.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Content types of Next's answers that are compressed: documents, data for client-side navigation and the icon. */
+/** Content types for which Next's responses are compressed: documents, data for client-side navigation and the icon. */
 const PACKED = /^(text\/|application\/json|image\/svg)/
 
-/** Prepares Next for the pages. Returns null if pages are disabled or, with a log line, were not built. */
+/** Prepares Next for the pages. Returns null if pages are disabled, or if they were not built, which is logged. */
 export async function openPages(
   config: Config,
   { port, server, access }: Front,
@@ -51,7 +51,7 @@ export async function openPages(
     try {
       parseAndValidateFlightRouterState(req.headers['next-router-state-tree'])
     } catch {
-      // Next would answer with 500 and log a stack.
+      // Next itself would answer with 500 and log a stack trace.
       const message = 'The header Next-Router-State-Tree cannot be read.'
       throw new RewardOpsError('invalid_input', message, {
         hint: 'Reload the page in the browser.',
@@ -59,7 +59,7 @@ export async function openPages(
     }
     // Documents do not depend on the caller's cookies.
     if (req.headers.rsc === undefined) req.headers.cookie = bypass
-    // Next expects the prefix that it was built with, without a trailing slash for the first page.
+    // Next expects the path prefix of its build, without a trailing slash for the first page.
     req.url = built + (req.url ?? '/').replace(/^\/(?=\?|$)/, built === '' ? '/' : '')
     return handle(req, res)
   }

@@ -2,8 +2,8 @@ import type { ClientBase } from 'pg'
 
 /**
  * The notifications that processes send each other through Postgres, by name, with the first letter of their payload. A
- * payload is that letter and an id, without data. Receivers also poll, because a notification may be lost. The functions
- * in `functions/` write the letters themselves; a test compares them with these.
+ * payload is that letter and an id, without data. Receivers also poll, because a notification may be lost. The SQL
+ * functions in `functions/` repeat some of the letters; a test compares them with this list.
  */
 export const NOTIFICATIONS = {
   /**

@@ -3,7 +3,9 @@ import type { Database } from './database.ts'
 
 /** Number of queries in the first synchronization. Only the quickest answer counts. */
 const FIRST_QUESTIONS = 5
-/** Maximum drift of the two clocks between two reports, in ms. A larger difference means that one of them was set. */
+/**
+ * Maximum drift of the two clocks between two reports, in ms. A larger difference means that one of the clocks was set.
+ */
 const DRIFT_MS = 20
 
 /**
@@ -16,7 +18,7 @@ export class DatabaseClock {
   /** Uncertainty of the offset: half of the round trip in which it was measured. */
   #uncertaintyMs = Number.POSITIVE_INFINITY
 
-  /** A clock that has been compared with the database's. */
+  /** Returns a clock that has been compared with the database's clock. */
   static async of(db: Database): Promise<DatabaseClock> {
     const clock = new DatabaseClock()
     for (let i = 0; i < FIRST_QUESTIONS; i++) {

@@ -53,7 +53,8 @@ export const SERVER_POOLS = {
 
 /**
  * The pool of a worker. One connection writes results, so two remain for reading, claims and leases. Commits wait for
- * the disk, because a crash that undoes the fetch of a job would give it to a second worker under the same attempt.
+ * the disk, because a crash that undoes the fetch of a job would give the job to a second worker under the same
+ * attempt.
  */
 export const WORKER_POOL = {
   max: 3,
@@ -72,7 +73,7 @@ export interface ServerDatabases {
   background: Database
   /** Uses these keys for the secrets in the rows. */
   setSecrets(secrets: SecretBox): void
-  /** Marks the start as finished: from now on, requests wait for a connection slot at most 5 s, not a minute. */
+  /** Marks the start as finished: from now on, requests wait for a connection slot at most 5 s instead of 60 s. */
   started(): void
   close(): Promise<void>
 }

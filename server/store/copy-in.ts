@@ -19,7 +19,7 @@ export class CopyIn {
     })
   }
 
-  /** Resolves when the connection can take more. Throws Postgres's error if it refused the data. */
+  /** Resolves when the connection accepts more data. Throws Postgres's error if it refused the data. */
   async write(block: Buffer): Promise<void> {
     if (this.#error) throw this.#error
     if (this.#stream.write(block)) return

@@ -213,7 +213,7 @@ export class Database {
     await this.pool.lend(
       async (client) => {
         // node-postgres reads this flag with every statement. The connection belongs to this call until all answers
-        // arrived.
+        // have arrived.
         const pipelined = client as Client & { pipeline: boolean }
         pipelined.pipeline = true
         const settled = await Promise.allSettled([

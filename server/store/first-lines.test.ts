@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest'
 import { encodeTexts, firstLines, type GivenTexts } from './stored-texts.ts'
 
-/** The first lines of texts, which are cut as by the query: from the user's message to `maxChars`. */
+/**
+ * The first lines of texts. As in the query, a text is cut to `maxChars` characters, and a chat prompt starts at the
+ * user's message.
+ */
 function linesOf(given: GivenTexts, maxChars = 1_500) {
   const { prompt, response, encoding } = encodeTexts(given)
   const at = typeof given.prompt === 'string' ? 0 : Math.max(0, prompt.indexOf('"role":"user"'))

@@ -232,7 +232,10 @@ export class JobQueue {
     if (jobs.length > 0) await this.#boss.touch(pool, jobs)
   }
 
-  /** Completes jobs, in the caller's transaction if one is given. Returns the number that this delivery still held. */
+  /**
+   * Completes jobs, in the caller's transaction if one is given. Returns the number of jobs that still belonged to this
+   * delivery.
+   */
   async complete(
     pool: string,
     jobs: { id: string; retryCount: number }[],

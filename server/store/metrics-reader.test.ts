@@ -50,7 +50,7 @@ describe('finished data', () => {
     // Settled minutes are not read again: deleting them changes no figure.
     await db.adhoc("delete from server_minute where minute < now() - interval '2 minutes'")
     expect((await reader.read()).calls.get(id)?.tokens).toBe(114)
-    // By default, counters begin with the reader.
+    // By default, counters start when the reader is created.
     expect((await new MetricsReader(db).read()).calls.get(id)?.tokens).toBe(4)
   })
 

@@ -167,7 +167,7 @@ export class MetricsReader {
   async #batches(): Promise<Pick<Figures, 'batches' | 'runs'>> {
     const rows = await this.#db.rows<BatchRow>(
       'metrics-batches',
-      // A batch is settled ten minutes after its end, because one with a lower id may be committed later.
+      // A batch is settled ten minutes after its end, because a batch with a lower id may be committed later.
       `with edge as (
          select coalesce(
            (select min(id) from batch where id >= $1

@@ -19,7 +19,7 @@ import { connectSession, START_SLOT_WAIT_MS } from './session.ts'
 /** Prisma's advisory lock for migrations, so that this program and Prisma never migrate at the same time. */
 export const PRISMA_LOCK = 72_707_369
 
-/** Time to wait for another process's lock before a message is logged. The migration of an empty database is faster. */
+/** Time to wait for another process's lock before a message is logged. An empty database is migrated in less time. */
 const PATIENCE_MS = 5_000
 
 /** Advisory lock: shared for a backup, exclusive for migrations. */
@@ -70,8 +70,8 @@ export interface MigrateOptions {
 
 /**
  * Applies missing migrations, each in its own transaction. Uses the table, checksums and lock of `prisma migrate
- * deploy`, which stays usable, without the engine binary that Prisma downloads. Concurrent starts are safe: one applies
- * the migrations while the others wait.
+ * deploy`, so that command can be used too, but does not need Prisma's engine binary. Concurrent starts are safe: one
+ * applies the migrations while the others wait.
  * @returns the names of the migrations applied by this call
  * @throws MigrationError if a migration fails, was changed after it was applied or failed in Prisma, or if the database
  * belongs to a newer version or precedes the first release

@@ -2,9 +2,9 @@ import type { Database } from './database.ts'
 
 /** Maximum number of runs with metric series of their own; the others are counted together. */
 export const MAX_METRIC_RUNS = 50
-/** Time after its last activity for which a run without pending samples counts as active. */
+/** A run without pending samples counts as active for this long after its last activity. */
 const ACTIVE_MS = 3_600_000
-/** Newest batches of a run among which the last one of each split is searched. */
+/** Number of a run's newest batches that are searched for the last batch of each split. */
 const MAX_RECENT_BATCHES = 256
 /** The run label of the runs without series of their own. */
 export const OTHER_RUNS = 'other'
@@ -51,8 +51,9 @@ interface Totals extends RunCounts {
 }
 
 /**
- * Counts batches by run. Only runs with pending samples, or with samples accepted or batches ended within the last
- * hour, are reported: the newest {@link MAX_METRIC_RUNS} of them by name, so that the number of series stays bounded.
+ * Counts batches by run. A run is reported if it has pending samples, or if a sample was accepted or a batch ended
+ * within the last hour. Only the newest {@link MAX_METRIC_RUNS} of these runs are reported by name, which limits the
+ * number of series.
  */
 export class RunTotals {
   readonly #db: Database

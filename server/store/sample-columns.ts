@@ -19,7 +19,7 @@ export interface Column<Source> {
 
 /**
  * The columns of `sample` that hold the trainer's data. Every writer (COPY, append_singles, rescore) is built from this
- * list. A given score is not in it: each writer derives status, score, raw_score and ended_at from that score.
+ * list. A given score is not in the list: each writer derives status, score, raw_score and ended_at from it.
  */
 export const WRITTEN_SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
   { name: 'data_source', type: 'text', of: (sample) => sample.dataSource },

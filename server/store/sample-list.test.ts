@@ -397,7 +397,7 @@ describe('a page is bounded', () => {
       { reason: 'timeout' },
       { sort: 'worst', cursor: null, limit: 10 },
     )
-    // Every fourth batch, and the one without a roll-up.
+    // Only every fourth batch and the batch without a roll-up are searched.
     expect(searched.batches).toBe(3)
   })
 })

@@ -71,7 +71,7 @@ export function readSecretKeys(source: SecretKeySource, log: Logger): string | n
   return keys.length === 0 ? null : keys.map(lineOf).join('')
 }
 
-/** Writes keys that {@link readSecretKeys} has read to the file. @throws Error if the file exists */
+/** Creates a key file with the keys that {@link readSecretKeys} returned. @throws Error if the file exists */
 export function writeSecretKeys(file: string, lines: string): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   const fd = openSync(file, 'wx', 0o600)

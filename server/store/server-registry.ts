@@ -138,7 +138,7 @@ export class ServerRegistry {
     return { ...fields, apiKey }
   }
 
-  /** Stores the model that a launched server turned out to serve, and its pool. */
+  /** Stores the model that a launched server reported, and the pool of the model. */
   async learnModel(id: number, model: string, pool: string): Promise<void> {
     await this.#prisma.server.update({ where: { id }, data: { model } })
     await this.#ensurePool(pool, model)

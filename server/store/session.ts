@@ -40,8 +40,8 @@ export function isTooManyConnections(error: unknown): boolean {
 }
 
 /**
- * Thrown if the server refused a connection with or without TLS, and `sslmode` allows the other kind, which is tried
- * next.
+ * Thrown if the server refused a connection because of its encryption (TLS or none) and `sslmode` allows the other one.
+ * The other one is tried next.
  */
 class EncryptionRefused extends Error {
   constructor(cause: unknown) {
@@ -92,8 +92,8 @@ class Target {
 }
 
 /**
- * Whether an error is a refusal of the tried encryption, so that the other one may be tried. Errors of an
- * unreachable, full or starting server and of a wrong password are not.
+ * Whether an error is a refusal of the tried encryption, so that the other one may be tried. Errors because of a wrong
+ * password, or because a server is unreachable, full or starting, are not such refusals.
  */
 function isRefusal(
   tried: Encryption,

@@ -56,9 +56,10 @@ export class ImageCollector {
   }
 
   /**
-   * The texts of a sample with references in place of its images; the same object if it has none. Only parts of messages
-   * that are not text are searched, so every text that a reward reads stays. Images whose base64 would not come back byte
-   * for byte, and small ones, stay too. Throws `image_too_large`, whose message begins with `where`.
+   * The texts of a sample with references in place of its images; the same object if it has none. Only parts of
+   * messages that are not text are searched, so every text that a reward reads stays unchanged. Small images, and
+   * images whose base64 could not be restored byte for byte, stay in their messages. Throws `image_too_large`, whose
+   * message begins with `where`.
    */
   take<T extends Texts>(
     texts: T,

@@ -60,7 +60,7 @@ export function encodeTexts(sample: GivenTexts): EncodedTexts {
 
 /**
  * A text or messages as stored, with the bits of `encoding` for this form. A text that Postgres cannot hold is stored
- * as a JSON string literal, so every text comes back byte for byte.
+ * as a JSON string literal, so every text can be restored byte for byte.
  */
 function encodeText(
   given: string | SentTurn[],
@@ -130,7 +130,7 @@ export function firstLines(start: { prompt: string; response: string; encoding: 
   }
 }
 
-/** The start of a stored text; for messages, the start of the first one with a content. */
+/** The start of a stored text; for messages, the start of the first message that has content. */
 function textStart(stored: string, isMessages: number, isEscaped: number): string {
   if (isMessages !== 0) {
     const content = /"content"\s*:\s*(?:\[[^\]]*?"text"\s*:\s*)?("(?:[^"\\]|\\.)*)/.exec(

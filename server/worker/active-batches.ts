@@ -76,7 +76,7 @@ export class ActiveBatches {
         batch.hasEnded = true
         for (const job of batch.jobs) job.abort.abort()
       },
-      // `enter` reports the failure, and its jobs are requeued.
+      // `enter` reports the failure, and the jobs are requeued.
       () => {},
     )
   }

@@ -19,7 +19,7 @@ interface Wanted {
 
 /**
  * Reads the samples of chunks. Chunks requested in one turn of the event loop, for example after a fetch of several
- * jobs, are read together, because the two queries cost 100 of the 250 µs for a chunk of 64.
+ * jobs, are read together, because the two queries take 100 µs of the 250 µs per chunk of 64 samples.
  */
 export class ChunkReader {
   readonly #db: Database

@@ -5,7 +5,7 @@ import type { ActiveBatch } from './active-batches.ts'
 export class ClaimedJob {
   readonly job: FetchedJob
   readonly pool: string
-  /** Number of workers that died while they held these samples. */
+  /** Number of workers that claimed these samples and died. */
   readonly losses: number
   /** Indexes of the unfinished samples; for post-processing, numbers of the unfinished groups. */
   readonly open = new Set<number>()

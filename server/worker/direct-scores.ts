@@ -124,7 +124,7 @@ export class DirectScores {
   }
 }
 
-/** Gives turns without content an empty one, as `decodeTexts` does. */
+/** Gives turns without content an empty text, as `decodeTexts` does. */
 function withContent(prompt: DirectScoreMessage['sample']['prompt']): RewardSample['prompt'] {
   if (typeof prompt === 'string') return prompt
   return prompt.map((turn) => ({ ...turn, content: turn.content ?? '' }))

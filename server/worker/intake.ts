@@ -12,14 +12,14 @@ import {
 
 /** Maximum samples of rules in a worker. They end within milliseconds, so more would only wait here. */
 const RULES_CAPACITY = 256
-/** Maximum interactive samples in a worker. They are few, and those of a slow model must not block the others. */
+/** Maximum interactive samples in a worker. It is high, so that samples of a slow model do not block the others. */
 const INTERACTIVE_CAPACITY = 1_024
 /**
  * Maximum samples of rules that call a service. A sandbox runs 64 programs concurrently, and a sample has up to ten
  * programs.
  */
 const SERVICES_CAPACITY = 64
-/** Maximum samples in a worker. Two workers can then hold 5,000 concurrent rewards of 40 s. */
+/** Maximum samples in a worker. Two workers can then score 5,000 rewards of 40 s concurrently. */
 const MAX_SAMPLES = 4_096
 /** Maximum text in a worker, in characters, which keeps its memory under 300 MB. */
 const MAX_TEXT_CHARS = 48 << 20
@@ -30,8 +30,8 @@ const QUIET_MS = 30_000
 /** Time for which a pool with jobs of a single run is assumed to get no other run's jobs. */
 const SOLE_MS = 200
 /**
- * Besides its share, a worker may hold the samples that it scores in this time, because a fast model finishes a small
- * share before the next fetch has ended.
+ * In addition to its share, a worker may claim the samples that it scores in this time, because a fast model finishes a
+ * small share before the next fetch ends.
  */
 const AHEAD_MS = 100
 const RATE_EVERY_MS = 125
@@ -69,9 +69,9 @@ export interface IntakeHost {
   fairShareOf(model: string): number
   /** Requests a lease, because there is work for a model but no slot. */
   wantSlots(model: string): void
-  /** Samples of functions that this worker may hold now. */
+  /** Maximum number of samples of functions in this worker now. */
   functionCapacity(): number
-  /** Samples of a limiter's pool that this worker may hold now. */
+  /** Maximum number of samples of a limiter's pool in this worker now. */
   limiterCapacity(pool: string): number
   /** Receives a fetched job. `fetchedAtMs`: time when the fetch was sent, on the clock of `performance.now()`. */
   take(pool: string, job: FetchedJob, fetchedAtMs: number): void
@@ -131,7 +131,7 @@ export class Intake {
     return n
   }
 
-  /** Samples that the worker may hold now, over all pools. */
+  /** Maximum number of samples in this worker now, over all pools. */
   get capacity(): number {
     let n = 0
     for (const pool of this.#pools.values()) n += this.#capacityOf(pool)

@@ -5,7 +5,10 @@ import { claimJob, unclaimJob, unclaimJobs } from '../store/sql/claims.ts'
 import { batchSpec } from '../store/sql/worker-reads.ts'
 import type { ClaimedJob } from './claimed-job.ts'
 
-/** Delay before a refused or failed claim is retried, ms. A process reports once a second. */
+/**
+ * Delay before a refused or failed claim is retried, ms. A refused claim succeeds after the process's next report,
+ * which is due every second.
+ */
 const CLAIM_AGAIN_MS = 500
 /** Time within which ended jobs are collected and completed together, ms. */
 const COMPLETE_AFTER_MS = 20
@@ -77,7 +80,10 @@ export class JobKeeper {
     }
   }
 
-  /** Requeues unfinished samples (indexes or group numbers) as a new job. A stop does not count as a loss. */
+  /**
+   * Requeues unfinished samples (indexes or group numbers) as a new job. Unlike the death of a worker, a stop does not
+   * count as a loss.
+   */
   async requeue(job: ClaimedJob, indexes: number[], forMs: number): Promise<void> {
     const { b, t, g } = job.job.data
     const rest: ChunkJob =
@@ -101,7 +107,7 @@ export class JobKeeper {
     )
     const claimed = jobs.filter((job) => job.claim !== null)
     if (claimed.length === 0) return
-    // Waits for the writes of claims, because a claim written later would remain.
+    // Waits for the writes of claims, because a claim written later would never be removed.
     await Promise.all(claimed.map((job) => job.claim))
     const jobIds = claimed.map((job) => job.job.id)
     await unclaimJobs(this.#db, jobIds, this.#workerId)
@@ -110,7 +116,7 @@ export class JobKeeper {
   /** Replaces a job with others in one transaction. Changes nothing if another worker has the job by now. */
   async #replace(job: ClaimedJob, jobs: ChunkJob[]): Promise<void> {
     job.release()
-    // Waits for the write of the claim, because a claim written later would remain.
+    // Waits for the write of the claim, because a claim written later would never be removed.
     await job.claim
     const spec = await batchSpec(this.#db, job.job.data.b)
     await this.#db.transaction(async (client) => {

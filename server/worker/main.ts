@@ -34,13 +34,17 @@ const START_MS = 10_000
 /** Time that a stopping worker waits for calls in flight, ms. */
 const DRAIN_MS = 5_000
 /**
- * Maximum time to write finished samples and requeue the others after that wait, ms; the database may be unreachable.
+ * Maximum time, after {@link DRAIN_MS}, to write finished samples and requeue the others, ms. It is limited, because
+ * the database may be unreachable.
  */
 const RETURN_MS = 2_500
 /** Time after which a stopping worker exits in any case, ms. No worker outlives its service by more than 10 s. */
 const EXIT_MS = 9_500
 
-/** Delay before a worker fetches jobs when it is another worker's turn, ms; that worker may be busy. */
+/**
+ * Delay before a worker fetches jobs when it is another worker's turn, ms. It then fetches them in case that worker is
+ * busy.
+ */
 const NOT_ITS_TURN_MS = 25
 
 /** Runs a worker process: connects, registers and serves the queues until it is stopped. */

@@ -252,7 +252,7 @@ export class RewardLoopWorker {
     void this.#start(claimed)
   }
 
-  /** Counts samples and characters that a job adds to the intake (positive) or no longer holds (negative). */
+  /** Counts samples and characters that a job adds to the intake (positive) or removes from it (negative). */
   #count(job: ClaimedJob, samples: number, chars: number): void {
     job.counted.samples += samples
     job.counted.chars += chars
@@ -618,7 +618,7 @@ export class RewardLoopWorker {
           for (const other of others) await this.#keeper.cutToOnes(other)
         } else {
           while (this.#jobs.size > 0 && !this.#stopping) await shortly()
-          // A running fetch may have added more.
+          // A running fetch may have added more jobs.
           if (this.#alone.length > 1 || this.#stopping || job.isGivenUp) continue
           this.#alone = []
           await this.#start(job)

@@ -76,7 +76,7 @@ export function recalledCalls({ attempts }: RewardOutcome): AttemptRecord[] {
   )
 }
 
-/** The outcome of a scoring that follows recalled ones, with all calls. Its own attempts count from 1. */
+/** Adds the calls of earlier, recalled scorings to an outcome, whose own attempts are numbered from 1. */
 export function afterCalls(
   earlier: readonly AttemptRecord[],
   outcome: RewardOutcome,

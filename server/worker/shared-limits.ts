@@ -18,7 +18,7 @@ const SAY_EVERY_MS = 5_000
 /** Maximum wait for a restarting database, after which waiting samples fail. */
 const OUTAGE_MS = 60_000
 
-/** Minimum number of a limiter's samples that a worker may hold, even without a slot. */
+/** Minimum capacity of a worker for a limiter's samples, even without a slot. */
 const MIN_CAPACITY = 32
 
 interface Shared {
@@ -75,7 +75,8 @@ export class SharedLimits implements CallLimits {
   }
 
   /**
-   * Samples of a limiter's pool that this worker may hold: twice its share, which leaves samples for other workers.
+   * Maximum number of samples of a limiter's pool in this worker: twice its share, which leaves samples for other
+   * workers.
    */
   capacityOf(pool: string): number {
     return Math.max(MIN_CAPACITY, 2 * (this.#byPool.get(pool)?.slots ?? 0))

@@ -22,7 +22,9 @@ const HISTORY = 60
 
 /** Durations are written with every fifth report, because all workers add to the same rows. */
 const LATENCY_EVERY = 5
-/** The load of an idle worker is written once in this time, which the shortest rows of the history cover. */
+/**
+ * Interval at which the load of an idle worker is written. It is the time that the shortest rows of the history cover.
+ */
 const IDLE_LOAD_MS = 10_000
 
 const NO_LOAD: WorkerLoad = { inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 }
@@ -51,7 +53,7 @@ export class WorkerReport {
   #rates: number[] = []
   #load: WorkerLoad = { ...NO_LOAD }
   #loadedAtMs = performance.now()
-  /** When the load that is not written began, on the database's clock. */
+  /** Start of the load that is not written yet, on the database's clock. */
   #loadFromMs: number
   #wasBusy = false
   #isEnding = false

@@ -150,7 +150,7 @@ test('a flawless history breaks no law', () => {
 
 test('a wrong score breaks `score`', () => {
   const history = flawless()
-  // The answer that reads the batch again shares these groups.
+  // The answer to the second read of the batch contains the same group objects.
   answerTo(history, 'batches.next').groups[0].samples[0].score += 0.5
   answerTo(history, 'batches.results').score[0] += 0.5
   expect(lawsBroken(history)).toEqual(['score'])
@@ -321,7 +321,7 @@ test('a text that is scored again breaks `calls`, unless a worker was killed or 
   expect(lawsBroken(withEvents(history, [{ ...kill, at: late - 1_000 }]))).toEqual(['calls'])
   const outage: HistoryEvent = { e: 'fault', at: late + 20, kind: 'read-only', what: 'database' }
   expect(lawsBroken(withEvents(history, [outage]))).toEqual(['calls'])
-  // A worker stopped for over 4 s may be declared dead. Resumed, it works until its next report.
+  // A worker stopped for over 4 s may be declared dead. After it is resumed, it works until its next report.
   const stop = (forMs: number): HistoryEvent[] => [
     { e: 'fault', at: late - forMs - 500, kind: 'worker-stop', what: 'worker' },
     { e: 'healed', at: late - 500, kind: 'worker-stop', what: 'worker' },

@@ -22,11 +22,11 @@ const BOUND_MS = 150_000
 const IDLE_MS = 20_000
 /** Time that a server with its workers takes to start on an otherwise idle machine. */
 const USUAL_START_MS = 4_000
-/** Interval of the checks for a blocked harness. */
+/** Interval of the checks whether the harness's event loop was blocked. */
 const DELAY_CHECK_MS = 20
-/** Shortest block of the harness that is recorded. */
+/** Shortest blocking of the harness's event loop that is recorded. */
 const DELAY_MS = 30
-/** Maximum slowness of the machine, by which time limits are multiplied. */
+/** Maximum factor by which time limits are extended on a slow machine. */
 const MAX_SLOWNESS = 6
 
 /**
@@ -107,7 +107,7 @@ async function run(stack: Stack, schedule: Schedule): Promise<void> {
   phase('end')
 }
 
-/** Records when this process was blocked, because the answers that it forwards are late then. */
+/** Records when this process was blocked, because it then forwards answers late. */
 function watchDelays(stack: Stack): NodeJS.Timeout {
   let lastMs = performance.now()
   return setInterval(() => {

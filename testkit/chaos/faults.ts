@@ -8,7 +8,7 @@ import type { TcpProxy } from './tcp-proxy.ts'
 
 /** Maximum time that the processes of a server outlive its SIGKILL: 10 s, and one second for a busy machine. */
 const OUTLIVES_MS = 11_000
-/** Maximum time until a server has workers again after another fault. */
+/** Maximum wait for a worker to strike, if an earlier fault has ended all workers. */
 const WORKERS_BACK_MS = 120_000
 
 /** Injects a fault; resolves when it is healed. */

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { Law } from './laws/law.ts'
 import type { FaultKind } from './schedule.ts'
 
-/** A change of one file, in which `find` occurs exactly once. `sql:NAME` is the file of an SQL function. */
+/** A change to a file that contains `find` exactly once. `sql:NAME` is the file of an SQL function. */
 export interface Patch {
   file: string
   find: string
@@ -13,7 +13,7 @@ export interface Patch {
 export interface PlantedBug {
   name: string
   patches: Patch[]
-  /** Laws of which the bug breaks at least one. */
+  /** The bug breaks at least one of these laws. */
   laws: Law[]
   /** Kinds of fault under which the bug shows. */
   kinds: FaultKind[]

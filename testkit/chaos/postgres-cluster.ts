@@ -80,7 +80,7 @@ export class PostgresCluster {
     if (isUp === null) throw new Error(`Postgres did not start:\n${tail(this.#log)}`)
   }
 
-  /** Starts Postgres with retries, because after a SIGKILL its last processes may still hold the data folder. */
+  /** Starts Postgres with retries, because after a SIGKILL its last processes may still use the data folder. */
   async startAgain(settings: Record<string, string> = {}): Promise<void> {
     const until = performance.now() + START_MS
     while (performance.now() < until) {

@@ -37,8 +37,8 @@ export class Random {
   }
 
   /**
-   * Draws the duration of a fault, ms: half of the draws are log-uniform from 10 ms to `maxMs`, half lie within ± 0.5 s of
-   * one of the product's timeouts, because uniform draws miss those windows.
+   * Draws the duration of a fault, ms: half of the draws are log-uniform from 10 ms to `maxMs`, half lie within ± 0.5 s
+   * of one of the product's timeouts, which uniform draws would rarely hit.
    */
   faultMs(maxMs = 30_000): number {
     const around = PRODUCT_TIMEOUTS_MS.filter((timeout) => timeout <= maxMs)

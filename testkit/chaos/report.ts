@@ -32,7 +32,7 @@ function sentTwice(events: readonly HistoryEvent[]): string {
   return `${sent.length - texts} of ${texts} texts sent again`
 }
 
-/** Seconds for which `/readyz` of the first server did not answer 200. */
+/** Seconds during which the first server's `/readyz` did not answer 200. */
 function unreadySeconds(events: readonly HistoryEvent[]): number {
   const probes = events.filter((event) => event.e === 'ready')
   let ms = 0

@@ -77,7 +77,7 @@ export class Stack {
   readonly workers: (Managed & { databaseLink: TcpProxy; clockFile: string | null })[] = []
   readonly models: (Managed & { link: TcpProxy })[] = []
   trainer: Managed | null = null
-  /** Slowness of the machine relative to an idle one. */
+  /** How many times slower the machine is than an idle one. */
   slowness = 1
   cluster: PostgresCluster | null = null
   standby: PostgresCluster | null = null
@@ -318,7 +318,7 @@ export class Stack {
     return left.length
   }
 
-  /** Ends all remaining processes and closes the links. The folder stays. */
+  /** Ends all remaining processes and closes the links. The folder is kept. */
   async destroy(): Promise<void> {
     this.#isEnding = true
     for (let round = 0; round < 50 && this.killNow() > 0; round++) {
@@ -390,7 +390,7 @@ export class Stack {
     )
     this.cluster = cluster
     if (setup.hasStandby) {
-      // A standby cannot follow WAL of level minimal. One start writes a checkpoint with level replica.
+      // A standby cannot follow WAL of level `minimal`. The start writes a checkpoint at level `replica`.
       await cluster.start()
       await cluster.end('SIGINT')
       this.standby = await cluster.standby(join(folder, 'standby'), log('standby'))

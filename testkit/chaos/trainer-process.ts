@@ -4,8 +4,8 @@ import { type AnswerEvent, HistoryFile, readEvents } from './history.ts'
 import { batchKey, MODEL, runOf, sampleOf, type TrainerJob, workloadOf } from './workload.ts'
 
 /**
- * A trainer in a separate process. It runs the jobs of its workload and follows every batch to its end, through every
- * temporary refusal. After a kill it continues from its own history, with the same keys and the last cursors.
+ * A trainer in a separate process. It runs the jobs of its workload and follows every batch to its end, despite
+ * temporary refusals. After a kill it continues from its own history, with the same keys and the last cursors.
  *
  *   node trainer-process.ts SEED HISTORY_FILE URL [URL …]
  *

@@ -23,7 +23,7 @@ const LOAD_LINE = /^(?:vllm:num_requests_(?:running|waiting)|llamacpp:requests_\
 
 /**
  * Starts the models on the release, sends each the requests of every situation and writes the answers to the recording.
- * Recorded answers of other models stay.
+ * Recorded answers of other models are kept.
  */
 export async function record(
   release: Release,

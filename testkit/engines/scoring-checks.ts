@@ -20,7 +20,7 @@ import type { Release } from './cache.ts'
 import { type Check, type CheckContext, messageOf, must, restart } from './checks.ts'
 import { type ReferenceRequest, referenceLogits } from './reference.ts'
 
-/** Maximum difference from transformers' logits that float32 explains. */
+/** Maximum difference from transformers' logits that float32 rounding explains. */
 export const EXACT = 1e-4
 const SCORED = 300
 const KILLED = 1_500
@@ -227,7 +227,7 @@ export const killed: Check = {
       300_000,
     )
     await engine.killCompute()
-    // The reaction time of an operator, in which the dead server receives requests.
+    // The reaction time of an operator, during which the dead server receives requests.
     await sleep(15_000)
     const stayedUp = engine.isRunning
     await restart(engine)

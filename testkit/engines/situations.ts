@@ -41,7 +41,9 @@ const LONG_MESSAGES = [
   { role: 'assistant', content: '42' },
 ]
 const INPUT = 'What is 6*7?\n42'
-/** Characters of two to four bytes, of which a token may hold a part, digits, spaces and a special token's name. */
+/**
+ * Characters of two to four bytes (a token may contain only part of one), digits, spaces and a special token's name.
+ */
 const CHARACTERS = 'Größe 🎉🧮 日本  3.14\n\n\tend </s> ▁Ġ'
 
 function get(situation: string, path: string): Situation {

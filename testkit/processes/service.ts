@@ -9,7 +9,7 @@ import { type Child, startNode } from './child.ts'
 /** The fields of `GET /healthz` on loopback that tests and benchmarks use. */
 export interface Health {
   pids: { server: number; postgres: number | null; workers: number[] }
-  /** Longest block of the server's event loop since the last reading, in ms. */
+  /** Longest blocking of the server's event loop since the last reading, in ms. */
   eventLoopMaxMs?: number
 }
 
@@ -41,7 +41,7 @@ export async function startService(options: {
   env?: Record<string, string | undefined>
   /** The checkout whose service is started; this one by default. */
   root?: string
-  /** Stops the wait and the service when it aborts. */
+  /** Aborting the signal stops the wait and the service. */
   signal?: AbortSignal
 }): Promise<ServiceProcess> {
   const dataDir = resolve(options.dataDir)
@@ -96,7 +96,7 @@ export async function startService(options: {
   throw new Error(`the service ${why}. The end of ${logPath}:\n${said.join('\n')}`)
 }
 
-/** The host to connect to, from the host that the service listens on. */
+/** The host to connect to for a service that listens on `host`. */
 function reachable(host: string | undefined): string {
   if (host === undefined || host === '' || host === '0.0.0.0') return '127.0.0.1'
   if (host === '::') return '[::1]'

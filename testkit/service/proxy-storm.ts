@@ -24,9 +24,9 @@ export interface MoodyServer {
 }
 
 /**
- * Starts a server that looks like a vLLM with `model`. Of 1,000 requests, it answers 12 with 500, 8 with 503 (busy)
- * and 20 with 400, and closes the connection of 10 without an answer and of 10 within the answer. It answers the rest
- * after up to 11 ms, or as a stream if requested.
+ * Starts a server that looks like a vLLM with `model`. Of 1,000 requests, it answers 12 with 500, 8 with 503 (busy) and
+ * 20 with 400. It closes 10 connections before the answer and 10 during the answer. It answers the other requests after
+ * up to 11 ms, or as a stream if requested.
  */
 export async function startMoodyServer(model: string, seed: number): Promise<MoodyServer> {
   const draw = seeded(seed)

@@ -39,7 +39,7 @@ export function expectRefusal(answer: RawAnswer, refusal: Refusal): ErrorData {
   return data
 }
 
-/** Query for row counts by table; of the queue, only jobs that are still to be processed. */
+/** Query for row counts by table. Of the queue, only unprocessed jobs count. */
 const COUNTS = `select
   (select count(*)::int from run) as run,
   (select count(*)::int from batch) as batch,

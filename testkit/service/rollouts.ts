@@ -4,7 +4,7 @@ import type { z } from 'zod'
 import type { SampleInput, SubmitInput } from '../../server/contract/trainer.ts'
 import { logitOf, textId } from '../simulated-rm/text.ts'
 
-/** A sample with a response of plain text as a trainer submits it, without defaults. */
+/** A sample with a plain-text response, as a trainer submits it; fields with defaults may be absent. */
 export type Sample = z.input<typeof SampleInput> & { response: string }
 export type Submit = z.input<typeof SubmitInput>
 
@@ -40,7 +40,7 @@ export function rollouts(count: number, groupSize = 8, label = 'q'): Sample[] {
 
 const GRADED = join(import.meta.dirname, '../../../shared/data/gsm8k-groups8/groups.first200.jsonl')
 
-/** Whether {@link gradedProblems} are there; their file is not part of the repository. */
+/** Whether the file of {@link gradedProblems} exists. It is not part of the repository. */
 export const hasGradedProblems = existsSync(GRADED)
 
 /** A GSM8K problem with the responses of eight models; `label`: the response is correct. */

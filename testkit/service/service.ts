@@ -144,7 +144,10 @@ export class Service {
     )
   }
 
-  /** Counts ready workers. A worker is ready when its database row exists; its process may still be loading before. */
+  /**
+   * Counts ready workers. A worker is ready when its database row exists; before that, its process may still be
+   * loading.
+   */
   async #liveWorkers(pids: number[]): Promise<number> {
     const [row] = await this.sql<{ n: number }>(
       `select count(*)::int as n from process where role = 'worker' and state = 'alive' and pid = any($1::int[])`,

@@ -15,7 +15,7 @@ export interface CapacitySettings {
 export interface Work {
   /** Called when the job starts. Returns its tokens without those of a cached prompt. */
   begin(): number
-  /** Time in addition to the tokens, in ms at speed 1: a drawn latency, or a reply written token by token. */
+  /** Time in addition to that of the tokens, in ms at speed 1: a drawn latency, or a reply written token by token. */
   fixedMs: number
   /** Called at the end with the model's time, which may be slightly before the clock's. */
   done(atMs: number): void
@@ -31,7 +31,7 @@ class Job implements Ticket {
   readonly work: Work
   readonly number: number
   readonly capacity: Capacity
-  /** Value of the phase's `passed` at which the job ends. */
+  /** The job ends when the phase's `passed` reaches this value. */
   due = 0
   /** Position in the heap of its phase; -1: in no heap. */
   at = -1
@@ -188,8 +188,8 @@ export class Capacity {
   }
 
   /**
-   * Removes a job whose client disconnected and frees its slot immediately. `onlyWaiting`: a job in progress stays,
-   * as on a device whose batch cannot be stopped. A finished job is not affected.
+   * Removes a job whose client disconnected and frees its slot immediately. `onlyWaiting`: a job in progress is not
+   * removed, as on a device whose batch cannot be stopped. A finished job is not affected.
    */
   remove(ticket: Ticket, onlyWaiting = false): void {
     const job = ticket as Job

@@ -74,7 +74,7 @@ export class Ledger {
     return this.#textsInFlight
   }
 
-  /** Resets the counters and records. Requests in flight stay counted as in flight. */
+  /** Resets the counters and records. Requests in flight are still counted. */
   reset(): void {
     this.#calls = {}
     this.#requests = 0

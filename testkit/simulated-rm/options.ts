@@ -27,7 +27,8 @@ const changeable = {
   /** Factor of the speed; 0.35 simulates a slow server. */
   speed: z.coerce.number().positive(),
   /**
-   * Time of a text in addition to its tokens: `constant:20`, `uniform:10,50`, `lognormal:median,sigma`, `exponential:mean`.
+   * Time of a text in addition to that of its tokens: `constant:20`, `uniform:10,50`, `lognormal:median,sigma`,
+   * `exponential:mean`.
    */
   latency: LatencyText,
   /** This share of the texts takes `slowMs` instead of the latency. */
@@ -46,7 +47,7 @@ const changeable = {
   tokenDelayMs: ms,
   /** Seed of the weights; other weights give other scores. */
   weights: seed,
-  /** Number of texts beyond which the server answers "queue is full"; null: unlimited. */
+  /** Maximum texts in progress or waiting. Beyond this number, the server answers "queue is full"; null: unlimited. */
   maxQueued: count.nullable(),
   /** Idle time after which a connection is closed; null: never. */
   idleCloseMs: ms.nullable(),
@@ -76,7 +77,7 @@ export const ServerOptions = z.strictObject({
    * has none.
    */
   hasChatTemplate: z.stringbool().or(z.boolean()).optional(),
-  /** vLLM: whether /sleep has an effect; without one it still answers 200, as on a CPU. */
+  /** vLLM: whether /sleep has an effect. If it has none, it still answers 200, as on a CPU. */
   sleeps: z.stringbool().or(z.boolean()).default(true),
   maxModelLen: count.min(1).default(32_768),
   charsPerToken: z.coerce.number().positive().default(3.6),
@@ -99,9 +100,9 @@ export const ServerOptions = z.strictObject({
   maxClientBatchSize: count.min(1).default(32),
   /** TEI, SGLang: whether texts over the limit are silently truncated. By default TEI does and SGLang does not. */
   autoTruncate: z.stringbool().or(z.boolean()).optional(),
-  /** llama.cpp: number of tokens beyond which an encoder answers 500 (`--ubatch-size`); null: not an encoder. */
+  /** llama.cpp: an encoder answers 500 to a text with more tokens than this (`--ubatch-size`); null: not an encoder. */
   physicalBatch: count.min(1).nullable().default(null),
-  /** llama.cpp: time after its start during which the server answers `Loading model`. */
+  /** llama.cpp: how long the server answers `Loading model` after its start. */
   loadingMs: ms.default(0),
   /** Delay of /health; by default one second for SGLang. */
   healthDelayMs: ms.optional(),

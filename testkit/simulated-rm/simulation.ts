@@ -26,7 +26,7 @@ export interface Job {
   promptTokens: number
   /** Tokens of prompt and response. */
   tokens: number
-  /** Time in addition to the tokens, such as for writing a reply. Default 0. */
+  /** Time in addition to that of the tokens, such as for writing a reply. Default 0. */
   fixedMs?: number
 }
 
@@ -38,7 +38,7 @@ export interface Outcome {
 
 /** A request in progress. */
 export interface Running {
-  /** Elapsed share of the time in addition to the tokens, 0 to 1; the minimum over the texts. */
+  /** Elapsed share of `fixedMs`, 0 to 1; the minimum over the texts. */
   progress(): number
 }
 

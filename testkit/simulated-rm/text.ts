@@ -58,7 +58,7 @@ export function logitOf(id: string, weights: number): number {
   return Math.round((sum / 1.5 - 1) * MAX_LOGIT * 1e6) / 1e6
 }
 
-/** The logit of a token of a text other than the last. */
+/** The logit of any token of a text except the last one. */
 export function tokenLogitOf(id: string, weights: number, token: number): number {
   const draw = (Number.parseInt(id.slice(0, 8), 16) + token) | 0
   return Math.round((uniformOf(draw, weights, 4) * 2 - 1) * MAX_LOGIT * 1e6) / 1e6

@@ -85,7 +85,7 @@ export const command = defineCommand({
         'plan needs --rollout, --log-prob or --update with --batch or --run: trainer time is not recorded',
       )
     }
-    // Omitted phases take no time with recorded rewards, and otherwise the experiment's time.
+    // An omitted phase takes no time if the rewards are recorded, else the experiment's time.
     const phase = (name: 'rollout' | 'log-prob' | 'update', usual: string) =>
       milliseconds(name, given[name] ?? (isRecorded ? '0' : usual))
     const input = PlannerInput.safeParse({

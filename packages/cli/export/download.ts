@@ -25,7 +25,7 @@ const PAUSE_MS = 500
 
 /** Retries and callbacks of a download. */
 export interface DownloadOptions {
-  /** Time for which an unavailable service is retried after the last data received, ms. */
+  /** How long calls to an unavailable service are retried, counted from the last data received, ms. */
   retryForMs: number
   signal: AbortSignal
   /** `done` counts rows. For a Parquet file it counts bytes, and `total` is null. */
@@ -57,8 +57,8 @@ export async function download(
     const tracker = new RowTracker(format === 'csv')
     const head = after === null ? header : 0
     const counted = () => Math.max(0, tracker.rows - head)
-    // A header is written with the first row, because the answer to a request after a broken connection repeats the
-    // header if no row was written.
+    // The CSV header is written together with the first row. If the connection breaks before that row, the next answer
+    // contains the header again.
     const held: Buffer[] = []
     const write = async () => {
       for (const bytes of held.splice(0)) await target.write(bytes)
@@ -139,7 +139,7 @@ function addressOf({ format, filter, columns, kept }: DownloadQuery, after: stri
   return `${EXPORT_PATH}?${search}`
 }
 
-/** Ends the export early and adds the location of the rows received so far to the error. */
+/** Ends the export early. The returned error says where the rows received so far are. */
 export async function leaving(error: unknown, target: ExportTarget): Promise<unknown> {
   const where = await target.leave()
   if (!(error instanceof CliError) || where === null) return error

@@ -7,7 +7,7 @@ const QUOTE = 34
  */
 export class RowTracker {
   rows = 0
-  /** Bytes of the whole rows. */
+  /** Total bytes of the whole rows. */
   bytes = 0
   /** The last whole row with its line end; null before the first. */
   lastRow: Buffer | null = null

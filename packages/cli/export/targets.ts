@@ -10,10 +10,10 @@ export interface ExportTarget {
   /** Number of rows already in the target, including a CSV header, and the last of them. */
   readonly before: { rows: number; lastRow: Buffer | null }
   write(bytes: Buffer): Promise<void>
-  /** Discards what was written. Returns whether that is possible. */
+  /** Discards the written data; returns false if it cannot be discarded. */
   restart(): Promise<boolean>
   finish(): Promise<void>
-  /** Ends the export early and keeps what is written. Returns a note for the user, or null. */
+  /** Ends the export early and keeps the written rows. Returns a note for the user, or null. */
   leave(): Promise<string | null>
 }
 
@@ -51,8 +51,8 @@ export interface FileOptions {
 }
 
 /**
- * A file, written as FILE.part and renamed when complete, so that a file under its final name is always whole. A resumed
- * export continues after its last whole row. An incomplete Parquet file cannot be read and is removed.
+ * A file, written as FILE.part and renamed when complete, so that a file under its final name is always complete. A
+ * resumed export continues after the last complete row. An incomplete Parquet file cannot be read and is removed.
  */
 export class FileTarget implements ExportTarget {
   readonly path: string
@@ -158,7 +158,7 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => null)) !== null
 }
 
-/** Reads the whole rows of FILE.part; null if it has none. @throws CliError when its last row is not of the format */
+/** Counts the complete rows of FILE.part; null if none. @throws CliError if the last row has another format */
 async function wholeRows(
   part: string,
   format: ExportFormat,

@@ -26,7 +26,7 @@ export interface Survey {
   badRows: number
   /** The first bad rows, as `file:line: problem`. */
   firstBad: string[]
-  /** Hash of the files' bytes and the options. A repeated import has the same one. */
+  /** Hash of the files' bytes and the options. A repeated import has the same hash. */
   identity: string
 }
 

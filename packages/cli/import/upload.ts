@@ -7,8 +7,8 @@ import { isUnchanged, type Survey, stepOf, userError } from './survey.ts'
 /** Maximum rows of a chunk. The service stores them in about 0.3 s. */
 const CHUNK_ROWS = 5_000
 /**
- * Approximate maximum characters of a chunk: above 1 MiB, from which the service parses off its event loop, and far
- * below its limit of 256 MiB.
+ * Approximate maximum characters of a chunk. The service parses bodies over 1 MiB in a thread, off its event loop, and
+ * refuses bodies over 256 MiB.
  */
 const CHUNK_CHARS = 4 << 20
 /** Maximum characters of rows in all incomplete chunks. A file that mixes steps has several such chunks. */
@@ -23,8 +23,8 @@ export interface UploadState {
 }
 
 /**
- * Uploads the surveyed files chunk by chunk. While one chunk is stored, only the next one is read, so that memory does not
- * grow with the files.
+ * Uploads the surveyed files chunk by chunk. While the service stores one chunk, only the next one is read, so that
+ * memory does not grow with the files.
  * @returns the uploads, all closed
  * @throws CliError with the number of rows stored
  */

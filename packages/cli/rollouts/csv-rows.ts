@@ -71,8 +71,8 @@ export function splitRecord(record: string): string[] {
 }
 
 /**
- * Returns a function that turns the cells of a row into the object that a JSON line would be. Cells of CSV are text;
- * cells of Parquet may also be values of JSON, which are taken unchanged.
+ * Returns a function that converts the cells of a row to the object of the equivalent JSON line. Cells of CSV are text.
+ * Cells of Parquet may also be other JSON values, which are used unchanged.
  * @param format the format's name, for the message
  * @throws Error naming a column that is missing, unknown or repeated
  */

@@ -125,7 +125,7 @@ export async function* readLines(
   }
 }
 
-/** The first four bytes of a file, decompressed, as Latin-1; empty if it cannot be read. */
+/** The first four bytes of a file after decompression, as Latin-1, and whether it is gzipped; empty if unreadable. */
 export async function signatureOf(path: string): Promise<{ signature: string; isGzip: boolean }> {
   try {
     for await (const bytes of bytesOf(path, undefined)) {

@@ -37,7 +37,7 @@ const READING = {
 
 /**
  * Whether a file is Parquet.
- * @throws RolloutFileError when it is compressed or encrypted as a whole, which no reader of Parquet expects
+ * @throws RolloutFileError for a gzipped or encrypted Parquet file, which cannot be read
  */
 export async function isParquet(path: string): Promise<boolean> {
   const { signature, isGzip } = await signatureOf(path)

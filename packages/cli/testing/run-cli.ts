@@ -59,7 +59,7 @@ export function startCli(
 
 /**
  * Runs `rewardops ARGS` to its end, in this process unless it reads stdin: a separate process takes half a second of
- * CPU time. The service's variables are the given ones.
+ * CPU time. In this process, `env` has all variables that the command sees.
  */
 export async function runCli(
   args: readonly string[],

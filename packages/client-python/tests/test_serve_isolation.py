@@ -15,7 +15,7 @@ SECRET = "a-secret-of-the-server"
 
 
 def runs(pid):
-    """Whether a process exists and is no zombie, which the container's first process may not collect."""
+    """Whether a process exists and is no zombie. In a container, process 1 may not collect zombies."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rpartition(")")[2].split()[0] != "Z"

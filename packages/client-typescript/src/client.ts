@@ -19,10 +19,10 @@ import { resilientLink } from './resilient-link.ts'
 export type RewardOpsInputs = inferRouterInputs<AppRouter>
 /** Outputs of the procedures, by router and name. */
 export type RewardOpsOutputs = inferRouterOutputs<AppRouter>
-/** A step's rollouts with their reward. */
+/** A step's rollouts, and the reward that scores them: the input of `batches.submit`. */
 export type BatchInput = RewardOpsInputs['batches']['submit']
 
-/** The samples and columns of an export: the filter of the Samples page as in its URL, such as `step: '0-99'`. */
+/** Selects samples and columns of an export. Filters are those of the Samples page's URL, such as `step: '0-99'`. */
 export type ExportInput = {
   [Name in SampleFilterName]?: string | number | boolean | readonly string[]
 } & {
@@ -30,7 +30,7 @@ export type ExportInput = {
   format?: ExportFormat
   /** Such as `score` and `rewardExtraInfo.acc`; default: all but annotations. */
   columns?: readonly string[]
-  /** `kept`: includes samples whose texts retention removed, with null. */
+  /** `kept` includes samples whose texts retention removed; their texts are null. */
   texts?: 'all' | 'kept'
   /** The last sample received, such as `b2-117`, after which the export continues; not with Parquet. */
   after?: string
@@ -41,9 +41,9 @@ export interface RewardOpsClientOptions {
   url: string
   /** One of the service's API keys, if it requires one. */
   apiKey?: string | null | undefined
-  /** Time for which calls are retried before the service was first reached, in ms; default 2,500. */
+  /** How long calls to a service that was never reached are retried, in ms; default 2,500. */
   connectMs?: number
-  /** Time for which calls are retried after the service was first reached, in ms; default 120,000, for a restart. */
+  /** How long calls to a service that was reached before are retried, in ms; default 120,000, to cover a restart. */
   outageMs?: number
   /** Called once per outage with a message; default: console.warn. */
   onTrouble?: (sentence: string) => void
@@ -88,7 +88,7 @@ export interface RewardOpsClient {
   wait(batchId: string, options?: { signal?: AbortSignal }): Promise<BatchSummary>
   /**
    * Streams samples as JSON Lines, CSV, Parquet or verl's dump, in order of batch and index. The stream fails if the
-   * connection breaks; a new one continues with `after`.
+   * connection breaks. To continue, pass the last sample received as `after`.
    */
   exportSamples(
     input: ExportInput,

@@ -19,7 +19,7 @@ export interface ReachOptions {
 
 /**
  * Checks that the service is reachable, is rewardops, accepts the key and has a compatible version. The check runs
- * before the first call and during outages, so its errors do not depend on the call.
+ * before the first call and during outages, so a wrong URL, key or version gives the same error for every call.
  */
 export class Reach {
   readonly #options: ReachOptions

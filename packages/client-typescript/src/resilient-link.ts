@@ -13,9 +13,9 @@ const MAX_DELAY_MS = 5_000
 export interface ResilienceOptions {
   url: string
   reach: Reach
-  /** Time for which calls are retried before the service was first reached, in ms. */
+  /** How long calls to a service that was never reached are retried, in ms. */
   connectMs: number
-  /** Time for which calls are retried after the service was first reached, in ms. */
+  /** How long calls to a service that was reached before are retried, in ms. */
   outageMs: number
   /** Called once per outage with a message. */
   onTrouble: (sentence: string) => void

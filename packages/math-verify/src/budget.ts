@@ -14,7 +14,7 @@ const STEPS_PER_CLOCK_READ = 256
 
 /**
  * CPU milliseconds of this thread, so that other load on the machine changes no verdict. Runtimes without
- * `threadCpuUsage` use the clock.
+ * `threadCpuUsage` use elapsed time.
  */
 const nowMs: () => number =
   typeof globalThis.process?.threadCpuUsage === 'function'

@@ -28,7 +28,7 @@ const percent = /\s{0,20}(?:\\?%|[Pp]ercent|[Pp]ct)/y
 const link = /\s{0,20}(?:,?and|,?or|,)\s{0,20}/y
 const bareFraction = /-?\\frac\{-?\d{1,400}(?:[.,]\d{1,400})?\}\{-?\d{1,400}(?:[.,]\d{1,400})?\}/y
 
-/** Finds environments by their start and caches each position. */
+/** Finds environments by their start position, and caches the result for each position. */
 export class Environments {
   private readonly text: string
   private readonly found = new Map<number, Environment | null>()
@@ -47,7 +47,7 @@ export class Environments {
     return environment
   }
 
-  /** The run that starts at `at`. With `boxed`, only environments that hold a box count. */
+  /** The run that starts at `at`. With `boxed`, only environments that contain a box count. */
   runAt(at: number, boxed: boolean): EnvironmentRun | null {
     const first = this.at(at)
     if (!first || (boxed && !this.holdsBox(first))) return null

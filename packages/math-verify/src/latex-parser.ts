@@ -135,7 +135,7 @@ class Parser {
     return result
   }
 
-  /** `a, b; c, d` as [[a, b], [c, d]]; an element with ± is two. */
+  /** `a, b; c, d` as [[a, b], [c, d]]; an element with ± becomes two. */
   private elementRows(): Node[][] {
     const rows: Node[][] = []
     do {
@@ -366,7 +366,7 @@ class Parser {
     return isBraced
   }
 
-  /** An argument as in TeX: a group, or one token. With `isDigitAlone`, as after `\frac`, one digit of a number. */
+  /** An argument as in TeX: a group or one token. `isDigitAlone`: only the first digit of a number, as in `\frac12`. */
   private argument(isDigitAlone = false): Node {
     if (this.accept('{')) return this.nested(() => this.closed(this.elementRows(), '}'))
     if (this.accept('-')) return negated(this.argument(isDigitAlone))

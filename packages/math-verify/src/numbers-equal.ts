@@ -69,7 +69,7 @@ function equalAtPoints(a: Node, b: Node, symbols: Set<string>, budget: Budget): 
   return agreed >= MIN_POINTS
 }
 
-/** The ratio a/b, or null if it is not constant. With it, 2x = 4 and x = 2 are the same equation. */
+/** The ratio a/b, or null if it is not constant. 2x − 4 and x − 2 have the ratio 2, so 2x = 4 equals x = 2. */
 export function constantFactor(a: Node, b: Node, budget: Budget): number | null {
   const symbols = new Set([...symbolsOf(a), ...symbolsOf(b)])
   let factor: number | null = null

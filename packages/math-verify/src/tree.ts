@@ -1,6 +1,6 @@
 import type { Rational } from './rational.ts'
 
-/** A parsed answer. Sets, tuples and relations may hold any node; sums and products only numbers. */
+/** A parsed answer. Sets, tuples and relations may contain any node; sums and products only numbers. */
 export type Node =
   | { kind: 'number'; value: Rational /** Written with a decimal point. */; isDecimal: boolean }
   | { kind: 'constant'; name: 'pi' | 'e' | 'i' | 'infinity' }

@@ -64,7 +64,7 @@ export class BatchDraft {
   }
 
   /**
-   * Returns the images in memory, so that they can be sent before the rest arrives. The next text rows are a new COPY
+   * Returns the images in memory, so that they can be sent before the rest arrives. The next text rows begin a new COPY
    * stream, because a connection carries one statement or COPY at a time.
    */
   takeImages(): Map<string, Buffer> {
@@ -243,7 +243,7 @@ export class BatchDraft {
     const of = ({ name }: TextColumn) => apart[name] as ColumnValue
     const stored = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), of)
     if (!textsOf(row).equals(textsOf(stored))) return false
-    // The result columns of a sample without a given score hold the service's results.
+    // The result columns of a sample without a given score contain the service's results.
     return WRITTEN_SAMPLE_COLUMNS.every(
       ({ name, isResult, isDerived }, c) =>
         isDerived || (isResult && givenScore === null) || values[name] === this.#values[c]![i],

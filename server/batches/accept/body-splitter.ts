@@ -253,10 +253,13 @@ function refuseRoundedIntegers(text: string, where: string): void {
   JSON.parse(text, reviver as (key: string, value: unknown) => unknown)
 }
 
-/** Maximum nesting of arrays and objects. Code that walks a value recursively fails at a few thousand. */
+/** Maximum nesting of arrays and objects. Code that walks a value recursively fails at a few thousand levels. */
 const MAX_DEPTH = 200
 
-/** Whether arrays and objects are nested more than `levels` deep. A list of each level would take twice as long. */
+/**
+ * Whether arrays and objects are nested more than `levels` deep. Building a list of each level would take twice as
+ * long.
+ */
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (levels === 0) return true

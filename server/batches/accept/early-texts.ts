@@ -6,7 +6,7 @@ import { ensureTextPartition, textBucket, textPartition } from '../../store/text
 import type { AcceptContext, EarlyTexts } from './accept-batch.ts'
 import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 
-/** Bytes of images in memory from which they are sent before the body is complete. */
+/** Images are sent before the body is complete once they take this many bytes of memory. */
 const STAGED_BYTES = 16 << 20
 
 /**

@@ -136,7 +136,10 @@ function scoreInput(
   })
 }
 
-/** @throws RewardOpsError `not_scored` for a failed sample, unless the protocol or the URL provides for failures */
+/**
+ * Returns the result and reward of each sample.
+ * @throws RewardOpsError `not_scored` for a failed sample, unless the protocol or the URL provides for failures
+ */
 function endsOf(
   dialect: Dialect,
   results: readonly ScoreResult[],

@@ -4,7 +4,7 @@ interface Current {
   lastMs: number
 }
 
-/** Runs kept in memory; the least recently used is dropped and read again if needed. */
+/** Maximum runs kept in memory; the least recently used run is dropped, and read again if needed. */
 const MAX_RUNS = 1_000
 
 /**

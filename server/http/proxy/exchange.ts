@@ -22,7 +22,7 @@ import type { Upstreams } from './upstreams.ts'
 const BACKOFF_MS = 400
 /** An answer is aborted after this time without data, ms. */
 const IDLE_MS = 300_000
-/** Retry-After for failed requests, ms: the default without a server's own value, and the maximum. */
+/** Retry-After for failed requests, ms: the default if the server sends none, and the maximum. */
 const RETRY_AFTER_MS = 1_000
 const RETRY_AFTER_MAX_MS = 30_000
 /** Estimates: bytes of JSON per token, and tokens of a reply without `max_tokens`. The router uses the same values. */
@@ -31,7 +31,7 @@ const REPLY_TOKENS = 256
 /** Number of bytes at the end of a body from which {@link keyOf} computes its key. */
 const KEY_BYTES = 512
 
-/** Unused controllers for the next requests. Creating one, with the router's listener on it, costs 4 µs. */
+/** Abort controllers kept for later requests, because creating one with the router's listener on it takes 4 µs. */
 const STOPS: AbortController[] = []
 const STOPS_KEPT = 256
 
@@ -80,7 +80,7 @@ export class Exchange implements CallOwner, SlotSearch {
   request!: SlotSearch['request']
   #slot: RouterSlot | null = null
   #call: UpstreamCall | null = null
-  /** Ends the current wait, which is for a call or a pause. */
+  /** Ends the current wait for a call or a pause. */
   #wake: (() => void) | null = null
   #attempts = 0
   #queueMs = 0
@@ -123,7 +123,7 @@ export class Exchange implements CallOwner, SlotSearch {
     } finally {
       this.#release({ outcome: 'cancelled' })
       clearTimeout(this.#deadlineTimer)
-      // The router's listener stays on the controller, so an unused one is kept for the next request.
+      // A controller that has not aborted is kept for a later request, with the router's listener on it.
       if (this.#halt === null && STOPS.length < STOPS_KEPT) STOPS.push(this.#stop)
       res.off('close', onClose)
       res.off('drain', onDrain)
@@ -428,7 +428,8 @@ export class Exchange implements CallOwner, SlotSearch {
   /** Aborts the answer in a way that the client notices. */
   #breakOff(call: UpstreamCall): void {
     const res = this.#res
-    // Without chunks or a length, the client would take a normal end of the connection for the end of the body.
+    // Without chunked encoding or a length, the client would take a normal end of the connection for the end of the
+    // body.
     if (!res.chunkedEncoding && call.headers['content-length'] === undefined) {
       res.socket?.resetAndDestroy()
     }
@@ -457,8 +458,8 @@ export class Exchange implements CallOwner, SlotSearch {
 }
 
 /**
- * The key by which the `deterministic` policy sends equal bodies to the same server: the length and an FNV-1a hash of
- * every eighth byte of the end, where the response is. Different bodies with the same key do no harm.
+ * The key by which the `deterministic` policy sends equal bodies to the same server: the length, and an FNV-1a hash of
+ * every eighth byte at the end of the body, where the response is. Different bodies with the same key do no harm.
  */
 function keyOf(body: Buffer): string {
   let key = 0x811c9dc5

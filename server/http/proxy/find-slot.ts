@@ -7,7 +7,7 @@ import type {
 import type { ModelDirectory } from './model-directory.ts'
 import { hasPath, type ProxiedPath } from './routes.ts'
 
-/** Pause between two searches while only servers whose engine lacks the path are free, ms. */
+/** Pause between two searches, ms, while the only free servers have an engine without the path. */
 const OTHER_ENGINE_MS = 25
 
 export interface SlotSearch {

@@ -44,8 +44,8 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The headers sent to a server, names and values alternating: the caller's, without those of the connection, the
- * caller's key and those for the router address.
+ * The headers sent to a server, names and values alternating: the caller's headers except those of the connection,
+ * those with the caller's key, and those for the router address.
  */
 export function requestHeaders(
   req: IncomingMessage,
@@ -66,8 +66,8 @@ export function requestHeaders(
 }
 
 /**
- * Response headers that are not passed on: those of the connection, those that apply to a whole origin, because a server
- * must not set or clear the pages' cookies, and those that the service sets itself.
+ * Response headers that are not passed on: headers of the connection, headers that apply to a whole origin, and headers
+ * that the service sets itself. A server must not set or clear the pages' cookies.
  */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,

@@ -22,7 +22,7 @@ export interface KnownModel {
 }
 
 export interface DirectorySources {
-  /** The registered servers, in a new array whenever one changed. */
+  /** The registered servers, in a new array whenever a server has changed. */
   servers(): readonly KnownServer[]
   /** Reads the registry again, for a model that was just registered. Throws if the read fails. */
   refresh(): Promise<void>
@@ -44,7 +44,7 @@ export class ModelDirectory {
   }
 
   /**
-   * The models with servers in any state, after a reload of the registry. If that fails, the last known models.
+   * The models with servers in any state, after a reload of the registry. If the reload fails, the last known models.
    * @throws the error of the reload if none are known
    */
   async list(): Promise<KnownModel[]> {

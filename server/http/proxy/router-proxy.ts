@@ -14,7 +14,7 @@ import { Upstreams } from './upstreams.ts'
 
 export interface RouterProxyOptions {
   router: RewardRouter
-  /** The registered servers, unusable ones included, in a new array whenever one changed. */
+  /** The registered servers, unusable ones included, in a new array whenever a server has changed. */
   servers: () => readonly KnownServer[]
   access: Pick<Access, 'admit'>
   log: Logger
@@ -38,7 +38,7 @@ export interface RouterProxy {
   /** Answers a request to a path of the router address. */
   handle(req: IncomingMessage, res: ServerResponse, requestId: string): Promise<void>
   counts(): RouterProxyCounts
-  /** Waits up to `ms` for open requests, cuts off the rest and closes the connections. */
+  /** Waits up to `ms` for open requests, then aborts them and closes the connections. */
   close(ms: number): Promise<void>
 }
 

@@ -46,8 +46,8 @@ export function isRouterPath(path: string): boolean {
 }
 
 /**
- * The paths of each engine. A server answers other paths with 404, so calls are sent only to engines that have the path.
- * `openrlhf` and `http` are missing, because they have one route with a format of its own.
+ * The paths of each engine. A server answers other paths with 404, so calls are sent only to engines that have the
+ * path. `openrlhf` and `http` are missing, because each has a single route with its own format.
  */
 const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>>>> = {
   // There is no /v1/classify. /v1/embeddings works only for embedding models; the server refuses it for others.

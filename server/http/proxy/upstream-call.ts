@@ -110,13 +110,16 @@ export class UpstreamCall extends HttpCall<null> {
     this.#controller?.resume()
   }
 
-  /** A small answer, or the kept chunks of a collected one; null: the answer was not kept. */
+  /** A small answer, or the kept chunks in mode `collect`; null: the answer was not kept. */
   body(): Buffer | null {
     if (this.#keptBytes < 0) return null
     return this.#kept.length === 1 ? (this.#kept[0] as Buffer) : Buffer.concat(this.#kept)
   }
 
-  /** Ends the client's answer when this one is complete. Sends head and body first if nothing was passed on yet. */
+  /**
+   * Ends the client's answer after the server's answer is complete. Sends head and body first if nothing was passed on
+   * yet.
+   */
   endPassed(): void {
     if (this.passedOn) {
       this.#res.end()

@@ -15,7 +15,7 @@ interface Upstream {
 }
 
 /**
- * Connections to the servers by URL. Each carries one call at a time and stays open for 4 s after it. Link-local
+ * Connections to the servers by URL. Each carries one call at a time and stays open for 4 s after the call. Link-local
  * addresses are refused.
  */
 export class Upstreams {

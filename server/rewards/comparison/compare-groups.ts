@@ -3,7 +3,7 @@ import { grpoAdvantages } from '../advantages.ts'
 import { pairCounts, tauB } from './kendall.ts'
 import type { MatchedSamples } from './match-samples.ts'
 
-/** Smaller advantages count as 0, because they come from the rounding of the mean. */
+/** Advantages below this count as 0, because they are rounding errors of the mean. */
 const MIN_ADVANTAGE = 1e-9
 
 /** Comparison of two rewards by group. Each array has one entry per group, unless noted otherwise. */

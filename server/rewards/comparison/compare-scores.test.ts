@@ -183,7 +183,7 @@ describe('the compared samples', () => {
     const { matched, summary } = run(compareScores(one, other, false))
     expect(Array.from(matched.first)).toEqual([1, 2, 3])
     expect(Array.from(matched.second)).toEqual([20, 10, 30])
-    // `other_response`: a response of only the first batch, one of only the second, and one whose text is not kept.
+    // `other_response`: one response only in the first batch, one only in the second, and one whose text is not kept.
     // `only_first`: the sample of u2.
     expect(new Map(summary.unmatched.map(({ reason, samples }) => [reason, samples]))).toEqual(
       new Map([

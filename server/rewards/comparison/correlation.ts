@@ -5,13 +5,16 @@ export interface Moments {
   n: number
   /** Null without scores. */
   mean: number | null
-  /** Standard deviation with n − 1; null below two scores. */
+  /** Sample standard deviation (divisor n − 1); null with fewer than two scores. */
   std: number | null
   min: number | null
   max: number | null
 }
 
-/** Computes the moments in two passes. If a score exceeds 1e100, all are scaled, because squares would overflow. */
+/**
+ * Computes the moments in two passes. If a score exceeds 1e100, all are scaled down first, so that their squares do not
+ * overflow.
+ */
 export function* momentsOf(values: Float64Array): Generator<void, Moments> {
   const n = values.length
   if (n === 0) return { n, mean: null, std: null, min: null, max: null }
@@ -41,8 +44,8 @@ function scaleOf(min: number, max: number): number {
 }
 
 /**
- * Pearson's correlation of two lists of equal length; on ranks it is Spearman's. Null where either does not vary, or
- * with fewer than two values.
+ * Pearson's correlation of two lists of equal length; applied to ranks, it is Spearman's. Null if all values of a list
+ * are equal, or if there are fewer than two values.
  */
 export function* pearson(
   first: Float64Array,
@@ -52,7 +55,7 @@ export function* pearson(
   const b = yield* momentsOf(second)
   if (a.std === null || b.std === null || a.std === 0 || b.std === 0) return null
   const [meanA, meanB] = [a.mean as number, b.mean as number]
-  // In units of the deviations, squares do not overflow.
+  // Values are divided by the standard deviation, so that their squares do not overflow.
   const [stdA, stdB] = [a.std, b.std]
   let both = 0
   let ofFirst = 0
@@ -69,8 +72,8 @@ export function* pearson(
 }
 
 /**
- * Cohen's κ of two ratings in the same classes; `counts[i][j]` is the number rated i by the first and j by the
- * second. Null if undefined.
+ * Cohen's κ of two ratings in the same classes; `counts[i][j]` is the number rated i by the first and j by the second.
+ * Null if κ is undefined.
  */
 export function cohensKappa(counts: readonly (readonly number[])[]): number | null {
   const rows = counts.map((row) => row.reduce((sum, n) => sum + n, 0))

@@ -13,7 +13,10 @@ function numbers(seed: number): () => number {
   }
 }
 
-/** Random groups of eight 0/1 scores. A group has one class, and each score is 1 at the rate of that class. */
+/**
+ * Random groups of eight 0/1 scores. All scores of a group have the same class, whose rate is the probability of a
+ * score of 1.
+ */
 function groups(
   count: number,
   classes: readonly [key: string, share: number, rate: number][],
@@ -107,7 +110,7 @@ describe('the parts of a change', () => {
         ['b', 0.7, 0.3],
       ],
     ] as const satisfies [string, number, number][][]
-    // The true part, from the shares and rates of the classes before and after.
+    // The true contribution of class `a`, from the shares and rates of both classes before and after.
     const truth = -0.2 * (0.65 - (0.5 + 0.39) / 2) + 0.4 * -0.1
     let covered = 0
     for (let trial = 0; trial < 300; trial++) {

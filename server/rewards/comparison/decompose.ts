@@ -1,4 +1,4 @@
-/** Samples of one class in one resampling unit: a group, or a step. */
+/** Samples of one class in one unit of the bootstrap: a group or a step. */
 export interface Cell {
   /** The unit's number within its side, from 0 without gaps. */
   unit: number
@@ -9,7 +9,7 @@ export interface Cell {
   sum: number
 }
 
-/** A class on one side; `mean` is null without samples. */
+/** A class on one side (before or after); `mean` is null without samples. */
 export interface ClassSide {
   n: number
   share: number
@@ -44,9 +44,9 @@ export interface Decomposition {
   change: Contribution
 }
 
-/** Maximum cells that the bootstrap visits, which bounds its time: 2 million take about 15 ms. */
+/** Maximum number of cells that the bootstrap visits; 2 million take about 15 ms. */
 const MAX_VISITS = 2_000_000
-/** A standard error from 200 replicates has itself an error of 5 %. */
+/** With 200 replicates, the standard error is accurate to about 5 %. */
 const MAX_REPLICATES = 200
 const MIN_REPLICATES = 64
 
@@ -54,11 +54,11 @@ const MIN_REPLICATES = 64
  * Splits the change of a mean into contributions of classes, without a residual (Kitagawa 1955, midpoint form). With
  * shares s and means m before and after: `mix = Δs · (m̄ − M̄)` and `within = s̄ · Δm`, where a bar is the mean of both
  * sides, and M̄ is the mean of the overall means. Shares add up to 1 on both sides, so subtracting M̄ changes neither
- * the sum of `mix` nor the change: it makes a growing class of low scores count as a loss. A class that one side lacks
- * takes its mean from the other side.
+ * the sum of `mix` nor the change: it makes a growing class of low scores count as a loss. If a class is missing on one
+ * side, its mean on the other side is used.
  *
- * Standard errors are from a bootstrap that draws whole units, because the samples of a group are not independent. It
- * yields before each replicate.
+ * Standard errors come from a bootstrap that draws whole units, because the samples of a group are not independent. The
+ * generator yields before each replicate.
  */
 export function* decompose(
   before: readonly Cell[],
@@ -141,7 +141,7 @@ function total(values: Float64Array): number {
   return values.reduce((sum, value) => sum + value, 0)
 }
 
-/** Layout: `mix` of all classes, `within` of all, `total` of all, the sum of the mixes, the change. */
+/** Returns, in this order: `mix` of each class, `within` of each, `total` of each, the sum of `mix`, the change. */
 function statisticsOf(
   { totals: a }: Pick<Side, 'totals'>,
   { totals: b }: Pick<Side, 'totals'>,
@@ -166,7 +166,7 @@ function statisticsOf(
     allMix += mix
   }
   values[3 * classes] = allMix
-  // The change is not the sum of the parts, because their rounding depends on the classes.
+  // The change is computed from the means. A sum of the parts would have rounding errors that depend on the classes.
   values[3 * classes + 1] = overallB - overallA
   return values
 }
@@ -210,7 +210,7 @@ function drawn(side: Side, random: () => number): { totals: Totals } {
   return { totals }
 }
 
-/** Mulberry32, so that equal data give equal intervals. */
+/** Mulberry32, a generator with a seed, so that equal data give equal intervals. */
 function randomOf(seed: number): () => number {
   let state = seed | 0
   return () => {

@@ -19,12 +19,13 @@ const MANY_WINDOWS = 24
  * is 3.5 to 4.2.
  */
 const MIN_DEVIATIONS = 5
-/** Turns a median absolute deviation into a standard deviation, for a normal distribution. */
+/** Factor from a median absolute deviation to a standard deviation, for a normal distribution. */
 const NORMAL_MAD = 1.4826
 
 /**
- * Finds the largest sudden change of the mean: two steps against the two before them. The usual variation is the
- * difference of neighboring steps, and in long runs also that of the windows, which covers slow swings.
+ * Finds the largest sudden change of the mean, by comparing two steps with the two before them. The usual variation is
+ * estimated from the differences of neighboring steps, and in long runs also from those of the windows, to cover slow
+ * swings.
  * @returns the index of the first step after the change; null if no step stands out, or with fewer than {@link
  * MIN_SHIFT_STEPS} steps
  */

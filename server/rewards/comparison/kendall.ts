@@ -4,7 +4,7 @@ import { ascending, countBelow, mergeSorted } from './ranks.ts'
 const ALL_PAIRS = 64
 const PORTION = 8_192
 
-/** Counts of a group's pairs of members, by the order that two rewards give them. */
+/** Counts of the pairs of members in a group, by the order that each of two rewards gives them. */
 export interface PairCounts {
   /** All pairs: n (n − 1) / 2. */
   pairs: number

@@ -65,7 +65,7 @@ export function* matchSamples(
     kept[count++] = at
     groupSize[first.group[at] as number]!++
   }
-  // A counting sort by group keeps the order of the index.
+  // A counting sort by group keeps the samples of each group in the order of their index.
   const next = new Int32Array(first.uids.length + 1)
   const starts: number[] = []
   const groups: number[] = []

@@ -57,7 +57,7 @@ export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array
 /**
  * Stable merge sort that yields periodically. `swapped` is the number of pairs that were out of order. Overwrites
  * `values`.
- * @param inOrder whether `before` may stay ahead of `after`, which comes later
+ * @param inOrder whether `before`, which precedes `after` in the input, may also precede it in the result
  */
 export function* mergeSorted(
   values: Int32Array,

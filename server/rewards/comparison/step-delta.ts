@@ -5,14 +5,14 @@ export interface StepScores {
   batchId: string
   n: number | null
   mean: number | null
-  /** Standard deviation with n − 1. */
+  /** Sample standard deviation (divisor n − 1). */
   std: number | null
 }
 
 /**
- * Computes the difference of the means at common steps, other − first, with its 95 % interval by the normal
- * distribution and Welch's standard error √(s₁²/n₁ + s₂²/n₂). Samples are assumed independent. Those of one group are
- * not, so the true interval is wider, by a factor of at most √(group size).
+ * Computes the difference of the means (other − first) at each step that both runs have, with its 95 % interval from
+ * the normal distribution and Welch's standard error √(s₁²/n₁ + s₂²/n₂). Samples are assumed independent. Those of one
+ * group are not, so the true interval is wider, by a factor of at most √(group size).
  */
 export function stepDeltas(first: readonly StepScores[], other: readonly StepScores[]) {
   const known = new Map(first.map((at) => [at.step, at]))

@@ -146,7 +146,7 @@ function withoutComment(raw: string): string {
   return /^(?:"[^"]*"|'[^']*'|[^\s"'#]|\s(?!#))*/.exec(raw)?.[0].trim() ?? ''
 }
 
-/** Replaces known variables and arithmetic; unknown variables stay as `${name}`. */
+/** Replaces known variables and arithmetic; unknown variables remain as `${name}`. */
 function putIn(raw: string, variables: ReadonlyMap<string, string>): string {
   if (/^'[^']*'$/.test(raw)) return raw
   const named = (name: string, fallback?: string) =>

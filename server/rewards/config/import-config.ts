@@ -14,9 +14,9 @@ import { currentKey, isRead, whyElsewhere } from './upstream-keys.ts'
 const MANAGERS = ['naive', 'dapo', RATE_LIMITED, 'remote', 'gdpo', 'batch']
 
 /**
- * Translates verl's configuration: YAML of the old or new shape, whole or one of its component files, or the
+ * Translates verl's configuration: YAML in the old or new shape (complete, or one of verl's component files), or the
  * overrides of a command line. Every key is reported. Never throws: an invalid text is reported as a problem.
- * `address`: the service's URL, for the command that registers a function.
+ * `address`: the service's URL, for the command in the result that registers a function.
  */
 export function importConfig(text: string, address: string | null = null): ImportedConfigDto {
   const read = readConfigText(text)

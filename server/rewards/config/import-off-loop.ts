@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads'
 import type { ImportedConfigDto } from '../../contract/rewards.ts'
 import { RewardOpsError } from '../../errors.ts'
 
-/** Maximum number of concurrent imports; each is one click in the dashboard. */
+/** Maximum number of concurrent imports. Few are needed, because each is started by a click in the dashboard. */
 const MAX_IMPORTS = 4
 const HEAP_MB = 256
 
@@ -12,7 +12,7 @@ interface ImportLimits {
    * 20 ms, aliases nested 13 levels deep take 2.3 s.
    */
   cpuMs: number
-  /** Maximum wall time, ms; beyond it the machine is too busy. */
+  /** Maximum wall time, ms; beyond it the import fails as `busy`. */
   waitMs: number
   /** Interval at which the processor time is checked, ms. */
   lookMs: number

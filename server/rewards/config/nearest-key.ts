@@ -24,8 +24,8 @@ function treeOfKeys(): Tree {
 }
 
 /**
- * Returns the most likely intended key for an unknown one. Each segment is compared with the known segments at its
- * place; if one has no near match, the only key with the same last segment is returned
+ * Returns the known key that an unknown key was most likely meant to be. Each segment is compared with the known
+ * segments at the same position. If a segment has no near match, the only key with the same last segment is returned
  * (`reward.reward_model.model_path` for `reward.model_path`). Undefined if no key is near.
  */
 export function nearestKey(key: string): string | undefined {

@@ -83,9 +83,9 @@ const SGLANG: Partial<Record<RolloutKey, Flag>> = {
 }
 
 /**
- * Returns the servers that verl would start for its reward model, as commands of the engines; none if the model
- * or its engine is not known. Replicas are counted as in verl: the GPUs of the dedicated pool, or else of the
- * trainer, over tensor × data × pipeline parallelism.
+ * Returns the servers that verl would start for its reward model, as engine commands; none if the model or its engine
+ * is not known. As in verl, the number of replicas is the number of GPUs (of the dedicated pool, else of the trainer)
+ * divided by tensor × data × pipeline parallelism.
  */
 export function draftServers(settings: Settings, kind: ServerDraft['kind']): ServerDraft[] {
   const model = settings.text(`${MODEL}model_path`)
@@ -143,7 +143,7 @@ export function draftServers(settings: Settings, kind: ServerDraft['kind']): Ser
   })
 }
 
-/** verl's defaults, with which its servers are started. */
+/** The default options of the servers that verl starts. */
 const DEFAULTS: Partial<Record<RolloutKey, unknown>> = {
   dtype: 'bfloat16',
   gpu_memory_utilization: 0.5,

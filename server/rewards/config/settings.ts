@@ -8,7 +8,7 @@ interface Entry {
   report: ImportedKeyDto | null
 }
 
-/** The settings of a text by their key in verl's new shape; each is reported once. */
+/** The settings of a configuration text, by their keys in verl's new shape. Each setting is reported once. */
 export class Settings {
   readonly problems: ImportedConfigDto['problems'] = []
   readonly #entries: Entry[] = []
@@ -121,7 +121,7 @@ export class Settings {
     this.problems.push({ key: leaf?.key ?? key, line: leaf?.line ?? null, message })
   }
 
-  /** One report for every key, in the order of the text. */
+  /** Returns one report per key, in the order of the text. */
   account(): ImportedKeyDto[] {
     for (const entry of this.#entries) {
       if (entry.report) continue
@@ -172,8 +172,8 @@ export class Settings {
 }
 
 /**
- * Rank of a key among those for one setting; the highest counts. As in verl, a key of the old shape wins unless it
- * is null.
+ * Rank of a key. If several keys give the same setting, the one with the highest rank counts. As in verl, a key of the
+ * old shape wins unless it is null.
  */
 function rank({ key, value }: ResolvedLeaf): number {
   if (currentKey(key) === key) return 1

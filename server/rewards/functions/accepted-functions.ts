@@ -48,9 +48,9 @@ export function versionKey(
 }
 
 /**
- * Inspects the functions that a reward names when its batch is accepted: each is read, named by its content hash, and
- * loaded once in a separate process to check that it can be called. An edited file is a new version, used from the
- * next batch on.
+ * Inspects the functions that a reward names when its batch is accepted: each function is read, identified by its
+ * content hash, and loaded once in a separate process to check that it can be called. An edited file is a new version,
+ * used from the next batch on.
  */
 export class AcceptedFunctions {
   readonly #options: AcceptedFunctionsOptions

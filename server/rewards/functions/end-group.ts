@@ -5,8 +5,8 @@
 const IS_ALONE = process.argv[3] === 'alone'
 
 /**
- * Kills this process and every process that its function started; if it may signal other processes too, only its
- * process group.
+ * Kills this process and every process that its function started. If this process may signal others too, it kills only
+ * its process group.
  */
 export function endGroup(): void {
   if (IS_ALONE) {

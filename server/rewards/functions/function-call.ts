@@ -18,7 +18,7 @@ export interface FunctionCall {
   arrivedAtMs: number
   /** Time when the call began in a process, by `performance.now()`; null before that. */
   startedAtMs: number | null
-  /** Number of processes that ended while they ran this call, and whose culprit is uncertain. */
+  /** Number of processes that ended, without a certain culprit, while they ran this call. */
   incidents: number
   /** Number of processes that exited before any call in them had begun. */
   unstarted: number

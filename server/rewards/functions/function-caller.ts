@@ -33,7 +33,7 @@ export interface FunctionCallOptions {
 export interface WrappedScorer {
   /** The wrapped custom function, called in the manager's process; absent for other scorers. */
   function?: FunctionRef
-  /** Scores in the worker by a scorer that is not a custom function. */
+  /** Scores in the worker, for a scorer that is not a custom function. */
   score(sample: RewardSample): Promise<RewardOutcome>
 }
 

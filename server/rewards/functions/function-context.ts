@@ -3,8 +3,8 @@ import type { ChatReply, ChatRequest, ScoreInput } from '../../router/router-typ
 import type { RouterCallOptions } from './protocol.ts'
 
 /**
- * Input of a reward function: `computeScore(input, context)`. Every field has verl's name too, so that functions
- * written for its keyword arguments run unchanged; the batch's kwargs are further fields.
+ * Input of a reward function: `computeScore(input, context)`. Every field also has verl's name, so that functions
+ * written for verl's keyword arguments run unchanged. The batch's kwargs are additional fields.
  */
 export interface FunctionInput {
   dataSource: string
@@ -50,11 +50,14 @@ export interface FunctionChatTemplate {
   renderSample(input: ScoreInput): string
 }
 
-/** The reward router, for a function. A failed call throws an Error with the `reason` that a sample would have. */
+/**
+ * The reward router, for a function. A failed call throws an Error whose `reason` is one of the failure reasons of
+ * samples.
+ */
 export interface FunctionRouter {
   /** Returns the score of a discriminative model. */
   score(input: ScoredText, options: { model: string } & RouterCallOptions): Promise<number>
-  /** Returns the score of one input, or the scores of a list, for which concurrent calls are made. */
+  /** Returns the score of one input, or the scores of a list of inputs, which are scored concurrently. */
   classify(input: ScoredText, options: { model: string } & RouterCallOptions): Promise<number>
   classify(inputs: ScoredText[], options: { model: string } & RouterCallOptions): Promise<number[]>
   /** Returns a generative model's reply. */

@@ -23,7 +23,7 @@ export interface HostListener {
   pending(): void
   failedToLoad(message: string): void
   ended(dispatched: DispatchedCall, end: CallEnd): void
-  /** A call sent the router a question. `bytes` is its size, to be passed to `answer`. */
+  /** A call sent a question to the router. `bytes` is the size of the question, which `answer` needs. */
   question(
     message: Extract<FromHost, { type: 'ask' }>,
     dispatched: DispatchedCall,
@@ -39,24 +39,26 @@ export interface HostListener {
 }
 
 /**
- * Tolerance before a call counts as overdue: its end may be in transit, and a process blocked by another call is
- * detected only after a quarter of a second.
+ * Tolerance before a call counts as overdue. Its result may be in transit, or another call may block the process, which
+ * is detected only after 250 ms.
  */
 const GRACE_MS = 300
 /** Time limit for loading a module and constructing its object, including `init`. */
 const LOAD_MS = 30_000
 /** Time for which a cancelled call may keep blocking its process. */
 const ABANDONED_MS = 1_000
-/** A process that an unknown call blocks is not ended before this time, because it may only lack processor time. */
+/**
+ * Time for which an unknown call may block a process before the process is ended. The process may only lack CPU time.
+ */
 const UNKNOWN_HOLDER_MS = 1_000
 /** Number of cancelled calls with unsettled promises after which a process takes no more calls. */
 const MAX_ABANDONED = 256
-/** A process counts as dead if a call is this long overdue and its watchdog reports no block. */
+/** A process counts as dead if a call is this long overdue although the watchdog does not report it as blocked. */
 const SILENT_MS = 30_000
 /** Maximum wait for a process's last output after its exit. */
 const LAST_WORDS_MS = 500
 const MAX_LINE_CHARS = 4_000
-/** Limit of reports. The watchdog and the load average send at most about 45 a second. */
+/** Maximum reports per second of a process. The watchdog and the load average send at most about 45. */
 const MAX_REPORTS_PER_SECOND = 500
 /** Limits of the functions' output, which is written to the service's log. */
 const PRINTED = { maxChars: MAX_LINE_CHARS, perSecond: 50 }
@@ -82,7 +84,7 @@ export class FunctionHost {
   readonly #startedAtMs = performance.now()
   /** Cancelled calls that have not ended: id → sample id. */
   readonly #abandoned = new Map<number, string>()
-  /** Calls taken back before they began; their ends may still arrive. */
+  /** Calls taken back before they began; their `end` messages may still arrive. */
   readonly #takenBack = new Set<number>()
   /** Numbers of the calls' unanswered questions. */
   readonly #openQuestions = new Set<number>()
@@ -91,7 +93,7 @@ export class FunctionHost {
   readonly #second = { atMs: 0, reports: 0, logLines: 0 }
   /** Id of the call whose code is on the stack: it has begun and not yet returned. */
   #onStack: number | null = null
-  /** Numbers of calls: sent to the process, reported as begun, and reported as having returned a promise. */
+  /** Counts of calls: sent to the process, reported as begun, and reported as having returned a promise. */
   #dispatched = 0
   #begun = 0
   #returned = 0
@@ -198,7 +200,7 @@ export class FunctionHost {
     this.#send(message)
   }
 
-  /** Cancels a call: the process is notified, and the call's end is ignored. */
+  /** Cancels a call: the process is notified, and the result of the call is ignored. */
   abandon(call: FunctionCall, why: string): void {
     for (const dispatched of this.calls.values()) {
       if (dispatched.call !== call) continue
@@ -415,7 +417,7 @@ export class FunctionHost {
       case 'S': {
         this.#onStack = mark.id
         const dispatched = this.calls.get(mark.id)
-        // The end of a call may be read before its beginning, because they use two pipes.
+        // The end of a call may be read before its beginning, because they arrive through different pipes.
         if (++this.#begun > this.#dispatched || (dispatched && dispatched.startedAtMs !== null)) {
           this.#violated('began a call that it does not have')
           return
@@ -498,7 +500,7 @@ export class FunctionHost {
     if (this.#exit !== null) {
       const culprit = this.calls.get(this.#exit.id) ?? null
       const detail = `it ended its process with code ${this.#exit.code}`
-      // If that call has ended already, no call in the process is at fault.
+      // If the call that ended the process is already complete, none of the remaining calls is at fault.
       return { reason, detail, culprit, certain: this.#exit.id > 0 }
     }
     const how = signal === null ? `code ${code}` : signal
@@ -510,7 +512,7 @@ export class FunctionHost {
   }
 }
 
-/** Whether an end has the form that the call's work requires. */
+/** Whether the result of a call has the form that its kind of work requires. */
 function answers(end: CallEnd['end'], work: FunctionCall['work']): boolean {
   if (!end.ok) return true
   switch (work.op) {

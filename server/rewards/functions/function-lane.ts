@@ -7,7 +7,7 @@ import { Suspects } from './suspects.ts'
 
 /** Maximum concurrent calls in one process of a function that returns promises. */
 const MAX_ASYNC_CALLS = 4_096
-/** Maximum computing time of the calls queued in one process, ms, because other workers may take the rest sooner. */
+/** Maximum computing time of the calls queued in one process, ms. Other workers may start any further calls sooner. */
 const AHEAD_MS = 150
 const MAX_SYNC_CALLS = 64
 /** Busy fraction of an event loop above which it counts as computing rather than waiting. */
@@ -32,7 +32,7 @@ const FAILED_FOR_MS = 5_000
 /** A call fails after this many processes exited before any call in them had begun. */
 const MAX_UNSTARTED = 5
 
-/** The pool's services for a lane. */
+/** The parts of the pool that a lane uses. */
 export interface LaneSurroundings {
   settings: HostSettings
   mayStart(): boolean
@@ -54,10 +54,10 @@ export interface LaneOptions {
 }
 
 /**
- * The calls of one version of a function and the processes that run them. A process takes one call until the kind of
- * the function is known. A function that returns promises then gets thousands of calls per process; one that computes
- * gets 150 ms of work per process, and more processes. When a process is ended, its calls run again elsewhere, except
- * the culprit. If the culprit is uncertain, the suspects run alone.
+ * The calls of one version of a function and the processes that run them. A process takes one call at a time until it
+ * is known whether the function returns promises. If it does, a process gets thousands of concurrent calls. If it
+ * computes, a process gets 150 ms of work, and more processes are started. When a process is ended, its calls run again
+ * elsewhere, except the culprit. If the culprit is uncertain, the suspects run alone.
  */
 export class FunctionLane {
   readonly #options: LaneOptions
@@ -99,7 +99,7 @@ export class FunctionLane {
     return n
   }
 
-  /** Number of calls that the lane can hold now without a long queue. */
+  /** Maximum number of calls in the lane now, so that its queue stays short. */
   get capacity(): number {
     if (this.#options.processes !== null) return 2 * this.#options.processes
     return Math.max(1, this.#hosts.size) * this.#window(this.#busiest())

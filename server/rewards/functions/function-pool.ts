@@ -62,7 +62,7 @@ export class FunctionPool implements FunctionCaller {
   }
 
   /**
-   * Number of samples the pool can hold now: thousands for functions that wait, a short queue for functions that
+   * Maximum number of samples in the pool now: thousands for functions that wait, a short queue for functions that
    * compute.
    */
   get capacity(): number {

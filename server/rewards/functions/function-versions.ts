@@ -53,8 +53,8 @@ export class FunctionVersions {
 const VERSION = String.raw`\.?[0-9a-f]{64}(?:-[0-9a-f-]{36})?`
 
 /**
- * Makes the paths in a text from user code, such as an error, relative to the functions folder, because callers without
- * access to the machine read it.
+ * Makes the paths in a text from user code, such as an error, relative to the functions folder, because the text is
+ * shown to callers without access to the machine.
  */
 export function withRelativePaths(
   text: string,
@@ -103,7 +103,7 @@ export async function unpack(
       await mkdir(dirname(file), { recursive: true })
       const bytes = typeof content === 'string' ? content : Buffer.from(content.base64, 'base64')
       await writeFile(file, bytes)
-      // Function processes may have another user, and the umask may give access to the owner only.
+      // Function processes may run as another user, and the umask may give access only to the owner.
       await chmod(file, 0o644)
       for (let folder = dirname(file); folder.startsWith(before); folder = dirname(folder)) {
         await chmod(folder, 0o755)

@@ -20,7 +20,7 @@ export class RouterCallError extends Error {
   }
 }
 
-/** Services of the process for a call's context. */
+/** The functions of the process that a call's context uses. */
 export interface CallHost {
   ask(question: RouterQuestion): Promise<RouterAnswer>
   log(level: LogLevel, message: string, fields: object | undefined): void

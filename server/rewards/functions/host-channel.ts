@@ -28,9 +28,8 @@ export function limitReads(stream: Readable, bytesPerSecond = READ_BYTES_PER_SEC
 }
 
 /**
- * The worker's end of the channel to one process of user code. It passes on only messages that {@link
- * readHostMessage} accepts. After the first message that is refused, or on which the listener throws, nothing more is
- * read.
+ * The worker's end of the channel to one process of user code. It passes on only messages that {@link readHostMessage}
+ * accepts. It reads nothing more after the first message that is refused or makes the listener throw.
  */
 export class HostChannel {
   readonly #stream: Duplex

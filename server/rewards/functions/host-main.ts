@@ -95,7 +95,7 @@ function startWatchdog(): void {
 }
 
 /**
- * Makes the router address answer in a sandbox: connections to its port on the sandbox's own loopback interface are
+ * Makes the router address reachable in a sandbox: connections to its port on the sandbox's own loopback interface are
  * passed on to the worker's socket.
  */
 function forwardRouter(port: number): void {
@@ -413,7 +413,10 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   )
 }
 
-/** Converts fields to plain JSON. Null if they cannot be converted; too long fields are replaced by their length. */
+/**
+ * Converts fields to plain JSON. Null if they cannot be converted; fields that are too long are replaced by their
+ * length.
+ */
 function plain(fields: object | undefined): object | null {
   if (fields === undefined) return null
   try {

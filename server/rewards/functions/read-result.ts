@@ -171,7 +171,7 @@ export function readFinding(
   return { ok: true, finding }
 }
 
-/** Converts maps, sets and typed arrays to plain values, because JSON would leave them empty. */
+/** Converts maps, sets and typed arrays to plain objects and arrays, because JSON.stringify does not. */
 function asJson(_key: string, value: unknown): unknown {
   if (value instanceof Map) return Object.fromEntries(value)
   if (value instanceof Set) return [...value]

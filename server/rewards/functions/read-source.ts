@@ -123,7 +123,7 @@ class Reading {
 
   async #follow(from: string, specifier: string, kind: ImportKind): Promise<void> {
     if (!/^\.{1,2}(\/|$)/.test(specifier)) return
-    // A specifier with a query names another module of the same file.
+    // Specifiers that differ only in a query or hash name the same file.
     const name = normalize(join(dirname(from), specifier.replace(/[?#].*$/, '')))
       .split(sep)
       .join('/')

@@ -37,7 +37,7 @@ interface ChatBody {
   response_format?: { json_schema: { schema: unknown } }
 }
 
-/** Whether a request is the router's canary, which shows whether a server that refused a sample replies at all. */
+/** Whether a request is the router's canary, which tests whether a server that refused a sample still replies. */
 function isCanary({ messages }: ChatBody): boolean {
   return messages.length === 1
 }

@@ -28,7 +28,7 @@ export interface JudgeReply {
   /** Text of the reply; null if no reply arrived. */
   content: string | null
   reasoning: string | null
-  /** The value in the reply, from the response's point of view; null if it has none (see `problem`). */
+  /** The value in the reply, from the response's point of view; null if the reply has none (see `problem`). */
   value: number | null
   side: 'response' | 'other' | 'tie' | null
   reason: SampleFailureReason | null
@@ -45,7 +45,7 @@ export interface JudgeUsage {
   calls: number
   promptTokens: number
   completionTokens: number
-  /** Cost at the template's price; null without a price, or if any reply lacks its tokens. */
+  /** Cost at the template's price; null without a price, or if any reply lacks its token counts. */
   cost: number | null
   currency: string | null
   /** Whether every call had a reply and every reply reported its tokens. */
@@ -106,7 +106,7 @@ export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
     : { ok: false, reason: outcome.reason, detail: outcome.detail, ...spent }
 }
 
-/** Number of characters of a truncated reply's end that its failure detail quotes; the detail holds at most 300. */
+/** Number of characters that a failure detail quotes from the end of a truncated reply; a detail has at most 300. */
 const CUT_OFF_CHARS = 160
 
 interface Order {
@@ -167,7 +167,7 @@ async function ask(
     chat: {
       messages,
       ...chosen(rest),
-      // Each vote has its own seed, because votes with one seed would be equal.
+      // Each vote has a different seed, because votes with the same seed would be equal.
       ...(seed === undefined ? {} : { seed: seed + vote }),
       ...(parser.kind === 'yes_no' ? { topLogprobs: parser.topLogprobs } : {}),
       ...(parser.kind === 'json' && parser.schema !== undefined

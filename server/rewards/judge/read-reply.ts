@@ -38,8 +38,8 @@ export function readReply(reply: ReplyText, parser: JudgeParser): Verdict {
 }
 
 /**
- * Reads a number in a truncated reply, without the last word, which may be incomplete (`1` of `10`). The last line of
- * the reply may be missing, so `last_line` without a label finds none.
+ * Reads a number in a truncated reply. The last word is ignored, because it may be incomplete (`1` of `10`).
+ * `last_line` without a label finds nothing, because the last line may be missing.
  */
 function readCutNumber(text: string, parser: Extract<JudgeParser, { kind: 'number' }>): Verdict {
   if (parser.where === 'last_line' && parser.label === undefined) {

@@ -76,7 +76,7 @@ function boxesIn(text: string): string[] {
   while (at >= 0) {
     const start = at + opening.length
     const end = closingBrace(text, start)
-    // If this box is not closed, no later box is: a later closing brace would have closed this one.
+    // A box that is not closed extends to the end of the text and contains all later boxes.
     if (end < 0) break
     boxes.push(text.slice(start, end))
     at = text.indexOf(opening, end)

@@ -12,7 +12,7 @@ export interface GateWaits {
 /** Permission for one call. It must be released exactly once, however the call ended. */
 export interface GatePermit {
   readonly waits: GateWaits
-  /** Aborts when other processes may use the slot. The call is then cancelled. */
+  /** Aborts when the slot passes to another process. The call is then cancelled. */
   readonly recalled: AbortSignal
   /** Releases the permit; known usage corrects the estimate. */
   release(tokens?: number, requests?: number): void

@@ -1,7 +1,7 @@
 /**
- * The supply of a limit per minute. `reserve` takes the amount at once and returns the time to wait. A rate may
- * therefore be a database row that several processes update: each process waits for the time returned to it, and
- * together they keep the limit.
+ * The requests or tokens that a limit per minute allows. `reserve` takes an amount at once and returns the time to
+ * wait. A rate may therefore be a database row that several processes update: each process waits for the time returned
+ * to it, and together they keep the limit.
  */
 export interface Rate {
   /** Takes `amount`, even beyond the supply, and returns the ms until it is covered; 0 if it is covered now. */

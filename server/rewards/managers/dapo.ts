@@ -7,9 +7,9 @@ import { type OverlongBufferRead, penaltyOf, readOverlongBuffer } from './overlo
 const buffers = new WeakMap<object, OverlongBufferRead>()
 
 /**
- * verl's `dapo` manager: scores like `naive` and adds the penalty for overlong responses. The score in the extra
- * info stays the scorer's. With an enabled penalty, a sample without a known length fails, because its reward would
- * be too high without the penalty.
+ * verl's `dapo` manager: scores like `naive` and adds the penalty for overlong responses. The extra info keeps the
+ * scorer's score. With an enabled penalty, a sample without a known length fails, because its reward would be too high
+ * without the penalty.
  */
 export const dapoManager: RewardManager = {
   name: 'dapo',

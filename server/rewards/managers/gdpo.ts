@@ -19,7 +19,7 @@ export const gdpoOptions = z.strictObject({
 
 /**
  * The dimensions in a batch's kwargs.
- * @throws z.ZodError; a wrong number of weights is an issue of the path `gdpo_reward_weights`
+ * @throws z.ZodError; a wrong number of weights is reported for the path `gdpo_reward_weights`
  */
 export function readDimensions(
   kwargs: Record<string, unknown>,
@@ -36,9 +36,9 @@ export function readDimensions(
 }
 
 /**
- * verl's `gdpo` manager: the sample's score is the scorer's, and each dimension is a key of its extra info, from
- * which the advantages are computed. A sample without a dimension fails with the dimension's name. verl notices
- * it only when it computes the advantages, and ends the run. The scorer gets the run's name in
+ * verl's `gdpo` manager: the sample's score is the scorer's. The trainer computes advantages from the dimensions, each
+ * of which is a key of the extra info. If a dimension is missing, the sample fails with its name. verl notices a
+ * missing dimension only when it computes the advantages, and then ends the run. The scorer gets the run's name in
  * `extraInfo.experiment_name`.
  */
 export const gdpoManager: RewardManager = {

@@ -33,7 +33,7 @@ const OWN_KWARGS: Record<string, readonly string[]> = {
 }
 
 /**
- * Separates the manager's kwargs, which it checks, from the others. Called once per batch, with the manager's name, not
+ * Checks the manager's kwargs and separates them from the others. Called once per batch, with the manager's name, not
  * an alias.
  */
 export function takeManagerKwargs<Value>(

@@ -22,9 +22,9 @@ export interface RewardSample {
   responseLength?: number | null
 }
 
-/** The class of a score's reason, by which samples are counted and filtered, and the extracted answer. */
+/** The kind of reason for a score, by which samples are counted and filtered, and the extracted answer. */
 export interface Verdict {
-  /** A class of few words: `equal`, `different`, `no answer`, … */
+  /** A class in one or two words: `equal`, `different`, `no answer`, … */
   verdict: string
   /** The answer found in the response; null if there is none. */
   extracted: string | null
@@ -74,7 +74,7 @@ export interface RewardContext extends RewardTools {
   urgent: boolean
   /** Name of the run; runs get fair shares of a model. */
   run: string
-  /** Samples of one group share their prompt and so a server's prefix cache. */
+  /** The sample's group. Samples of a group share a prompt and so benefit from a server's prefix cache. */
   group: string | undefined
   /** Identifies the sample within its batch, for the `deterministic` policy. */
   key: string

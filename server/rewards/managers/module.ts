@@ -6,8 +6,8 @@ import type { RewardManager } from './manager.ts'
 export const MODULE_MANAGER = 'module'
 
 /**
- * A custom manager class (verl: source `importlib`): its `runSingle` is called in a child process, and may score
- * by the scorer that the batch names.
+ * A custom manager class (verl: source `importlib`): its `runSingle` is called in a child process, and may call the
+ * scorer that the batch names.
  */
 export const moduleManager: RewardManager = {
   name: MODULE_MANAGER,

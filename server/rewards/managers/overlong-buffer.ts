@@ -41,8 +41,8 @@ export type OverlongBufferRead =
   | { ok: false; message: string; hint: string }
 
 /**
- * Reads `max_resp_len` and `overlong_buffer_cfg` of a batch's kwargs. As in verl 2026-08, a disabled buffer
- * needs no other kwarg. An enabled one needs a `len` above 0 and a `max_resp_len` of at least `len`.
+ * Reads `max_resp_len` and `overlong_buffer_cfg` from a batch's kwargs. As in verl 2026-08, a disabled buffer needs no
+ * other kwarg. An enabled one needs a `len` above 0 and a `max_resp_len` of at least `len`.
  */
 export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBufferRead {
   const own = Object.fromEntries(

@@ -86,7 +86,7 @@ function stdioCases(truth: Record<string, unknown>): StdioCases | UnitTests {
       HINT,
     )
   }
-  // verl scores every program 0 without test cases.
+  // Without test cases, verl scores every program 0.
   if (inputs.length === 0) throw new RuleInputError('groundTruth has no test case', HINT)
   const functionName = nameOf(truth, 'fn_name')
   if (asserts === undefined || asserts === null) {

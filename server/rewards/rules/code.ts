@@ -7,7 +7,7 @@ import { testCasesOf, type UnitTests } from './code-cases.ts'
 import { RuleInputError, type RuleResult, versionOption } from './rule.ts'
 import { runInSandbox, type SandboxOutcome, testInSandbox } from './sandbox-fusion.ts'
 
-/** Number of test cases that count with `continuous`, as in verl. */
+/** Number of test cases that count if `continuous` is set, as in verl. */
 const COUNTED_CASES = 10
 
 /** Maximum characters of a program that are stored with its score. */
@@ -174,7 +174,7 @@ export const codeRule = defineAsyncRule({
         withoutLastLines(stdout) === withoutLastLines(pythonText(wanted))
       )
     })
-    // The expected outputs never reach the program, but asserts do.
+    // The program never sees the expected outputs. Asserts are part of the program, so their isolation is weak.
     return resultOf(program, { isolation: asserts === null ? 'strong' : 'weak', cases })
   },
 })
@@ -281,8 +281,8 @@ function limited<T>(
 }
 
 /**
- * Starts all test cases; the call limit of the sandbox bounds the concurrent ones. The first case without a verdict
- * cancels the others. So does a compile error, which fails all cases.
+ * Starts all test cases; the call limit of the sandbox determines how many run concurrently. The first case without a
+ * verdict cancels the others. So does a compile error, which fails all cases.
  */
 async function eachCase(
   count: number,

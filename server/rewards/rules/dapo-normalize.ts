@@ -1,7 +1,7 @@
 /**
  * The normalization of final answers that DAPO took from Minerva (Lewkowycz et al., appendix D). The ground truth is
- * normalized at full length, so the bracket patterns are scanned: as regular expressions they would take quadratic
- * time on a text full of `\text{` without `}`.
+ * normalized at full length, so a scan replaces verl's bracket patterns: regular expressions would take quadratic time
+ * on a text full of `\text{` without `}`.
  */
 import { isDigits, replaceLiteral, strip } from './python-text.ts'
 

@@ -1,7 +1,7 @@
 /**
- * Equality of MATH answers after Hendrycks et al.'s normalization, which verl uses. Spaces, units and variants
- * such as `\left`, `\dfrac` and `\frac12` make no difference. Values are not compared: 1/2 and 0.5 are equal only by a
- * special case. The order of the steps decides verdicts.
+ * Equality of MATH answers after Hendrycks et al.'s normalization, which verl uses. Spaces, units and variants such as
+ * `\left`, `\dfrac` and `\frac12` make no difference. Values are not compared: 1/2 and 0.5 are equal only by a special
+ * case. Verdicts depend on the order of the steps.
  */
 import { firstCodePoint, isAtMostCodePoints, replaceLiteral } from './python-text.ts'
 
@@ -52,7 +52,7 @@ export function isMathEquivalent(a: string, b: string): boolean {
 
 /**
  * verl's `strip_string`.
- * @throws where verl's throws: two `\text{ ` in one text, a `\sqrt` or `\frac` at its end
+ * @throws where verl's throws: two `\text{ ` in one text, a `\sqrt` or `\frac` at the end of the text
  */
 export function normalizeMath(answer: string): string {
   let text = answer

@@ -10,9 +10,9 @@ export interface OverlongPenaltyInput {
 }
 
 /**
- * DAPO's soft penalty for overlong responses, as verl's `dapo` manager adds it to the score: 0 up to
- * `maxResponseLength - bufferLength`, then falling linearly to `-penaltyFactor` at `maxResponseLength`. Beyond that
- * it keeps falling, as in verl; in the paper it stops there.
+ * DAPO's soft penalty for overlong responses, as verl's `dapo` manager adds it to the score. It is 0 up to
+ * `maxResponseLength - bufferLength`, then falls linearly to `-penaltyFactor` at `maxResponseLength`. Beyond that it
+ * keeps falling, as in verl; in the paper it stays at `-penaltyFactor`.
  */
 export function overlongPenalty(input: OverlongPenaltyInput): {
   penalty: number

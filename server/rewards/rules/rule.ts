@@ -189,7 +189,8 @@ export function decimalText(value: number): string {
   const sign = value < 0 ? '-' : ''
   const [whole = '', fraction = ''] = shortest.slice(sign.length, exponentAt).split('.')
   if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${whole}${fraction}`
-  // String() uses a positive exponent only from 1e21 on. With at most 17 digits, no fraction is left.
+  // String() uses a positive exponent only from 1e21 on. Such a number has at most 17 significant digits, so it has no
+  // fraction.
   return `${sign}${whole}${fraction.padEnd(exponent, '0')}`
 }
 

@@ -80,8 +80,8 @@ export async function testInSandbox(
 }
 
 /**
- * Posts a request. A 504, which a busy sandbox returns, is retried up to twice. The local sandbox restarts when it
- * ends, so it gets up to nine retries, also after a lost connection.
+ * Posts a request. A 504, which a busy sandbox returns, is retried up to twice. The local sandbox is restarted if it
+ * exits, so requests to it are retried up to nine times, also after a lost connection.
  */
 async function ask(
   path: string,

@@ -6,8 +6,8 @@ const MAX_WEIGHT = 1e6
 /** Counts are clamped to this maximum. */
 const MAX_COUNT = 1e12
 /**
- * A longer queue counts as unknown, because the counter must be broken: this is ten times the default maximum of a
- * pool's own queue. A server that reports 1e9 would otherwise receive no samples.
+ * A longer reported queue counts as unknown, because the server's counter must be wrong: this is ten times the default
+ * maximum of the router's queue for a model. A server that reports 1e9 would otherwise receive no samples.
  */
 const MAX_QUEUE = 100_000
 
@@ -35,7 +35,10 @@ export function measured(value: number | null): number {
   return value !== null && value > 0 && value <= MAX_COUNT ? value : 0
 }
 
-/** Samples at the server from any client, plus one, divided by its weight. Least connections compares this load. */
+/**
+ * Samples at the server from any client, plus one, divided by its weight. The policy `least_connections` compares this
+ * load.
+ */
 export function sampleLoad(server: PolicyServer): number {
   return (countOf(server.inFlight) + externalSamples(server) + 1) / weightOf(server)
 }

@@ -4,9 +4,9 @@ import { SeenMedian } from './seen-median.ts'
 import { Turn } from './turn.ts'
 
 /**
- * Picks the server with the lowest product of latency and samples: its peak EWMA of ms per 1,000 tokens, which rises
- * immediately and falls slowly, times the samples it would have, divided by its weight. An unmeasured server is assumed
- * to have the median latency.
+ * Picks the server with the lowest product of latency and samples: the peak EWMA of its ms per 1,000 tokens (rises
+ * immediately, falls slowly), times the number of samples it would have, divided by its weight. An unmeasured server is
+ * assumed to have the median latency.
  */
 export function peakEwma(): BalancingPolicy {
   const turn = new Turn()

@@ -29,7 +29,7 @@ export interface PolicyServer {
 export interface PolicySample {
   /** Estimated cost. */
   readonly tokens: number
-  /** The group it belongs to. Samples of a group share a prefix. */
+  /** The sample's group. Samples of a group share a prefix. */
   readonly group: string | undefined
   /** Identifies the sample across processes and runs. */
   readonly key: string | undefined

@@ -4,8 +4,8 @@ import { seededRandom } from './seeded-random.ts'
 
 /**
  * Picks the less loaded of two random servers. The cost does not grow with the pool, and processes that do not know of
- * each other do not all choose the same server. Weights have an effect only up to twice the mean weight: of n servers,
- * each is drawn for at most two in n samples.
+ * each other do not all choose the same server. Weights have an effect only up to twice the mean weight: with n
+ * servers, each is drawn for at most two of n samples.
  */
 export function powerOfTwo(seed: number): BalancingPolicy {
   const random = seededRandom(seed)

@@ -39,7 +39,7 @@ test('2 · one server answers 503 "queue full": its limit shrinks, it is not eje
 test('3 · a server hangs at sample 20: the step ends without its samples waiting for their timeout', async () => {
   const latency = 'constant:25'
   pool = await SimulatedPool.start([{ latency }, { latency }, { latency }, { latency }])
-  // These samples measure the usual times first: the guarantee covers a step, not the first seconds of a pool.
+  // These samples let the router measure the usual times: the guarantee covers a step, not the first seconds of a pool.
   expect(failuresOf(await pool.scoreAll(200))).toEqual([])
   pool.servers[0]?.control({ hangAfterTexts: 20 })
   const before = pool.requests

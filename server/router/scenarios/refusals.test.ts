@@ -327,7 +327,7 @@ describe('a judge', () => {
 
   test('gets a smaller maxTokens if the requested one exceeds the context', async () => {
     pool = await SimulatedPool.start(
-      // vLLM 0.32.0 accepts any number and reduces it.
+      // The test uses 0.14.0, because vLLM 0.32.0 accepts any `max_tokens` and reduces it.
       [
         {
           dialect: 'vllm',

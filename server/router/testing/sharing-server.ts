@@ -4,9 +4,12 @@ import { seededRandom } from '../policies/seeded-random.ts'
 export interface SharingServer {
   /** Tokens per second with `saturatedBy` samples or more. */
   tokensPerSecond: number
-  /** The number of samples that use its full capacity. Infinity: each sample runs at its own speed. */
+  /** The number of samples that use the server's full capacity. Infinity: samples do not slow each other down. */
   saturatedBy: number
-  /** Goodput is divided by 1 + this factor for each `saturatedBy` samples beyond twice that number; 0: no loss. */
+  /**
+   * Goodput is divided by 1 + this factor × the samples beyond 2 × `saturatedBy`, counted in units of `saturatedBy`; 0:
+   * no loss.
+   */
   thrashing?: number
 }
 
@@ -38,7 +41,7 @@ export interface Served {
 /**
  * Sends samples to the server until all are done, with as many in flight as the limiter allows. Sizes are lognormal
  * around 1,000 tokens with sigma `spread`. The work of a sample is its tokens plus 50, times lognormal noise with sigma
- * `noise`. `offered`: maximum samples in flight for which there is work, by time.
+ * `noise`. `offered`: samples in flight for which there is work at a given time.
  */
 export function serve(
   server: SharingServer,

@@ -23,7 +23,7 @@ const BLOCK = 512
 const END = Buffer.alloc(2 * BLOCK)
 const MAGIC = 'ustar\x0000'
 
-/** Offset and length of the fields of a header that this program uses (POSIX.1-1988, ustar). */
+/** Offset and length of the header fields that this program uses (POSIX.1-1988, ustar). */
 const FIELDS = {
   name: [0, 100],
   mode: [100, 8],
@@ -36,7 +36,7 @@ const FIELDS = {
   magic: [257, 8],
 } as const
 
-/** Writes a tar archive file by file, so that `tar` can read it. */
+/** Writes a tar archive, one file after another. */
 export class ArchiveWriter {
   readonly #file: FileHandle
 

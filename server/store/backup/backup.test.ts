@@ -33,7 +33,7 @@ const log = createLogger('silent', 'test')
 const source = testDatabaseForFile()
 let db: Database
 let folder: string
-/** A backup of `source`. */
+/** Path of a backup of `source`. */
 let file: string
 let target: TestDatabase
 
@@ -214,7 +214,7 @@ describe('a restore', () => {
       { version: SCHEMA_VERSION },
     ])
     await restored.close()
-    // Every migration is applied, so a server has nothing left to do.
+    // The restored database has no missing migration.
     expect(await migrate(target.url)).toEqual([])
   })
 

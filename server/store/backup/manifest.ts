@@ -9,7 +9,7 @@ export const MANIFEST = 'manifest.json'
 export const SECRETS_KEY = 'secrets.key'
 
 const digest = z.string().regex(/^[0-9a-f]{64}$/)
-/** Names of tables and columns are put into SQL, so only those of this program are accepted. */
+/** Names of tables and columns become part of SQL statements, so only plain identifiers are accepted. */
 const identifier = z.string().regex(/^[a-z_][a-z0-9_]*$/)
 
 const BackedUpTable = z.object({
@@ -18,7 +18,7 @@ const BackedUpTable = z.object({
   rows: z.number().int().min(0),
   /** Length of the rows in Postgres's binary COPY format, before compression. */
   bytes: z.number().int().min(0),
-  /** SHA-256 of these bytes. */
+  /** SHA-256 of the rows before compression. */
   sha256: digest,
   /** Number of files with the rows: `tables/<name>/000001.copy.zst` and following. */
   chunks: z.number().int().min(1),
@@ -61,7 +61,7 @@ export interface CheckedBackup {
 }
 
 /**
- * Reads the manifest and checks that all files are there.
+ * Reads the manifest and checks that the archive has all its files.
  * @throws BackupError for an incomplete or damaged backup, or one of a newer version
  */
 export async function readManifest(archive: ArchiveReader): Promise<CheckedBackup> {

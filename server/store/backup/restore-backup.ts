@@ -23,7 +23,7 @@ import { UNHURRIED } from './write-backup.ts'
 
 const decompress = promisify(zstdDecompress)
 
-/** Largest accepted chunk. A chunk exceeds 8 MiB by at most one COPY message, which holds a row of at most 1 GB. */
+/** Maximum size of a chunk. It may exceed 8 MiB by one COPY message, which holds a row of at most 1 GB. */
 const MAX_CHUNK_BYTES = 1 << 30
 /**
  * New batches and processes get ids this far above those of the backup. A batch that was accepted after the backup is
@@ -80,7 +80,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<number> {
       for (const migration of after) await applyMigration(client, migration)
       await storeVersion(client)
       await installFunctions(client)
-      // The processes that the backup lists no longer run. The backup has no leases and claims of them.
+      // The processes that the backup lists no longer run, and the backup does not contain their leases and claims.
       await client.query(
         `update process set state = 'dead', ended_at = coalesce(ended_at, last_seen_at) where state <> 'dead'`,
       )
@@ -88,7 +88,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<number> {
       signal?.throwIfAborted()
       return samples
     })
-    // Postgres would plan page queries without statistics until autovacuum has collected them.
+    // Without this, Postgres would plan page queries without statistics until autovacuum collects them.
     await client.query(`analyze ${tablesOf().join(', ')}`)
     return requeued
   } finally {

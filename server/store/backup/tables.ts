@@ -13,7 +13,7 @@ const PARTITION = /^sample_text_(\d{4})(\d{2})(\d{2})$/
  */
 const OF_PROCESSES = new Set(['background_turn', 'claim', 'lease', 'login_session'])
 
-/** All tables that migrations create, in their order. */
+/** All tables that migrations create, in order of creation. */
 export function tablesOf(migrations: readonly Migration[] = readMigrations()): string[] {
   return migrations.flatMap(({ sql }) =>
     [...sql.matchAll(/^create table (?:if not exists )?"?([a-z_]+)"?/gim)].map(
@@ -22,7 +22,7 @@ export function tablesOf(migrations: readonly Migration[] = readMigrations()): s
   )
 }
 
-/** The tables to back up that exist: all but those of processes, with each partition of texts. */
+/** The existing tables to back up: all except those of processes, with each partition of texts as a table. */
 export async function tablesToBackUp(client: Queries): Promise<string[]> {
   const own = tablesOf().filter((name) => !OF_PROCESSES.has(name) && name !== TEXTS)
   const { rows } = await client.query<{ name: string }>(

@@ -36,7 +36,7 @@ export interface WriteBackupOptions {
   /** Version of the program. */
   program: string
   settings: Record<string, string>
-  /** The secrets keys, one per line, if the backup is to include them. */
+  /** The secrets keys, one per line, if the backup includes them. */
   secretsKey?: string | undefined
   /** Called after each chunk, with the uncompressed length of the rows so far. */
   onProgress?(bytes: number): void
@@ -46,7 +46,7 @@ export interface WriteBackupOptions {
 
 /**
  * Writes a backup of the database, which may be in use. All tables are read in one snapshot, through one connection, in
- * Postgres's binary COPY format. The file gets its name when it is complete and on the disk.
+ * Postgres's binary COPY format. The file gets its final name once it is complete and on disk.
  * @throws BackupError; the signal's reason
  */
 export async function writeBackup(options: WriteBackupOptions): Promise<Manifest> {
@@ -57,7 +57,7 @@ export async function writeBackup(options: WriteBackupOptions): Promise<Manifest
   }
   let file: FileHandle
   try {
-    // Only this user may read a backup: it has rollouts, and digests of keys.
+    // Only this user may read the backup, because it contains rollouts and digests of keys.
     file = await open(draft, 'wx', 0o600)
   } catch (error) {
     throw new BackupError(`${draft} cannot be written: ${(error as Error).message}`, error)
@@ -82,7 +82,7 @@ async function write(file: FileHandle, options: WriteBackupOptions): Promise<Man
     slotWaitMs: START_SLOT_WAIT_MS,
     settings: UNHURRIED,
   })
-  // The error of a lost connection also rejects the running statement.
+  // A lost connection also rejects the running statement, so its error event needs no handling.
   client.on('error', () => {})
   try {
     const names = await takeSnapshot(client)
@@ -114,13 +114,13 @@ async function write(file: FileHandle, options: WriteBackupOptions): Promise<Man
     await client.end()
     return manifest
   } catch (error) {
-    // A connection in the middle of a COPY does not end by itself.
+    // The socket is destroyed, because a connection does not close by itself during a COPY.
     ;(client as unknown as { connection: { stream: Socket } }).connection.stream.destroy()
     throw error
   }
 }
 
-/** Session settings of a backup and a restore: no time limit of the role applies, and texts are UTF-8. */
+/** Session settings of a backup and a restore: the role's time limits do not apply, and texts are UTF-8. */
 export const UNHURRIED = {
   statement_timeout: 0,
   lock_timeout: 0,
@@ -129,8 +129,8 @@ export const UNHURRIED = {
 } as const
 
 /**
- * Begins the transaction of the backup. The tables are locked against being dropped. The partitioned table of texts is not,
- * because the next day's partition could not be added then.
+ * Begins the transaction of the backup. The tables are locked against being dropped. The partitioned table of texts is
+ * not locked, because a lock would prevent the addition of the next day's partition.
  */
 async function takeSnapshot(client: pg.Client): Promise<string[]> {
   for (let attempt = 1; ; attempt++) {

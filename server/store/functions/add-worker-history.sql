@@ -1,6 +1,6 @@
--- Adds results and load to the ten seconds, minutes and hours of workers. `p_rows`: {worker_id, at, scored, failed,
--- in_flight_seconds, capacity_seconds, loop_p99_ms}[]; a missing number is 0, a missing time is now. Flushes call it
--- last, so that a worker's rows stay locked for the commit only. All callers lock in the same order.
+-- Adds results and load to the workers' rows of ten seconds, minutes and hours. `p_rows`: {worker_id, at, scored,
+-- failed, in_flight_seconds, capacity_seconds, loop_p99_ms}[]; a missing number is 0, a missing time is now. Flushes
+-- call it last, so that a worker's rows are locked only during the commit. All callers lock in the same order.
 CREATE FUNCTION add_worker_history(p_rows json) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN

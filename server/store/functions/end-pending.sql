@@ -7,8 +7,8 @@ DECLARE
 BEGIN
     SELECT (reward -> 'onFailure' ->> 'value')::float8 INTO substitute FROM batch
         WHERE id = p_batch AND reward -> 'onFailure' ->> 'policy' = 'constant';
-    -- Locks samples in the same order as flushes. A scan locks them in physical order: 1 of 390 calls during flushes of
-    -- the same samples deadlocked.
+    -- Locks samples in the same order as flushes. A scan would lock them in physical order; 1 of 390 such calls
+    -- deadlocked with flushes of the same samples.
     PERFORM 1 FROM sample WHERE batch_id = p_batch AND status < 2 ORDER BY idx FOR UPDATE;
     WITH written AS (
         UPDATE sample SET status = 3, reason = p_reason, score = substitute, substituted = substitute IS NOT NULL,

@@ -1,5 +1,5 @@
--- Ends staged samples of a batch, with their final scores or all with one reason. Counts only samples that were still
--- staged, and completes the group in the same transaction.
+-- Ends staged samples of a batch: with their final scores, or all as failed for one reason. Counts only samples that
+-- were still staged, and completes the group in the same transaction.
 CREATE FUNCTION finish_staged(p_batch int, p_idx int[], p_score float8[], p_reason text) RETURNS int LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

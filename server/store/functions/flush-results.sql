@@ -1,7 +1,7 @@
 -- Writes results of pending samples and settles the groups and batches that they complete. Returns the number of
 -- results that counted, so repeating a flush after a lost connection changes nothing. The caller passes the results in
--- order of (batch, index), the order in which samples are locked. A staged score (status 1) stays: a worker that was
--- wrongly declared dead may report a failure of a sample that another worker has scored.
+-- order of (batch, index), the order in which samples are locked. A staged score (status 1) is kept, because a worker
+-- that was wrongly declared dead may report a failure of a sample that another worker has already scored.
 CREATE FUNCTION flush_results(
     p_worker int, p_batch int[], p_idx int[], p_status smallint[], p_attempts smallint[], p_score float8[],
     p_raw float8[], p_reason text[], p_substituted boolean[], p_extra text[], p_queue_ms real[],
@@ -13,7 +13,7 @@ DECLARE
     batches int[]; groups int[]; ended int[]; failed int[]; retries int[]; started timestamptz; counted int;
     history json;
 BEGIN
-    -- Results count once they are on disk, regardless of the session's setting.
+    -- The commit of results waits for the disk, regardless of the session's setting.
     PERFORM set_config('synchronous_commit', 'on', true);
     WITH result AS (
         SELECT * FROM unnest(p_batch, p_idx, p_status, p_attempts, p_score, p_raw, p_reason, p_substituted,

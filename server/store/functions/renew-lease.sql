@@ -1,10 +1,10 @@
 -- Renews a process's share of a limit, or creates one. Shares are max-min fair over the demands of the unexpired
--- holders, in order of (demand, process), the remainder to the first. A holder keeps the slots of its calls in
--- flight. No process gets slots that another one holds, or may still use after its share expired, so the shares never
--- exceed the limit. For a server that is not ready, a process keeps only the slots of its calls in flight. Once all
--- shares are gone, no process may call the server, and it may be put to sleep. A process that was declared dead keeps
--- only the slots of its calls in flight until it has reported again, because its jobs were requeued and it has to
--- give them up first.
+-- holders, in order of (demand, process). If slots do not divide evenly, the first holders get one more. A holder keeps
+-- the slots of its calls in flight. No process gets slots that another one holds, or may still use after its share
+-- expired, so the shares never exceed the limit. For a server that is not ready, a process keeps only the slots of its
+-- calls in flight. Once all shares are gone, no process may call the server, and it may be put to sleep. A process that
+-- was declared dead keeps only the slots of its calls in flight until it has reported again, because its jobs were
+-- requeued and it has to give them up first.
 CREATE FUNCTION renew_lease(
     p_resource text, p_process int, p_demand int, p_in_flight int, p_limit int, p_ttl_ms int, p_grace_ms int DEFAULT 0
 ) RETURNS int LANGUAGE plpgsql AS $$
@@ -38,8 +38,8 @@ BEGIN
         n := n - 1;
     END LOOP;
     granted := greatest(0, least(greatest(share, least(p_in_flight, mine)), p_limit - others));
-    -- New slots wait for the disk, because after a crash other processes could get them too. Returned and renewed
-    -- slots need not.
+    -- A grant of new slots waits for the disk, because after a crash other processes could get the same slots. A
+    -- renewal or return of slots does not wait.
     IF granted <= mine THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
     IF p_demand = 0 AND granted = 0 THEN
         DELETE FROM lease WHERE resource = p_resource AND worker_id = p_process;

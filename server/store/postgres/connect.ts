@@ -66,8 +66,8 @@ export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDa
 }
 
 /**
- * As {@link openDatabase}, without migrations: the embedded database may be empty, and that of DATABASE_URL may have
- * any tables.
+ * Like {@link openDatabase}, but without migrations: the embedded database may be empty, and that of DATABASE_URL may
+ * have any tables.
  * @throws DatabaseStartError; the signal's reason, with nothing left running
  */
 export async function connectDatabase(

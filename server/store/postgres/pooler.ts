@@ -3,12 +3,16 @@ import type pg from 'pg'
 import { connectSession, isTooManyConnections } from '../session.ts'
 
 /**
- * Number of connections that compete for the backend of the first one. A pool with more idle backends is not detected.
+ * Number of connections that compete for the backend of the probed connection. A pooler with more idle backends is not
+ * detected.
  */
 const RIVALS = 4
 const ANSWER_MS = 5_000
 
-/** Holds transactions open on other connections, as many as the pool has backends but at most {@link RIVALS}. */
+/**
+ * Opens transactions on up to {@link RIVALS} other connections, until the pooler has no free backend, and keeps them
+ * open.
+ */
 async function hold(open: () => Promise<pg.Client>): Promise<void> {
   for (let n = 0; n < RIVALS; n++) {
     const rival = await open()

@@ -29,8 +29,8 @@ export function markOf(pid: number): ProcessMark | null {
 }
 
 /**
- * True while a process exists, also when it is stopped by SIGSTOP. While the process table cannot be read, any process
- * with the pid counts, because a process that is wrongly considered dead loses its jobs and locks.
+ * True while a process exists, even if SIGSTOP has stopped it. While the process table cannot be read, any process with
+ * the pid counts, because a process that is wrongly considered dead loses its jobs and locks.
  */
 export function isRunning({ pid, startedAt }: ProcessMark): boolean {
   try {

@@ -89,7 +89,9 @@ export function socketUrl(
   return `${address}?host=${encodeURIComponent(socketDir)}&sslmode=disable`
 }
 
-/** Makes sure that the service's role owns its database, also one that an earlier version created as superuser. */
+/**
+ * Makes sure that the service's role owns its database, even if an earlier version created the database as superuser.
+ */
 export async function ensureDatabase(
   adminUrl: (database: string) => string,
   database: string,
@@ -125,7 +127,7 @@ begin
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where c.relowner = '${SUPERUSER}'::regrole and c.relkind in ('r', 'p', 'v', 'm', 'S', 'c')
         and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
-        -- A sequence of a column follows its table.
+        -- The sequence of a column changes its owner with its table.
         and not exists (select from pg_depend d
           where d.classid = 'pg_class'::regclass and d.objid = c.oid and c.relkind = 'S' and d.deptype in ('a', 'i'))
     union all

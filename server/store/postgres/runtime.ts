@@ -102,8 +102,8 @@ export async function spawnKept(
 const SOCKET_PATH_MAX_BYTES = process.platform === 'linux' ? 107 : 103
 
 /**
- * Finds a way to run Postgres that works here. Without root, this process's user runs it. Root has to drop to an account,
- * which cannot reach anything in a checkout under /root:
+ * Finds a way to run Postgres that works here. Without root, this process's user runs it. Root must run it as another
+ * account, which cannot reach a checkout under /root:
  *
  * | cannot reach      | way out                                                                              |
  * |-------------------|--------------------------------------------------------------------------------------|

@@ -14,7 +14,8 @@ export async function runNamed(db: Database, name: string): Promise<number> {
 }
 
 /**
- * Prevents a run's deletion until the transaction ends. A run deleted meanwhile is created again with the returned id.
+ * Prevents a run's deletion until the transaction ends. Returns the run's id, which is a new one if the run was deleted
+ * in the meantime and had to be created again.
  */
 export async function holdRun(client: Client, id: number, name: string): Promise<number> {
   const held = await client.query({
@@ -30,7 +31,7 @@ export async function holdRun(client: Client, id: number, name: string): Promise
   return rows[0]!.id
 }
 
-/** The id of a batch to be inserted later. */
+/** Reserves the id of a batch that is inserted later. */
 export async function nextBatchId(client: Client): Promise<number> {
   const { rows } = await client.query<{ id: number }>("select nextval('batch_id_seq')::int as id")
   return rows[0]!.id
@@ -38,7 +39,7 @@ export async function nextBatchId(client: Client): Promise<number> {
 
 /** The columns of a new batch that are not part of its envelope. */
 export interface NewBatch {
-  /** Null: the next id is taken. */
+  /** Null: the batch gets the next id. */
   id: number | null
   runId: number
   reward: object

@@ -12,7 +12,7 @@ export interface NewEvent {
   monitor: string
   severity: string
   run: string | null
-  /** Time of the event. Webhooks created later do not receive it. */
+  /** Time of the event. Webhooks that were created later do not receive the event. */
   happenedAt: Date
 }
 

@@ -95,7 +95,7 @@ export async function addAnnotations(
   })
 }
 
-/** Changes an annotation; undefined fields stay. */
+/** Changes an annotation; undefined fields stay unchanged. */
 export async function updateAnnotation(
   db: Database,
   id: string,

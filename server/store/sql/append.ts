@@ -106,7 +106,7 @@ export async function countAppended(
   )
 }
 
-/** A stored sample, to be compared with a repeated one. */
+/** A stored sample, for comparison with a sample that is sent again. */
 export interface StoredSample {
   uid: string | undefined
   /** The score that was sent with the sample; null: the service scores it. */

@@ -110,7 +110,7 @@ export async function storeBatchRollUps(
     await storeMonitorFigures(client, batchId)
     await storeExtraKeys(client, batchId)
     // Statistics of the batch itself are usually stored already, soon after its end. They are not replaced, because
-    // another order of the samples may give another last digit.
+    // another order of the samples may change the last digit.
     await client.query(
       `update batch b set rolled_up = true, mean = coalesce(b.mean, r.mean), std = coalesce(b.std, r.std),
          min = coalesce(b.min, r.min), max = coalesce(b.max, r.max)

@@ -12,7 +12,7 @@ export function runsOfBatches(
   )
 }
 
-/** Whether a batch of a run whose name begins with `prefix` has an image. `sha256` is in hexadecimal. */
+/** Whether an image is in a batch of any run whose name begins with `prefix`. `sha256` is in hexadecimal. */
 export async function runsOfImage(db: Database, sha256: string, prefix: string): Promise<boolean> {
   const rows = await db.rows(
     'runs-of-image',

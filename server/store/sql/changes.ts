@@ -2,7 +2,7 @@ import type { Database } from '../database.ts'
 import { type ComponentStatsRow, numberAt } from './components.ts'
 import { correlationOf } from './moments.ts'
 
-/** The last batch of a step, if it is rolled up, has a mean, and retention has not removed its samples. */
+/** The last batch of a step, if it has a roll-up with a mean and its samples have not been removed by retention. */
 export interface ScoredStepRow {
   id: number
   step: number
@@ -145,7 +145,7 @@ export interface RollUpCell {
   verdicts: { verdict: string | null; n: number; mean: number | null }[] | null
 }
 
-/** The roll-ups of batches by data source; `''` is all of them together. */
+/** The roll-ups of batches by data source; `''` stands for all data sources together. */
 export async function rollUpCells(
   db: Database,
   batchIds: readonly number[],

@@ -48,7 +48,7 @@ export async function unclaimJobs(
   ])
 }
 
-/** Deletes the claim of a job that other jobs replace. */
+/** Deletes the claim of a job that was replaced by other jobs. */
 export async function unclaimJob(client: Client, jobId: string): Promise<void> {
   await client.query('delete from claim where job_id = $1', [jobId])
 }

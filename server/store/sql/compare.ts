@@ -74,7 +74,10 @@ export async function responseHashes(
   return row!.hashes
 }
 
-/** The other batches with the same rollouts: this batch's origins, and the rescores of any of them. */
+/**
+ * The other batches with the same rollouts: the batches of which this one is a rescore, directly or indirectly, and all
+ * rescores of any of them.
+ */
 export async function batchesOfSameRollouts(
   db: Database,
   batchId: number,

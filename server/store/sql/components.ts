@@ -74,7 +74,7 @@ export async function componentStats(
 ): Promise<ComponentStatsRow[]> {
   return db.rows(
     'component-stats',
-    // `case` ensures the order, because an operator raises an error on text that cannot be decoded.
+    // `case` ensures that the escapes are checked first, because reading a key of undecodable JSON raises an error.
     `select p.name, count(x.v)::int as n, ${meanOf('x.v')} as mean, ${deviationOf('x.v')} as std, min(x.v) as min, max(x.v) as max,
        ${correlationOf('x.v', 'x.score')} as corr
      from unnest($2::text[]) as p(name) left join lateral (

@@ -18,8 +18,8 @@ export function durationAsStored(ms: number): number {
 }
 
 /**
- * The statement that writes a worker's results to the samples that are still pending; `n` is the number of them.
- * Sorts the samples, so that all flushes lock them in the same order.
+ * The statement that writes a worker's results to the samples that are still pending; its column `n` is the number of
+ * samples written. Sorts the samples, so that all flushes lock them in the same order.
  */
 export function flushStatement(workerId: number, samples: FlushedSample[]): Statement {
   samples.sort((a, b) => a.batchId - b.batchId || a.index - b.index)
@@ -49,8 +49,8 @@ export function flushStatement(workerId: number, samples: FlushedSample[]): Stat
 }
 
 /**
- * As {@link flushStatement}, for scored samples whose group is to be post-processed: they stay pending, with their
- * score stored.
+ * Like {@link flushStatement}, for scored samples whose group still needs post-processing: the samples stay pending,
+ * but their score is stored.
  */
 export function stageStatement(workerId: number, samples: FlushedSample[]): Statement {
   return {

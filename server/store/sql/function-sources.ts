@@ -7,7 +7,10 @@ export interface StoredFunction {
   files: Record<string, string | { base64: string }>
 }
 
-/** Stores versions, in the transaction that accepts a batch with them. Existing ones stay unchanged. */
+/**
+ * Stores versions of functions, in the transaction that accepts a batch that uses them. Existing versions stay
+ * unchanged.
+ */
 export async function storeFunctions(
   client: Client,
   functions: readonly StoredFunction[],

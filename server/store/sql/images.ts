@@ -4,7 +4,10 @@ import { IMAGES_SINCE, outdatedProcesses } from '../schema-version.ts'
 
 /** Maximum number of images that one call of {@link releaseImages} releases. */
 const RELEASED_IMAGES = 256
-/** Rounds of locking and inserting images. One suffices, unless other transactions store or delete the same images. */
+/**
+ * Maximum number of rounds of locking and inserting images. One round suffices unless other transactions store or
+ * delete the same images.
+ */
 const MAX_ROUNDS = 5
 
 /**

@@ -38,7 +38,10 @@ export function quantilesOf(value: string, at: readonly number[]): string {
     then percentile_cont(array[${at.join(', ')}]) within group (order by ${value}) filter (where abs(${value}) < ${LARGEST}) end`
 }
 
-/** Beyond this, squares of sums of ten million numbers overflow, which is an error in Postgres. */
+/**
+ * Limit of numbers whose sums are squared: the squared sum of ten million larger numbers overflows, which is an error
+ * in Postgres.
+ */
 export const LARGEST_OF_TWO = '1e140'
 
 /** SQL of Pearson's correlation of two numbers; null if one of the two does not vary or exceeds 1e140. */

@@ -96,8 +96,8 @@ export async function stagedSamples(
 }
 
 /**
- * Ends a group's staged samples, with their final scores or failed, and completes the group in one transaction. Counts
- * only samples that are still staged, so repeating it changes nothing. Returns their number.
+ * Ends a group's staged samples, with their final scores or as failed, and completes the group in one transaction. Only
+ * samples that are still staged count, so a repeated call changes nothing. Returns the number of these samples.
  */
 export async function finishStaged(
   db: Database,

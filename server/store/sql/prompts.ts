@@ -229,7 +229,7 @@ async function textsOfPrompts(
     encoding: number | null
   }>({
     name: 'first-texts-of-groups',
-    // Two lookups by key for each first sample. The groups of a page are in one range of indexes.
+    // Two lookups by key for the first sample of each group.
     text: `select s.no, s.data_source, s.prompt_id, left(t.prompt, ${READ_CHARS}) as prompt, t.encoding
            from (select group_no as no, min(idx) as idx from sample
                  where batch_id = $1 and group_no = any($2::int[]) group by 1) first

@@ -7,13 +7,13 @@ export interface RatePart {
   want: number
   /** The smallest useful grant. */
   least: number
-  /** Granted and charged in addition to the bucket's content; may leave a debt. */
+  /** Amount that is granted and charged beyond the bucket's content; it may leave a debt. */
   beyond: number
   perMinute: number
   bucket: number
 }
 
-/** The grant: both limits or neither. */
+/** The grant. Both limits grant their part, or neither does. */
 export interface RateAnswer {
   granted: boolean
   /** A whole number; 0 if requests are not limited. */

@@ -6,7 +6,7 @@ import type { CopiedSample, RolloutCopy } from './rescore.ts'
 export interface PartToCopy {
   /** Indexes in the original, ascending; the copy numbers them 0, 1, 2 … in this order. */
   idx: number[]
-  /** Group in the copy of each sample. */
+  /** The number of each sample's group in the copy. */
   groupNo: number[]
   /** For each group in the copy: its number in the original, and its copied members. */
   groups: { no: number; members: number }[]

@@ -119,8 +119,8 @@ export async function samplesOfGroups(
   groups: { no: number; uid: string }[],
 ): Promise<(ResultRow & { group_no: number })[]> {
   const nos = groups.map((g) => g.no)
-  // One pass over the batch's rows, 2 ms for 8,192. An index by group would cost every insert. A pass per group, whose
-  // members may lie anywhere after appends, costs more as soon as several groups are delivered together.
+  // One pass over the batch's rows, 2 ms for 8,192. An index by group would slow down every insert. A pass per group,
+  // whose members may lie anywhere after appends, costs more as soon as several groups are delivered together.
   const rows = await db.rows<SampleColumns>(
     'samples-of-groups',
     `select ${STORED_RESULT_COLUMNS}, s.group_no, s.server_id from sample s

@@ -48,7 +48,7 @@ const COPIED = `exists (select 1 from rescore_copy c where c.from_id = b.id)`
 const OLD = `coalesce(b.submitted_at < now() - $1::int * interval '1 day', false)`
 const OLD_TEXTS = `coalesce(b.submitted_at < now() - $2::int * interval '1 day', false)`
 
-/** Starts a removal; undefined: one is running. */
+/** Starts a removal; undefined: another one is running. */
 export async function beginJob(
   db: Database,
   job: Pick<

@@ -25,7 +25,10 @@ const PUT_IN_ORDER_TO_READ = 16_384
 const FIRST_READ = 256
 const MAX_PORTION = 2_048
 const READ_BYTES = 4 << 20
-/** Samples checked by the first statement in order of arrival; each further one checks twice as many. */
+/**
+ * Samples checked by the first statement in order of arrival; each further statement checks twice as many as the last
+ * one.
+ */
 const FIRST_CHECKED = 8_192
 
 export type SampleSort = 'newest' | 'worst' | 'best' | 'slowest'

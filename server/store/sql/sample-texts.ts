@@ -62,7 +62,7 @@ export async function searchTexts(
 }
 
 /**
- * 2: match, 0: no match, 1: to be decoded by this process, because Postgres cannot. A ground truth that is not a
+ * 2: match, 0: no match, 1: this process must decode the text, because Postgres cannot. A ground truth that is not a
  * string is displayed, and searched, as JSON.
  */
 const HIT = `case

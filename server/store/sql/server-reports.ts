@@ -87,7 +87,10 @@ export interface WorkerLoad {
   loopP99Ms: number
 }
 
-/** Adds a worker's load, which began at `from`, to its rows of that ten seconds, minute and hour. */
+/**
+ * Adds a worker's load since `from` to the worker's rows of the ten seconds, the minute and the hour that contain
+ * `from`.
+ */
 export async function addWorkerLoad(
   db: Database,
   workerId: number,

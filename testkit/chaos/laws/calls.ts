@@ -208,7 +208,7 @@ function isExplained(
 
 /** Latest start of a call whose result the fault may lose, epoch ms. */
 function lostUntil({ kind, from, until }: FaultSpan, slowness: number): number {
-  // After 5 s without a report a worker is declared dead, which it detects at its next report. Until then it keeps
+  // After 5 s without a report, a worker is declared dead. It learns this with its next report. Until then it keeps
   // scoring, and its results are refused.
   if (kind === 'worker-stop' && until - from > MAYBE_DEAD_MS) return until + UNFLUSHED_MS * slowness
   // A killed worker starts no more calls. The model receives its last ones shortly after the kill.

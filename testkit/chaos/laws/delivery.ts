@@ -217,7 +217,7 @@ function checkScores(
   return violations
 }
 
-/** The reasons for which a sample of a job may fail under a schedule. */
+/** The reasons why a sample of a job may fail under a schedule. */
 function allowedReasons(job: TrainerJob, { faults }: Evidence['schedule']): Set<string> {
   const allowed = new Set<string>()
   if (job.cancelAfterMs !== null) allowed.add('cancelled')

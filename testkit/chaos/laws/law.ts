@@ -50,7 +50,7 @@ export interface Evidence {
   events: HistoryEvent[]
   schedule: Schedule
   workload: Workload
-  /** Slowness of the machine relative to an idle one. */
+  /** How many times slower the machine is than an idle one. */
   slowness: number
 }
 

@@ -71,7 +71,7 @@ def site_packages(venv):
 def make_stand_ins(venv):
     """Builds a stand-in for each CUDA library that torch is linked to and the machine lacks.
 
-    Each required symbol becomes a function that returns 999 ("unknown error"), with its version.
+    Each required symbol becomes a function of the required version that returns 999 ("unknown error").
     CUDA does not work, but the CPU part does. Needs gcc and binutils.
     """
     lib = site_packages(venv) / 'torch/lib'

@@ -1,8 +1,8 @@
 """Scores texts with transformers alone: reference.py MODEL
 
 Each line of the input is a list of requests; each line of the output is the list of answers. A request
-is {"messages": […]}, {"text": …}, {"pair": [prompt, response]} or {"llamacpp": [prompt, response]},
-which joins the two as llama.cpp's /rerank does. `special`: whether the tokenizer adds its special
+is {"messages": […]}, {"text": …}, {"pair": [prompt, response]} or {"llamacpp": [prompt, response]}.
+"llamacpp" joins the two as llama.cpp's /rerank does. `special`: whether the tokenizer adds its special
 tokens (default: not to messages). An answer is {"tokens": n, "logits": […]}; for token classifiers,
 the logits of the last token.
 """

@@ -162,7 +162,7 @@ function addressed(
   inAddress: boolean,
   method: string | null,
 ): Call {
-  // Node's parser refuses longer URLs, which raw calls test.
+  // Node's parser refuses longer URLs. Raw calls test those.
   const input = encode(bytes.toString().slice(0, 8_000))
   const rest = { surface, lasts: LASTING.has(surface) }
   if (inAddress && input.length < 5_000) {

@@ -20,7 +20,7 @@ export interface Tally {
   /** Numbers of answers by kind. */
   kinds: Map<string, number>
   faults: Fault[]
-  /** The longest answer, except for calls that the caller left, ms. */
+  /** The answer that took longest, ms. Calls that the caller left do not count. */
   slowest: { ms: number; kind: string }
 }
 

@@ -38,7 +38,7 @@ const MAX_CHARS = 40
 const anyJson = fc.jsonValue({ maxDepth: 2 })
 
 /**
- * Values that a schema accepts, except for its refinements, which JSON Schema does not have. Fields and patterns in
+ * Values that a schema accepts. Refinements are ignored, because JSON Schema does not have them. Fields and patterns in
  * `known` mostly take values from there, so that calls reach stored data.
  */
 export function inputsOf(root: InputSchema, known: Known): fc.Arbitrary<unknown> {

@@ -16,7 +16,10 @@ export interface Answer {
 
 /** Time after which a caller leaves a lasting call or a raw socket, ms. */
 const PATIENCE_MS = 700
-/** Time within which every other call has its whole answer, ms. A busy machine is many times slower than an idle one. */
+/**
+ * Time limit for the whole answer of a call that is not lasting, ms. A busy machine is many times slower than an idle
+ * one.
+ */
 const LIMIT_MS = 60_000
 const MAX_TEXT = 2 << 20
 

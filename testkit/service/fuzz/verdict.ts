@@ -29,8 +29,8 @@ const FOLDERS: ReadonlySet<string> = new Set(['about.get', 'rewards.list', 'batc
 const STACK = /\n\s+at .+:\d+:\d+|node_modules[\\/]|\.tsx?:\d+:\d+/
 
 /**
- * Judges an answer. Faults are: no answer, a status of 500, a refusal with another reason than the documented ones, an
- * error without the fields of errors, and an answer that shows a stack or one of `secrets`.
+ * Judges an answer. Faults are: no answer, a status of 500, a refusal with an undocumented reason, an error without the
+ * fields of errors, and an answer that shows a stack or one of `secrets`.
  */
 export function judge(call: Call, answer: Answer, secrets: readonly string[]): Verdict {
   const reason = reasonOf(answer.text)

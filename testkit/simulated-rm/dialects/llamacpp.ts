@@ -127,7 +127,10 @@ function jobOf(simulation: Simulation, prompt: string, response: string): Job {
   return { id: textId(prompt, response), prompt, response, promptTokens, tokens }
 }
 
-/** Answers embeddings. They are L2-normalized, so a single number becomes its sign; the native route can omit this. */
+/**
+ * Answers embeddings. They are L2-normalized, so a single number becomes its sign. The native route can omit the
+ * normalization.
+ */
 function embedding(simulation: Simulation, native: boolean): Handler {
   return (call) => {
     if (simulation.settings.serves === 'generate') {

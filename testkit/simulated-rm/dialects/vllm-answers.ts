@@ -52,7 +52,7 @@ export function readBody(simulation: Simulation, call: Call, isServed = true): V
   return body as VllmBody
 }
 
-/** Accepted forms of a body by route: completion, chat, and the plugins' forms of /pooling. */
+/** Number of body forms that a route accepts: completion, chat, and the plugins' forms on /pooling. */
 const FORMS: [path: string, forms: number][] = [
   ['/pooling', 3],
   ['/classify', 2],

@@ -112,7 +112,7 @@ export function labelsBy(
   return logits.length > 1 ? softmax(logits) : logits.map(sigmoid)
 }
 
-/** Message of transformers without a chat template. */
+/** transformers' message about a missing chat template. */
 export const NO_TEMPLATE =
   'As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template if the tokenizer does not define one.'
 

@@ -31,7 +31,7 @@ const ROUTES_BY_MODEL_SINCE = THIRD_WORDS_SINCE
 /** From this version to {@link ROUTES_BY_MODEL_SINCE}, every classifier scores both whole texts and tokens. */
 const BOTH_TASKS_SINCE = SECOND_WORDS_SINCE
 
-/** Whether a model scores whole texts and tokens in a version. */
+/** Whether the model scores whole texts, and whether it scores tokens, in the server's version. */
 function tasksOf({ settings: { version, serves } }: Simulation): { text: boolean; token: boolean } {
   const both = !before(version, BOTH_TASKS_SINCE) && before(version, ROUTES_BY_MODEL_SINCE)
   const scores = serves !== 'generate'

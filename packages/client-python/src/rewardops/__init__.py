@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rewardops.stored_samples import StoredSamples
     from rewardops.sync import Batch, RewardOps, RewardPipeline
 
-#: Module of each public name. It is imported on first use, because the processes of `serve-reward` need none of them.
+#: Module of each public name. Modules are imported on first use, because processes of `serve-reward` need none of them.
 _MODULES = {
     "AsyncBatch": "pipeline",
     "AsyncRewardOps": "client",

@@ -27,8 +27,9 @@ class Later:
 
 def read_answer(url: str, procedure: str, answer: Answer) -> Result | Later:
     """
-    Returns the result, or Later for a temporary failure: the service is starting, stopping, overloaded, missing behind its
-    proxy, or had an `internal` error. Raises RewardOpsError for a refusal, or if the server is not rewardops.
+    Returns the result, or Later for a temporary failure: the service is starting, stopping, overloaded, unreachable
+    behind its proxy, or had an `internal` error. Raises RewardOpsError for a refusal, or if the server is not
+    rewardops.
     """
     if 300 <= answer.status < 400:
         raise RewardOpsError(

@@ -2,7 +2,8 @@
 
     python3 server/rewards/comparison/golden/make_golden.py [path of shared/data] > server/rewards/comparison/golden/golden.json
 
-It is independent of the service and slow: it compares every pair, counts every rank and takes signs from fractions.
+It is independent of the service and slow: it compares every pair, counts every rank and determines signs with exact
+fractions.
 """
 
 import csv

@@ -143,7 +143,7 @@ def _why_not_loaded(answer):
 
 
 def _failure(status, detail, limit=None, has_ended=False):
-    """A verdict. `has_ended`: whether the program's process ended, so that a limit may be the cause."""
+    """A verdict. `has_ended`: whether the program's process has ended; if so, a limit may be the cause."""
     known = limit if limit in PROGRAM_LIMITS else None
     return {"status": status, "detail": detail, "limit": known, "ended": has_ended}
 

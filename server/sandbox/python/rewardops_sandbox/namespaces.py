@@ -21,7 +21,7 @@ _PR_GET_TID_ADDRESS = 40
 _SECCOMP_MODE_FILTER = 2
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
 
-# PyDLL does not release the interpreter's lock during a call; `os.fork` does not either.
+# Like `os.fork`, PyDLL does not release the interpreter's lock during a call.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
@@ -79,7 +79,7 @@ def _mount(kind, target, flags, data=None):
 
 
 def mount_own_folders(hidden):
-    """Mounts an empty /tmp and /dev/shm, and /proc of the new PID namespace. Covers the folders in `hidden`."""
+    """Mounts an empty /tmp and /dev/shm, and /proc of the new PID namespace. Hides the folders in `hidden`."""
     flags = _MS_NOSUID | _MS_NODEV
     _mount(b"proc", "/proc", flags | _MS_NOEXEC)
     for folder in hidden:
@@ -109,7 +109,7 @@ def give_up_privileges(seccomp_filter):
 
 def set_limits(limits, base_bytes):
     """
-    Sets the limits that the kernel enforces for each process. The process limit holds for the whole run, because the
+    Sets the limits that the kernel enforces for each process. The process limit applies to the whole run, because the
     kernel counts processes per user namespace. `base_bytes`: address space of the interpreter itself.
     """
     cpu_s = limits["cpuS"]

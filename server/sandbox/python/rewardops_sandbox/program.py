@@ -129,7 +129,8 @@ def _answer(channel, module, name, arguments, keywords):
         if name not in module.__dict__:
             raise NameError(f"the program does not define {name}")
         result = module.__dict__[name](*arguments, **keywords)
-        # A function that returns a value must not also change the argument that a test compares the value with.
+        # If the function returns a value, changes to arguments are ignored: a test may compare the value with an
+        # argument.
         changed = _changed(arguments, sent) if result is None else []
         values.send(channel, ("returned", result, changed))
     except values.UnsupportedType as error:

@@ -27,7 +27,10 @@ class Run:
     """One run: the program's process, in strong isolation the grader's process, and the connection to the service."""
 
     def __init__(self, address, seccomp_filter, base):
-        """`base`: address space and resident memory of the interpreter, bytes, which no program is charged for."""
+        """
+        `base`: address space and resident memory of the interpreter, bytes; they do not count against a program's
+        limits.
+        """
         self._filter = seccomp_filter
         self._base_bytes, self._shared_bytes = base
         self._hidden = [os.path.dirname(address)]
@@ -218,7 +221,7 @@ class Run:
         _, self._status[pid], self._usage[pid] = os.wait4(pid, 0)
 
     def _end_all(self):
-        # The grader ends first, so that it does not report the end of a program that a limit ended.
+        # The grader is killed first. Otherwise it would report the end of a program that exceeded a limit.
         for pid in reversed(self._pids):
             if pid not in self._status:
                 os.kill(pid, signal.SIGKILL)

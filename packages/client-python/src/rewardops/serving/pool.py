@@ -327,7 +327,8 @@ class FunctionPool:
         self, process: _Process, culprit: Call | None, entry: Entry | None, why: str
     ) -> None:
         """
-        Ends a process. The culprit's call ends with `entry`; the others run again elsewhere, alone if no culprit is known.
+        Ends a process. The call at fault (`culprit`) ends with `entry`. The others run again elsewhere, each alone if
+        no culprit is known.
         """
         others = [call for call in process.calls.values() if call is not culprit]
         fields = {"pid": process.process.pid, "detail": why, "startedAgain": len(others)}

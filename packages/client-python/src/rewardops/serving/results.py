@@ -20,8 +20,9 @@ def error_entry(reason: str, message: str) -> dict[str, Any]:
 
 def result_entry(result: Any) -> dict[str, Any]:
     """
-    Converts a result as verl's managers do. A number also becomes `acc`. Of a dict, `score` is the score and the rest
-    is extra info. Of a tuple, the first element is the result; `(score, prompt, explanation)` keeps the other two.
+    Converts a result as verl's managers do. A number also becomes `acc`. In a dict, `score` is the score; the other
+    keys are extra info. In a tuple, the first element is the result. A tuple `(score, prompt, explanation)` adds
+    `prompt` and `explanation` to the extra info.
     """
     extra: dict[str, Any] = {}
     if isinstance(result, (tuple, list)):

@@ -68,7 +68,7 @@ def _settle_in(parent: int, enclosure: Enclosure) -> None:
     os.dup2(2, 1)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     enclosure.enter()
-    # This follows the change of the user, which would clear the signal of the parent's death.
+    # Set after the change of user, which would clear the parent-death signal.
     _die_with(parent)
 
 
