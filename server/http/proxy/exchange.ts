@@ -76,7 +76,7 @@ export class Exchange implements CallOwner, SlotSearch {
   #deadlineAtMs = Number.POSITIVE_INFINITY
   #deadlineTimer: NodeJS.Timeout | undefined
   #facts: BodyFacts = { model: null, stream: false, maxTokens: null }
-  /** The request to the router; set once the body was read. */
+  /** The request for a slot that the router gets; set after the body has been read. */
   request!: SlotSearch['request']
   #slot: RouterSlot | null = null
   #call: UpstreamCall | null = null
@@ -154,7 +154,7 @@ export class Exchange implements CallOwner, SlotSearch {
     this.#facts = readBodyFacts(body)
     const header = this.#req.headers['x-model']
     const named = this.#facts.model ?? (typeof header === 'string' && header ? header : null)
-    const chosen = directory.choose(named)
+    const chosen = directory.choose(named, this.path)
     const model =
       typeof chosen === 'string'
         ? chosen

@@ -61,23 +61,28 @@ export class ModelDirectory {
   }
 
   /**
-   * The model of a request: the one it names, or the only registered one.
+   * The model of a request: the one it names, or the only registered one. Reloads the registry if the answer would be
+   * negative, because a server may have just been registered or replaced.
    * @throws RewardOpsError `model_not_found`, `model_not_named`; the error of a failed reload
    */
-  choose(named: string | null): string | Promise<string> {
-    const known = this.#known()
-    if (named !== null && known.has(named)) return named
+  choose(named: string | null, path: ProxiedPath): string | Promise<string> {
+    const model = this.#chosen(named)
+    if (model?.servers.some(({ engine }) => hasPath(engine, path))) return model.model
     return this.#find(named)
   }
 
+  /** The named model, or the only registered one. */
+  #chosen(named: string | null): KnownModel | undefined {
+    const known = this.#known()
+    if (named !== null) return known.get(named)
+    return known.size === 1 ? [...known.values()][0] : undefined
+  }
+
   async #find(named: string | null): Promise<string> {
-    let known = this.#known()
-    if (named === null ? known.size === 0 : !known.has(named)) {
-      await this.#sources.refresh()
-      known = this.#known()
-    }
-    if (named === null && known.size === 1) return [...known.keys()][0] as string
-    if (named !== null && known.has(named)) return named
+    await this.#sources.refresh()
+    const model = this.#chosen(named)
+    if (model !== undefined) return model.model
+    const known = this.#known()
     const names = [...known.keys()].slice(0, NAMED)
     const there =
       names.length === 0

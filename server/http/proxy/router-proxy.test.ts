@@ -845,6 +845,24 @@ describe('the model', () => {
     expect(rm.received).toHaveLength(1)
   })
 
+  it('whose server was replaced by one of another engine is served at once, and only if it has the path', async () => {
+    const rm = await upstream()
+    let reloads = 0
+    const { bed, slots } = await bedOver([{ url: rm.url, engine: 'sglang' }], {
+      refresh: async () => {
+        reloads++
+        if (reloads === 2) {
+          const { model } = slots.servers[0]!
+          slots.servers.splice(0, 1, { id: 9, name: 'rm-9', url: rm.url, model, engine: 'tei' })
+        }
+      },
+    })
+    const predict = () => bed.send('/predict', { body: { inputs: 'x' } })
+    expect(await predict()).toMatchObject({ status: 404, error: { reason: 'path_not_served' } })
+    expect(await predict()).toMatchObject({ status: 200, headers: { 'x-worker': 'rm-9' } })
+    expect(reloads).toBe(2)
+  })
+
   it('that is not in memory: 503 while the registry cannot be read, also for the list of models', async () => {
     const { bed } = await bedOver([], {
       refresh: async () => {
