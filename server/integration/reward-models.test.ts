@@ -93,6 +93,18 @@ describe('a score', () => {
   })
 })
 
+it('a sample with an image that the engine does not accept is explained in the playground', async () => {
+  const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } }
+  const prompt = [{ role: 'user', content: [image] }]
+  const { end, steps } = await service.api.rewards.try.mutate({
+    sample: { dataSource: 'openai/gsm8k', prompt, response: '#### 72', groundTruth: '72' },
+    reward: { model: LIMITED },
+  })
+  expect(steps).toMatchObject([{ kind: 'model', request: null, end }])
+  expect(end).toMatchObject({ ok: false, reason: 'rejected' })
+  expect(JSON.stringify(end)).toContain('gets text only')
+})
+
 describe('limits, as the server sees them', () => {
   it('keep calls in flight at maxInFlight, over both workers', async () => {
     await limited.control({ latency: 20, resetStats: true })

@@ -260,8 +260,13 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
   requestFor(serverId: number, input: ScoreInput): ReturnType<RewardRouter['requestFor']> {
     const server = this.#servers.get(serverId)
     if (server === undefined) return null
-    const { path, body } = server.engine.buildScoreRequest(input, server.target)
-    return { engine: server.engine.name, path, body: body.toString() }
+    try {
+      const { path, body } = server.engine.buildScoreRequest(input, server.target)
+      return { engine: server.engine.name, path, body: body.toString() }
+    } catch {
+      // The sample was refused before a request was sent, because of an image or a chat template.
+      return null
+    }
   }
 
   async close(): Promise<void> {

@@ -58,11 +58,11 @@ export interface RouteRequest {
   model: string
   /**
    * Time limit in ms. It starts at the first dispatch and includes all calls, back-off and waits for a retry. Before
-   * the first dispatch it limits only the time without a healthy server, after which the sample ends as `no_server`.
+   * the first dispatch it limits only the time without a healthy server, after which the sample fails as `no_server`.
    */
   timeoutMs: number
   /**
-   * Time limit in ms, counted from the request and including all waiting. A sample that exceeds it ends as `deadline`.
+   * Time limit in ms, counted from the request and including all waiting. A sample that exceeds it fails as `deadline`.
    */
   deadlineMs?: number
   /**
@@ -70,7 +70,7 @@ export interface RouteRequest {
    * count.
    */
   maxAttempts: number
-  /** Aborting the signal ends the sample as `cancelled` and cancels its call. One signal may serve many samples. */
+  /** Aborting the signal fails the sample as `cancelled` and cancels its call. Many samples may share one signal. */
   signal?: AbortSignal
   /**
    * Whether a caller waits for this sample. Its priority class is then `interactive`, whose share relative to a step's
@@ -255,7 +255,7 @@ export interface RouterServerStats {
   waiting: number
   /** Calls sent. */
   requests: number
-  /** Failed calls. Cancelled calls, and connection races that were repeated, do not count. */
+  /** Failed calls. Cancelled calls, and calls repeated after a connection race, do not count. */
   errors: number
   retries: number
   hedges: number
@@ -390,7 +390,7 @@ export interface RewardRouter {
   /** The stored chat template of the first server of the model that has one; null: none. */
   chatTemplate(model: string): string | null
   snapshot(): RouterServerStats[]
-  /** The POST request that would be sent to a server for a sample; null: no such server. */
+  /** The POST request that would be sent to a server for a sample; null: no such server, or no request for it. */
   requestFor(
     serverId: number,
     input: ScoreInput,
