@@ -191,7 +191,7 @@ def _number(value: Any, index: int, field: str) -> float:
 
 
 def _said(field: str, value: Any, index: int, media: str) -> Any:
-    if isinstance(value, str):
+    if isinstance(value, (str, bytes)):
         return plain(value)
     if isinstance(value, Mapping) and "role" in value:
         value = [value]
