@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { PLANTED_BUGS, patched, pathOf } from './planted-bugs.ts'
@@ -17,7 +18,11 @@ test.each(PLANTED_BUGS.map((bug) => [bug.name, bug] as const))(
       const before = texts.get(path) ?? readFileSync(path, 'utf8')
       texts.set(path, patched(before, patch))
     }
-    for (const [path, text] of texts) expect(text).not.toBe(readFileSync(path, 'utf8'))
+    for (const [path, text] of texts) {
+      expect(text).not.toBe(readFileSync(path, 'utf8'))
+      // Throws a SyntaxError if the patched file does not load.
+      if (path.endsWith('.ts')) stripTypeScriptTypes(text)
+    }
   },
 )
 

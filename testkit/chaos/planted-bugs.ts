@@ -277,7 +277,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       {
         file: 'server/background/worker-supervisor.ts',
         find: 'void this.requeue(pid)',
-        replace: '',
+        replace: '{}',
       },
       {
         file: 'server/store/job-queue.ts',
