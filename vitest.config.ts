@@ -80,7 +80,16 @@ export default defineConfig({
           isolate: false,
         },
       },
-      { test: { ...ALL, name: 'isolated', include: ISOLATED, exclude: EXCLUDED } },
+      {
+        test: {
+          ...ALL,
+          name: 'isolated',
+          include: ISOLATED,
+          exclude: EXCLUDED,
+          // Full tests measure, so each has the machine for itself, after all other files.
+          ...(full ? { maxWorkers: 1, sequence: { groupOrder: 1 } } : {}),
+        },
+      },
       {
         test: {
           ...ALL,

@@ -144,6 +144,12 @@ it('a backup of a running service restores its pages and cursors, and its batch 
     const servers = await service.api.servers.list.query()
     expect(servers.find(({ name }) => name === 'rm')).toMatchObject({ state: 'ready' })
 
+    await waitFor('roll-ups and monitors of all batches', async () => {
+      const left = await service.sql(
+        'select 1 from batch where not rolled_up or not in_run_roll_up',
+      )
+      return left.length === 0 && (await service.api.monitors.list.query()).pending === 0
+    })
     const before = await pagesOf(service)
     expect(Object.keys(before).length).toBeGreaterThan(50)
     await service.stop()

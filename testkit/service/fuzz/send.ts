@@ -45,7 +45,11 @@ async function sendHttp(
     // Next redirects client-side navigation to a URL with a digest of the request headers.
     if (response.statusCode === 307) {
       await response.body.dump()
-      response = await ask(String(response.headers.location))
+      const { pathname, search } = new URL(
+        String(response.headers.location),
+        `${origin}${call.path}`,
+      )
+      response = await ask(`${pathname}${search}`)
     }
     answer.status = response.statusCode
     answer.headers = response.headers
