@@ -14,6 +14,7 @@ import { sideBySideHref } from '../samples/side-by-side/side-by-side-url.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Button, buttonClass, IconButton } from '../ui/button.tsx'
 import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { ChartSkeleton, Skeleton } from '../ui/skeleton.tsx'
 import type { ListedVisit } from './prompt-page.tsx'
@@ -219,9 +220,9 @@ function Text({ id }: { id: string }) {
     <QueryView query={sample} compact skeleton={<TextSkeleton />}>
       {({ textsRemovedAt, response }) =>
         textsRemovedAt === null ? (
-          <div className="max-h-72 overflow-y-auto">
+          <Scroll label="Response text" className="max-h-72 overflow-y-auto">
             <ResponseText text={response} />
-          </div>
+          </Scroll>
         ) : (
           <p className="text-xs text-ink-3">Retention removed the text.</p>
         )

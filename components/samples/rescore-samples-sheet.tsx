@@ -11,6 +11,7 @@ import { formatCount, plural } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Sheet } from '../ui/dialog.tsx'
 import { Choices } from '../ui/field.tsx'
+import { Scroll } from '../ui/scroll.tsx'
 import { Select } from '../ui/select.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import type { Target } from './selection.ts'
@@ -112,17 +113,19 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
           : `${plural(samples, 'sample')} of ${plural(batches.length, 'batch', 'batches')}. Creates a new, linked batch for each of these batches; existing batches do not change.`}
       </p>
       {placed !== undefined && (
-        <ul className="num max-h-40 space-y-0.5 overflow-y-auto text-xs" aria-label="By batch">
-          {batches.map(({ batchId, samples, ofBatch }) => (
-            <li key={batchId}>
-              <span className="font-mono">{batchId}</span>{' '}
-              <span className="text-ink-2">
-                {formatCount(samples)}
-                {ofBatch > 0 && ` of ${plural(ofBatch, 'sample')}`}
-              </span>
-            </li>
-          ))}
-        </ul>
+        <Scroll label="By batch" className="max-h-40 overflow-y-auto">
+          <ul className="num space-y-0.5 text-xs">
+            {batches.map(({ batchId, samples, ofBatch }) => (
+              <li key={batchId}>
+                <span className="font-mono">{batchId}</span>{' '}
+                <span className="text-ink-2">
+                  {formatCount(samples)}
+                  {ofBatch > 0 && ` of ${plural(ofBatch, 'sample')}`}
+                </span>
+              </li>
+            ))}
+          </ul>
+        </Scroll>
       )}
       {placed !== undefined && (placed.hasMore || placed.batches.length > MAX_BATCHES) && (
         <p className="text-warn">

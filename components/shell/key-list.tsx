@@ -2,6 +2,7 @@
 
 import { Fragment } from 'react'
 import { Window } from '../ui/dialog.tsx'
+import { Scroll } from '../ui/scroll.tsx'
 import { type KeyBinding, useKeyList } from './keys.tsx'
 import { useModifier } from './use-modifier.ts'
 
@@ -40,7 +41,7 @@ export function KeyList({ open, onClose }: { open: boolean; onClose(): void }) {
   const groups = [...new Set(keys.map((key) => key.group))].reverse()
   return (
     <Window open={open} onClose={onClose} title="Keyboard shortcuts">
-      <div className="overflow-y-auto px-5 py-3">
+      <Scroll label="All shortcuts" className="overflow-y-auto px-5 py-3">
         {groups.map((group) => (
           <section key={group} className="mb-4">
             <h3 className="mb-1 text-xs font-medium text-ink-3">{group}</h3>
@@ -58,7 +59,7 @@ export function KeyList({ open, onClose }: { open: boolean; onClose(): void }) {
             </ul>
           </section>
         ))}
-      </div>
+      </Scroll>
     </Window>
   )
 }
