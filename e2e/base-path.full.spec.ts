@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,6 +20,8 @@ let nginx: ChildProcess
 let folder = ''
 const ports = { 'removes the prefix': 0, 'keeps the prefix': 0 }
 type Kind = keyof typeof ports
+
+test.skip(spawnSync('nginx', ['-v']).error !== undefined, 'nginx is not installed')
 
 test.beforeAll(async () => {
   service = await startTestService({
