@@ -206,8 +206,8 @@ test('a run of 1,200 steps is drawn in bins, and zooms to single steps, by step 
   tag: '@full',
 }, async ({ page }) => {
   const errors = watchErrors(page)
-  await addLongRun('long')
-  await page.goto(`${service.url}/runs/long`)
+  await addLongRun('of-1200-steps')
+  await page.goto(`${service.url}/runs/of-1200-steps`)
   await expect(page.getByText('1,200 steps in 601 bins')).toBeVisible()
   const reward = section(page, 'Reward')
   await expect(reward).toContainText('n = 9,600 in 1,200 steps')
@@ -245,12 +245,12 @@ test('a run of 1,200 steps is drawn in bins, and zooms to single steps, by step 
   await expect(section(page, 'Steps').locator('tbody tr').first()).toContainText(to)
 
   // A comparison has the same bins, and the same zoom.
-  await page.goto(`${service.url}/compare?run=long&run=learner`)
+  await page.goto(`${service.url}/compare?run=of-1200-steps&run=learner`)
   await expect(page.getByText('bins of 2 steps')).toBeVisible()
-  await page.goto(`${service.url}/compare?run=long&run=learner&zoom=1-6`)
+  await page.goto(`${service.url}/compare?run=of-1200-steps&run=learner&zoom=1-6`)
   await expect(page.getByText('bins of')).toHaveCount(0)
   await page.getByRole('button', { name: 'Show all steps' }).click()
-  await expect(page).toHaveURL(/run=long&run=learner$/)
+  await expect(page).toHaveURL(/run=of-1200-steps&run=learner$/)
   errors.expectNone()
 })
 
