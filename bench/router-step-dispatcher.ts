@@ -11,15 +11,15 @@ export interface StepServer {
 export interface StepRun {
   servers: readonly StepServer[]
   samples: readonly StepSample[]
-  /** Called once per sample when it ends, with its score, or null without one. */
+  /** Called once per sample, with its score, or null if it failed. */
   ended(sample: StepSample, score: EngineScore['score'] | null): void
-  /** Samples that have not ended at the abort are abandoned. */
+  /** Samples without a result at the abort are abandoned. */
   signal: AbortSignal
 }
 
 /** A strategy to get a step's samples scored. All samples are available at the start. */
 export interface Dispatcher {
   readonly name: string
-  /** Resolves when every sample has ended, or soon after the signal with its connections closed. */
+  /** Resolves when every sample has a result, or soon after the signal with its connections closed. */
   run(step: StepRun): Promise<void>
 }

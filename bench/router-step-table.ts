@@ -6,7 +6,7 @@ export interface Cell {
   boundMs: number
   /** Whether samples were unfinished at the time limit. */
   capped: boolean
-  /** Time until the last sample ended, or the time limit. */
+  /** Time until the last sample was scored or failed, or the time limit. */
   makespanMs: number
   /** Time until half of the groups were scored completely; null: never. */
   halfGroupsMs: number | null

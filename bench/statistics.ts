@@ -1,4 +1,4 @@
-/** The `q`-quantile of the values with linear interpolation; NaN without values. */
+/** The `q`-quantile of the values with linear interpolation; NaN if there are no values. */
 export function quantile(values: readonly number[], q: number): number {
   if (values.length === 0) return Number.NaN
   const sorted = values.toSorted((a, b) => a - b)
@@ -8,7 +8,7 @@ export function quantile(values: readonly number[], q: number): number {
   return below + (above - below) * (at - Math.floor(at))
 }
 
-/** The median; NaN without values. */
+/** The median; NaN if there are no values. */
 export function median(values: readonly number[]): number {
   return quantile(values, 0.5)
 }

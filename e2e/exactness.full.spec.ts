@@ -318,7 +318,7 @@ for (const name of ['strict', 'drop_group', 'constant', 'model']) {
 async function readFigures(page: Page, of: BatchNumbers): Promise<void> {
   const figures = await figuresOf(page.getByLabel('Batch figures'))
   expect(figures).toMatchObject({
-    'Samples ended': {
+    'Samples finished': {
       value: bare(`${formatCount(of.scored + of.failed)}of${formatCount(of.samples)}`),
       detail:
         of.failed === 0
@@ -434,7 +434,7 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
   const { groups, lostMs, stragglers } = of.timeline
   expect(await noteOf(page, 'Group timeline')).toContain(
     bare(
-      `n = ${formatCount(groups.length)} of ${plural(of.groups, 'group')}, ${plural(of.samples, 'sample')} ended`,
+      `n = ${formatCount(groups.length)} of ${plural(of.groups, 'group')}, ${plural(of.samples, 'sample')} finished`,
     ),
   )
   await expect(section(page, 'Group timeline')).toContainText(
@@ -451,7 +451,7 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
       Group: shortenMiddle(group.uid, 22),
       'First dispatch': duration(group.startMs),
       Completed: duration(group.endMs),
-      'Samples ended': bare(
+      'Samples finished': bare(
         `${formatCount(group.size)}of${formatCount(group.size)}${group.failed > 0 ? `·${formatCount(group.failed)}failed` : ''}`,
       ),
       'Time to median sample': duration(group.medianMs),

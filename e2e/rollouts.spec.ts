@@ -276,7 +276,7 @@ test('the same prompt is compared at two steps, on a phone too', async ({ page }
   const both = page.locator('[data-side-by-side]')
   await expect(both).toContainText('step 1')
   await expect(both).toContainText('step 2')
-  await expect(both.getByText('the same').first()).toBeVisible()
+  await expect(both.getByText('same for both').first()).toBeVisible()
   await expectFits(page)
   await expectStateAccessible(page)
   await page.goto(`${service.url}/samples/compare?left=nonsense`)

@@ -44,7 +44,7 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   await expectStateAccessible(page)
 
   // The test opens the sample with the lowest score, then the next ones.
-  await page.getByRole('link', { name: 'Worst samples' }).click()
+  await page.getByRole('link', { name: 'Lowest-scored samples' }).click()
   const rows = page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
   await expect(rows.first()).toBeVisible()
   const ids = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-sample')))
@@ -179,7 +179,7 @@ test.describe('with a batch', () => {
     await expect(page.getByRole('dialog')).toHaveCount(0)
 
     // Closing the palette restores the focus.
-    const worst = page.getByRole('link', { name: 'Worst samples' })
+    const worst = page.getByRole('link', { name: 'Lowest-scored samples' })
     await worst.focus()
     await page.keyboard.press('Control+k')
     await expect(palette(page)).toBeFocused()
@@ -294,8 +294,8 @@ test.describe('with a batch', () => {
     await page.route(/overview\.retries/, (route) => route.abort())
     await page.goto(service.url)
     await expect(page.getByLabel('Service figures')).toBeVisible()
-    const failures = page.getByRole('alert')
-    await expect(failures.first()).toContainText('The service is unreachable')
+    const failures = page.getByRole('alert').filter({ hasText: 'The service is unreachable' })
+    await expect(failures.first()).toBeVisible()
     await expect(page.getByRole('heading', { name: 'Servers' })).toBeVisible()
     await expect(page.locator('[data-live="stale"]')).toBeVisible()
     await page.unroute(/overview\.retries/)

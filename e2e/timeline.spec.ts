@@ -205,7 +205,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
     broken: null,
     title: `Group timeline, ${batch} of timeline, step 1`,
   })
-  expect(saved.about).toContain('n = 40 of 40 groups, 160 samples ended')
+  expect(saved.about).toContain('n = 40 of 40 groups, 160 samples finished')
   expect(saved.paths).toBeGreaterThan(5)
   // The file is self-contained: no color is a CSS variable.
   expect(svg).not.toContain('var(')

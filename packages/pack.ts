@@ -66,7 +66,7 @@ interface Manifest {
   optionalDependencies: Record<string, string>
 }
 
-/** Next's copy of @vercel/nft, with which it finds the files that its server needs. It has no types. */
+/** Next's copy of @vercel/nft, which finds the files that Next's server needs. It has no types. */
 const { nodeFileTrace } = createRequire(import.meta.url)('next/dist/compiled/@vercel/nft') as {
   nodeFileTrace(
     files: string[],

@@ -254,7 +254,7 @@ class Page {
     if (schema.properties === undefined) yield* this.variants(schema, prefix.replace(/\.$/, ''))
   }
 
-  /** The shared input that has most of its fields in common with another input; null without one. */
+  /** The first shared input that has at least half of its fields in common with `schema`; null if there is none. */
   private sharedInput(schema: Schema) {
     const own = Object.keys(schema.properties ?? {})
     for (const name of this.linked) {
@@ -268,7 +268,7 @@ class Page {
     return null
   }
 
-  /** The shared output that another output extends; null without one. */
+  /** The largest shared output that `schema` extends by further fields; null if there is none. */
   private base(schema: Schema): { name: string; fields: string[] } | null {
     const own = Object.keys(schema.properties ?? {})
     let found: { name: string; fields: string[] } | null = null

@@ -6,9 +6,9 @@ export interface Layer {
   name: string
   /** Pattern of the layer's files, as paths from the root. A file belongs to the first layer that matches it. */
   files: RegExp
-  /** Layers whose types and values it may import. */
+  /** Layers from which it may import types and values. */
   imports: string[]
-  /** Layers of which it may import types only. */
+  /** Layers from which it may import only types. */
   types?: string[]
 }
 

@@ -11,7 +11,8 @@ import pg from 'pg'
 
 /**
  * Returns the SQL that turns a database's tables into those of a Prisma schema; empty when they agree. It uses Prisma's
- * engine as WebAssembly. `prisma migrate diff` needs a downloaded engine; without one it prints nothing and exits 0.
+ * engine as WebAssembly. `prisma migrate diff` needs a downloaded engine; if it is missing, it prints nothing and exits
+ * 0.
  * @param ignoreTables tables that the schema cannot express, as `schema.table`
  */
 export async function sqlFromDatabaseToSchema(

@@ -209,7 +209,7 @@ function sharedBy(name: string): string[] {
   return [sitePackages(name)!, ...(shares === undefined ? [] : sharedBy(shares))]
 }
 
-/** An installed Python 3 of the minor versions that a trainer supports; null without one. */
+/** An installed Python 3 of the minor versions that a trainer supports; null if there is none. */
 function pythonHere(oldest: number, newest: number): string | null {
   const check = [
     '-c',

@@ -69,7 +69,7 @@ const Settings = z.object({
    * `private`, `public`, networks, host names, `*.example.org`. Link-local and metadata addresses are always refused.
    */
   REWARDOPS_EGRESS_ALLOW: z.string().default('loopback,private,public'),
-  /** PEM files of a certificate and its private key. Both set: the listener speaks TLS. */
+  /** PEM files of a certificate and its private key. If both are set, the listener uses TLS. */
   REWARDOPS_TLS_CERT: z.string().min(1).optional(),
   REWARDOPS_TLS_KEY: z.string().min(1).optional(),
   /** Days after which a login session ends. */

@@ -47,7 +47,7 @@ export class IndexedHeap<T> {
     else this.#down(index, item)
   }
 
-  /** The first item, in heap order, that `accept` accepts; null: none of the items that `checks` allowed to check. */
+  /** The first item, in heap order, that `accept` accepts; null: none of the items that `checks` allows to check. */
   firstWhere(accept: (item: T) => boolean, checks: Checks): T | null {
     return this.#search(0, accept, checks, null)
   }

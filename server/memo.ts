@@ -15,7 +15,7 @@ export class Memo<T> {
   /**
    * @param staleMs time after `ttlMs` during which an old answer is still returned while a new one loads, so that
    * readers of a slow but often requested answer never wait
-   * @param share the maximum share of time in which the query of a key runs: slow answers are cached for longer
+   * @param share the maximum share of time spent on the query of a key: slow answers are cached for longer
    */
   constructor(ttlMs: number, staleMs = 0, share = 1) {
     this.#ttlMs = ttlMs

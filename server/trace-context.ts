@@ -29,7 +29,7 @@ const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{
 /** W3C Trace Context requires that at least 512 characters are passed on. */
 const MAX_STATE_CHARS = 512
 
-/** The trace context of a request; null without a valid `traceparent`. */
+/** The trace context of a request; null if it has no valid `traceparent`. */
 export function traceOfHeaders(headers: IncomingHttpHeaders): TraceContext | null {
   const { traceparent, tracestate } = headers
   if (typeof traceparent !== 'string') return null

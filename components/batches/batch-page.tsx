@@ -136,7 +136,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   const left = batch.samples - batch.scored - batch.failed
   const places = [
     {
-      label: 'Worst samples',
+      label: 'Lowest-scored samples',
       icon: <ArrowDownWideNarrow size={14} aria-hidden />,
       href: `/samples?batch=${batch.batchId}&sort=worst`,
     },
@@ -288,13 +288,13 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
     <>
       <FigureStrip label="Batch figures">
         <Figure
-          label="Samples ended"
+          label="Samples finished"
           value={formatCount(ended)}
           unit={`of ${formatCount(batch.samples)}`}
           detail={
             batch.failed === 0
               ? ended === 0
-                ? 'none ended'
+                ? 'none finished'
                 : 'none failed'
               : `${formatCount(batch.failed)} failed, ${percentText(batch.failed / Math.max(1, ended))}`
           }
@@ -323,7 +323,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
         />
         <Figure
           label="Throughput"
-          hint="Ended samples per second."
+          hint="Samples scored or failed per second."
           value={active ? formatRate(batch.samplesPerSecond) : formatRate(overall)}
           unit="samples/s"
           detail={active ? 'last 5 s' : 'acceptance to end'}
@@ -460,7 +460,7 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
       empty={
         batch.groupsCompleted === 0 &&
         (isActive(batch)
-          ? 'The first group appears once all its samples have ended.'
+          ? 'The first group appears once all its samples are scored or failed.'
           : 'No group completed.')
       }
       chart={plot}

@@ -86,8 +86,8 @@ function Failures({ batch }: { batch: BatchViewDto }) {
       <Section title="Failures">
         <p className="px-5 pb-4 text-ink-2">
           {batch.scored + batch.failed === 0
-            ? 'No samples have ended.'
-            : `None of ${plural(batch.scored + batch.failed, 'ended sample')} failed.`}
+            ? 'No samples are finished.'
+            : `None of ${plural(batch.scored + batch.failed, 'finished sample')} failed.`}
         </p>
       </Section>
     )

@@ -14,7 +14,7 @@ export interface BalanceRow {
   capacityText: string
   /** The label of the capacity bar: the share, or the state of a server without capacity. */
   capacityLabel: string
-  /** Request share ÷ capacity share; null without requests or without capacity. */
+  /** Request share ÷ capacity share; null if there are no requests or no capacity. */
   ratio: number | null
 }
 

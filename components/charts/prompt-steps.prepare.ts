@@ -50,7 +50,7 @@ export interface KData {
   stepTicks: number[]
 }
 
-/** Prepares pass@k or best of k. Returns null without a value. */
+/** Prepares pass@k or best of k. Returns null if there is no value. */
 export function prepareByK(
   steps: readonly PromptStepDto[],
   kind: 'passAt' | 'bestOf',

@@ -155,7 +155,7 @@ export function SignalsPlot({
   )
 }
 
-/** Verdicts and failures, stacked, as shares of ended samples. */
+/** Verdicts and failures, stacked, as shares of the scored and failed samples. */
 export function OutcomesPlot({
   data,
   onStep,
@@ -192,7 +192,7 @@ export function OutcomesPlot({
   )
 }
 
-/** Failed samples as a share of ended samples. */
+/** Failed samples as a share of the scored and failed samples. */
 export function FailuresPlot({
   data,
   onStep,
@@ -214,7 +214,12 @@ export function FailuresPlot({
               { label: 'failed', value: percentText(step.failed), color: 'var(--bad)' },
               ...(step.failures === null
                 ? []
-                : [{ label: 'by step', value: step.failures.map(percentText).join(' to ') }]),
+                : [
+                    {
+                      label: 'range over steps',
+                      value: step.failures.map(percentText).join(' to '),
+                    },
+                  ]),
             ]
           : null
       }
@@ -254,7 +259,9 @@ export function WaitsPlot({ data, log }: { data: WaitData; log: boolean }) {
               },
               ...(step.waits === null
                 ? []
-                : [{ label: 'by step', value: step.waits.map(durationText).join(' to ') }]),
+                : [
+                    { label: 'range over steps', value: step.waits.map(durationText).join(' to ') },
+                  ]),
               { label: 'step time', value: durationText(step.stepMs) },
             ]
           : null

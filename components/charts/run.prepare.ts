@@ -30,7 +30,7 @@ export interface FanStep extends StepRow {
   interval: [number, number] | null
   /** The lowest and the highest step mean in a bin. */
   means: [number, number] | null
-  /** The smoothed mean; null without smoothing. */
+  /** The smoothed mean; null while smoothing is off. */
   smooth: number | null
   /** The mean of the samples that a running batch has scored so far. */
   running: number | null
@@ -241,7 +241,7 @@ const NO_SIGNAL_CLASSES = GROUP_SIGNALS.filter((signal) => signal !== 'varied') 
   'varied'
 >[]
 
-/** Shares of a step, 0 to 1, of its groups and of its ended samples. */
+/** Shares of a step, 0 to 1, of its groups and of its scored and failed samples. */
 type ShareStep = StepRow & {
   failed: number | null
   /** The lowest and the highest share of failed samples of any step in a bin. */
@@ -296,7 +296,7 @@ export function prepareShares(steps: readonly RunStepDto[]): SharesData {
   }
 }
 
-/** The verdicts and failures of a step as shares of its ended samples, 0 to 1. */
+/** The verdicts and failures of a step as shares of its scored and failed samples, 0 to 1. */
 export type OutcomeStep = StepRow & {
   n: number
   [outcome: `outcome:${string}`]: number | null
@@ -436,7 +436,7 @@ function valuesOf({ waitMs, stepMs, waits }: WaitStep): number[] {
 /** A step longer than this multiple of the median step time is assumed to include a pause of the job. */
 const PAUSE_FACTOR = 10
 
-/** The lower median; null without values. */
+/** The lower median; null if there are no values. */
 export function medianOf(values: readonly number[]): number | null {
   return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1] ?? null
 }
@@ -445,7 +445,10 @@ export interface SourceData {
   name: string
   steps: (StepRow & {
     mean: number | null
-    /** 25 to 75 % of the scores; null for rewards of few values, whose quartiles are not informative. */
+    /**
+     * First and third quartile of the scores; null if the scores have few distinct values, because they then say
+     * little.
+     */
     middle: [number, number] | null
     n: number
   })[]

@@ -29,7 +29,7 @@ export interface ServerMinutesData {
   timeTicks: Tick[]
   countTicks: Tick[]
   latencyTicks: Tick[]
-  /** The last minute with a request before this hour; null without one. */
+  /** The last minute with a request before this hour; null if there is none. */
   lastCallMs: number | null
 }
 

@@ -86,7 +86,7 @@ export function withPauses<T extends StepRow>(rows: readonly Placed<T>[]): Place
   })
 }
 
-/** The first and the last step of the rows between two positions; null without a row. */
+/** The first and the last step of the rows between two positions; null if there is no row. */
 export function stepsBetween(
   rows: readonly Placed<StepRow>[],
   from: number,

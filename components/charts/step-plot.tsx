@@ -243,7 +243,7 @@ export function StepLine({
   width?: number
   hide?: boolean
   /**
-   * Whether the line bridges gaps. This suits lines on which a missing step has no meaning, such as those of other
+   * Whether the line bridges gaps. This suits lines whose missing steps have no meaning, such as the lines of other
    * runs.
    */
   joined?: boolean

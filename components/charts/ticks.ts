@@ -90,7 +90,7 @@ export function durationTicks(mostMs: number): { at: number; label: string }[] {
   }
 }
 
-/** Round durations around `leastMs` and `mostMs`, both above 0, for a logarithmic axis; at most eight. */
+/** At most eight round durations that span `leastMs` to `mostMs`, both above 0, for a logarithmic axis. */
 export function logDurationTicks(leastMs: number, mostMs: number): Tick[] {
   const rounds = LOG_DURATIONS_MS
   const first = Math.max(

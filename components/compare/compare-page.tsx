@@ -29,7 +29,7 @@ export function ComparePage() {
             ]}
             onChange={(mode) => {
               if (mode === url.mode) return
-              // Each mode has its own URL state; switching drops the state of the other.
+              // Each mode has its own URL state; switching drops the state of the previous mode.
               setUrl({ mode, runs: [], hidden: [], first: null, second: null, open: null }, 'push')
             }}
           />

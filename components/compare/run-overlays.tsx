@@ -96,7 +96,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           className={frame}
           quantity="failedShare"
           title="Failed samples"
-          note="share of ended samples"
+          note="share of finished samples"
           write={percentText}
         />
         <Overlay

@@ -38,7 +38,7 @@ interface Pace {
   due: boolean
   /** The query is not refetched before this time. */
   quietUntil: number
-  /** Observed start of the current read; null without one. */
+  /** Observed start of the current read; null if there is none. */
   busySince: number | null
 }
 

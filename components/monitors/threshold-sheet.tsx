@@ -25,7 +25,7 @@ export function ThresholdSheet({
   monitor,
   onClose,
 }: {
-  /** The run whose thresholds can be edited; null edits only those of all runs. */
+  /** The run whose thresholds can be edited besides those of all runs; null: only the thresholds of all runs. */
   run: string | null
   monitor: MonitorName | null
   onClose(): void

@@ -17,7 +17,7 @@ export function selectedMonitors({ monitors, fleet }: Subscription): Monitors {
   return [...MONITORS, ...(fleet ? FLEET_MONITORS : [])].filter(isSelected)
 }
 
-/** The fields of a webhook that notifies on the selected monitors, of which there is at least one. */
+/** The fields of a webhook that notifies on the selected monitors. At least one must be selected. */
 export function subscriptionOf(selected: Readonly<Monitors>): Subscription {
   const [ofRuns, ofServers] = [MONITORS, FLEET_MONITORS].map((group: Readonly<Monitors>) =>
     group.filter((monitor) => selected.includes(monitor)),

@@ -22,7 +22,7 @@ test('a stored selection is selected again', () => {
   ] as const) {
     expect(selectedMonitors(subscriptionOf(selected))).toEqual(selected)
   }
-  // Without servers, the monitors of servers notify on nothing.
+  // With `fleet: false`, a stored server monitor is not selected.
   expect(selectedMonitors({ monitors: ['floor', 'server_unavailable'], fleet: false })).toEqual([
     'floor',
   ])

@@ -151,7 +151,7 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
       </fieldset>
       <TextField
         label="Runs"
-        hint="Runs of the run monitors: names, separated by commas. Leave empty for all runs."
+        hint="Names of the runs whose monitors notify this webhook, separated by commas. Leave empty for all runs."
         value={runs}
         onChange={(event) => setRuns(event.target.value)}
       />

@@ -250,8 +250,8 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         unit="samples"
         detail={
           ended === 0
-            ? 'no samples ended'
-            : `${percentText(figures.failedLastHour / ended)} of ${formatCompact(ended)} ended`
+            ? 'no samples finished'
+            : `${percentText(figures.failedLastHour / ended)} of ${formatCompact(ended)} finished`
         }
       />
       <Figure

@@ -215,7 +215,7 @@ function Recorded({ plan }: { plan: PlannerDto }) {
       </span>
       {recordedStepMs !== null && <span>recorded step time {stepText(recordedStepMs)}</span>}
       {recordedWaitMs !== null && <span>recorded reward wait {stepText(recordedWaitMs)}</span>}
-      {pending > 0 && <span>{plural(pending, 'sample')} not ended, excluded</span>}
+      {pending > 0 && <span>{plural(pending, 'sample')} not finished, excluded</span>}
       {withoutCall > 0 && <span>{plural(withoutCall, 'sample')} without a request, excluded</span>}
     </p>
   )

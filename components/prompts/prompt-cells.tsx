@@ -41,7 +41,7 @@ export function rateLabel(prompts: readonly Pick<PromptRowDto, 'passRate'>[]): s
 /** The text in place of a change: a prompt with fewer visits has no visits before the last two. */
 export const NO_CHANGE = `needs ${CHANGE_VISITS} visits`
 
-/** A change of the pass rate in points, or of the mean score; {@link NO_CHANGE} without one. */
+/** A change of the pass rate in points, or of the mean score; {@link NO_CHANGE} if there is none. */
 export function ChangeText({ prompt }: { prompt: Pick<PromptRowDto, 'passRate' | 'change'> }) {
   const { passRate, change } = prompt
   if (change === null) {

@@ -1,6 +1,8 @@
 import type { SampleRowDto } from '../../server/contract/pages.ts'
 
-/** The samples of a group in reading order: the best, the worst, then the others by descending score. */
+/**
+ * The samples of a group in reading order: the highest score, the lowest score, then the others by descending score.
+ */
 export interface Responses<T> {
   listed: T[]
   /** The sample with the highest counted score; null if all counted scores are equal. */

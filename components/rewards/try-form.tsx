@@ -212,7 +212,7 @@ function RewardFields({
       {asJson ? (
         <TextArea
           label="Reward as JSON"
-          note="reward of batches.submit"
+          note="the field reward of batches.submit"
           rows={8}
           mono
           value={draft.reward ?? ''}

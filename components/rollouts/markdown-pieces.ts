@@ -5,7 +5,7 @@ export interface MarkdownPiece {
   start: number
   end: number
   /**
-   * `code` is source code, drawn without Markdown. `plain` is text for which the Markdown parser would need quadratic
+   * `code` is source code, drawn without Markdown. `plain` is text that would cost the Markdown parser quadratic
    * time or a deep stack.
    */
   kind: 'markdown' | 'code' | 'plain'

@@ -19,8 +19,8 @@ describe('empty run charts give the reason', () => {
     const running = [step({ scored: 0 })]
     expect(noSpreadText(running)).toBe('no steps have ended yet')
     expect(noSignalsText(running)).toBe('no groups have been analyzed yet')
-    expect(noFailuresText(running)).toBe('no samples have ended yet')
-    expect(noFailuresText([])).toBe('no samples have ended yet')
+    expect(noFailuresText(running)).toBe('no samples are finished yet')
+    expect(noFailuresText([])).toBe('no samples are finished yet')
   })
 
   test('all samples of ended steps failed', () => {
@@ -35,6 +35,6 @@ describe('empty run charts give the reason', () => {
   test('no failures in ended steps', () => {
     const fine = [step({ scored: 32, n: 32, groupSignals: signals })]
     expect(noSignalsText(fine)).toBe('none of 4 groups')
-    expect(noFailuresText(fine)).toBe('none of 32 ended samples')
+    expect(noFailuresText(fine)).toBe('none of 32 finished samples')
   })
 })

@@ -27,5 +27,5 @@ export function noSignalsText(steps: Steps): string {
 /** The reason for an empty chart of failed samples. */
 export function noFailuresText(steps: Steps): string {
   const ended = steps.reduce((sum, { scored, failed }) => sum + scored + failed, 0)
-  return ended === 0 ? 'no samples have ended yet' : `none of ${plural(ended, 'ended sample')}`
+  return ended === 0 ? 'no samples are finished yet' : `none of ${plural(ended, 'finished sample')}`
 }

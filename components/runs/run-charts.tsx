@@ -116,7 +116,7 @@ function OutcomesChart({ run }: { run: RunDto }) {
     <ChartFrame
       className={FRAME}
       title="Outcomes"
-      note="share of ended samples by verdict"
+      note="share of finished samples by verdict"
       legend={data.outcomes.map(({ label }, at) => ({ label, color: colors[at] as string }))}
       chart={<OutcomesPlot data={data} onStep={({ step }) => toSamples({ step })} />}
       table={{

@@ -19,7 +19,7 @@ export interface RunColumn {
   label: string
   /** Tooltip with definition and unit. */
   title?: string
-  /** The sort key of this column. Runs cannot be sorted by a column without one. */
+  /** The sort key of this column. Runs cannot be sorted by a column that has none. */
   sort?: RunsUrl['sort']
   /** Whether the column is left-aligned. */
   start?: boolean
@@ -57,7 +57,7 @@ const COLUMNS: readonly RunColumn[] = [
     cell: (run) => <span className="num">{formatScore(run.mean)}</span>,
   },
   {
-    ...{ label: 'Best', sort: 'best' },
+    ...{ label: 'Best mean', sort: 'best' },
     title: `Highest mean reward of a step. ${LAST_BATCHES}`,
     cell: ({ best }) => (
       <span className="num" title={best ? `Step ${formatCount(best.step)}` : undefined}>

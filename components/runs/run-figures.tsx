@@ -82,7 +82,7 @@ export function RunFigures({ run }: { run: RunDto }) {
       />
       <Figure
         label="Failed samples"
-        hint="Failed samples as a share of ended samples."
+        hint="Failed samples as a share of scored and failed samples."
         value={failedShare.value}
         unit={failedShare.unit}
         detail={lastSteps}

@@ -130,7 +130,7 @@ function RunMenu({ run }: { run: RunTableRowDto }) {
       label={`Actions of ${run.name}`}
       actions={[
         {
-          label: 'Worst samples',
+          label: 'Lowest-scored samples',
           icon: <ArrowDownWideNarrow size={14} aria-hidden />,
           onSelect: () => router.push(`${runSamplesHref(run)}&sort=worst`),
         },

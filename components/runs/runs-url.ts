@@ -77,7 +77,7 @@ function isSort(sort: string): sort is RunsUrl['sort'] {
   return RUN_SORTS.includes(sort as RunSort) || configKey(sort) !== null
 }
 
-/** The configuration key of a column or sort; null for other columns. */
+/** The configuration key that a column shows or a sort uses; null if the name is not that of a configuration key. */
 export function configKey(column: string): string | null {
   const key = column.startsWith(CONFIG_PREFIX) ? column.slice(CONFIG_PREFIX.length) : ''
   return key === '' ? null : key
@@ -108,7 +108,7 @@ export function runTableInput({
 
 /**
  * Parses a condition as typed: `optimizer.lr < 1e-5`. If exactly one of `keys` ends with a typed suffix, such as `lr`,
- * the suffix stands for this key. Returns null without an operator or a key.
+ * the suffix stands for this key. Returns null if the operator or the key is missing.
  */
 export function parseCondition(text: string, keys: readonly string[] = []): ConfigFilter | null {
   const match = /^(.*?)(!=|<=|>=|=|<|>|~)(.*)$/s.exec(text)

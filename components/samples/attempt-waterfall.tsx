@@ -19,7 +19,7 @@ function undispatchedText({
   if (attempts > 0) return 'No attempts are stored.'
   if (status === 'scored')
     return 'The sample was submitted with its score, so there are no attempts.'
-  if (status === 'failed') return 'The sample ended before dispatch, so there are no attempts.'
+  if (status === 'failed') return 'The sample failed before its dispatch, so there are no attempts.'
   return 'No attempt has ended yet.'
 }
 

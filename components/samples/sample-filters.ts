@@ -16,7 +16,7 @@ export interface SampleView {
   sample: string | null
   /** The selected columns in order; null shows the default columns. */
   columns: readonly ChosenColumn[] | null
-  /** The ID of the saved view in the URL; null without one. */
+  /** The ID of the saved view in the URL; null if there is none. */
   view: number | null
   /** Invalid URL parameters, shown until the next change. */
   unread: readonly UnreadFilter[]
@@ -31,8 +31,8 @@ export interface ChosenColumn {
 export const SAMPLE_STATUSES: readonly SampleStatus[] = ['queued', 'running', 'scored', 'failed']
 export const SAMPLE_SORTS: readonly { value: SampleListInput['sort']; label: string }[] = [
   { value: 'newest', label: 'Newest first' },
-  { value: 'worst', label: 'Worst first' },
-  { value: 'best', label: 'Best first' },
+  { value: 'worst', label: 'Lowest score first' },
+  { value: 'best', label: 'Highest score first' },
   { value: 'slowest', label: 'Slowest first' },
 ]
 

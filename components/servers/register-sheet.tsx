@@ -230,7 +230,7 @@ function RegisterForm({
           />
           <TextField
             label="Label"
-            placeholder="last label"
+            placeholder="the model's last label"
             hint="The label used as the score, for models with several labels: a 0-based index or a name."
             {...text('label')}
           />

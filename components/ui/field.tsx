@@ -180,7 +180,7 @@ export function Checkbox({
   label: string
   about?: ReactNode
   checked: boolean
-  /** Whether the checkbox stands for several values of which some are checked. */
+  /** Whether the checkbox stands for several values, and some but not all of them are checked. */
   mixed?: boolean
   disabled?: boolean
   onChange(checked: boolean): void

@@ -93,7 +93,7 @@ export function FilterLine({
   )
 }
 
-/** The match count; empty without a filter. */
+/** The match count; empty if there is no filter. */
 function FilterCount({ value, shown, total }: { value: string; shown: number; total: number }) {
   return (
     <span className="num text-xs text-ink-3" role="status">

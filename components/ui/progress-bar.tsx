@@ -19,7 +19,7 @@ export function ProgressBar({
   return (
     <SegmentBar
       role="progressbar"
-      aria-label="Samples ended"
+      aria-label="Samples finished"
       aria-valuemin={0}
       aria-valuemax={total}
       aria-valuenow={scored + failed}

@@ -50,7 +50,7 @@ async function loadLists(): Promise<Lists> {
   return loaded
 }
 
-/** A list of options, of which one is selected, with the keys of a native select. */
+/** A list of options with one selected option. It has the keyboard behavior of a native select. */
 export function Select<T extends Primitive>(props: SelectProps<T>) {
   const { label, hideLabel, value, placeholder, searchable, narrows, disabled, title, error } =
     props

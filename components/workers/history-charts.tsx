@@ -221,9 +221,9 @@ export function LatencyByServer({ data, ...rest }: HistoryChart) {
 }
 
 const NO_LATENCY = {
-  queue: 'No dispatched sample ended in this range.',
-  router: 'No sample with a server request ended in this range.',
-  service: 'No sample with a server request or a rule ended in this range.',
+  queue: 'No dispatched sample was finished in this range.',
+  router: 'No sample with a server request was finished in this range.',
+  service: 'No sample with a server request or a rule was finished in this range.',
 }
 const KINDS = { queue: 'Queue', router: 'Router', service: 'Service' } as const
 

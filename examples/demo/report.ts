@@ -13,7 +13,7 @@ export interface Scored {
 export interface ReportRow {
   name: string
   n: number
-  /** Samples that the rule finds correct; null without a rule. */
+  /** Samples that the rule finds correct; null if no rule applies. */
   correct: number | null
   /** Mean of the rule's reward over the scored samples; null when there are none. */
   meanReward: number | null

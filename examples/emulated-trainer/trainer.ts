@@ -80,8 +80,8 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
     return { batchId }
   }
   /**
-   * Runs the rollout of a step and requests its rewards; when streamed, samples are appended in parts as they end.
-   * Submission runs in the background, as in `compute_reward_pipeline` of verl; the batch's id is awaited with its
+   * Runs the rollout of a step and requests its rewards; when streamed, samples are appended in parts as their rollouts
+   * end. Submission runs in the background, as in `compute_reward_pipeline` of verl; the batch's id is awaited with its
    * rewards.
    */
   const rollOut = async (step: number): Promise<{ batchId: Promise<string> }> => {

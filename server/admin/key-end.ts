@@ -3,17 +3,17 @@ import { RewardOpsError } from '../errors.ts'
 const ANOTHER = 'Request a new key from an admin.'
 
 /**
- * The callbacks for the end of each key. Each signal has one listener for all callbacks, because adding a listener
- * scans the existing ones, which is too slow for 5,000 concurrent calls.
+ * The callbacks for when a key is revoked or expires. Each signal has one listener for all callbacks, because adding a
+ * listener scans the existing ones, which is too slow for 5,000 concurrent calls.
  */
 const waiting = new WeakMap<AbortSignal, Set<(why: unknown) => void>>()
 
-/** Ends a key: its running calls fail with the message `why`. Ending a key again changes nothing. */
+/** Aborts the running calls of a revoked or expired key with the message `why`. A repeated call changes nothing. */
 export function endKey(end: AbortController, why: string, hint = ANOTHER): void {
   end.abort(new RewardOpsError('unauthorized', why, { hint }))
 }
 
-/** Calls `callback` with the error when the key ends; returns a function that removes the callback. */
+/** Calls `callback` with the error when `ended` aborts; returns a function that removes the callback. */
 function onKeyEnd(ended: AbortSignal, callback: (why: unknown) => void): () => void {
   let all = waiting.get(ended)
   if (all === undefined) {
@@ -31,9 +31,9 @@ function onKeyEnd(ended: AbortSignal, callback: (why: unknown) => void): () => v
 }
 
 /**
- * Runs `work` while the caller's key is valid. The signal of `work` aborts when the key ends or the caller disconnects
- * (`gone`). After the end of the key, the result is not awaited, so use this only for work that may be abandoned.
- * @throws RewardOpsError `unauthorized` when the key ends first
+ * Runs `work` while the caller's key is valid. The signal of `work` aborts when the key becomes invalid or the caller
+ * disconnects (`gone`). The result is then not awaited, so use this only for work that may be abandoned.
+ * @throws RewardOpsError `unauthorized` when the key becomes invalid first
  */
 export async function whileKeyHolds<T>(
   ended: AbortSignal,

@@ -18,7 +18,7 @@ export interface KeyHolder extends Actor {
   hasKey: boolean
   /** The number of the caller's login session; null: the call carries the key itself, or none. */
   session: number | null
-  /** Aborted when the key or the session ends, with an `unauthorized` error as its reason. */
+  /** Aborted when the key is revoked or expires, or the session ends; the reason is an `unauthorized` error. */
   ended: AbortSignal
 }
 

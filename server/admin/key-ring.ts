@@ -34,7 +34,10 @@ import { LoginSessions, type SessionClient } from './login-sessions.ts'
 
 /** Maximum unrevoked keys. All of them are kept in memory. */
 export const MAX_KEYS = 1_000
-/** Interval of the poll that backs up the notifications. Keys and sessions end in all processes within 2 s. */
+/**
+ * Interval of the poll that backs up the notifications, so that every process refuses a revoked key, and the cookie of
+ * an ended session, within 2 s.
+ */
 const POLL_MS = 1_500
 /** Shortest time between two reads for unknown cookies. */
 const UNKNOWN_EVERY_MS = 250
@@ -134,7 +137,7 @@ export class KeyRing {
     this.#onRequired = call
   }
 
-  /** The holder of a key; null: unknown or ended. */
+  /** The holder of a key; null: unknown, revoked or expired. */
   byKey(key: string): KeyHolder | null {
     return this.#byHash.size === 0 ? null : this.#good(this.#byHash.get(lookUpOf(key)))
   }
@@ -359,7 +362,7 @@ export class KeyRing {
       const known = this.#byHash.get(hex)
       const sameRole = known?.holder.role === row.role
       if (!sameRole && known !== undefined) endKey(known.end, 'The role of the key has changed.')
-      // A new name or expiry does not end the key, so its running calls continue.
+      // A new name or expiry does not invalidate the key, so its running calls continue.
       const goesOn = sameRole && known?.end.signal.aborted === false
       const kept = toRingKey(row, expiresAt, goesOn ? known.end : undefined)
       if (kept.expiresAtMs !== null && kept.expiresAtMs <= now) endKey(kept.end, EXPIRED)

@@ -86,7 +86,7 @@ export interface RequestContext extends Modules {
   session: SessionDto
   /** Null: a key is required, and the request has no valid one. `signedIn` in trpc.ts refuses such calls. */
   actor: KeyHolder | null
-  /** Aborts when the key or session of the request ends, with the error for the caller as reason. */
+  /** Aborts when the key of the request becomes invalid or its session ends; the reason is the error for the caller. */
   keyEnded: AbortSignal
   /** Opens a login session and sets its cookie. Returns false for an invalid key. */
   signIn(key: string): Promise<boolean>

@@ -49,8 +49,8 @@ export const keysRouter = router({
     .mutation(({ ctx, input }) => ctx.keys.revoke(input.id, ctx.actor.name)),
   /**
    * Replaces an API key by a new one of the same name, role and expiry. The previous key stays valid for
-   * `overlapHours`, so that clients can switch to the new key; 0 ends it and its sessions at once. Only this answer
-   * contains the new key.
+   * `overlapHours`, so that clients can switch to the new key; 0 revokes it and ends its sessions at once. Only this
+   * answer contains the new key.
    * @throws key_not_found
    * @example {"id": "k7", "overlapHours": 24}
    */
@@ -158,7 +158,8 @@ export const retentionRouter = router({
 
 export const auditRouter = router({
   /**
-   * Lists changes, newest first.
+   * Lists the changes in the audit log, newest first. An `action` that ends with a dot matches all procedures of a
+   * namespace.
    * @example {"action": "servers."}
    */
   list: procedure.input(AuditInput.prefault({})).query(({ ctx, input }) => ctx.audit.list(input)),

@@ -176,7 +176,7 @@ const recorded = t.middleware(async ({ ctx, next, path, type, getRawInput }) => 
   return audit({ modules: ctx, actor: ctx.actor, path, input: getRawInput }, next)
 })
 
-/** Ends a procedure when the caller's key ends: `until` aborts the work, and the caller gets the error of the key. */
+/** Ends a procedure when the caller's key becomes invalid: `until` aborts, and the caller gets the key's error. */
 const untilKeyEnds = t.middleware(({ ctx, next, signal }) =>
   whileKeyHolds(ctx.keyEnded, signal, (until) => next({ ctx: { until } })),
 )

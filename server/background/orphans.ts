@@ -11,7 +11,7 @@ import {
   unmarkOrphanedGroups,
 } from '../store/sql/orphans.ts'
 
-/** A batch is checked when none of its samples has ended for this long, and again after longer intervals. */
+/** A batch is checked when none of its samples was scored or failed for this long, and again after longer intervals. */
 const STALLED_MS = 5_000
 /**
  * Maximum interval between two checks of a stalled batch. Each check reads all pending samples of the batch, so the

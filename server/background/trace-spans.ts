@@ -66,7 +66,7 @@ export class TraceSpans {
     })
   }
 
-  /** The span of a group, from the acceptance of its batch to the end of its last sample. */
+  /** The span of a group, from the acceptance of its batch until its last sample was scored or failed. */
   ofGroup(batch: TracedBatch, group: TracedGroup): ReadableSpan {
     const { trace } = batch
     return this.#span(trace, {

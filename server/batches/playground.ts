@@ -109,7 +109,7 @@ function refuseLongRules(reward: ResolvedReward): void {
 
 /**
  * Runs `work` with a deadline. The router ends its own calls at the deadline and reports their servers. Functions and
- * sandboxes that still run {@link GRACE_MS} later are cancelled, and the sample ends as `deadline`.
+ * sandboxes that still run {@link GRACE_MS} later are cancelled, and the sample fails as `deadline`.
  */
 async function within(
   deadlineMs: number,

@@ -33,10 +33,10 @@ import { SingleScores } from './single-scores.ts'
 /**
  * Accepts batches, forms groups and serves cursors. All its persistent state is in Postgres.
  *
- *   submit ─▶ running ──────────────all samples ended──▶ completed
+ *   submit ─▶ running ────all samples scored or failed──▶ completed
  *   submit(open) ─▶ open ──close──▶ running ─▶ …         ↘
- *   open, running ──cancel──▶ cancelled (its pending samples end as `cancelled`)
- *   open, running ──a sample failed, onFailure fail_batch──▶ failed (pending samples end too)
+ *   open, running ──cancel──▶ cancelled (its pending samples fail as `cancelled`)
+ *   open, running ──a sample failed, onFailure fail_batch──▶ failed (pending samples fail too)
  */
 export class RewardLoopManager {
   readonly #db: Database
@@ -111,7 +111,7 @@ export class RewardLoopManager {
 
   /**
    * Closes a batch in two steps, so that groups are locked before the batch: first the batch is marked as closed, so
-   * that every flush sees it; then groups whose samples have all ended are completed. After a crash in between, the
+   * that every flush sees it; then groups without pending samples are completed. After a crash in between, the
    * sweep takes the second step.
    */
   async closeById(id: number): Promise<void> {
@@ -134,12 +134,12 @@ export class RewardLoopManager {
     await queueUnfilledGroups(client, this.#accept.queue, to, group_size)
   }
 
-  /** Ends the pending samples of a failed batch (`fail_batch`). If this fails, the sweep ends them. */
+  /** Fails the pending samples of a failed batch (`fail_batch`). If the write fails, the sweep repeats it. */
   async endFailed(id: number): Promise<void> {
     await throughOutage(() => endUnfinished(this.#db, id), { forMs: 5_000 })
   }
 
-  /** Cancels a batch: unscored samples end as `cancelled`. Cancelling an ended batch changes nothing. */
+  /** Cancels a batch: unscored samples fail as `cancelled`. Cancelling an ended batch changes nothing. */
   async cancel(batchId: string): Promise<BatchSummary> {
     const row = await this.reader.row(batchId)
     await this.#db.transaction(async (client) => {

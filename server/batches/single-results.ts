@@ -70,7 +70,7 @@ export class SingleResults {
       set.add(watched)
       signal?.addEventListener('abort', onAbort)
       void this.#watch(batchId)
-      // A sample that another call stored, or that came with its score, may have ended already.
+      // A sample that another call stored, or that came with its score, may have a result already.
       if (sample === null || sample.score != null) this.#signals.notify(batchId)
     })
   }

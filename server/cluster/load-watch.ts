@@ -30,7 +30,7 @@ export interface LoadWatchParts {
 }
 
 /**
- * Reads the load reports of engines for which this process has work. Only these reports show traffic that does not
+ * Reads the load reports of the engines that this process has work for. Only these reports show traffic that does not
  * come through rewardops. Each process reads for itself, because one GET every 2 s costs an engine almost nothing.
  */
 export class LoadWatch {

@@ -46,7 +46,10 @@ export interface ChangeRangeDto {
   groups: number
   samples: number
   mean: number | null
-  /** Mean response length, in tokens; null without lengths, and for more than {@link MAX_SAMPLES_BY_GROUP} samples. */
+  /**
+   * Mean response length, in tokens; null if no lengths were sent, and for more than {@link MAX_SAMPLES_BY_GROUP}
+   * samples.
+   */
   meanLength: number | null
   /** Pearson correlation of length and score. */
   lengthCorrelation: number | null
@@ -62,7 +65,10 @@ export interface ContributionDto {
   high: number | null
 }
 
-/** A part of a breakdown, in both ranges; `mean` is null without samples. The `share` of a component is its weight. */
+/**
+ * A part of a breakdown, in both ranges; `mean` is null if there are no samples. The `share` of a component is its
+ * weight.
+ */
 export interface ChangePartDto {
   /**
    * The verdict (empty: none), the data source or the component. For prompts, the ranges in which they occur: `both`,

@@ -299,7 +299,7 @@ export interface ComparedRunDto {
   means: ([number, number] | null)[]
   /** Five columns: the 5, 25, 50, 75 and 95 % quantiles of the scores. */
   quantiles: (number | null)[][]
-  /** Failed samples ÷ ended samples. */
+  /** Failed samples ÷ (scored + failed samples). */
   failedShare: (number | null)[]
   /** No-signal groups ÷ groups. */
   noSignalShare: (number | null)[]

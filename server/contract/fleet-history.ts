@@ -92,7 +92,7 @@ export interface FleetHistoryDto {
   isRunning: boolean
   /** Samples whose results were written, by worker. */
   throughput: CountsDto
-  /** Samples in flight and capacity of all workers, means over the interval; null without a report. */
+  /** Samples in flight and capacity of all workers, means over the interval; null if no worker reported. */
   load: { inFlight: (number | null)[]; capacity: (number | null)[] }
   /** The highest p99 of the event-loop delay, by worker, in ms. */
   loopP99Ms: LinesDto
@@ -105,9 +105,9 @@ export interface FleetHistoryDto {
    * start. The sums equal the numbers of stored attempts.
    */
   retries: { byCause: Record<CallFailure, number[]>; byServer: CountsDto; hedges: number[] }
-  /** The largest ratio of request share to capacity share within a pool, by model; null without requests. */
+  /** The largest ratio of request share to capacity share within a pool, by model; null if there were no requests. */
   imbalance: LinesDto
-  /** p95 of requests that returned a score, by server, in ms; null without any. */
+  /** p95 of requests that returned a score, by server, in ms; null if there were none. */
   p95Ms: LinesDto
   /**
    * `queue`: from acceptance to the first dispatch. `router`: waiting for a slot. `service`: server call or rule

@@ -5,7 +5,7 @@ const limit = (most: number) => z.int().min(0).max(most).nullable()
 
 /** Limits of a run; null: no limit. */
 export const RunLimitValues = z.strictObject({
-  /** Samples that have not ended, over all batches of the run. */
+  /** Samples not scored or failed yet, over all batches of the run. */
   maxQueuedSamples: limit(2_000_000_000),
   /** Batches that have not ended. */
   maxOpenBatches: limit(1_000_000),
@@ -33,7 +33,7 @@ export interface LimitsDto {
     run: string
     changedAt: string
     changedBy: string
-    /** Samples that have not ended. */
+    /** Samples not scored or failed yet. */
     queuedSamples: number
     /** Batches that have not ended. */
     openBatches: number

@@ -81,7 +81,7 @@ export interface OverviewDto {
 
 /** A batch with its speed and the estimated time left. */
 export interface BatchProgressDto extends BatchSummary {
-  /** Samples ended per second over the last 5 s. */
+  /** Samples scored or failed per second over the last 5 s. */
   samplesPerSecond: number
   /** Estimated time left at that rate; null: unknown. */
   etaMs: number | null
@@ -164,7 +164,7 @@ export interface BatchGroupDto {
   max: number | null
   signal: GroupSignal
   scores: (number | null)[]
-  /** The index of the sample that ended last. */
+  /** The index of the sample that was scored or failed last. */
   slowestIndex: number | null
   slowestQueueMs: number | null
   slowestScoreMs: number | null

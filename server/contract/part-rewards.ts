@@ -1,7 +1,7 @@
 import type { PartRewards, TokenScores } from './trainer.ts'
 import { contentText, type TurnContent } from './turn-text.ts'
 
-/** Returns the text to which the span offsets of a message refer: its content, with parts joined as text. */
+/** Returns the text that the span offsets of a message refer to: its content, with parts joined as text. */
 export function messageText(
   response: string | readonly { content?: TurnContent | null | undefined }[],
   message: number,

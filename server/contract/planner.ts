@@ -65,8 +65,9 @@ export const PlannerInput = z.strictObject({
   /** The source of the reward times: entered numbers, a batch or a run. */
   source: PlannerSource,
   /**
-   * Trainer time per step. Omitted times come from the record: the recorded step time minus the recorded reward wait,
-   * less the given times, split as 40 : 43 : 120. Without a record of both, they are 40, 43 and 120 s.
+   * Trainer times per step. The recorded trainer time is the recorded step time minus the recorded reward wait. The
+   * part that the given times do not cover is split over the omitted ones in the ratio 40 : 43 : 120. If no trainer
+   * time is recorded, omitted times are 40, 43 and 120 s.
    */
   phases: z.strictObject({
     rolloutMs: ms.optional(),
@@ -147,13 +148,13 @@ export interface PlannedRewards {
   workMs: number
   /** The recorded batches, oldest first; empty for entered numbers. */
   batches: { batchId: string; step: number }[]
-  /** Samples of the recorded batches that are left out because they have not ended. */
+  /** Samples of the recorded batches that are left out because they are not scored or failed yet. */
   pending: number
   /** Samples without a request, because they came with a score or were cancelled. They take no time. */
   withoutCall: number
-  /** Median time between the acceptance of two successive batches: the recorded step time. */
+  /** Recorded step time: median time between the acceptance of two successive batches. */
   recordedStepMs: number | null
-  /** Median time from the acceptance of a batch to the end of its last sample: the recorded reward wait. */
+  /** Recorded reward wait: median time from the acceptance of a batch until its last sample was scored or failed. */
   recordedWaitMs: number | null
 }
 

@@ -22,7 +22,7 @@ export const TryInput = z
       responseLength: Int4.nullish(),
     }),
     reward: RewardSpec.prefault({}),
-    /** Time limit of the call. A sample that exceeds the limit ends as `deadline`. */
+    /** Time limit of the call. A sample that exceeds the limit fails as `deadline`. */
     deadlineMs: z.int().min(1).max(120_000).default(60_000),
   })
   .refine(({ sample }) => sizeOf(sample) <= MAX_TRIED_CHARS, {

@@ -85,7 +85,7 @@ export interface RunStepDto {
   /** The standard error of the mean over groups; null with fewer than two groups. */
   meanError: number | null
   submittedAt: string
-  /** The reward wait: from the acceptance of the batch to the end of its last sample. */
+  /** The reward wait: from the acceptance of the batch until its last sample was scored or failed. */
   waitMs: number | null
   /** Time until the next step was submitted; null for the last step. */
   stepMs: number | null

@@ -39,7 +39,7 @@ export const SampleFilter = z.strictObject({
   /** The last step of a range that starts at `step`. */
   stepTo: Step.optional(),
   split: z.enum(['train', 'val']).optional(),
-  /** True: only samples of rescored batches; false: only others. */
+  /** True: only samples of rescored batches; false: only samples of other batches. */
   rescored: z.boolean().optional(),
   uid: name(512).optional(),
   dataSource: name(512).optional(),
@@ -51,7 +51,7 @@ export const SampleFilter = z.strictObject({
    * Only samples of groups with this signal; `no_signal`: any but `varied`. Groups match once their batch has ended.
    */
   groupSignal: z.enum(GROUP_SIGNAL_FILTERS).optional(),
-  /** True: only samples whose messages report a failed tool call; false: only others. */
+  /** True: only samples whose messages report a failed tool call; false: only samples without one. */
   failedToolCall: z.boolean().optional(),
   /** Only samples that the server with this name scored. */
   server: name(256).optional(),
@@ -62,9 +62,9 @@ export const SampleFilter = z.strictObject({
   lengthMax: Int4.optional(),
   /** The minimum number of attempts. */
   attemptsMin: Int4.optional(),
-  /** True: only samples whose score a failure policy set or removed; false: only others. */
+  /** True: only samples whose score a failure policy set or removed; false: only other samples. */
   substituted: z.boolean().optional(),
-  /** True: only annotated samples; false: only others. */
+  /** True: only annotated samples; false: only samples without annotations. */
   annotated: z.boolean().optional(),
   /** Only samples with an annotation of this label. */
   label: name(64).optional(),

@@ -81,7 +81,7 @@ export const ServerSettings = z.strictObject({
    * auto-detect.
    */
   route: route.nullish(),
-  /** The label that is the score, by index or name; null: the last. */
+  /** The label that is the score, by index or name; null: the last label. */
   label: label.nullish(),
   /** Use the server although its self-test failed. */
   selfTestOverride: z.boolean().default(false),

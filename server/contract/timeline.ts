@@ -40,7 +40,7 @@ export interface TimelineDto {
   /** Samples left out because the part has more than 32,768. */
   samplesLeftOut: number
   servers: string[]
-  /** Groups of the part: completed ones by completion number, then the others by number. */
+  /** Groups of the part: completed ones by completion number, then the incomplete ones by group number. */
   groups: {
     no: number[]
     uid: string[]
@@ -49,7 +49,7 @@ export interface TimelineDto {
     seq: number[]
     completedMs: (number | null)[]
   }
-  /** Samples that ended. */
+  /** Samples that were scored or failed. */
   samples: {
     index: number[]
     group: number[]
@@ -77,7 +77,7 @@ export interface TimelineDto {
 
 /** The output of `batches.bottleneck`: the server that held up an ended batch. */
 export interface BottleneckDto {
-  /** Time from the acceptance of the batch to the end of its last sample. */
+  /** Time from the acceptance of the batch until its last sample was scored or failed. */
   totalMs: number
   /**
    * The number of servers that returned scores; 0 if the batch used several models, because their servers are not

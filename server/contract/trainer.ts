@@ -235,7 +235,7 @@ export const SubmitEnvelope = z.strictObject({
   open: z.boolean().default(false),
   /** Higher priorities are scored first. */
   priority: z.int().min(-1000).max(1000).default(0),
-  /** Samples not scored within this time end as `deadline`. */
+  /** Samples not scored within this time fail as `deadline`. */
   deadlineMs: z.int().min(1).max(604_800_000).nullable().default(null),
   /** A repeated call with the same key and content returns the first result. */
   idempotencyKey: name(256).nullish(),
@@ -488,7 +488,7 @@ export const BatchListInput = z.strictObject({
   run: RunName.optional(),
   status: BatchStatus.optional(),
   split: z.enum(['train', 'val']).optional(),
-  /** True: only rescored batches; false: only others. */
+  /** True: only rescored batches; false: only other batches. */
   rescored: z.boolean().optional(),
   cursor: z.string().nullish(),
   limit: z.int().min(1).max(200).default(50),

@@ -21,7 +21,7 @@ export interface WorkerServerStats {
 export interface WorkerStats {
   samplesPerSecond: number
   inFlight: number
-  /** Claimed samples that have not ended. */
+  /** Claimed samples not scored or failed yet. */
   inUse: number
   /** The current maximum of `inUse`. */
   capacity: number

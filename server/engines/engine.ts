@@ -84,7 +84,7 @@ export interface EngineFailure {
   detail: string
   /** The server's `Retry-After`, without a maximum. */
   retryAfterMs?: number
-  /** The refusal may come from a broken server: it ends a sample only after confirmation. */
+  /** The refusal may come from a broken server: it fails the sample only after confirmation. */
   unconfirmed?: true
   /**
    * A fault of the server or its configuration that affects every request. No more samples are sent to the server

@@ -64,8 +64,9 @@ const ENDS = [
 ]
 
 /**
- * Tests whether a server returns raw scores of whole texts that depend on the text. It sends at most six requests with
- * short texts and three with long ones, sequentially. Never rejects: any error becomes `failed` with the reason.
+ * Tests whether a server scores different texts differently, reads texts to their end and returns raw scores. It sends
+ * at most six requests with short texts and three with long ones, sequentially. Never rejects: any error becomes
+ * `failed` with the reason.
  */
 export async function rawScoreSelfTest(
   engine: Engine,

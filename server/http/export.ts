@@ -81,7 +81,7 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
     const gone = new AbortController()
     res.once('close', () => gone.abort())
     try {
-      // When the key ends, the connection is destroyed, so that the file does not look complete.
+      // When the key becomes invalid, the connection is destroyed, so that the file does not look complete.
       await whileKeyHolds(caller.ended, gone.signal, (until) => send(query, req, res, until))
     } catch (error) {
       if (res.destroyed) return

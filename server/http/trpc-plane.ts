@@ -225,7 +225,7 @@ function checkContentType(req: IncomingMessage): void {
   }
 }
 
-/** Joins the chunks read so far with the rest of a body. If the key ends before the body, the body is refused. */
+/** Joins the chunks read so far with the rest of a body. The body is refused if the key becomes invalid meanwhile. */
 async function* chain(
   begun: Buffer[],
   rest: AsyncGenerator<Buffer>,

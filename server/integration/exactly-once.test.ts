@@ -19,7 +19,7 @@ import { type Part, Service, STOP_MS } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
-/** Any process may die during a batch: every sample ends once, and every group is delivered once. */
+/** Any process may die during a batch: every sample is scored or fails once, and every group is delivered once. */
 
 const SAMPLES = FULL ? 2_000 : 240
 /** The quick run's smaller batch takes almost as long as the full one, so faults strike in the middle of both. */
@@ -30,7 +30,7 @@ const RM_OPTIONS = ['--latency', String(LATENCY_MS)]
 const EXPECTED = ['Postgres died; starting it again']
 /** Maximum time of a batch without faults, many times the usual 2 s. */
 const UNDISTURBED_MS = 15_000
-/** Maximum additional time until the samples of a killed worker end. */
+/** Maximum additional time until the samples of a killed worker are scored. */
 const LOST_WORKER_MS = 15_000
 
 let service: Service

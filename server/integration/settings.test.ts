@@ -517,7 +517,7 @@ describe('keys', () => {
       cursor = page.nextCursor
       if (cursor === null) break
     }
-    // Sorted as text, ids of one and two digits would be in another order.
+    // More than nine ids: sorted as text, 10 would come before 9.
     expect(ids.length).toBeGreaterThan(9)
     expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
     const one = await service.api.audit.list.query({ actor: 'ops' })
@@ -532,7 +532,7 @@ describe('a key that ends', () => {
   beforeAll(async () => {
     rm = await SimulatedServer.start({ model: 'slow-rm' })
     await service.api.servers.register.mutate({ name: 'slow', url: rm.url })
-    // The keys end before the first answer. The samples are still scored while the other tests run.
+    // The tests revoke the keys before the server answers. The samples are still scored while other tests run.
     rm.control({ latency: 'constant:4000' })
     const names = [
       'waits',

@@ -63,7 +63,7 @@ const NETWORK_FILES = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf']
 /**
  * Starts a program in a sandbox. A program that a signal ended is reported with the exit code 128 + signal; killing the
  * returned process ends everything in the sandbox. `checkSandbox` says why sandboxes are not available.
- * @throws Error without bubblewrap or on an architecture without a filter
+ * @throws Error if bubblewrap is missing, or if there is no filter for the architecture
  */
 export function spawnSandboxed(
   command: readonly [string, ...string[]],

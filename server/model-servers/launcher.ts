@@ -57,7 +57,8 @@ interface Supervised {
  *     its process ends ─▶ registering ──1, 2, 4 … 30 s──▶ start
  *
  * The servers end with the service. After a crash, the next start on the same data folder within a minute takes over
- * the processes that it would start identically. The others are ended by that start or by their keepers.
+ * the processes that it would start identically. That start, or their keepers, end all other
+ * processes.
  */
 export class ServerLauncher {
   readonly #o: ModelsContext

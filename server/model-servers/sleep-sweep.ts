@@ -3,9 +3,9 @@ import { newestBatch, type ServerRow, sleepRequests } from '../store/sql/servers
 import type { ModelsContext } from './context.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 
-/** Number of newest batches checked at the first sweep, because they may have ended before it. */
+/** Number of newest batches that the first sweep checks, including batches that ended while no sweep ran. */
 const LOOK_BACK = 200
-/** A time awake this short makes the next sweep put the server to sleep, ms. */
+/** Remaining time awake after which the next sweep puts the server to sleep, ms. */
 const AT_ONCE_MS = 1
 /** Tolerance between the database's clock and the local one, ms. */
 const CLOCK_SLACK_MS = 300

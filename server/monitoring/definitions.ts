@@ -157,8 +157,7 @@ function readEnds({ figures, window }: Watched): { ceiling: Reading; floor: Read
   const end = (high - low) * END_OF_RANGE
   const range = `of ${round(low)} to ${round(high)}`
   if (low === high) {
-    // If all scores are equal, they count as the ceiling above 0 and as the floor otherwise, like all-correct and
-    // all-incorrect groups.
+    // Equal scores have no range. They count as the ceiling if they are above 0, otherwise as the floor.
     const top = high > 0 ? 1 : 0
     const detail = `every score is ${round(high)}`
     return { ceiling: { value: top, n, detail }, floor: { value: 1 - top, n, detail } }

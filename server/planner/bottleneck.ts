@@ -37,11 +37,11 @@ const MIN_COST = 0.1
 const MIN_LEAD = 2
 
 /**
- * Finds the server without which a batch would have ended sooner. Yields about every 0.1 ms, so that the caller can
- * free the event loop. The recorded calls are replayed: a free slot of a server takes the next sample and is busy for
- * the duration of the next recorded call of that server; a sample whose call failed waits again. A server has as many
- * slots as it had concurrent calls at its peak. The estimate is scaled by the ratio of recorded to replayed time with
- * all servers. Returns null if no server stands out.
+ * Finds the server that held up a batch: without it, the batch would have ended sooner. Yields about every 0.1 ms, so
+ * that the caller can free the event loop. The recorded calls are replayed: a free slot of a server takes the next
+ * sample and is busy for the duration of the next recorded call of that server; a sample whose call failed waits again.
+ * A server has as many slots as it had concurrent calls at its peak. The estimate is scaled by the ratio of recorded to
+ * replayed time with all servers. Returns null if no server stands out.
  * @param totalMs the time of the batch
  */
 export function* findBottleneck(

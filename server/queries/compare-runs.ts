@@ -12,7 +12,7 @@ import { binWidth, pairOf } from './run-view.ts'
 
 /** Time that a comparison of runs is cached. */
 const TTL_MS = 1_000
-/** Maximum share of time in which the queries of a comparison run. */
+/** Maximum share of time spent on the queries of one comparison. */
 const MAX_SHARE = 0.1
 /** Maximum number of compared data sources; the largest ones are compared. */
 const MAX_SOURCES = 12

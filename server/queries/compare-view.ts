@@ -35,7 +35,7 @@ import { inPortions } from './in-portions.ts'
 const REMEMBERED = 6
 /** Shortest time between two comparisons while a batch is scored. */
 const LIVE_TTL_MS = 2_000
-/** Maximum share of time in which comparisons of a pair run while a batch is scored. */
+/** Maximum share of time spent on comparing one pair while a batch is scored. */
 const LIVE_SHARE = 0.1
 /** Maximum number of cached comparisons of running batches. */
 const MAX_LIVE = 4
@@ -156,7 +156,10 @@ export class CompareView {
     }
   }
 
-  /** The batches that a batch can be compared with; without one, suggested pairs. @throws RewardOpsError `batch_not_found` */
+  /**
+   * The batches that a batch can be compared with; if no batch is given, suggested pairs.
+   * @throws RewardOpsError `batch_not_found`
+   */
   async candidates({ batchId, run }: CompareCandidatesInput): Promise<CompareCandidatesDto> {
     const none = { batch: null, sameRollouts: [], sameStep: [], recent: [] }
     if (batchId === undefined) {

@@ -213,7 +213,10 @@ function byName(a: { name: string }, b: { name: string }): number {
   return a.name.localeCompare(b.name, 'en', { numeric: true })
 }
 
-/** The largest ratio of request share to capacity share of a pool by interval; null without requests or capacity. */
+/**
+ * The largest ratio of request share to capacity share of a pool by interval; null if there are no requests or no
+ * capacity.
+ */
 function imbalanceOf(pool: readonly ServerHistoryRow[], range: HistoryRange): (number | null)[] {
   const requests = sumsOf(pool, range, (row) => row.requests)
   const capacity = sumsOf(pool, range, (row) => row.capacity_seconds)

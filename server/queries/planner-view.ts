@@ -133,7 +133,7 @@ function checkSize(plan: PlannerInput, samplesOfStep: number): void {
   if (why !== null) throw new RewardOpsError('plan_too_large', why)
 }
 
-/** Renumbers groups without gaps, because groups without an ended sample are missing. */
+/** Renumbers groups without gaps, because groups with only pending samples are missing. */
 function stepOf(rewardMs: Float64Array, groupNo: Int32Array): StepRewards {
   const known = new Map<number, number>()
   const groupOf = groupNo.map((no) => {

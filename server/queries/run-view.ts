@@ -42,7 +42,7 @@ const MAX_MARKS_OF_A_KIND = 40
 const MAX_LISTED = 1_000
 /** Time that a run's page is cached. */
 const TTL_MS = 700
-/** Maximum share of time in which the queries of a run are running; 10,000 steps take about half a second. */
+/** Maximum share of time spent on the queries of one run. They take about half a second for 10,000 steps. */
 const MAX_SHARE = 0.1
 
 type Charted = Pick<RunDto, 'pending' | 'steps' | 'recent' | 'sources' | 'heat'>

@@ -6,7 +6,7 @@ import { type GroupStatistics, groupStatistics, grpoAdvantages, signalOf } from 
 export interface GroupMember {
   /** Whether its scorer returned a score; false if the member failed. */
   scored: boolean
-  /** The score, which a failure policy may have set; null without a score. */
+  /** The score, which a failure policy may have set; null if there is none. */
   score: number | null
   /** Whether a failure policy set or removed its score. */
   substituted: boolean

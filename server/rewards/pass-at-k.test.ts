@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { bestOfK, passAtK, reportedK } from './pass-at-k.ts'
 
-/** All combinations of k of the values. */
+/** All ways to choose k of the values. */
 function choices<T>(values: readonly T[], k: number): T[][] {
   if (k === 0) return [[]]
   return values.flatMap((value, at) =>

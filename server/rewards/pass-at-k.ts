@@ -1,6 +1,6 @@
 import type { AtK } from '../contract/prompts.ts'
 
-/** The number of groups with `n` counted scores, of which `passed` pass. */
+/** The number of groups in which `passed` of `n` counted scores pass. */
 export interface PassCount {
   n: number
   passed: number

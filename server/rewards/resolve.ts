@@ -34,7 +34,7 @@ export interface ResolveContext {
   models: readonly string[]
   /** Generative reward models with a registered server; they need a judge template. */
   judges?: readonly string[]
-  /** Models none of whose servers can be put to sleep. */
+  /** Models without a server that can be put to sleep. */
   sleepless?: readonly string[]
   /** URLs of sandboxes by the names that an admin gave them. */
   sandboxes?: Record<string, string>
@@ -551,7 +551,7 @@ function checkKwargsOfAnyRule(kwargs: Record<string, unknown>): void {
   }
 }
 
-/** Refuses a kwarg that no rule has and whose name is close to one of the manager's. */
+/** Refuses a kwarg that no rule has and that looks like a misspelled kwarg of the manager. */
 function refuseTypos(keys: readonly string[], own: readonly string[]): void {
   for (const key of keys) {
     const meant = nearestName(key, own)

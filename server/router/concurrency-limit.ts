@@ -68,7 +68,7 @@ const MIN_LIMIT = 4
  * The best goodput and its limit are remembered. A limit controlled by latency would grow too far on a server that
  * batches. A limit that shrank as long as goodput did not fall would collapse on a deeply saturated server.
  *
- * Goodput is samples in flight × tokens ÷ time in flight, over the samples that ended in an epoch (Little's law). In
+ * Goodput is samples in flight × tokens ÷ time in flight, over the samples answered in an epoch (Little's law). In
  * the long run, this equals tokens ÷ wall time. Over one epoch, tokens ÷ wall time is distorted by the samples that
  * were partly done at the start and end: by 23 % with samples of usual sizes, while a gain of 6 % is enough to accept a
  * probe. Samples in flight are those of all processes. A process that counted only its own samples would measure a gain
@@ -139,8 +139,8 @@ export class AdaptiveLimit {
   }
 
   /**
-   * Records the end of a sample after `elapsedMs` in flight. If it failed (`ok` false), its time counts but its tokens
-   * do not, because it took capacity from other samples. Cancelled samples need not be recorded.
+   * Records that a sample was answered or failed after `elapsedMs` in flight. If it failed (`ok` false), its time
+   * counts but its tokens do not, because it took capacity from other samples. Cancelled samples need not be recorded.
    */
   completed(nowMs: number, tokens: number, ok: boolean, elapsedMs: number): void {
     if (this.#fixed !== null) {
@@ -334,7 +334,7 @@ export class ServerLimit {
     })
   }
 
-  /** The adaptive limit, to which callers report every dispatch and completion. */
+  /** The adaptive limit. Callers report every dispatch and completion to it. */
   get search(): AdaptiveLimit {
     return this.#limit
   }

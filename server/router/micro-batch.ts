@@ -14,7 +14,7 @@ export interface FlightCall {
 }
 
 /**
- * Samples sent to one server in one request. Each has its own slot, attempt and end. A sample leaves the micro-batch
+ * Samples sent to one server in one request. Each has its own slot, attempt and result. A sample leaves the micro-batch
  * when it is aborted, superseded by its hedge or out of time. The request is cancelled when its last sample leaves.
  */
 export class MicroBatch {

@@ -55,7 +55,7 @@ export class ModelPool {
   isSentOnce = false
   /** Unfinished samples of the model, without canaries. */
   sampleCount = 0
-  /** Canaries in flight; they are cancelled when the pool's last sample ends. */
+  /** Canaries in flight; they are cancelled when the pool has no unfinished sample. */
   readonly canaries = new Set<RoutedSample>()
   readonly #hedges = new SampleQueue()
   readonly #retries = new SampleQueue()

@@ -203,7 +203,7 @@ export class PoolWatch {
     return p95 !== null && ageMs > p95
   }
 
-  /** Whether a hedge would probably end well before the call, and after the waiting samples. */
+  /** Whether a hedge would probably be answered well before the call, and after the waiting samples. */
   #isStraggler(
     server: PoolServer,
     flight: Flight,

@@ -19,17 +19,17 @@ export interface Refusal {
   detail: string
 }
 
-/** Ends samples and sends canaries. */
+/** Fails samples and sends canaries. */
 export interface RefusalsOwner {
-  /** Ends a sample, because its refusal is confirmed. */
+  /** Fails a sample, because its refusal is confirmed. */
   confirmed(sample: RoutedSample, reason: SampleFailureReason, detail: string): void
   /** Sends a canary to its server, which has a free slot. */
   beginCanary(canary: CanarySample, server: PoolServer, nowMs: number): void
 }
 
 /**
- * Decides whether the sample or the server caused a refusal. A refusal ends its sample when a second server also
- * refuses the sample, or when the refusing server scores a canary sent after the refusal. Until then the sample is sent
+ * Decides whether the sample or the server caused a refusal. A refusal fails the sample when a second server
+ * refuses it too, or when the refusing server scores a canary sent after the refusal. Until then the sample is sent
  * to another server or waits, and no attempt is charged.
  */
 export class Refusals {
@@ -52,7 +52,7 @@ export class Refusals {
   }
 
   /**
-   * Handles a doubtful failure of a sample whose flight has ended. If another call of the sample is in flight, the
+   * Handles a doubtful failure of a call. If another call of the sample is in flight, the
    * outcome of that call decides.
    */
   take(

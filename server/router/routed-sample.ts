@@ -78,7 +78,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
    * allocate no list.
    */
   tried: PoolServer[] | null = null
-  /** Unconfirmed refusals; null before the first. */
+  /** Refusals of the sample, and invalid responses to it, that are not confirmed yet; null before the first. */
   refusals: Refusal[] | null = null
   /** The canary whose result the sample waits for; null: none. */
   heldBy: ServerCanary | null = null

@@ -22,9 +22,9 @@ const BLAMED_SHARE = 0.5
 
 /** Handles servers and pools that become idle. */
 export interface SampleLifecycleOwner {
-  /** Called when the last call in flight to the server has ended. */
+  /** Called when the server has no call in flight any more. */
   onServerIdle(server: PoolServer): void
-  /** Called when the last sample of the pool has ended. */
+  /** Called when the pool has no unfinished sample any more. */
   onPoolIdle(pool: ModelPool): void
 }
 
@@ -518,8 +518,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Ends a sample without a score, in any state. `confirmed`: whether the sample's refusal is confirmed; the samples
-   * that follow it then end too.
+   * Fails a sample, in any state. `confirmed`: whether the sample's refusal is confirmed; the samples that follow it
+   * then fail too.
    */
   #fail(
     sample: RoutedSample,

@@ -6,8 +6,8 @@ import { ScoreSample } from './score-sample.ts'
 /**
  * Combines identical requests in flight: the first one is sent, and the others follow it and receive its score. A
  * trained policy often samples the same short response several times. Only requests to discriminative models are
- * combined, because their score is a function of the text. If the first one ends without a score, its first follower is
- * sent instead. If its refusal was confirmed, its followers end with it.
+ * combined, because their score is a function of the text. If the first one fails, its first follower is sent instead.
+ * If the refusal of the first one was confirmed, its followers fail too.
  */
 export class SharedSamples {
   /**
@@ -80,7 +80,7 @@ export class SharedSamples {
     }
   }
 
-  /** Handles a sample that ended without a score: its first follower is sent, and the others follow that one. */
+  /** Handles a failed sample: its first follower is sent, and the other followers now follow that one. */
   failed(sample: RoutedSample): void {
     if (!(sample instanceof ScoreSample)) return
     this.#leave(sample)

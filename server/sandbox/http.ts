@@ -38,7 +38,7 @@ const RUNNERS: Record<string, Runner> = {
 
 /**
  * The HTTP side of a sandbox: `POST /run_code`, `POST /run_tests`, `GET /health`. At most `slots` programs run at a
- * time; others wait. If a caller closes its connection, its program is killed.
+ * time; further programs wait. If a caller closes its connection, its program is killed.
  */
 export function sandboxServer(runs: PythonRuns, slots: number, log: Logger): Server {
   const limit = new CallLimit()

@@ -7,8 +7,8 @@ import type { ClientBase } from 'pg'
  */
 export const NOTIFICATIONS = {
   /**
-   * A batch got samples, completed groups, ended or was rolled up: `b<batch>`. Servers wake long polls and update
-   * pages.
+   * A batch got samples, completed groups, ended or was rolled up: `b<batch>`. Servers wake long polls and make
+   * open pages refetch.
    */
   batchChanged: 'b',
   /** A sample of a batch with `fail_batch` failed: `f<batch>`. A server ends the samples that are still pending. */
@@ -19,24 +19,24 @@ export const NOTIFICATIONS = {
   jobsQueued: 'q',
   /** A server or a pool changed: `s`. Every process reads the registry again. */
   serversChanged: 's',
-  /** A process reported or was declared dead: `w`. Servers update pages. */
+  /** A process reported or was declared dead: `w`. Servers make open pages refetch. */
   workersChanged: 'w',
   /**
    * A key or a login session changed, or the setting that requires API keys: `a`. Servers read keys and sessions
    * again.
    */
   keysChanged: 'a',
-  /** An incident, its delivery or a webhook changed: `m`. Servers update pages. */
+  /** An incident, its delivery or a webhook changed: `m`. Servers make open pages refetch. */
   monitorsChanged: 'm',
-  /** A mark on a run's charts changed: `k`. Servers update pages. */
+  /** A mark on a run's charts changed: `k`. Servers make open pages refetch. */
   marksChanged: 'k',
-  /** The configuration, the tags or the roll-up of a run changed: `r`. Servers update pages. */
+  /** The configuration, the tags or the roll-up of a run changed: `r`. Servers make open pages refetch. */
   runsChanged: 'r',
 } as const
 
 export type NotificationName = keyof typeof NOTIFICATIONS
 
-/** The handlers of a process. `id` is empty for notifications without one. */
+/** The handlers of a process. `id` is empty for notifications that carry none. */
 export type NotificationHandlers = { [name in NotificationName]?: (id: string) => void }
 
 /** The Postgres channel of all notifications. */

@@ -38,8 +38,9 @@ export interface InlineSample {
 /** A fetched job. `retryCount` ties its completion to this delivery. */
 export type FetchedJob = Job<ChunkJob> & { retryCount: number }
 
-/** Pools that exist without a reward model. */
+/** The pool for rules that run on the worker's event loop. */
 export const RULES_POOL = 'rules'
+/** The pool for samples of implicit batches, which have a waiting caller. */
 export const INTERACTIVE_POOL = 'interactive'
 /** The pool for custom functions, and for composite rewards that contain a function but no reward model. */
 export const FUNCTIONS_POOL = 'functions'

@@ -42,7 +42,7 @@ export class Listener {
         if (this.#client !== client) return
         this.#client = null
         client.end().catch(() => {})
-        // Warns once per loss, not at each attempt to reconnect, of which there are five per second.
+        // Warns once per loss, not at each of the five attempts per second to reconnect.
         if (listening) this.#log.warn({ err: error?.message }, 'listening connection lost')
         this.#startLater()
       }

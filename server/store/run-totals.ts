@@ -23,9 +23,9 @@ export interface LastBatch {
   split: string
   step: number
   mean: number | null
-  /** Share of no-signal groups; null without groups. */
+  /** Share of no-signal groups; null if there are no groups. */
   noSignal: number | null
-  /** Time from the acceptance to the end of the last sample. */
+  /** Time from the acceptance until the last sample was scored or failed. */
   seconds: number
 }
 
@@ -61,8 +61,8 @@ export class RunTotals {
   /** Counts at the last reading; null before the first. */
   #last: ReadonlyMap<number, Totals> | null = null
   /**
-   * Counters of the runs that had no series of their own when their samples ended. A sum over those runs would decrease
-   * when one of them gets its own series.
+   * Counters of the runs that had no series of their own when their samples were counted. A sum over those runs would
+   * decrease when one of them gets its own series.
    */
   readonly #other = noCounts()
 

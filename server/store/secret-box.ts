@@ -11,7 +11,7 @@ export interface SecretKey {
 /** The column of a secret. It is authenticated with the secret, so that no secret is read in place of another. */
 export type SecretUse = 'server.api_key' | 'webhook.url' | 'webhook.secret'
 
-/** A database whose schema version a transaction can raise. */
+/** A database, as far as it is needed to raise its schema version in a transaction. */
 interface Versioned {
   transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T>
 }

@@ -82,7 +82,7 @@ class Target {
     } as pg.ClientConfig
   }
 
-  /** Returns the error; wrapped in {@link EncryptionRefused} if the other encryption is to be tried next. */
+  /** Returns the error; wrapped in {@link EncryptionRefused} if the caller should try the other encryption next. */
   refusal(tried: Encryption, error: Error): Error {
     const other = this.#read.attempts.find((encryption) => encryption !== tried)
     if (other === undefined || !isRefusal(tried, error)) return error

@@ -116,7 +116,7 @@ export function decodeTexts(row: {
 /** Maximum length of a first line, in characters. */
 const MAX_LINE_CHARS = 200
 
-/** The first lines of stored texts, of which only the start was read. */
+/** The first lines of stored texts, from the part at the start that was read. */
 export function firstLines(start: { prompt: string; response: string; encoding: number }): {
   prompt: string
   response: string

@@ -17,7 +17,7 @@ export class ClaimedJob {
   claim: Promise<unknown> | null = null
   /** True once this worker is done with the job, so that it is not claimed again. */
   isReleased = false
-  /** Indexes of ended samples whose results are not committed yet. */
+  /** Indexes of scored or failed samples whose results are not committed yet. */
   readonly uncommitted = new Set<number>()
   /** True when the database refused some of the job's results. */
   unwritten = false

@@ -41,7 +41,7 @@ export class DirectScores {
     this.#tell = options.tell
   }
 
-  /** Scores a sample and reports its end, unless `forget` was called in the meantime. */
+  /** Scores a sample and reports its result, unless `forget` was called in the meantime. */
   async score(message: DirectScoreMessage): Promise<void> {
     const { id } = message
     const abort = new AbortController()

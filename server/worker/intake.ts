@@ -10,7 +10,7 @@ import {
   SERVICES_POOL,
 } from '../store/job-queue.ts'
 
-/** Maximum samples of rules in a worker. They end within milliseconds, so more would only wait here. */
+/** Maximum samples of rules in a worker. They are scored within milliseconds, so more would only wait here. */
 const RULES_CAPACITY = 256
 /** Maximum interactive samples in a worker. It is high, so that samples of a slow model do not block the others. */
 const INTERACTIVE_CAPACITY = 1_024
@@ -53,7 +53,7 @@ interface PoolState {
   served: string[]
   /** Time until which a single run is assumed, on the clock of `performance.now()`. */
   soleUntilMs: number
-  /** Samples ended per ms, smoothed over about half a second of work. */
+  /** Samples scored or failed per ms, smoothed over about half a second of work. */
   rate: number
   ended: number
   /** Times of the last fetch, and of the last fetch that returned jobs. */
@@ -142,7 +142,7 @@ export class Intake {
     return this.#pools.get(name)?.inUse ?? 0
   }
 
-  /** Counts fetched (positive) or ended (negative) samples. */
+  /** Counts fetched (positive) or finished (negative) samples. */
   count(name: string, samples: number, textChars: number): void {
     const pool = this.#pools.get(name)
     if (pool) {
@@ -194,7 +194,7 @@ export class Intake {
       return
     }
     const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - this.inUse + pool.inUse)
-    // A fetch after every ended sample would cost one query per sample. A fetch needs free capacity: half of the
+    // A fetch after every finished sample would cost one query per sample. A fetch needs free capacity: half of the
     // capacity, or, if that is less, the larger of 48 samples and a quarter of the capacity.
     const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
     if (capacity - pool.inUse < Math.max(1, least)) return

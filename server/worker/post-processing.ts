@@ -19,12 +19,12 @@ const WAKE_MS = 30
 const PAUSE = 10
 
 /**
- * Post-processes groups: finds ready ones when samples of their batch have ended, and processes those whose jobs this
- * worker has claimed.
+ * Post-processes groups: searches a batch for ready groups after some of its samples were scored or failed, and
+ * processes the groups whose jobs this worker has claimed.
  *
- *   scored, staged ──whole group ended──▶ queued ──processed──▶ scored, group complete
+ *   scored, staged ──whole group scored or failed──▶ queued ──processed──▶ scored, group complete
  *                                          │ the worker died: the job is delivered again
- *                                          │ the batch ended: its samples end too
+ *                                          │ the batch ended: its samples fail
  */
 export class PostProcessing {
   readonly #db: Database
@@ -49,7 +49,10 @@ export class PostProcessing {
     this.#log = options.log
   }
 
-  /** Searches a batch for ready groups after samples ended. A sweep of the service repeats a failed search. */
+  /**
+   * Searches a batch for ready groups after samples were scored or failed. A sweep of the service repeats a failed
+   * search.
+   */
   wake(batchId: number): void {
     const looking = this.#awake.get(batchId)
     if (looking) {
@@ -117,8 +120,8 @@ export class PostProcessing {
   }
 
   /**
-   * Ends the group's samples. Returns the number of samples that had not ended before; null: the database refused the
-   * write.
+   * Stores the results of the group's samples. Returns the number of samples that had no result before; null: the
+   * database refused the write.
    */
   async finish(
     batchId: number,

@@ -4,7 +4,7 @@ import { PoolClosedError } from '../store/session.ts'
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
 import { retriesStatement } from '../store/sql/retries.ts'
 
-/** An ended sample whose result is to be written. */
+/** A scored or failed sample whose result must still be written. */
 export interface EndedSample extends FlushedSample {
   /**
    * Called when the result is committed (`written` true) or could not be written (false). An outage only delays it.

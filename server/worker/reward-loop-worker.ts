@@ -40,7 +40,7 @@ import { afterCalls, checkedParts, recalledCalls, sampleEndOf } from './sample-e
 import type { GateSlot } from './slot-gate.ts'
 import { WorkerCounters } from './worker-counters.ts'
 
-/** Number of dead workers after which a sample ends as `worker_lost`. */
+/** Number of dead workers after which a sample fails as `worker_lost`. */
 const MAX_LOSSES = 3
 /** Delay before a claim is written, ms. Most jobs end earlier and need no claim. */
 const CLAIM_AFTER_MS = 250
@@ -56,7 +56,7 @@ interface RuleTask {
 /**
  * Fetches chunks while it has capacity, scores their samples and passes the results to a writer.
  *
- *   fetched ──claim──▶ claimed ──every sample ended──▶ committed ──▶ job completed
+ *   fetched ──claim──▶ claimed ──every sample scored or failed──▶ committed ──▶ job completed
  *                         │ stopping: unfinished samples are requeued as a new job
  *                         │ died: heartbeats stop, and the job is delivered again with one more loss
  */
@@ -326,7 +326,7 @@ export class RewardLoopWorker {
     return job.batch
   }
 
-  /** Removes a job whose samples do not end here. */
+  /** Removes a job whose remaining samples this worker does not score. */
   #drop(job: ClaimedJob): void {
     this.#jobs.delete(job)
     job.release()
@@ -440,8 +440,8 @@ export class RewardLoopWorker {
   }
 
   /**
-   * Scores all members of a group in one call, which takes one slot of the gate. Members that have ended are passed
-   * too and keep their results.
+   * Scores all members of a group in one call, which takes one slot of the gate. Scored and failed
+   * members are passed too and keep their results.
    */
   async #scoreGroup(job: ClaimedJob, batch: ActiveBatch, group: WholeGroup): Promise<void> {
     const { members, pending } = group
@@ -553,7 +553,7 @@ export class RewardLoopWorker {
   ): void {
     // Callbacks that run after the flush must not capture `row`, whose texts would stay in memory.
     const index = row.idx
-    // The sample was requeued or has already ended.
+    // The sample was requeued, or already has a result.
     if (!job.open.delete(index)) return
     job.uncommitted.add(index)
     const outcome = checkedParts(given, () => decodeTexts(row).response)
@@ -599,7 +599,7 @@ export class RewardLoopWorker {
   /**
    * Runs samples that were lost twice as jobs of one sample, each alone in this process, so that a sample that kills
    * its worker affects no other. Further jobs of such samples are requeued, because they could be lost once more
-   * while they wait here and end as `worker_lost` without fault.
+   * while they wait here, and then fail as `worker_lost` although they did no harm.
    */
   async #runAlone(): Promise<void> {
     if (this.#runningAlone) return
@@ -653,7 +653,7 @@ function runManager(
   return activeTrace.run(trace, () => manager.run(toRewardSample(row), context))
 }
 
-/** Runs a rule. An error fails the sample and does not end the worker. */
+/** Runs a rule. An error fails the sample and does not crash the worker. */
 function runRule(batch: ActiveBatch, row: PendingSample): RewardOutcome {
   try {
     return batch.manager.runRule(toRewardSample(row), batch.spec.reward)

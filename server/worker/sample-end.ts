@@ -6,7 +6,7 @@ import type { AttemptRecord } from '../router/router-types.ts'
 import type { FlushedSample } from '../store/sql/flush.ts'
 import { storableText } from '../store/stored-texts.ts'
 
-/** A sample's end without its batch and index. */
+/** The result of a sample: score or failure, without its batch and index. */
 export type SampleEnd = Omit<FlushedSample, 'batchId' | 'index'>
 
 /** Converts an outcome to the fields to write: score or reason, the reward's substitute score, and attempts. */

@@ -37,7 +37,8 @@ interface Shared {
  * leased. A dead worker wastes at most one call's share of the rates, and its lease for at most 32 s, until its death
  * is certain.
  *
- *   unknown ──first sample──▶ agreed on ──used──▶ … ──10 s without use──▶ unknown
+ * A worker tracks the limiters that it uses:
+ *   unused ──first sample──▶ tracked, with the limits of all workers ──10 s without use──▶ unused
  */
 export class SharedLimits implements CallLimits {
   readonly clock = systemClock

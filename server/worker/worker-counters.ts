@@ -21,8 +21,8 @@ export class WorkerCounters {
   }
 
   /**
-   * Counts a sample that ended here, with its durations. For a sample without recorded calls, the whole scoring time
-   * counts as the duration of calls. A sample that was never dispatched has no durations.
+   * Counts a sample that this worker scored or failed, with its durations. For a sample without recorded calls, the
+   * whole scoring time counts as the duration of calls. A sample that was never dispatched has no durations.
    */
   ended(outcome: RewardOutcome, times: { queueMs: number; scoreMs: number }): void {
     if (outcome.ok) this.scored++

@@ -57,7 +57,7 @@ export class WorkerReport {
   #loadFromMs: number
   #wasBusy = false
   #isEnding = false
-  /** Samples that had ended here at the last write of the load. */
+  /** Samples that this worker had scored or failed at the last write of the load. */
   #endedTotal = 0
 
   constructor(options: ReportSources) {

@@ -1,4 +1,4 @@
-/** Query for the numbers of ended and open samples over all batches. */
+/** Query for the numbers of finished and pending samples over all batches. */
 export const ENDED_SAMPLES = `select coalesce(sum(scored + failed), 0)::int as ended,
     coalesce(sum(samples - scored - failed), 0)::int as open from batch`
 

@@ -10,7 +10,10 @@ import type { SourceTree } from './source-tree.ts'
 import { Stack } from './stack.ts'
 import { workloadOf } from './workload.ts'
 
-/** After all faults are healed, an episode is stuck if no sample ends for this long; longer on a slow machine. */
+/**
+ * After all faults are healed, an episode is stuck if no sample is scored or fails for this long; longer on a slow
+ * machine.
+ */
 const STANDSTILL_MS = 25_000
 /** Time limit for all work after the last fault is healed; longer on a slow machine. */
 const BOUND_MS = 150_000
@@ -118,7 +121,7 @@ function watchDelays(stack: Stack): NodeJS.Timeout {
   }, DELAY_CHECK_MS)
 }
 
-/** Waits until the trainer is done, no sample ends any more, or the time limit has passed. */
+/** Waits until the trainer is done, no sample is scored or fails any more, or the time limit has passed. */
 async function untilDone(stack: Stack): Promise<void> {
   const until = performance.now() + BOUND_MS * Math.sqrt(stack.slowness)
   let last = -1

@@ -155,7 +155,7 @@ export class Stack {
       .map(({ pid }) => pid)
   }
 
-  /** Numbers of ended and open samples in the database; null while it does not answer. */
+  /** Numbers of finished and pending samples in the database; null while it does not answer. */
   async endedSamples(): Promise<{ ended: number; open: number } | null> {
     const url = this.databaseUrl()
     if (url === null) return null
@@ -178,7 +178,7 @@ export class Stack {
     return isHealthy
   }
 
-  /** The status of a GET that bypasses the trainer's link; 0 without an answer. */
+  /** The status of a GET that bypasses the trainer's link; 0 if there is no answer. */
   async get(server: ServerPart, path: string): Promise<number> {
     try {
       const { statusCode, body } = await request(`http://127.0.0.1:${server.port}${path}`, {

@@ -119,7 +119,7 @@ export async function ended(service: Service, batchId: string) {
   }
 }
 
-/** Number of failures by reason: `3 rejected, 1 timeout`; empty without failures. */
+/** Number of failures by reason: `3 rejected, 1 timeout`; empty if there are none. */
 export function reasonsOf({ reason }: ResultsColumns): string {
   const counts = new Map<string, number>()
   for (const word of reason) if (word !== null) counts.set(word, (counts.get(word) ?? 0) + 1)

@@ -64,7 +64,7 @@ class Phase {
     return this.#heap.length
   }
 
-  /** Remaining work of the job that ends next; Infinity without one. */
+  /** Remaining work of the job that ends next; Infinity if there is none. */
   get left(): number {
     const [next] = this.#heap
     return next === undefined ? Number.POSITIVE_INFINITY : Math.max(0, next.due - this.passed)
@@ -319,7 +319,7 @@ export class Capacity {
     if (Number.isFinite(job.work.fixedMs)) this.#fixed.add(job, job.work.fixedMs)
   }
 
-  /** Tokens that each job processes per ms; 0 without jobs that process tokens. */
+  /** Tokens that each job processes per ms; 0 if no job processes tokens. */
   #rate(): number {
     if (this.#tokens.size === 0) return 0
     const { tokensPerSecond, saturation, speed } = this.#settings

@@ -188,7 +188,7 @@ function numbersIn(text: string): number[] {
   return numbers
 }
 
-/** A problem's numbers, in digits or as one of the number words. */
+/** The numbers in a problem, in digits or as words. */
 function numbersOfProblem(prompt: string): Set<number> {
   const numbers = new Set(numbersIn(prompt))
   for (const [word] of prompt.toLowerCase().matchAll(/[a-z]{3,12}/g)) {

@@ -89,7 +89,7 @@ export class Ledger {
     this.#texts = []
   }
 
-  /** Counts an ended call by its status, or by how it ended without one. */
+  /** Counts a finished call by its status, or by how it ended if it has no status. */
   called(route: string, outcome: number | 'aborted' | 'cut'): void {
     this.#calls[route] ??= {}
     const of = this.#calls[route]

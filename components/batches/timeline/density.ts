@@ -1,6 +1,6 @@
 import type { TimelineRow } from './timeline.prepare.ts'
 
-/** Timeline rows thinner than a pixel, aggregated: the groups in progress and the ended samples per pixel. */
+/** Timeline rows thinner than a pixel, aggregated: the groups in progress and the finished samples per pixel. */
 export interface Density {
   width: number
   height: number

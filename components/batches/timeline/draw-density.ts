@@ -21,7 +21,7 @@ export function sheetFor(density: Density, used: Sheet | null): Sheet {
 }
 
 /**
- * Draws aggregated rows. The opacity of a pixel grows with its share of groups in progress and its number of ended
+ * Draws aggregated rows. The opacity of a pixel grows with its share of groups in progress and its number of finished
  * samples. A pixel with a failed sample is red.
  */
 export function drawDensity(

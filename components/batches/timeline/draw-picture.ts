@@ -78,7 +78,7 @@ function drawLegend(p: Painter, { data, nowMs }: TimelineScene, fromX: number, y
   }
   entry('group, first dispatch to completion', 18, (at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.34))
   if (nowMs !== null) entry('running', 18, (at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.16))
-  entry('sample ended', 8, (at) => p.dots([at + 4, y], 3.2, 'mark'))
+  entry('sample finished', 8, (at) => p.dots([at + 4, y], 3.2, 'mark'))
   if (data.failed > 0) entry('failed', 8, (at) => p.failures([at + 4, y], 7))
   const causes = stragglerCauses(data)
   for (const cause of WAIT_CAUSES)

@@ -34,7 +34,9 @@ import { useElapsed, useTimeline } from './use-timeline.ts'
 
 const TITLE = 'Group timeline'
 
-/** A chart of a batch's groups over time, with the ends of their samples and the cause of each straggler delay. */
+/**
+ * A chart of a batch's groups over time, with a mark for each finished sample and the cause of each straggler delay.
+ */
 export function GroupTimeline({ batch }: { batch: BatchViewDto }) {
   const [view] = useUrl(timelineView)
   const query = useTimeline(batch.batchId, view.part)

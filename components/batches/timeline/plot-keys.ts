@@ -12,7 +12,7 @@ const PAGE = 10
 
 /**
  * Returns the action of a key for the current row `at` (-1 for none) and sample. Up and down move between groups,
- * left and right between the samples of a group in order of their ends. Returns null for other keys.
+ * left and right between the finished samples of a group in order of time. Returns null for other keys.
  */
 export function plotStep(
   key: string,

@@ -54,7 +54,7 @@ export function PointedTip({
       )}
       {row.endMs === null ? (
         <Line
-          label="samples ended"
+          label="samples finished"
           value={`${formatCount(track.samples.length)} of ${formatCount(track.size)}`}
         />
       ) : (

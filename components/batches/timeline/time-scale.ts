@@ -15,8 +15,8 @@ const BREAK_SHARE = 0.025
 const BUCKETS = 2_048
 
 /**
- * The ranges without a group in progress: no sample was between dispatch and end, and none was claimed by a worker. The
- * range since the last end is not included, because it is still open.
+ * The ranges without a group in progress: no sample was between dispatch and result, and none was claimed by a worker.
+ * The range since the last result is not included, because it is still open.
  */
 export function idleStretches(
   rows: readonly TimelineRow[],
@@ -52,7 +52,7 @@ export function idleStretches(
   return found
 }
 
-/** Maps times to positions on a line, on which collapsed ranges are shortened. */
+/** Maps times to positions on a line that shortens collapsed ranges. */
 export interface TimeScale {
   length: number
   spanMs: number

@@ -23,7 +23,7 @@ export function TimelineLegend({ data, running }: { data: TimelineData; running:
       />
       {running && <Entry text="running" mark={<Bar ink="var(--data-3)" opacity={0.16} />} />}
       <Entry
-        text="sample ended"
+        text="sample finished"
         mark={<span className="size-1.5 rounded-full" style={{ background: 'var(--data-1)' }} />}
       />
       {data.failed > 0 && (

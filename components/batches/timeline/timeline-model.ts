@@ -1,10 +1,10 @@
 import type { SampleFailureReason } from '../../../server/contract/sample-reason.ts'
 import type { TimelineDto } from '../../../server/contract/timeline.ts'
 
-/** An ended sample. Times are milliseconds since acceptance. */
+/** A scored or failed sample. Times are milliseconds since acceptance. */
 export interface SampleMark {
   index: number
-  /** Null if the sample ended without a dispatch. */
+  /** Null if the sample was never dispatched. */
   dispatchedMs: number | null
   endedMs: number
   server: string | null
@@ -29,12 +29,12 @@ export interface GroupTrack {
   /** Completion number; 0 until the group is complete. */
   seq: number
   completedMs: number | null
-  /** Ended samples, in order of their ends. */
+  /** Scored and failed samples, in order of `endedMs`. */
   samples: readonly SampleMark[]
   /** Number of samples claimed by workers, and the time of the first claim. */
   claimed: number
   claimedSinceMs: number | null
-  /** The attempts of the sample that ended last, if it had several or failed. */
+  /** The attempts of the sample that was finished last, if it had several attempts or failed. */
   lastCalls: readonly SampleCall[]
 }
 

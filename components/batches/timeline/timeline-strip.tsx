@@ -15,7 +15,7 @@ const HEIGHT = 30
 const EDGE_PX = 7
 
 /**
- * An overview strip of the whole batch: samples ended over time, and the visible window. The pointer draws, moves or
+ * An overview strip of the whole batch: samples finished over time, and the visible window. The pointer draws, moves or
  * resizes the window, as the keys of the plot do.
  */
 export function TimelineStrip({
@@ -160,7 +160,7 @@ function drawStrip(
   context.fillRect(0, HEIGHT - 1, width, 1)
 }
 
-/** The samples that ended in each of `count` bins of equal width, and the failed ones among them. */
+/** The samples that were finished in each of `count` bins of equal width, and the failed ones among them. */
 function endsPerBin(data: TimelineData, scale: TimeScale, count: number) {
   const ends = new Array<number>(Math.max(0, count)).fill(0)
   const failed = new Array<number>(Math.max(0, count)).fill(0)

@@ -26,7 +26,7 @@ const HEADS = [
   'Group',
   'First dispatch',
   'Completed',
-  'Samples ended',
+  'Samples finished',
   'Time to median sample',
   'Straggler delay',
   'Last sample',

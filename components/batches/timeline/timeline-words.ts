@@ -30,7 +30,7 @@ export function waitText(cause: WaitCause, ms: number): string {
   return `${CAUSE_WORDS[cause].word} ${durationText(ms)}`
 }
 
-/** The longer stage of a sample: queue, or scoring from its first dispatch to its end, attempts included. */
+/** The longer stage of a sample: queue, or scoring from its first dispatch to its result, attempts included. */
 export function longerStage(sample: { queueMs: number; scoreMs: number }): string {
   const { queueMs, scoreMs } = sample
   return queueMs > scoreMs ? waitText('queue', queueMs) : waitText('service', scoreMs)
@@ -64,7 +64,7 @@ export function groupText(row: TimelineRow): string {
   if (row.endMs !== null) parts.push(`completed at ${durationText(row.endMs)}`)
   else
     parts.push(
-      `${formatCount(track.samples.length)} ended${track.claimed > 0 ? `, ${formatCount(track.claimed)} claimed by workers` : ''}`,
+      `${formatCount(track.samples.length)} finished${track.claimed > 0 ? `, ${formatCount(track.claimed)} claimed by workers` : ''}`,
     )
   if (row.lostMs >= MIN_LOST_MS && row.last)
     parts.push(
@@ -88,7 +88,7 @@ export function sampleText(mark: SampleMark): string {
 
 /** Text beside the title: n and units. */
 export function countsText(data: TimelineData, groups: number): string {
-  return `n = ${formatCount(data.complete)} of ${plural(groups, 'group')}, ${plural(data.samples, 'sample')} ended · time since acceptance`
+  return `n = ${formatCount(data.complete)} of ${plural(groups, 'group')}, ${plural(data.samples, 'sample')} finished · time since acceptance`
 }
 
 /** The number of stragglers and the sum of their delays. Null before a group is complete. */

@@ -14,13 +14,15 @@ export const WAIT_CAUSES: readonly WaitCause[] = ['queue', 'router', 'service', 
  */
 export interface TimelineRow {
   track: GroupTrack
-  /** The earlier of the first dispatch of an ended sample and the claim of a pending one; null without either. */
+  /**
+   * The earlier of the first dispatch of a finished sample and the claim of a pending one; null if there is neither.
+   */
   startMs: number | null
   /** Time of completion; null while the group runs. */
   endMs: number | null
-  /** From first dispatch to the end of the median sample; null before a sample ended. */
+  /** From first dispatch to the end of the median sample; null before a sample is finished. */
   medianMs: number | null
-  /** The sample of a complete group that ended last. */
+  /** The sample of a complete group that was finished last. */
   last: SampleMark | null
   /**
    * The straggler delay: from the end of the second-to-last sample to the end of the last; 0 for a single-sample group
@@ -33,7 +35,7 @@ export interface TimelineRow {
    */
   tailMs: number | null
   waits: Readonly<Record<WaitCause, number>>
-  /** The main cause of the straggler delay; null without a delay. */
+  /** The main cause of the straggler delay; null if there is no delay. */
   cause: WaitCause | null
   failed: number
 }

@@ -13,8 +13,8 @@ import { SideBySide, useSample } from './side-by-side.tsx'
 import { type Side, sideBySideView } from './side-by-side-url.ts'
 
 /**
- * Two samples side by side. The URL contains both, the side that J and K step through, and whether differences are
- * highlighted.
+ * Two samples side by side. The URL contains both sample ids, the side that J and K step through, and whether
+ * differences are highlighted.
  */
 export function SideBySidePage() {
   const [view, setView] = useUrl(sideBySideView)
@@ -34,8 +34,8 @@ export function SideBySidePage() {
   }
   const back = left === null ? '/samples' : `/samples?batch=${left.split('-')[0]}&sample=${left}`
   useKeys([
-    { key: 'j', label: 'Next sibling', group: 'Side by side', run: () => walk(1) },
-    { key: 'k', label: 'Previous sibling', group: 'Side by side', run: () => walk(-1) },
+    { key: 'j', label: 'Next sample in group', group: 'Side by side', run: () => walk(1) },
+    { key: 'k', label: 'Previous sample in group', group: 'Side by side', run: () => walk(-1) },
     {
       key: '[',
       label: 'Select left side',

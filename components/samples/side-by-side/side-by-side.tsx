@@ -51,7 +51,7 @@ export function SideBySide({ left, right, ...shared }: SideBySideProps<string>) 
   )
 }
 
-/** A sample with its texts. It is refetched until the sample has ended. */
+/** A sample with its texts. It is refetched until the sample is scored or failed. */
 export function useSample(id: string | null) {
   const trpc = useTRPC()
   return useQuery(
@@ -90,7 +90,7 @@ function Both({ left, right, side, diff, onOpen, onSide }: SideBySideProps<ReadS
           right={<Head sample={right} side="right" active={side} onOpen={onOpen} onSide={onSide} />}
         />
         {isSamePrompt ? (
-          <Part title="Prompt" note="the same">
+          <Part title="Prompt" note="same for both">
             <PromptText prompt={left.prompt} />
           </Part>
         ) : (
@@ -113,7 +113,7 @@ function Both({ left, right, side, diff, onOpen, onSide }: SideBySideProps<ReadS
           right={<Response sample={right} marks={found?.right} />}
         />
         {isSameTruth ? (
-          <Part title="Ground truth" note="the same">
+          <Part title="Ground truth" note="same for both">
             <Truth sample={left} />
           </Part>
         ) : (

@@ -6,7 +6,7 @@ export interface TextDiff {
   unit: 'words' | 'lines' | 'none'
   left: TextMark[]
   right: TextMark[]
-  /** Share of the longer text that both have in common, 0 to 1. */
+  /** Share of the longer text that also occurs in the shorter text, 0 to 1. */
   common: number
 }
 

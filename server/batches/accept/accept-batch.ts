@@ -361,8 +361,8 @@ export async function appendToBatch(
       )
       await queue.insert(pool, jobs, { run: batch.run, priority: batch.priority, client })
     }
-    // Without a group size, no group completes before the batch is closed, so settling would read all ended samples at
-    // every append and change nothing.
+    // Without a group size, no group completes before the batch is closed, so settling would read all finished samples
+    // at every append and change nothing.
     if (draft.prescored > 0 && batch.group_size !== null) {
       await settleBatch(client, batchId)
     }

@@ -35,6 +35,6 @@ export interface Dialect {
   readonly others: Readonly<Record<string, DialectAnswer>>
   /** Reads the samples of a request. @throws RewardOpsError `invalid_input` naming the field */
   read(body: unknown, options: CompatOptions): DialectSample[]
-  /** The answer's JSON; `ends` are in the order of the samples. */
+  /** The answer's JSON; `ends` has the result of each sample, in the order of the samples. */
   answer(body: unknown, ends: readonly DialectEnd[], options: CompatOptions): unknown
 }

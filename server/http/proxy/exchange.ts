@@ -55,7 +55,7 @@ type Halt = 'gone' | 'expired' | 'idle' | 'key_ended'
  *              ▲       │ failed before a byte was passed on: another slot, at most three calls
  *              └───────┘   or its slot was recalled: another slot, and the call does not count
  *
- * A client that disconnects, a deadline, a silent server and the end of the client's key stop the exchange at any
+ * A client that disconnects, a deadline, a silent server and a key that becomes invalid stop the exchange at any
  * point. The slot is released exactly once on every path.
  */
 export class Exchange implements CallOwner, SlotSearch {
@@ -130,7 +130,7 @@ export class Exchange implements CallOwner, SlotSearch {
     }
   }
 
-  /** Stops the exchange if it is idle, has waited too long, or its key has ended. Called once a second. */
+  /** Stops the exchange if it is idle, has waited too long, or its key has become invalid. Called once a second. */
   tick(nowMs: number): void {
     const call = this.#call
     if (this.#keyEnded.aborted) {

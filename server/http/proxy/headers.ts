@@ -32,7 +32,7 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set([
   'cookie',
   'x-api-key',
   'api-key',
-  // The router address handles these itself.
+  // Options that are meant for the router address and not for the reward-model server.
   'x-model',
   'x-group-id',
   'x-run-id',

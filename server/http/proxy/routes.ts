@@ -50,7 +50,7 @@ export function isRouterPath(path: string): boolean {
  * path. `openrlhf` and `http` are missing, because each has a single route with its own format.
  */
 const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>>>> = {
-  // There is no /v1/classify. /v1/embeddings works only for embedding models; the server refuses it for others.
+  // There is no /v1/classify. /v1/embeddings works only for embedding models; the server refuses it for other models.
   vllm: new Set([
     '/classify',
     '/pooling',

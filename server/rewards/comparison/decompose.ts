@@ -9,7 +9,7 @@ export interface Cell {
   sum: number
 }
 
-/** A class on one side (before or after); `mean` is null without samples. */
+/** A class on one side (before or after); `mean` is null if there are no samples. */
 export interface ClassSide {
   n: number
   share: number

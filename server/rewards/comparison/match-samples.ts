@@ -11,7 +11,7 @@ export const SUBSTITUTED = 3
 /** A batch's samples as columns: entry i of an array belongs to the sample with index i. */
 export interface SampleColumns {
   state: Uint8Array
-  /** NaN without a score. */
+  /** NaN if the sample has no score. */
   score: Float64Array
   group: Int32Array
   source: Int32Array

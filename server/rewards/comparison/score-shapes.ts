@@ -79,7 +79,7 @@ function placeInBins(edges: readonly number[]): (score: number) => number {
   return (score) => Math.min(bins - 1, Math.max(0, Math.floor((score - low) / width)))
 }
 
-/** Number of samples per pair of scores; null without samples, or if a range of scores is not finite. */
+/** Number of samples per pair of scores; null if there are no samples, or if a range of scores is not finite. */
 export function* jointOf(
   first: Float64Array,
   second: Float64Array,

@@ -1,6 +1,6 @@
 /**
  * verl's keys about rewards, in the old shape, before 2026-02 (`reward_model.*`, `custom_reward_function`,
- * `reward_manager`), and in the new shape (`reward.*`). The lists below name every key of both.
+ * `reward_manager`), and in the new shape (`reward.*`). The lists below name every key of both shapes.
  */
 
 /** The reason why a known key is not read. */

@@ -1,6 +1,6 @@
 /**
- * Tracks whether a process is blocked, and by which call. While one call blocks it, the time limits of the others are
- * paused: {@link totalMs} is subtracted from their times.
+ * Tracks whether a process is blocked, and by which call. While one call blocks it, the time limits of the other calls
+ * are paused: {@link totalMs} is subtracted from their times.
  */
 export class HeldUp {
   #sinceMs = 0

@@ -45,7 +45,7 @@ export interface JudgeUsage {
   calls: number
   promptTokens: number
   completionTokens: number
-  /** Cost at the template's price; null without a price, or if any reply lacks its token counts. */
+  /** Cost at the template's price; null if no price is set, or if any reply lacks its token counts. */
   cost: number | null
   currency: string | null
   /** Whether every call had a reply and every reply reported its tokens. */

@@ -3,7 +3,7 @@ import type { RequestLimits } from './limit-settings.ts'
 import { RequestGate } from './request-gate.ts'
 import type { Rate } from './token-bucket.ts'
 
-/** Finds the shared rates per minute of a limiter name; missing rates are kept in this process. */
+/** Finds the rates per minute that processes share under a limiter name; a missing rate is counted in this process. */
 export type RatesFor = (name: string, limits: RequestLimits) => { requests?: Rate; tokens?: Rate }
 
 export interface GateFound {

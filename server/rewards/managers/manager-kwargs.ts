@@ -33,8 +33,8 @@ const OWN_KWARGS: Record<string, readonly string[]> = {
 }
 
 /**
- * Checks the manager's kwargs and separates them from the others. Called once per batch, with the manager's name, not
- * an alias.
+ * Checks the manager's kwargs and separates them from those of the scorer. Called once per batch, with the manager's
+ * name, not an alias.
  */
 export function takeManagerKwargs<Value>(
   manager: string,

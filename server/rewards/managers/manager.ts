@@ -22,7 +22,7 @@ export interface RewardSample {
   responseLength?: number | null
 }
 
-/** The kind of reason for a score, by which samples are counted and filtered, and the extracted answer. */
+/** The cause of a score, by which samples are counted and filtered, and the extracted answer. */
 export interface Verdict {
   /** A class in one or two words: `equal`, `different`, `no answer`, … */
   verdict: string
@@ -83,7 +83,7 @@ export interface RewardContext extends RewardTools {
   priority: number
   /** Among batches of a run, the lowest number is scored first. */
   order?: number
-  /** Remaining time of the batch's deadline, ms; undefined without one. */
+  /** Remaining time of the batch's deadline, ms; undefined if it has none. */
   deadlineMs: number | undefined
   trace?: SampleTrace | undefined
 }

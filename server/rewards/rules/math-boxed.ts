@@ -8,8 +8,8 @@ const boxedWithBrace = '\\boxed{'
 
 /**
  * The last boxed expression, command included, or null. If `\boxed` followed by a space occurs anywhere, the last of
- * those wins and extends to the next `$`; else the last `\boxed`, or without one the last `\fbox`, to the end of its
- * braces.
+ * those wins and extends to the next `$`; else the last `\boxed`, or if there is none the last `\fbox`, to the end of
+ * its braces.
  */
 export function lastBoxedExpression(text: string): string | null {
   const spaced = text.lastIndexOf(boxedWithSpace)

@@ -42,7 +42,7 @@ export interface HumanEvalProblem {
 
 const HUMAN_EVAL = join(import.meta.dirname, '../../../../shared/data/humaneval/HumanEval.jsonl')
 
-/** HumanEval's problems; null without the file, which is not part of the repository. */
+/** HumanEval's problems; null if their file, which is not part of the repository, is missing. */
 export function humanEval(): HumanEvalProblem[] | null {
   if (!existsSync(HUMAN_EVAL)) return null
   const lines = readFileSync(HUMAN_EVAL, 'utf8').trim().split('\n')

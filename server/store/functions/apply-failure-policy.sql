@@ -1,4 +1,4 @@
--- Applies the batch's failure policy to completed groups with failed members. Their samples have all ended, so no other
+-- Applies the batch's failure policy to completed groups with failed members. They have no pending samples, so no other
 -- transaction locks them. group_mean: failed members get the mean of the scored ones; if there are none, they stay
 -- without a score. drop_group: no member keeps a score.
 CREATE FUNCTION apply_failure_policy(p_batch int, p_policy text, p_groups int[]) RETURNS void LANGUAGE plpgsql

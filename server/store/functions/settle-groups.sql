@@ -1,6 +1,6 @@
--- Counts ended samples into their groups and batches: numbers completed groups, applies the batch's failure policy to
--- them, and ends batches whose groups have all completed. The arrays are parallel, with one element per group, sorted
--- by (batch, group) and without repetitions.
+-- Counts scored and failed samples into their groups and batches: numbers completed groups, applies the batch's failure
+-- policy to them, and ends batches whose groups have all completed. The arrays are parallel, with one element per
+-- group, sorted by (batch, group) and without repetitions.
 --
 -- Locks groups in order of (batch, number), then batches in order of id: without this order, two workers had 19
 -- deadlocks in a run; with it, none. The lookup of completed groups is planned at each call, because a plan made for an

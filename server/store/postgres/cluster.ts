@@ -107,7 +107,7 @@ async function runInitdb(
   throw new DatabaseStartError('start_failed', `initdb ${how}: ${output.trim()}`)
 }
 
-/** The running postmaster's entry in postmaster.pid; null without that file. */
+/** The running postmaster's entry in postmaster.pid; null if the file is missing. */
 export function readPostmaster(folder: string): { pid: number; socketDir: string } | null {
   try {
     const lines = readFileSync(join(folder, 'postmaster.pid'), 'utf8').split('\n')

@@ -41,7 +41,7 @@ const FIRST_VALIDATION_PROMPT = 1_000_000
 const FORGOTTEN_FROM = 0.7
 const FORGOTTEN = 'prompt % 20 = 7'
 
-/** Samples of a run's last step that have token scores, if the run is `byTokens`. */
+/** Number of samples with token scores in the last step of a run that is `byTokens`. */
 const TOKEN_SCORED = 512
 
 /** SQL: whether the tool call of a trajectory failed. */
@@ -100,8 +100,8 @@ export function stepSamplesOf(samples: number): number {
 
 /**
  * Fills the database with invented runs, marked as seeded: about `samples` samples in the {@link SEEDED_RUNS}, all
- * ended. Postgres derives the numbers from hashes of the seed, 60,000 samples per second, so equal seeds give equal
- * data. The service stores the roll-ups.
+ * scored or failed. Postgres derives the numbers from hashes of the seed, 60,000 samples per second, so equal seeds
+ * give equal data. The service stores the roll-ups.
  * @throws Error if seeded runs exist
  */
 export async function seedBatches(db: Database, options: SeedOptions): Promise<Seeded> {

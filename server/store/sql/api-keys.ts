@@ -67,7 +67,7 @@ export async function insertKey(
   return rows[0]!
 }
 
-/** Replaces a key that is not revoked. The previous key stays valid for `overlapMs`; 0: it ends at once. */
+/** Replaces a key that is not revoked. The previous key stays valid for `overlapMs`; 0: it is invalid at once. */
 export async function rotateKey(
   db: Database,
   id: number,

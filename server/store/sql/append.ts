@@ -65,7 +65,7 @@ export async function groupsToGrow(
   return rows
 }
 
-/** Adds to the numbers of received and ended samples of groups. */
+/** Adds to the numbers of received and of finished samples of groups. */
 export async function growGroups(
   client: Client,
   batchId: number,

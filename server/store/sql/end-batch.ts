@@ -82,12 +82,12 @@ export async function batchesPastDeadline(db: Database): Promise<number[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Ends the pending samples of a batch with the reason `deadline`. */
+/** Fails the pending samples of a batch with the reason `deadline`. */
 export async function endAtDeadline(db: Database, batchId: number): Promise<void> {
   await db.rows('end-pending', 'select end_pending($1, $2)', [batchId, 'deadline'])
 }
 
-/** Open batches of samples.score whose samples have all ended and that received none for `forMs`. */
+/** Open batches of samples.score that have no pending sample and received none for `forMs`. */
 export async function silentBatches(db: Database, forMs: number): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-silent',

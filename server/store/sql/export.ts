@@ -197,7 +197,8 @@ const BYTES_WITH_IMAGES = 1 << 20
 /**
  * Samples of a batch in order, from an index on: at most `limits.rows`, and none after `limits.bytes` of texts, so that
  * a page of long rollouts takes no more memory than one of short ones. `only`: restricts them to these indexes. Rows of
- * ended samples never change, so consecutive pages equal one snapshot, and no transaction stays open for a slow reader.
+ * scored and failed samples never change, so consecutive pages equal one snapshot, and no transaction stays open for a
+ * slow reader.
  *
  * Samples and texts are joined here, because Postgres without statistics would compare every sample with every text.
  * @param limits `bytes` null: without texts

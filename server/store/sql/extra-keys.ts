@@ -62,8 +62,8 @@ export async function storeExtraKeys(client: Client, batchId: number): Promise<v
 }
 
 /**
- * Keys of the newest batches of a run, of steps or of one batch: from their roll-ups, or from some samples of batches
- * without one.
+ * Keys of the newest batches of a run, of steps or of one batch: from their roll-ups. Of a batch without
+ * a roll-up, some samples are read.
  */
 export async function extraKeys(
   db: Database,

@@ -86,7 +86,7 @@ export async function serverMinutes(db: Database): Promise<RecentCalls[]> {
  */
 const HOUR_BATCHES = 10_000
 
-/** Figures of the overview: pending samples, and samples that ended in batches submitted in the last hour. */
+/** Figures of the overview: pending samples, and scored and failed samples of batches submitted in the last hour. */
 export async function overviewFigures(db: Database): Promise<{
   queued: number
   active: number

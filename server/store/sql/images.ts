@@ -111,8 +111,8 @@ export async function imagesByHash(
 }
 
 /**
- * Deletes some of a batch's references to images, and the images to which no other batch refers. Returns the bytes of the
- * deleted images; null: the batch refers to none.
+ * Deletes some of a batch's references to images, and the images that no other batch refers to. Returns the bytes of
+ * the deleted images; null: the batch refers to none.
  */
 export async function releaseImages(client: Client, batchId: number): Promise<number | null> {
   const { rows } = await client.query<{ sha256: Buffer }>(

@@ -72,7 +72,7 @@ export interface FigureRow {
 const FIGURES = `r.batch_id, r.samples, r.failed, r.std, r.min, r.max, r.bin_values, r.bin_counts, r.components, r.length_n,
   r.length_unit, r.length_correlation, r.duplicates, r.duplicates_of, r.group_std, r.group_std_of`
 
-/** A batch's figures; undefined without a roll-up. */
+/** A batch's figures; undefined if it has no roll-up. */
 export async function figuresOf(client: Client, batchId: number): Promise<FigureRow | undefined> {
   const { rows } = await client.query<FigureRow>({
     name: 'monitor-figures-of',

@@ -8,10 +8,10 @@ import type { Client } from '../database.ts'
  */
 const ORPHAN_LOCK = 72_707_380
 
-/** The jobs of a batch that have not ended. */
+/** The unfinished jobs of a batch. */
 const LIVE_JOBS = `pgboss.job j where j.state in ('created', 'retry', 'active') and (j.data ->> 'b')::int = $1`
 
-/** A batch with samples to score, and the number of ended samples. */
+/** A batch with samples to score, and the number of its scored and failed samples. */
 export interface UnfinishedBatch {
   id: number
   ended: number
@@ -50,8 +50,8 @@ export async function lockOrphans(client: Client, batchId: number): Promise<bool
 
 /**
  * Pending samples that no job holds, in order of index. They are read in one statement, and therefore in one snapshot.
- * A job is completed after its samples have ended, or replaced by others in one transaction, so in any snapshot each
- * pending sample should have a job.
+ * A job is completed after all its samples are scored or failed, or replaced by others in one transaction, so in any
+ * snapshot each pending sample should have a job.
  */
 export async function orphanedSamples(
   client: ClientBase,

@@ -42,9 +42,9 @@ export async function plannableBatches(
   )
 }
 
-/** The durations of a batch's ended samples, in order. */
+/** The durations of a batch's scored and failed samples, in order. */
 export interface RecordedLatencies {
-  /** Time from the first dispatch to the end, retries and their pauses included, ms; 0 without a call. */
+  /** Time from the first dispatch to the result, retries and their pauses included, ms; 0 if there was no call. */
   scoreMs: Float64Array
   groupNo: Int32Array
   pending: number

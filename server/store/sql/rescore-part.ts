@@ -102,7 +102,7 @@ export async function copyPartSamples(
   )
 }
 
-/** Copies the part's groups. In the copies, no member has ended. */
+/** Copies the part's groups. In the copies, all members are pending. */
 export async function copyPartGroups(
   client: Client,
   copy: RolloutCopy,

@@ -125,7 +125,7 @@ export async function copySamples(
   })
 }
 
-/** Copies groups `from` to `to` (included). In the copies, no member has ended. */
+/** Copies groups `from` to `to` (included). In the copies, all members are pending. */
 export async function copyGroups(
   client: Client,
   copy: RolloutCopy,

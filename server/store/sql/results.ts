@@ -20,7 +20,7 @@ export interface ResultRow {
   attempts: number
   server_name: string | null
   worker_id: number | null
-  /** True if the sample has not ended and a worker has claimed it. */
+  /** True if the sample is pending and a worker has claimed it. */
   held: boolean
 }
 
@@ -34,7 +34,7 @@ type SampleColumns = Omit<ResultRow, 'uid' | 'server_name' | 'held'> & {
   server_id: number | null
 }
 
-/** The index of the token that gets the reward: the response's last one; null without a known length above 0. */
+/** The index of the token that gets the reward: the response's last one; null if the length is 0 or unknown. */
 export function positionOf(responseLength: number | null): number | null {
   return responseLength === null || responseLength === 0 ? null : responseLength - 1
 }

@@ -40,7 +40,7 @@ export type JobProgress = Partial<RemovedDto> & {
 
 const JOB = `id, kind, run, last_batch_id, state, requested_by, policy, progress, problem, created_at, ended_at`
 
-/** Ended batches with roll-ups, to which no process writes. */
+/** Ended batches with roll-ups; no process writes to them any more. */
 const ENDED = `(b.status in ('completed', 'cancelled', 'failed') and b.completed_at is not null and b.rolled_up)`
 const KEPT = `exists (select 1 from run_kept k join run r on r.name = k.run where r.id = b.run_id)`
 const COPIED = `exists (select 1 from rescore_copy c where c.from_id = b.id)`
@@ -105,7 +105,10 @@ export async function noteProblem(db: Database, id: number, problem: string | nu
   await db.adhoc('update retention_job set problem = $2 where id = $1', [id, problem])
 }
 
-/** Prevents other processes from removing data until the transaction ends; false: one of them holds the lock. */
+/**
+ * Prevents other processes from removing data until the transaction ends. Returns false if another process holds the
+ * lock.
+ */
 export async function lockRemover(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ mine: boolean }>(
     'select pg_try_advisory_xact_lock($1) as mine',

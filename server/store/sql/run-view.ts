@@ -20,7 +20,8 @@ export interface RunRow {
   rescored_batches: number
   rescored_samples: number
   /**
-   * Change along the linear trend of the run's means; null without a trend, or if the roll-up covers the other split.
+   * Change along the linear trend of the run's means; null if there is no trend, or if the roll-up covers the other
+   * split.
    */
   change: number | null
   change_error: number | null
@@ -116,7 +117,7 @@ export async function runSteps(
 /** The steps of a run that are in a range, and those outside it. */
 export interface StepRangeRow {
   steps: number
-  /** The first and the last step in the range; null without one. */
+  /** The first and the last step in the range; null if there is none. */
   first: number | null
   last: number | null
   earlier: number

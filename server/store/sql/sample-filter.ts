@@ -50,7 +50,7 @@ export async function candidateBatches(
   if (filter.status === 'scored' || filter.verdict !== undefined) where.push('b.scored > 0')
   if (filter.status === 'queued' || filter.status === 'running')
     where.push('b.scored + b.failed < b.samples')
-  // A batch without a roll-up may have any sample.
+  // A batch without a roll-up is not excluded, because any of its samples may match.
   if (filter.scoreMin !== undefined)
     where.push(`(not b.rolled_up or b.max is null or b.max >= ${arg(filter.scoreMin)})`)
   if (filter.scoreMax !== undefined)

@@ -27,7 +27,7 @@ export async function lastSleepLevel(db: Database, id: number): Promise<number |
   return row?.level ?? null
 }
 
-/** A server's stored chat template; null without one. */
+/** A server's stored chat template; null if it has none. */
 export async function chatTemplateOfServer(db: Database, id: number): Promise<string | null> {
   const [row] = await db.rows<{ chat_template: string | null }>(
     'server-chat-template',

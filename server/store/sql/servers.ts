@@ -232,7 +232,7 @@ export async function sleepRequests(db: Database, afterId: number): Promise<Slee
   )
 }
 
-/** The newest batch's id; 0 without one. */
+/** The newest batch's id; 0 if there is no batch. */
 export async function newestBatch(db: Database): Promise<number> {
   const [row] = await db.rows<{ id: number }>(
     'newest-batch',

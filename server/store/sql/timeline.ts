@@ -1,7 +1,7 @@
 import type { TimelineDto } from '../../contract/timeline.ts'
 import type { Database } from '../database.ts'
 
-/** A part of a batch's groups, read by one statement. Columns are as in TimelineDto, null without rows. */
+/** A part of a batch's groups, read by one statement. Columns are as in TimelineDto, null if there are no rows. */
 export interface TimelineRow {
   at_ms: number
   /** Time of the statement, epoch ms. The part includes everything committed before it. */
@@ -29,9 +29,9 @@ const since = (moment: string) =>
   `round((extract(epoch from ${moment} - b.submitted_at) * 1000)::numeric, 1)::float8`
 
 /**
- * Groups `from` + 1 to `from` + `limit` in completion order with their ended samples, at most `maxSamples`.
- * Incomplete groups follow the completed ones, by number. With `changedAfter` (epoch ms), only samples that ended and
- * groups that completed after it.
+ * Groups `from` + 1 to `from` + `limit` in completion order with at most `maxSamples` of their finished samples.
+ * Incomplete groups follow the completed ones, by number. With `changedAfter` (epoch ms), only samples that were
+ * scored or failed after it, and groups that completed after it.
  *
  * One pass over the batch's samples. A group's number is found in an array (numbers are dense from 0), not by a join: a
  * plan made for small tables used the index of the uids, and 31,000 samples took 9.7 s instead of 0.2 s.

@@ -92,8 +92,8 @@ export function tracedGroups(
 }
 
 /**
- * The attempts of the samples with indexes in [from, to). The attempt of a sample that was scored on the first attempt
- * is in the sample's own row.
+ * The attempts of the samples with indexes in [from, to). A sample that was scored on its first attempt has no row in
+ * `attempt`: that attempt is read from the sample's row.
  */
 export function tracedAttempts(
   db: Database,

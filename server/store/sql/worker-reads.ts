@@ -42,9 +42,8 @@ interface TextRow {
 }
 
 /**
- * The pending samples of index ranges, with their texts. Two range scans are combined here, because for a join the
- * planner would choose between plans whose costs differ a hundredfold, by statistics that a new batch does not have
- * yet.
+ * The pending samples of index ranges, with their texts. Two range scans are combined here, because the
+ * planner has no statistics of a new batch yet: for a join, it could choose a plan that costs a hundred times more.
  */
 export async function pendingSamples(
   db: Database,
@@ -86,9 +85,9 @@ export async function pendingSamples(
 /** A whole group, for rewards that score its members together. */
 export interface WholeGroup {
   no: number
-  /** In order of index, ended members included. */
+  /** In order of index, scored and failed members included. */
   members: PendingSample[]
-  /** Indexes of the members that have not ended. */
+  /** Indexes of the members not scored or failed yet. */
   pending: Set<number>
 }
 

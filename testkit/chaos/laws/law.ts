@@ -11,7 +11,7 @@ export interface Violation {
 
 /**
  * The product's invariants that the checker verifies:
- * - `ended`: every acknowledged sample ends within a bound
+ * - `ended`: every acknowledged sample is scored or fails within a bound
  * - `once`: a sample counts once, in its batch, its group and the database
  * - `score`: a score is a function of the text
  * - `failures`: a sample fails only for a reason that a fault explains

@@ -22,7 +22,7 @@ export interface Call {
   lasts: boolean
 }
 
-/** The service and the objects to which calls may refer. */
+/** The service and the objects that calls may refer to. */
 export interface Target {
   known: Known
   /** Values of the header Authorization; null: none. */

@@ -9,7 +9,7 @@ export const SECOND_WORDS_SINCE: Release = [0, 12, 0]
 /** Start of the third generation of messages. Recordings of 0.14.0 and 0.32.0 differ; this release is inferred. */
 export const THIRD_WORDS_SINCE: Release = [0, 16, 0]
 
-/** An error in the format of a version. */
+/** An error in the format of a vLLM version. */
 export function vllmError(
   version: string,
   status: number,

@@ -54,7 +54,7 @@ def fork_into_namespaces():
     flags = _NEW_NAMESPACES | signal.SIGCHLD
     if address:
         flags |= _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
-    # x86-64 has the child's address before the TLS argument; arm64 has it after.
+    # The order of the last two arguments of `clone` differs: x86-64 takes `address` before `tls`, arm64 after it.
     tail = (address, 0) if platform.machine() == "x86_64" else (0, address)
     arguments = [ctypes.c_long(one) for one in (_CLONE_NUMBER, flags, 0, 0, *tail)]
     uid, gid = os.getuid(), os.getgid()

@@ -27,7 +27,7 @@ Log = Callable[[str, dict[str, Any]], None]
 
 #: Time that a cancelled coroutine has to end before its process is checked, in seconds.
 GRACE_S = 1.0
-#: Number of checks after which a blocked event loop that runs code of no known call is considered stuck. Before that,
+#: After this many checks, a blocked event loop that runs code of no known call is considered stuck. Before that,
 #: it may only lack CPU time.
 MAX_CHECKS = 3
 #: An event loop that has been blocked for this long gets no new calls, in seconds.
