@@ -1,11 +1,12 @@
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { batchCalls } from '../../testkit/service/batch-calls.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
-import type { Service } from '../../testkit/service/service.ts'
-import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type { ErrorReason } from '../contract/error-reasons.ts'
@@ -15,13 +16,16 @@ import type { ErrorReason } from '../contract/error-reasons.ts'
 const RM = 'skywork'
 const JUDGE = 'judge'
 
-let folder: string
+const folder = mkdtempSync(join(tmpdir(), 'rewardops-parts-'))
 let service: Service
 let rm: SimulatedServer
 let judge: SimulatedServer
 
 beforeAll(async () => {
-  ;({ service, functionsDir: folder } = await sharedService())
+  // The runs with composite rewards are listed, so the service is not shared.
+  service = await Service.start({
+    env: { REWARDOPS_WORKERS: '1', REWARDOPS_FUNCTIONS_DIR: folder },
+  })
   rm = await SimulatedServer.start({ model: RM, maxModelLen: 8_192 })
   judge = await SimulatedServer.start({ dialect: 'chat', model: JUDGE })
   await service.api.servers.register.mutate({ name: 'rm-0', url: rm.url, maxInFlight: 16 })
@@ -36,9 +40,10 @@ afterEach(() => {
   rm.control({ latency: 'constant:0', faults: { html: 0 } })
 })
 afterAll(() =>
-  leaveShared(service, async () => {
+  stopCleanly(service, async () => {
     await rm?.close()
     await judge?.close()
+    rmSync(folder, { recursive: true, force: true })
   }),
 )
 
