@@ -113,7 +113,6 @@ itInFullRun(
     expect(theirs.stdout).toMatch(/^barrier +6\d\d\.\d +4\d\d\.\d$/m)
     for (const [args, message] of [
       [['--reward', '40-1'], '--reward 40-1: expected seconds'],
-      [['--batch', 'b1'], 'plan needs --rollout'],
       [['--batch', 'b1', '--prompts', '4'], '--prompts cannot be combined with --batch or --run'],
       [['--batch', 'b1', '--run', 'r'], 'plan takes either --batch ID or --run NAME'],
       [['--at-once', 'many'], '--at-once many: expected a whole number'],
