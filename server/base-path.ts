@@ -3,7 +3,18 @@
  * `/runs/runs/x`, the service would take the remaining `/runs` for the prefix and remove it too.
  */
 export const OWN_PARTS: ReadonlySet<string> = new Set([
-  ...['_next', 'api', 'compat', 'healthz', 'icon.svg', 'livez', 'login', 'metrics', 'readyz'],
+  ...[
+    '_next',
+    'api',
+    'compat',
+    'favicon.ico',
+    'healthz',
+    'icon.svg',
+    'livez',
+    'login',
+    'metrics',
+    'readyz',
+  ],
   ...['batches', 'compare', 'monitors', 'planner', 'rewards', 'runs', 'samples', 'servers'],
   ...['settings', 'workers'],
   ...['classify', 'detokenize', 'generate', 'pooling', 'predict', 'rerank', 'score', 'tokenize'],
