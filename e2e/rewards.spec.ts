@@ -176,13 +176,13 @@ test('shows a model’s request, a judge’s reply, and the components of a comp
   tag: '@full',
 }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
-  await choose(page.getByLabel('Scored by'), 'scorer')
+  await choose(page.getByRole('combobox', { name: 'Scored by', exact: true }), 'scorer')
   await score(page)
   await expect(tried(page)).toContainText('/classify')
   await expect(tried(page)).toContainText('scorer-0')
   await expect(tried(page)).toContainText('attempt 1')
 
-  await choose(page.getByLabel('Scored by'), 'judge (judge)')
+  await choose(page.getByRole('combobox', { name: 'Scored by', exact: true }), 'judge (judge)')
   await choose(page.getByLabel('Judge template'), 'pair-against-reference')
   await score(page)
   await expect(page.locator('[data-tried]')).toContainText('response shown second')
