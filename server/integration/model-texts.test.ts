@@ -57,7 +57,7 @@ const writes = (text: string) =>
         await submit([{ prompt: '6 × 12?', response: '72' }])
         return texts
       },
-      { timeout: 20_000 },
+      { timeout: 120_000 },
     )
     .toEqual([text])
 
@@ -152,7 +152,8 @@ it('a changed chat template is applied; a conversation that it refuses fails wit
   })
   expect(refusedTo).toMatchObject({ status: 'failed', reason: 'function_error', score: null })
   expect(refusedTo.detail).toContain('no server of "rm" is registered with a chat template')
-})
+  // On a busy machine, a probe may time out. The server then gets no samples until the next probe.
+}, 240_000)
 
 describe('judges', () => {
   let judge: SimulatedServer
