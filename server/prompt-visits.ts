@@ -1,4 +1,4 @@
-import { MAX_VISITS, type PromptClass } from './contract/prompts.ts'
+import { MAX_VISITS, type PromptClass, RECENT_VISITS } from './contract/prompts.ts'
 
 /** Minimum of twice the log likelihood ratio for a clear change; one comparison exceeds it by chance with p = 4e-8. */
 const CLEAR_CHANGE = 30
@@ -10,8 +10,6 @@ const CHANGED_DEVIATIONS = 0.5
  * Standard normal quantile above which visits differ by more than chance; one prompt in a million exceeds it by chance.
  */
 const CLEAR_SPREAD = 4.75
-/** The current rate is computed from this number of newest visits. */
-const RECENT = 2
 /** Number of newest visits searched for a change. */
 const SEARCHED = 64
 
@@ -55,8 +53,8 @@ export function mergeVisits(stored: readonly Visit[], added: readonly Visit[]): 
 /** The figures of a prompt. `visits`: at least one, oldest first. */
 export function figuresOf(visits: readonly Visit[]): PromptFigures {
   const all = sumOf(visits)
-  const recent = sumOf(visits.slice(-RECENT))
-  const earlier = visits.length > RECENT ? sumOf(visits.slice(0, -RECENT)) : null
+  const recent = sumOf(visits.slice(-RECENT_VISITS))
+  const earlier = visits.length > RECENT_VISITS ? sumOf(visits.slice(0, -RECENT_VISITS)) : null
   return {
     class: classOf(visits),
     scored: all.n,
@@ -74,7 +72,7 @@ export function figuresOf(visits: readonly Visit[]): PromptFigures {
 /** The class of a prompt, as {@link PROMPT_CLASS_TEXT} defines it. */
 export function classOf(visits: readonly Visit[]): PromptClass {
   const { passed } = sumOf(visits)
-  const recent = sumOf(visits.slice(-RECENT))
+  const recent = sumOf(visits.slice(-RECENT_VISITS))
   if (passed === 0) return 'unsolved'
   if (passed !== null && recent.passed === recent.n) return 'solved'
   const searched = visits.slice(-SEARCHED)

@@ -1,6 +1,9 @@
 import { infiniteQueryOptions, type QueryKey } from '@tanstack/react-query'
 import type { Topic } from '../../server/contract/pages.ts'
 
+/** Age at which data is refetched when a page is opened again. Until then, the live stream reports changes. */
+export const STALE_MS = 4_000
+
 interface Page {
   items: unknown[]
   nextCursor: string | null

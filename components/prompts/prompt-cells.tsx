@@ -1,12 +1,12 @@
 import type { ReactNode } from 'react'
-import type { PromptRowDto } from '../../server/contract/prompts.ts'
+import { type PromptRowDto, RECENT_VISITS } from '../../server/contract/prompts.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { formatScore, formatSigned, percentText, plural } from '../format/numbers.ts'
 import { firstLine } from '../format/text.ts'
 import { MarkedText } from '../rollouts/marked-text.tsx'
 
 /** The number of visits that a change needs: the last two, and an earlier one. */
-export const CHANGE_VISITS = 3
+export const CHANGE_VISITS = RECENT_VISITS + 1
 
 /** The id of a prompt, if the trainer sent one, and its first line. */
 export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' | 'preview'> }) {

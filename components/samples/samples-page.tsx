@@ -6,7 +6,7 @@ import { useEffect, useMemo, useRef, useState } from 'react'
 import type { SamplePageDto, SampleRowDto } from '../../server/contract/pages.ts'
 import type { ExtraKeyDto, SampleCountDto } from '../../server/contract/sample-extras.ts'
 import type { SampleFilter, UnreadFilter } from '../../server/contract/sample-filter.ts'
-import { pagesOptions } from '../api/pages.ts'
+import { pagesOptions, STALE_MS } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { clockTime } from '../format/time.ts'
@@ -48,8 +48,6 @@ const idOf = (row: SampleRowDto) => row.id
  * and would repeat a long search.
  */
 const LIVE_PAGES = 3
-/** The usual age of data, ms, from which a page refetches them when it is opened again. */
-const STALE_MS = 4_000
 
 /** Samples of all batches, filtered by the URL, with the open sample next to the table. */
 export function SamplesPage() {

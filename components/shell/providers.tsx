@@ -5,6 +5,7 @@ import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@ta
 import { type ReactNode, useState } from 'react'
 import { config as configureZod } from 'zod/v4/core'
 import { describeFailure, retryDelayMs } from '../api/failure.ts'
+import { STALE_MS } from '../api/pages.ts'
 import { createClient, TRPCProvider } from '../api/trpc.ts'
 import { LiveProvider } from '../live/live-provider.tsx'
 import { useSession } from '../session/use-session.ts'
@@ -32,8 +33,7 @@ function createQueryClient(): QueryClient {
     }),
     defaultOptions: {
       queries: {
-        // The live stream reports changes, so fresh data are not refetched on every mount.
-        staleTime: 4_000,
+        staleTime: STALE_MS,
         gcTime: 5 * 60_000,
         refetchOnWindowFocus: false,
         retry: (failures, error) => retryDelayMs(error, failures) !== null,

@@ -8,6 +8,8 @@ import { Cursor, RunName, stepRange, storableText } from './fields.ts'
 
 /** Maximum visits kept per prompt; older ones are dropped. All figures of a prompt cover only the kept visits. */
 export const MAX_VISITS = 256
+/** The current pass rate or mean of a prompt is computed from this number of newest visits. */
+export const RECENT_VISITS = 2
 /** A sample passes with this score or a higher one, as in the signals of groups. */
 export const PASS_SCORE = 1
 

@@ -21,3 +21,6 @@ export interface Phases {
   /** All mini-batches of the step. */
   updateMs: number
 }
+
+/** The trainer times of the async reward agent's experiment (verl PR 2854); the split is an assumption. */
+export const ASSUMED_PHASES: Phases = { rolloutMs: 40_000, logProbMs: 43_000, updateMs: 120_000 }

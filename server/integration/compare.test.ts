@@ -1,14 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import {
-  type SimulatedServers,
-  startSimulatedServers,
-} from '../../testkit/processes/simulated-rm.ts'
+import type { SimulatedServers } from '../../testkit/processes/simulated-rm.ts'
 import { batchCalls } from '../../testkit/service/batch-calls.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import type { Service } from '../../testkit/service/service.ts'
-import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
+import {
+  leaveShared,
+  sharedService,
+  startWithModel,
+} from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type {
   ComparedGroupDto,
@@ -44,8 +45,7 @@ let service: Service
 let rm: SimulatedServers
 
 beforeAll(async () => {
-  ;[{ service }, rm] = await Promise.all([sharedService(), startSimulatedServers()])
-  await service.api.servers.register.mutate({ name: 'rm', url: rm.url })
+  ;[service, rm] = await startWithModel(sharedService().then((shared) => shared.service))
 })
 afterAll(() => leaveShared(service, () => rm?.stop()))
 

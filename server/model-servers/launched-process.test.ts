@@ -1,10 +1,11 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { runWithFewFiles } from '../../testkit/processes/child.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { isRunning } from '../store/postgres/processes.ts'
@@ -132,13 +133,9 @@ test('a launched process that has no file descriptors reports the reason', () =>
     const folder = ${JSON.stringify(folder)}
     const { ended } = LaunchedProcess.start(folder, ${JSON.stringify(COMMAND)}, 1_000)
     console.log((await ended).error)`
-  const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', script]
-  const node = spawnSync('sh', ['-c', 'ulimit -n 128; exec "$0" "$@"', process.execPath, ...args], {
-    // With NODE_EXTRA_CA_CERTS, Node itself warns on stderr that it cannot read the certificates.
-    env: { ...process.env, NODE_EXTRA_CA_CERTS: undefined },
-  })
-  expect(node.stderr.toString()).toBe('')
-  expect(node.stdout.toString()).toBe('could not be started (EMFILE)\n')
+  const node = runWithFewFiles(script)
+  expect(node.stderr).toBe('')
+  expect(node.stdout).toBe('could not be started (EMFILE)\n')
 })
 
 test('a launched process ends if its keeper is killed', async () => {

@@ -1,9 +1,7 @@
 import type { PlannedRewards, PlannerDto, PlannerInput } from '../contract/planner.ts'
-import type { Phases } from '../contract/strategies.ts'
+import { ASSUMED_PHASES, type Phases } from '../contract/strategies.ts'
 
-/** The trainer times of the async reward agent's experiment (verl PR 2854), ms; the split is an assumption. */
-const ASSUMED: Phases = { rolloutMs: 40_000, logProbMs: 43_000, updateMs: 120_000 }
-const PHASES = Object.keys(ASSUMED) as (keyof Phases)[]
+const PHASES = Object.keys(ASSUMED_PHASES) as (keyof Phases)[]
 
 /**
  * Completes the given trainer times. With a recorded step time and reward wait, their difference is the trainer's own
@@ -17,19 +15,19 @@ export function trainerTimes(
   { recordedStepMs, recordedWaitMs }: Pick<PlannedRewards, 'recordedStepMs' | 'recordedWaitMs'>,
 ): Pick<PlannerDto, 'phases' | 'phasesFrom'> {
   const omitted = PHASES.filter((phase) => given[phase] === undefined)
-  const phases: Phases = { ...ASSUMED }
+  const phases: Phases = { ...ASSUMED_PHASES }
   let restMs =
     recordedStepMs === null || recordedWaitMs === null ? 0 : recordedStepMs - recordedWaitMs
   const phasesFrom = omitted.length === 0 ? 'input' : restMs > 0 ? 'record' : 'assumption'
   const unitMs = restMs >= 10_000 ? 100 : 1
   for (const phase of PHASES) {
-    phases[phase] = given[phase] ?? ASSUMED[phase]
+    phases[phase] = given[phase] ?? ASSUMED_PHASES[phase]
     restMs -= given[phase] ?? 0
   }
   if (phasesFrom === 'record') {
-    const sumMs = omitted.reduce((sum, phase) => sum + ASSUMED[phase], 0)
+    const sumMs = omitted.reduce((sum, phase) => sum + ASSUMED_PHASES[phase], 0)
     for (const phase of omitted) {
-      const share = (Math.max(0, restMs) * ASSUMED[phase]) / sumMs
+      const share = (Math.max(0, restMs) * ASSUMED_PHASES[phase]) / sumMs
       phases[phase] = Math.round(share / unitMs) * unitMs
     }
   }

@@ -5,12 +5,11 @@ import { expect } from 'vitest'
 import { type SimulatedServers, startSimulatedServers } from '../processes/simulated-rm.ts'
 import { Service } from './service.ts'
 
-/** Starts a service with one worker and a simulated reward model that is registered as `rm`. */
-export async function startWithModel(): Promise<[Service, SimulatedServers]> {
-  const [service, rm] = await Promise.all([
-    Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
-    startSimulatedServers(),
-  ])
+/** Starts a simulated reward model and registers it as `rm` with a service, by default a new one with one worker. */
+export async function startWithModel(
+  starting: Promise<Service> = Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
+): Promise<[Service, SimulatedServers]> {
+  const [service, rm] = await Promise.all([starting, startSimulatedServers()])
   await service.api.servers.register.mutate({ name: 'rm', url: rm.url })
   return [service, rm]
 }

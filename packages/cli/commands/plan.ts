@@ -4,6 +4,7 @@ import {
   type PlannerDto,
   PlannerInput,
 } from '../../../server/contract/planner.ts'
+import { ASSUMED_PHASES, type Phases } from '../../../server/contract/strategies.ts'
 import { defineCommand } from '../command.ts'
 import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'
@@ -13,6 +14,9 @@ import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 const ANSWER_MS = 60_000
 /** Reward time of the async reward agent's experiment (verl PR 2854), in seconds. */
 const USUAL_REWARD = '1-40'
+/** The help's words for the time of a phase that is not given. */
+const defaultOf = (phase: keyof Phases) =>
+  `default: recorded, else ${ASSUMED_PHASES[phase] / 1_000}`
 
 export const command = defineCommand({
   name: 'plan',
@@ -47,17 +51,17 @@ export const command = defineCommand({
     rollout: {
       type: 'string',
       value: 'S',
-      help: `rollout time per step (default: recorded, else 40)`,
+      help: `rollout time per step (${defaultOf('rolloutMs')})`,
     },
     'log-prob': {
       type: 'string',
       value: 'S',
-      help: `log-prob time per step (default: recorded, else 43)`,
+      help: `log-prob time per step (${defaultOf('logProbMs')})`,
     },
     update: {
       type: 'string',
       value: 'S',
-      help: `update time per step (default: recorded, else 120)`,
+      help: `update time per step (${defaultOf('updateMs')})`,
     },
     'mini-batches': { type: 'string', value: 'N', help: 'mini-batches per step (default 4)' },
     steps: { type: 'string', value: 'N', help: 'number of steps (default 7)' },

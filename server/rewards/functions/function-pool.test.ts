@@ -1,9 +1,9 @@
-import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
+import { runWithFewFiles } from '../../../testkit/processes/child.ts'
 import { inFullRun, itInFullRun } from '../../../testkit/service/full-run.ts'
 import { waitFor } from '../../../testkit/service/wait-for.ts'
 import type { FunctionRef } from '../../contract/resolved-reward.ts'
@@ -550,17 +550,9 @@ describe('concurrent calls', () => {
         for (;;) openSync('/dev/null')
       } catch {}
       console.log(JSON.stringify(await inspectFunction({ env: {}, memoryBytes: 2 ** 28, plan: ${JSON.stringify(TEST_PLAN)} }, {})))`
-    const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', script]
-    const node = spawnSync(
-      'sh',
-      ['-c', 'ulimit -n 128; exec "$0" "$@"', process.execPath, ...args],
-      {
-        // With NODE_EXTRA_CA_CERTS, Node itself warns on stderr that it cannot read the certificates.
-        env: { ...process.env, NODE_EXTRA_CA_CERTS: undefined },
-      },
-    )
-    expect(node.stderr.toString()).toBe('')
-    expect(JSON.parse(node.stdout.toString())).toMatchObject({
+    const node = runWithFewFiles(script)
+    expect(node.stderr).toBe('')
+    expect(JSON.parse(node.stdout)).toMatchObject({
       ok: false,
       message: expect.stringMatching(/^no process could be started for it: .*EMFILE/),
     })

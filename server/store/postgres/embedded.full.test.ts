@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
@@ -18,6 +18,7 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { runWithFewFiles } from '../../../testkit/processes/child.ts'
 import { createLogger } from '../../log.ts'
 import { binariesAt, packagedBinaries } from './binaries.ts'
 import { ensureCluster, isPostmasterOf, readPostmaster } from './cluster.ts'
@@ -254,17 +255,9 @@ describe.runIf(onLinux)('kill -9', () => {
       await new Promise((resolve) => { up = resolve })
       await postgres.stop()
       clearInterval(alive)`
-    const args = ['--input-type=module', '--eval', script, dataFolder()]
-    const node = spawnSync(
-      'sh',
-      ['-c', 'ulimit -n 128; exec "$0" "$@"', process.execPath, ...args],
-      {
-        // With NODE_EXTRA_CA_CERTS, Node itself warns on stderr that it cannot read the certificates.
-        env: { ...process.env, NODE_EXTRA_CA_CERTS: undefined },
-      },
-    )
-    expect(node.stderr.toString()).toBe('')
-    expect(node.stdout.toString().trim().split('\n')).toEqual([
+    const node = runWithFewFiles(script, [dataFolder()])
+    expect(node.stderr).toBe('')
+    expect(node.stdout.trim().split('\n')).toEqual([
       'postgres could not be started: spawn /bin/sh EMFILE',
       'start_failed: initdb could not be started: spawn /bin/sh EMFILE',
     ])
