@@ -4,6 +4,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import { LeaseHolder } from '../cluster/lease-holder.ts'
 import { ProcessRow } from '../cluster/process-row.ts'
 import { ShortGraceHolder } from '../cluster/testing/short-grace-holder.ts'
+import { FakeServer } from '../engines/testing/fake-server.ts'
 import { createLogger } from '../log.ts'
 import { testPool } from '../rewards/functions/testing/test-pool.ts'
 import { Database } from '../store/database.ts'
@@ -55,10 +56,6 @@ it('ends no process when the database is lost while an ended batch loads', async
   await own.close()
 })
 
-/** A function whose first call does not end. */
-const FIRST_HANGS =
-  'let calls = 0; export default async () => (++calls === 1 ? new Promise(() => {}) : calls)'
-
 it('cancels calls before other workers get their slots, and scores the samples again', async () => {
   const own = new Database(database.url, log, { max: 4, name: 'test' })
   const row = await ProcessRow.register(own, 'worker', false)
@@ -68,11 +65,16 @@ it('cancels calls before other workers get their slots, and scores the samples a
   await queue.ensure(FUNCTIONS_POOL)
   const { pool, ref, close } = testPool()
   const worker = testWorker({ db: own, row, queue, leases, functions: pool })
-  const reward = { kind: 'function', function: ref(FIRST_HANGS), maxConcurrency: 1 }
+  // The first call does not end. Calls are counted outside of the function, because the pool may use another process
+  // for the second call.
+  let calls = 0
+  const counter = await FakeServer.start((_, res) => void (++calls > 1 && res.end(`${calls}`)))
+  const text = `export default async () => Number(await (await fetch('${counter.url}')).text())`
+  const reward = { kind: 'function', function: ref(text), maxConcurrency: 1 }
   const b = await insertBatch(db, reward, 1)
   await queueSamples(own, queue, FUNCTIONS_POOL, b, 1)
   worker.intake.pump(FUNCTIONS_POOL)
-  await waitFor('the call', () => worker.inFlight === 1)
+  await waitFor('the call', () => worker.inFlight === 1 && calls === 1)
 
   const lost = vi.spyOn(own, 'rows').mockRejectedValue(new Error('Connection terminated'))
   const other = new LeaseHolder(db, row.id + 1, log)
@@ -105,4 +107,5 @@ it('cancels calls before other workers get their slots, and scores the samples a
   await other.close()
   await queue.stop()
   await own.close()
+  await counter.close()
 }, 90_000)
