@@ -34,6 +34,9 @@ afterEach(async () => {
     for (const { name } of await service.api.servers.list.query()) {
       await service.api.servers.remove.mutate({ name })
     }
+    // The router learns of a removal by a notification. The list reloads its servers, so that no request of the next
+    // test goes to a removed one.
+    expect((await service.raw('/v1/models')).json).toMatchObject({ data: [] })
   }
   await Promise.all(servers.map((server) => server.close()))
   servers = []
