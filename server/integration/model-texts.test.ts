@@ -21,8 +21,8 @@ beforeAll(async () => {
   // A fake SGLang with a reward model, whose raw score is the text's length minus 100.5.
   rm = await FakeServer.start(({ path, body }, res) => {
     const info = {
-      '/v1/models': { data: [{ id: 'rm', owned_by: 'sglang', max_model_len: 8192 }] },
-      '/model_info': { model_path: 'rm', is_generation: false },
+      '/v1/models': { data: [{ id: 'templated', owned_by: 'sglang', max_model_len: 8192 }] },
+      '/model_info': { model_path: 'templated', is_generation: false },
     }[path]
     if (info) return void res.end(JSON.stringify(info))
     if (path !== '/v1/embeddings') return void res.writeHead(404).end('{}')
@@ -42,23 +42,24 @@ async function submit(samples: Partial<Sample>[]): Promise<string> {
     run: 'templates',
     step: 1,
     samples: samples.map((fields) => sample(fields)),
-    reward: { model: 'rm' },
+    reward: { model: 'templated' },
   })
-  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  const { status } = await service.api.batches.wait.query({ batchId, waitMs: 30_000 })
+  const { state, stateCause, health, workers } = await service.api.servers.get.query({
+    name: 'templated',
+  })
+  expect(status, JSON.stringify({ state, stateCause, health, workers })).toBe('completed')
   return batchId
 }
 
 /** Waits until workers send this text for a sample, because they receive a changed template with a short delay. */
 const writes = (text: string) =>
   expect
-    .poll(
-      async () => {
-        texts.length = 0
-        await submit([{ prompt: '6 × 12?', response: '72' }])
-        return texts
-      },
-      { timeout: 120_000 },
-    )
+    .poll(async () => {
+      texts.length = 0
+      await submit([{ prompt: '6 × 12?', response: '72' }])
+      return texts
+    })
     .toEqual([text])
 
 const detailOf = (batchId: string, index: number) =>
@@ -72,14 +73,14 @@ it('a chat template is applied to every text, including those of the self-test',
     added_tokens_decoder: { 1: { content: 'x' } },
   }
   const server = await service.api.servers.register.mutate({
-    name: 'rm',
+    name: 'templated',
     url: rm.url,
     engine: 'sglang',
     chatTemplate: JSON.stringify(config),
   })
   expect(server).toMatchObject({ state: 'ready', selfTest: { verdict: 'raw' } })
   expect(texts[0]).toMatch(/^<\|start_header_id\|>user<\|end_header_id\|>\n\nWhat is the capital/)
-  const detail = await service.api.servers.get.query({ name: 'rm' })
+  const detail = await service.api.servers.get.query({ name: 'templated' })
   expect(JSON.parse(detail.chatTemplate as string)).toEqual({
     chat_template: LLAMA3.chat_template,
     bos_token: '<|begin_of_text|>',
@@ -116,7 +117,7 @@ it('reward functions can apply the chat template of a model', async () => {
     })
   const begun =
     '<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n6 × 12?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n'
-  expect(await scored('rm')).toMatchObject({
+  expect(await scored('templated')).toMatchObject({
     score: 1,
     rewardExtraInfo: { begun, written: `${begun}72<|eot_id|>` },
   })
@@ -124,7 +125,7 @@ it('reward functions can apply the chat template of a model', async () => {
 })
 
 it('a changed chat template is applied; a conversation that it refuses fails with its message', async () => {
-  const changed = { name: 'rm', chatTemplate: JSON.stringify(MISTRAL) }
+  const changed = { name: 'templated', chatTemplate: JSON.stringify(MISTRAL) }
   expect(await service.api.servers.update.mutate(changed)).toMatchObject({
     state: 'ready',
   })
@@ -141,19 +142,18 @@ it('a changed chat template is applied; a conversation that it refuses fails wit
   expect(await detailOf(batchId, 1)).toMatchObject({ status: 'scored', attempts: 1 })
   expect(texts).toEqual(['[INST] 6 × 12? [/INST]72</s>'])
 
-  const without = { name: 'rm', chatTemplate: null }
+  const without = { name: 'templated', chatTemplate: null }
   await service.api.servers.update.mutate(without)
   await writes('6 × 12?\n72')
   const refusedTo = await service.api.samples.score.mutate({
     run: 'templates',
     step: 3,
     sample: sample({ prompt: '6 × 12?', response: '72' }),
-    reward: { function: { path: 'by-template.ts', kwargs: { model: 'rm' } } },
+    reward: { function: { path: 'by-template.ts', kwargs: { model: 'templated' } } },
   })
   expect(refusedTo).toMatchObject({ status: 'failed', reason: 'function_error', score: null })
-  expect(refusedTo.detail).toContain('no server of "rm" is registered with a chat template')
-  // On a busy machine, a probe may time out. The server then gets no samples until the next probe.
-}, 240_000)
+  expect(refusedTo.detail).toContain('no server of "templated" is registered with a chat template')
+})
 
 describe('judges', () => {
   let judge: SimulatedServer

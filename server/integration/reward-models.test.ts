@@ -29,8 +29,10 @@ beforeAll(async () => {
     rm(MODEL),
     rm(LIMITED),
   ])
-  await register('a', a)
-  await register('b', b)
+  // Adaptive limits grow at different times: the shares of 600 samples then differed by up to 260, with fixed limits by
+  // up to 12, on a busy machine 52.
+  await register('a', a, { maxInFlight: 16 })
+  await register('b', b, { maxInFlight: 16 })
   await register('limited', limited, { maxInFlight: 6 })
 })
 
@@ -184,14 +186,13 @@ describe('two servers of a model', () => {
       return leased?.n === 2
     })
     await Promise.all([a, b].map((rm) => rm.control({ latency: 20, resetStats: true })))
-    // The batch is long enough that the first leases do not decide the shares.
     const { batchId } = await submit(rollouts(600), { model: MODEL })
     expect(await wait(batchId)).toMatchObject({ scored: 600, retries: 0 })
     const [inA, inB] = [(await a.counters()).answered, (await b.counters()).answered]
     // On a busy machine a few samples are hedged.
     const hedged = inA + inB - 600
     expect([hedged >= 0, hedged < 60], `${inA} and ${inB}`).toEqual([true, true])
-    expect(Math.abs(inA - inB), `${inA} and ${inB}`).toBeLessThan(180)
+    expect(Math.abs(inA - inB), `${inA} and ${inB}`).toBeLessThan(120)
     const names = (await allGroups(batchId)).groups.flatMap((g) =>
       g.samples.map((s) => s.serverName),
     )
