@@ -202,7 +202,7 @@ function Overlay({
 }
 
 const HOW =
-  'Bands are 95 % intervals per step: 1.96 standard errors of the difference of two means (Welch). Samples of a group are treated as independent, so an interval may be too narrow, by a factor of at most √(group size).'
+  'Bands are 95 % intervals per step: 1.96 standard errors of the difference of two means. The standard errors are over groups, because the samples of a group are not independent.'
 
 /** The difference of each run from the first, on one scale. */
 function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<string> }) {

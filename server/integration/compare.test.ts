@@ -82,7 +82,7 @@ function expectGolden(pair: ComparePairDto, want: Golden): void {
 
 describe('a batch and its rescore', () => {
   it.skipIf(!hasData)(
-    'are compared as by an independent script: a rule with a real reward model',
+    'have the comparison of an independent script: a rule with a real reward model',
     async () => {
       const rows = lines<{ query: string; answer: string; code: string[]; pred_score: number[][] }>(
         'qwen-math-rm8/groups.first20.jsonl',
@@ -109,7 +109,7 @@ describe('a batch and its rescore', () => {
   )
 
   it.skipIf(!hasData)(
-    'are compared as by an independent script: strict with flexible on 200 real groups, over all pages',
+    'have the comparison of an independent script: strict with flexible on 200 real groups, over all pages',
     async () => {
       const rows = lines<{
         question: string
@@ -282,6 +282,16 @@ describe('batches that are not rescores of each other', () => {
   })
 })
 
+/** The standard error of the mean of scores in groups of `size`, clustered by group. */
+function errorOverGroups(scores: readonly number[], size: number): number {
+  const mean = scores.reduce((sum, score) => sum + score, 0) / scores.length
+  const sums = Array.from({ length: scores.length / size }, (_, group) =>
+    scores.slice(group * size, (group + 1) * size).reduce((sum, score) => sum + score - mean, 0),
+  )
+  const squares = sums.reduce((sum, d) => sum + d * d, 0)
+  return Math.sqrt((sums.length / (sums.length - 1)) * squares) / scores.length
+}
+
 describe('runs', () => {
   it('are compared with the first one by step; rescores are excluded, also from components', async () => {
     const combine = [
@@ -289,6 +299,7 @@ describe('runs', () => {
       { name: 'loose', weight: 0.5, reward: { kwargs: { method: 'flexible' } } },
     ]
     const means = new Map<string, number>()
+    const errors = new Map<string, number>()
     for (const run of ['base', 'tried']) {
       for (const step of [1, 2]) {
         const samples = rollouts(16, 4).map((one, at) => ({
@@ -298,6 +309,8 @@ describe('runs', () => {
         }))
         const id = await submit(samples, { run, step, reward: { combine } })
         means.set(`${run} ${step}`, (await ended(id)).mean as number)
+        const { score } = await service.api.batches.results.query({ batchId: id })
+        errors.set(`${run} ${step}`, errorOverGroups(score as number[], 4))
         if (run === 'base' && step === 2) await ended(await rescore(id, { combine }))
       }
     }
@@ -317,8 +330,9 @@ describe('runs', () => {
       const want = (means.get(`tried ${step}`) as number) - (means.get(`base ${step}`) as number)
       expect(delta).toBeCloseTo(want, 12)
       expect([nFirst, nOther]).toEqual([16, 16])
-      expect(low).toBeLessThan(delta)
-      expect(high).toBeGreaterThan(delta)
+      const error = Math.hypot(...['base', 'tried'].map((run) => errors.get(`${run} ${step}`)!))
+      expect(low).toBeCloseTo(delta - 1.959964 * error, 12)
+      expect(high).toBeCloseTo(delta + 1.959964 * error, 12)
     }
     const { components } = await service.api.rewards.components.query({ run: 'base' })
     expect(components[0]?.points.map(({ step }) => step)).toEqual([1, 2])

@@ -12,7 +12,7 @@ import { binWidth, pairOf } from './run-view.ts'
 
 /** Time that a comparison of runs is cached. */
 const TTL_MS = 1_000
-/** Maximum share of time spent on the queries of one comparison. */
+/** Maximum share of time spent on the queries of one comparison: a slow one is cached for longer than `TTL_MS`. */
 const MAX_SHARE = 0.1
 /** Maximum number of compared data sources; the largest ones are compared. */
 const MAX_SOURCES = 12
@@ -20,7 +20,7 @@ const MAX_SOURCES = 12
 /** The scores of a run at each point of the chart, and its other columns. */
 interface Compared
   extends Pick<ComparedRunDto, 'means' | 'quantiles' | 'failedShare' | 'noSignalShare' | 'waitMs'> {
-  points: StepScores[]
+  points: (StepScores & { std: number | null })[]
 }
 
 /** The bins that all runs share. */
@@ -99,6 +99,7 @@ export class CompareRunsView {
           n: isIn ? (run.n[at] ?? 0) : null,
           mean: isIn ? (run.mean[at] ?? null) : null,
           std: isIn ? (run.std[at] ?? null) : null,
+          meanError: isIn ? (run.mean_error[at] ?? null) : null,
         }
       }),
       means: run.step.map(() => null),
@@ -116,7 +117,7 @@ export class CompareRunsView {
     return {
       points: rows.map((row) => ({
         ...{ step: startOf(Math.floor(row.step / grid.width), grid), batchId: `b${row.id}` },
-        ...{ n: row.n, mean: row.mean, std: row.std },
+        ...{ n: row.n, mean: row.mean, std: row.std, meanError: row.mean_error },
       })),
       means: rows.map(({ means }) => pairOf(means)),
       quantiles: columnsOf(rows.map(({ quantiles }) => quantiles)),
@@ -139,7 +140,7 @@ export class CompareRunsView {
     const rows = await sourceSteps(this.#db, [...stepOf.keys()], MAX_SOURCES)
     return differencesBySource(
       rows.map((row) => ({
-        ...{ ...row, batchId: `b${row.batch_id}` },
+        ...{ ...row, meanError: row.mean_error, batchId: `b${row.batch_id}` },
         ...(stepOf.get(row.batch_id) as { isFirst: boolean; step: number }),
       })),
     )
@@ -152,14 +153,17 @@ export class CompareRunsView {
     const rows = []
     for (const [at, range] of ranges.entries()) {
       for (const row of await sourceBins(this.#db, { ...range, width: grid.width })) {
-        rows.push({ ...row, isFirst: at === 0, step: startOf(row.bin, grid), batchId: '' })
+        rows.push({
+          ...{ ...row, meanError: row.mean_error, batchId: '' },
+          ...{ isFirst: at === 0, step: startOf(row.bin, grid) },
+        })
       }
     }
     return differencesBySource(rows)
   }
 }
 
-/** The steps that exist in a range; the range itself if there is none. */
+/** The range from the first to the last existing step, with their number; the range itself if there are none. */
 function narrowed({ steps, first, last }: StepRangeRow, range: StepsOfRun) {
   return { count: steps, first: first ?? range.first, last: last ?? range.last }
 }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { insertServer } from '../cluster/testing/servers.ts'
+import type { StepDelta } from '../contract/compare.ts'
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
@@ -180,6 +181,10 @@ describe('a run of 10,000 steps', () => {
     expect(deltas[0]?.steps).toHaveLength(113)
     expect(deltas[0]?.steps[1]).toMatchObject({ step: 16, nFirst: 128, nOther: 2_048 })
     expect(deltas[0]?.steps[1]?.delta).toBeCloseTo(23.5 / OTHER_STEPS - 0.5, 12)
+    // Each step has a standard error of 0.1, and a bin of 16 steps one of 0.1 / 4.
+    const { delta, low, high } = deltas[0]!.steps[1] as StepDelta
+    expect(delta - low).toBeCloseTo(1.959964 * Math.hypot(0.1 / 4, 0.1 / 4), 9)
+    expect(high - delta).toBeCloseTo(delta - low, 9)
     expect(runs[0]?.means[312]).toEqual([0, 0.5])
     const part = await view.get({ ...names, from: 101, until: 200 })
     expect([part.width, part.deltas[0]?.steps.length]).toEqual([1, 100])

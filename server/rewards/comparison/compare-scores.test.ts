@@ -244,12 +244,14 @@ it('sorts in descending order and keeps the order of equal keys', () => {
   expect(Array.from(run(descendingOrder(Float64Array.of(1, 3, 2, 3, -1))))).toEqual([1, 3, 2, 0, 4])
 })
 
-it('the difference of two runs at a step has Welch’s interval', () => {
-  const at = (n: number, mean: number, std: number) => ({ step: 4, batchId: 'b1', n, mean, std })
-  const [delta] = stepDeltas([at(100, 0.5, 0.5)], [at(400, 0.6, 0.4)])
-  const half = 1.959964 * Math.sqrt(0.25 / 100 + 0.16 / 400)
+it('the difference of two runs at a step has an interval from both standard errors', () => {
+  const at = (mean: number, meanError: number | null) => ({
+    ...{ step: 4, batchId: 'b1', n: 100, mean, meanError },
+  })
+  const [delta] = stepDeltas([at(0.5, 0.03)], [at(0.6, 0.04)])
+  const half = 1.959964 * 0.05
   expect(delta?.delta).toBeCloseTo(0.1, 12)
   expect(delta?.low).toBeCloseTo(0.1 - half, 12)
   expect(delta?.high).toBeCloseTo(0.1 + half, 12)
-  expect(stepDeltas([at(100, 0.5, 0.5)], [{ ...at(1, 1, 1), std: null }])).toEqual([])
+  expect(stepDeltas([at(0.5, 0.03)], [at(1, null)])).toEqual([])
 })

@@ -5,14 +5,14 @@ export interface StepScores {
   batchId: string
   n: number | null
   mean: number | null
-  /** Sample standard deviation (divisor n − 1). */
-  std: number | null
+  /** The standard error of the mean over groups; null with fewer than two groups. */
+  meanError: number | null
 }
 
 /**
- * Computes the difference of the means (other − first) at each step that both runs have, with its 95 % interval from
- * the normal distribution and Welch's standard error √(s₁²/n₁ + s₂²/n₂). Samples are assumed independent. Those of one
- * group are not, so the true interval is wider, by a factor of at most √(group size).
+ * Computes the difference of the means (other − first) at each step at which both have a standard error, with its 95 %
+ * interval from the normal distribution and the standard error √(e₁² + e₂²). The errors are those over groups, because
+ * the samples of a group are not independent.
  */
 export function stepDeltas(first: readonly StepScores[], other: readonly StepScores[]) {
   const known = new Map(first.map((at) => [at.step, at]))
@@ -20,7 +20,7 @@ export function stepDeltas(first: readonly StepScores[], other: readonly StepSco
     const a = known.get(b.step)
     if (a === undefined || !hasInterval(a) || !hasInterval(b)) return []
     const delta = b.mean - a.mean
-    const half = Z_95 * Math.sqrt(a.std ** 2 / a.n + b.std ** 2 / b.n)
+    const half = Z_95 * Math.sqrt(a.meanError ** 2 + b.meanError ** 2)
     if (!Number.isFinite(half)) return []
     return [
       {
@@ -31,6 +31,8 @@ export function stepDeltas(first: readonly StepScores[], other: readonly StepSco
   })
 }
 
-function hasInterval(at: StepScores): at is StepScores & { n: number; mean: number; std: number } {
-  return at.n !== null && at.n >= 2 && at.mean !== null && at.std !== null
+type WithInterval = StepScores & { n: number; mean: number; meanError: number }
+
+function hasInterval(at: StepScores): at is WithInterval {
+  return at.n !== null && at.mean !== null && at.meanError !== null
 }

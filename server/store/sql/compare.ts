@@ -152,6 +152,7 @@ export interface RunColumns {
   n: (number | null)[]
   mean: (number | null)[]
   std: (number | null)[]
+  mean_error: (number | null)[]
   quantiles: (number[] | null)[]
   scored: number[]
   failed: number[]
@@ -179,7 +180,7 @@ export async function runColumns(
        select max(id) as id from batch
        where run_id = $1 and split = $2 and rescored_from is null and step between $3 and $4 group by step),
      s as materialized (
-       select b.id, b.step, b.rolled_up, b.mean, b.std, b.scored, b.failed, b.group_signals,
+       select b.id, b.step, b.rolled_up, b.mean, b.std, r.mean_error, b.scored, b.failed, b.group_signals,
          extract(epoch from b.completed_at - b.submitted_at)::float8 * 1000 as wait_ms, r.quantiles,
          (select sum(n) from unnest(r.bin_counts) n)::int as n
        from last join batch b on b.id = last.id
@@ -188,6 +189,7 @@ export async function runColumns(
        'batch', coalesce(json_agg(id order by step), '[]'), 'step', coalesce(json_agg(step order by step), '[]'),
        'rolled_up', coalesce(json_agg(rolled_up order by step), '[]'), 'n', coalesce(json_agg(n order by step), '[]'),
        'mean', coalesce(json_agg(mean order by step), '[]'), 'std', coalesce(json_agg(std order by step), '[]'),
+       'mean_error', coalesce(json_agg(mean_error order by step), '[]'),
        'quantiles', coalesce(json_agg(quantiles order by step), '[]'),
        'scored', coalesce(json_agg(scored order by step), '[]'), 'failed', coalesce(json_agg(failed order by step), '[]'),
        'group_signals', coalesce(json_agg(group_signals order by step), '[]'),
@@ -204,7 +206,7 @@ export interface SourceStepRow {
   samples: number
   n: number
   mean: number
-  std: number | null
+  mean_error: number | null
 }
 
 /** Roll-ups of batches by data source, for the `most` data sources with the most samples in these batches. */
@@ -216,10 +218,10 @@ export async function sourceSteps(
   return db.rows(
     'source-steps',
     `with r as materialized (
-       select batch_id, data_source, samples, bin_counts, mean, std from batch_roll_up
+       select batch_id, data_source, samples, bin_counts, mean, mean_error from batch_roll_up
        where batch_id = any($1::int[]) and data_source <> ''),
      largest as (select data_source from r group by 1 order by sum(samples) desc, 1 limit $2)
-     select batch_id, data_source, samples, (select sum(n) from unnest(bin_counts) n)::int as n, mean, std
+     select batch_id, data_source, samples, (select sum(n) from unnest(bin_counts) n)::int as n, mean, mean_error
      from r where data_source in (select data_source from largest) and mean is not null order by batch_id`,
     [[...batchIds], most],
   )

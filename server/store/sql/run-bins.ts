@@ -65,6 +65,11 @@ const weighted = (value: string) =>
 /** SQL of the standard deviation of all samples of a bin, from the figures of its steps, `bin_n` and `bin_mean`. */
 const STD = `case when bool_and(std is not null or n < 2) then
   sqrt(sum((greatest(n - 1, 0) * coalesce(std, 0) ^ 2 + n * (mean - bin_mean) ^ 2) / nullif(bin_n - 1, 0))) end`
+/** SQL of a step's standard error, from its roll-up `r`. */
+const STEP_ERROR = `case when r.mean_error < ${LARGEST_OF_TWO} then r.mean_error end`
+/** SQL of the standard error of a bin's mean, from the errors of its steps and `bin_n`; null if one is unknown. */
+const MEAN_ERROR = `case when bool_and(mean_error is not null) filter (where n > 0)
+  then sqrt(sum((n / nullif(bin_n, 0) * mean_error) ^ 2)) end`
 const median = (value: string, where = 'true') =>
   `percentile_cont(0.5) within group (order by ${value}) filter (where ${where})`
 
@@ -84,7 +89,7 @@ export async function runBins(db: Database, steps: BinnedSteps): Promise<RunBinR
          r.substituted, (select sum(c) from unnest(r.bin_counts) c)::float8 as n,
          case when greatest(-r.quantiles[1], r.quantiles[5]) < ${LARGEST_OF_TWO} then r.quantiles end as q,
          r.queue_ms, r.score_ms, r.reasons, r.verdicts,
-         case when r.mean_error < ${LARGEST_OF_TWO} then r.mean_error end as mean_error
+         ${STEP_ERROR} as mean_error
        from last join batch b on b.id = last.id
        left join batch_roll_up r on r.batch_id = b.id and r.data_source = '' and b.rolled_up),
      centered as (
@@ -108,8 +113,7 @@ export async function runBins(db: Database, steps: BinnedSteps): Promise<RunBinR
          case when bool_or(rolled_up) then coalesce(sum(n), 0) end as n, max(bin_mean) as mean,
          ${STD} as std, min(min) as min, max(max) as max,
          array[${[1, 2, 3, 4, 5].map((at) => weighted(`q[${at}]`)).join(', ')}] as quantiles,
-         case when bool_and(mean_error is not null) filter (where n > 0)
-           then sqrt(sum((n / nullif(bin_n, 0) * mean_error) ^ 2)) end as mean_error,
+         ${MEAN_ERROR} as mean_error,
          array[min(mean), max(mean)] as means, array[min(wait_ms), max(wait_ms)] as waits_ms,
          array[min(failed_share), max(failed_share)] as failed_shares,
          ${median('wait_ms')} as wait_ms, ${median('step_ms', 'step_ms > 0')} as step_ms,
@@ -134,6 +138,7 @@ export interface SourceBinRow {
   n: number
   mean: number
   std: number | null
+  mean_error: number | null
   q25: number
   q75: number
 }
@@ -145,7 +150,7 @@ export async function sourceBins(db: Database, steps: BinnedSteps): Promise<Sour
     `with ${LAST},
      r as materialized (
        select last.step / $5 as bin, r.data_source, r.samples, r.failed, r.mean, r.quantiles as q,
-         case when r.std < ${LARGEST_OF_TWO} then r.std end as std,
+         case when r.std < ${LARGEST_OF_TWO} then r.std end as std, ${STEP_ERROR} as mean_error,
          (select sum(c) from unnest(r.bin_counts) c)::float8 as n
        from last join batch_roll_up r on r.batch_id = last.id
        where r.data_source <> '' and abs(r.mean) < ${LARGEST_OF_TWO}
@@ -155,7 +160,7 @@ export async function sourceBins(db: Database, steps: BinnedSteps): Promise<Sour
        select *, sum(n) over bin as bin_n, sum(n * mean) over bin / nullif(sum(n) over bin, 0) as bin_mean
        from r where data_source in (select data_source from largest) window bin as (partition by bin, data_source))
      select bin, data_source, sum(samples)::float8 as samples, sum(failed)::float8 as failed, sum(n) as n,
-       max(bin_mean) as mean, ${STD} as std, ${weighted('q[2]')} as q25, ${weighted('q[4]')} as q75
+       max(bin_mean) as mean, ${STD} as std, ${MEAN_ERROR} as mean_error, ${weighted('q[2]')} as q25, ${weighted('q[4]')} as q75
      from centered group by 1, 2 order by 1, 2`,
     parameters(steps),
   )
@@ -168,7 +173,7 @@ export interface ScoreScaleRow {
   values: number[] | null
 }
 
-/** The scores of all rolled-up steps; `values` is null with more than `most`. */
+/** The scores of all rolled-up steps; `values` is null if there are more than `most` distinct scores. */
 export async function scoreScale(
   db: Database,
   steps: BinnedSteps,
@@ -201,8 +206,8 @@ export interface HeatBinRow {
 }
 
 /**
- * Counts the samples of each bin of steps by distinct score, or by `count` equal score ranges from `low` to `high`. A bin of
- * a roll-up's histogram counts toward the range that contains its midpoint.
+ * Counts the samples of each bin of steps by distinct score, or by `count` equal score ranges from `low` to `high`. A
+ * bin of a roll-up's histogram counts toward the range that contains its midpoint.
  */
 export async function heatBins(
   db: Database,
