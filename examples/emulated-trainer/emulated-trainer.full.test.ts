@@ -80,7 +80,16 @@ test('the CLI plans with the recorded rewards of a run and of a batch', async ()
     result: { data: { items: { batchId: string; run: string }[] } }
   }
   const newest = result.data.items[0]
-  const args = ['--rollout', '0.1', '--log-prob', '0.1', '--update', '0.2', '--at-once', '16,none']
+  const args = [
+    '--rollout',
+    '0.1',
+    '--log-prob',
+    '0.1',
+    '--update',
+    '0.2',
+    '--concurrency',
+    '16,none',
+  ]
   const run = async (...more: string[]) =>
     startCli(['plan', ...more], { REWARDOPS_URL: service.url }).ended
   const planned = await run('--run', newest?.run ?? '', ...args, '--steps', '3', '--json')
@@ -106,16 +115,16 @@ itInFullRun(
   async () => {
     const run = async (...more: string[]) =>
       startCli(['plan', ...more], { REWARDOPS_URL: service.url }).ended
-    const { stdout } = await run('--reward', '0.002-0.02', '--at-once', '64')
+    const { stdout } = await run('--reward', '0.002-0.02', '--concurrency', '64')
     expect(stdout).toContain('64 concurrent rewards: no gain from any strategy')
     const theirs = await run()
-    expect(theirs.stdout).toContain('256 concurrent rewards: both is recommended')
+    expect(theirs.stdout).toContain('256 concurrent rewards: recommended strategy: both')
     expect(theirs.stdout).toMatch(/^barrier +6\d\d\.\d +4\d\d\.\d$/m)
     for (const [args, message] of [
       [['--reward', '40-1'], '--reward 40-1: expected seconds'],
       [['--batch', 'b1', '--prompts', '4'], '--prompts cannot be combined with --batch or --run'],
       [['--batch', 'b1', '--run', 'r'], 'plan takes either --batch ID or --run NAME'],
-      [['--at-once', 'many'], '--at-once many: expected a whole number'],
+      [['--concurrency', 'many'], '--concurrency many: expected a whole number'],
       [['--steps', '99'], 'steps'],
     ] as const) {
       expect(await run(...args)).toMatchObject({

@@ -14,7 +14,7 @@ import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 const ANSWER_MS = 60_000
 /** Reward time of the async reward agent's experiment (verl PR 2854), in seconds. */
 const USUAL_REWARD = '1-40'
-/** The help's words for the time of a phase that is not given. */
+/** The help text about the default time of a phase. */
 const defaultOf = (phase: keyof Phases) =>
   `default: recorded, else ${ASSUMED_PHASES[phase] / 1_000}`
 
@@ -65,12 +65,12 @@ export const command = defineCommand({
     },
     'mini-batches': { type: 'string', value: 'N', help: 'mini-batches per step (default 4)' },
     steps: { type: 'string', value: 'N', help: 'number of steps (default 7)' },
-    'at-once': {
+    concurrency: {
       type: 'string',
       value: 'LIST',
-      help: 'concurrent rewards per server, "none" for no limit (default 256,none)',
+      help: 'limits of concurrent rewards per server to compare; "none": no limit (default 256,none)',
     },
-    servers: { type: 'string', value: 'LIST', help: 'numbers of servers (default 1)' },
+    servers: { type: 'string', value: 'LIST', help: 'server counts to compare (default 1)' },
   },
   async run({ values, output, service, signal }) {
     const given = { ...values }
@@ -105,7 +105,7 @@ export const command = defineCommand({
       },
       steps: wholeNumber('steps', given.steps, 1),
       miniBatches: wholeNumber('mini-batches', given['mini-batches'], 1),
-      limits: list('at-once', given['at-once'], true),
+      limits: list('concurrency', given.concurrency, true),
       servers: list('servers', given.servers, false),
     })
     if (!input.success) throw usageError(describeIssues(input.error))
@@ -126,7 +126,7 @@ export const command = defineCommand({
       output.line('')
       output.line(`${limitOf(column)}: ${verdictOf(column)}`)
       output.table(
-        ['STRATEGY', right('S/STEP'), right('WAITING'), right('SAVES')],
+        ['STRATEGY', right('STEP TIME, S'), right('REWARD WAIT, S'), right('SAVING')],
         column.strategies.map((one) => [
           one.strategy,
           right(seconds(one.stepMs)),
@@ -148,7 +148,7 @@ function verdictOf(column: PlannedColumn): string {
   const bound = `the lower bound is ${seconds(column.boundMs)} s, set by ${why}`
   return column.noGain
     ? `no gain from any strategy; ${bound}`
-    : `${column.best} is recommended; ${bound}`
+    : `recommended strategy: ${column.best}; ${bound}`
 }
 
 /** Formats milliseconds as seconds: with three decimals below 10 s, and with one from 10 s on. */
@@ -158,7 +158,7 @@ function seconds(ms: number): string {
 
 /** Right-aligns a cell of a column of numbers. */
 function right(text: string): string {
-  return text.padStart(8)
+  return text.padStart(14)
 }
 
 function milliseconds(name: string, text: string): number {
