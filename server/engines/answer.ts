@@ -44,14 +44,14 @@ const NON_FINITE_REFUSAL = /out of range float values|score is nan/i
 const ENGINE_FAILED = /failed to generate results for all prompts/i
 
 /** vLLM reports a dead engine process with 400 (0.11), 500, or 200 (0.14). */
-const ENGINE_DEAD = /EngineCore encountered|EngineDeadError|background loop has errored/i
+export const ENGINE_DEAD = /EngineCore encountered|EngineDeadError|background loop has errored/i
 
 /** For a task that its model lacks, vLLM answers 200 with an error code in the body (0.11, 0.14), or 501. */
 const NO_ROUTE = /does not support [\w ]{1,40} API\b/i
 
 /**
- * Statuses that concern the server, its URL or its key, regardless of the message: missing route or model, refused
- * key, exhausted quota, wrong protocol. 413 and 422 concern one request.
+ * Statuses that concern the server, its URL or its key, regardless of the message: missing route or model, refused key,
+ * exhausted quota, wrong protocol. 413 and 422 are not among them, because they concern one request.
  */
 const OF_THE_SERVER = new Set([401, 402, 403, 404, 405, 406, 407, 410, 411, 415, 421, 426, 501])
 
@@ -127,7 +127,8 @@ const REPLY_TOO_LONG = [
 ]
 
 /**
- * Returns the tokens left for the reply if the server refused the requested length; null: it did not, or none are left.
+ * Returns the tokens left for the reply if the server refused the requested length; null: the server refused for
+ * another reason, or no tokens are left.
  */
 function tokensLeft(message: string): number | null {
   for (const pattern of REPLY_TOO_LONG) {

@@ -1,4 +1,4 @@
-import { errorMessage, field } from './answer.ts'
+import { ENGINE_DEAD, errorMessage, field } from './answer.ts'
 import type {
   Engine,
   EngineFetch,
@@ -19,7 +19,7 @@ import { versionBefore } from './version.ts'
 const SHORT: ScoreInput = { prompt: 'What is 1 + 1?', response: '2' }
 /** A longer list of numbers for one text or token is an embedding, because no reward model has so many labels. */
 const MAX_LABELS = 16
-/** Replaces the registered template: for a probe, any text is enough. */
+/** Stands in for the registered template: for a probe, any text is enough. */
 const RENDERED: SampleTemplate = {
   renderSample: () => 'What is 1 + 1?\n2',
   renderSampleWithoutBos: () => 'What is 1 + 1?\n2',
@@ -108,15 +108,17 @@ function found(route: ScoreRoute, plainText = false, ...warnings: string[]): Fou
 }
 
 const SCORED_AS_PAIR =
-  'The model has no chat template, and /score takes prompt and response as a pair, as a cross-encoder reads them. For a reward model that reads a conversation, register it with "chatTemplate", or with "route": "classify".'
+  'The model has no chat template, and /score takes prompt and response as a pair, as a cross-encoder reads them. If it is a reward model that reads a conversation, register it with "chatTemplate", or with "route": "classify".'
 const SCORED_AS_TEXT =
   'The model has no chat template: it is sent the prompt, a newline and the response. Register it with "chatTemplate" if it was trained with one.'
 const MAY_BE_STEPWISE =
-  'The model also scores every token (/pooling), as all classifiers of this vLLM do. If it is a process reward model, register it with "route": "token" for the scores of its steps; the last one is the score either way.'
+  'The model also scores every token (/pooling), as all classifiers of this vLLM do. If it is a process reward model, register it with "route": "token" to get the scores of its steps. The score of the last step is the sample’s score either way.'
 
 type AskRoute = (route: ScoreRoute, plainText?: boolean) => Promise<RouteAnswer>
 
-/** Checks a route that returned a score. A score alone does not always identify the kind of model. */
+/**
+ * Checks a route that returned a score. In older versions of vLLM, a score alone does not identify the kind of model.
+ */
 async function scoring(
   fetch: EngineFetch,
   question: RouteQuestion,
@@ -196,8 +198,6 @@ async function post(fetch: EngineFetch, path: string, body: string): Promise<Eng
 
 /** Part of transformers' message about a missing chat template, which every version of vLLM passes on. */
 const NO_TEMPLATE = /chat template/i
-/** vLLM 0.11 answers 400 when its engine process has died. */
-const ENGINE_DEAD = /EngineCore encountered|EngineDeadError/
 
 /** Returns the effective status: vLLM answers some failures with 200 and the status in `error.code`. */
 function statusOf({ status, bodyText }: EngineReply): number {

@@ -107,11 +107,6 @@ export class SleepCycle {
     await run.done.catch(() => {})
   }
 
-  /** True while this process is putting a server to sleep. */
-  isPuttingToSleep(id: number): boolean {
-    return this.#sleeps.has(id)
-  }
-
   /** Cancels sleeps that wait for a drain. The next start of the service completes those whose sleep call was sent. */
   stop(): void {
     for (const run of this.#sleeps.values()) run.cancelled ??= 'the service is stopping'

@@ -60,7 +60,7 @@ export class PoolServer implements PolicyServer {
     corrupt: 0,
     conn_race: 0,
   }
-  /** Groups that the server began and that may have waiting samples, oldest first. */
+  /** Groups whose first sample this server received and that may have waiting samples, oldest first. */
   readonly groups: string[] = []
   /** Samples bound to the server regardless of load, by the `deterministic` policy. */
   readonly pinned = new SampleQueue()
@@ -187,7 +187,7 @@ export class PoolServer implements PolicyServer {
     return this.#slots
   }
 
-  /** Updates the measurements that policies compare. Called once per round of picks. */
+  /** Updates the measurements that policies compare. */
   refresh(nowMs: number): void {
     this.tokensPerSecond = this.rating.tokensPerSecond(nowMs)
     this.peakMsPerKtok = this.rating.peakMsPerKtok(nowMs)
@@ -225,7 +225,7 @@ export class PoolServer implements PolicyServer {
     return this.state === 'ready' && !this.permits.allow(nowMs)
   }
 
-  /** Whether the server is a custom HTTP scorer, which may accept only texts of its task. */
+  /** Whether the server is a custom HTTP scorer, which may accept only texts of the task it was written for. */
   get isCustomScorer(): boolean {
     return this.engine.name === 'http'
   }
@@ -248,7 +248,7 @@ export class PoolServer implements PolicyServer {
     return this.#slots > 0 && this.isHealthy(nowMs)
   }
 
-  /** Whether the server is registered as ready and neither ejected, silent nor being probed. */
+  /** Whether the server is registered as ready and its health is `ok` or `slow_start`. */
   isHealthy(nowMs: number): boolean {
     if (this.state !== 'ready') return false
     const state = this.health.state(nowMs)
@@ -404,7 +404,10 @@ export class PoolServer implements PolicyServer {
   describe(nowMs: number): string {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`
-    if (!this.isHealthy(nowMs)) return `${name} is ejected: ${this.#outCause}`
+    if (!this.isHealthy(nowMs)) {
+      const health = this.health.state(nowMs)
+      return `${name} is ${health === 'half_open' ? 'half open' : health}: ${this.#outCause}`
+    }
     if (this.canary.isBlocking) return `${name} is being probed`
     if (nowMs < this.pause.untilMs) return `${name} is busy`
     if (!this.permits.allow(nowMs)) return `${name} is at its rate limit`
