@@ -3,7 +3,10 @@ import { findChromium } from './scripts/chromium.mjs'
 
 const full = process.env.REWARDOPS_TEST_FULL === '1'
 
-/** Chromium features that are disabled to save time. Chromium reads one list; this begins with Playwright 1.65's. */
+/**
+ * Chromium features that are disabled to save time. Chromium honors only one such list, so this one begins with the
+ * features that Playwright 1.65 disables.
+ */
 const DISABLED_FEATURES = [
   ...['AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades'],
   ...['HttpsFirstBalancedModeAutoEnable', 'LensOverlay', 'MediaRouter', 'PaintHolding'],

@@ -171,7 +171,7 @@ export async function scoreBatch(opened: OpenService, body: Buffer): Promise<voi
   }
 }
 
-/** The URL of the embedded Postgres of an earlier version, which needed no password; null: it is not running. */
+/** The embedded Postgres's URL in checkouts from before it had passwords; null: it is not running. */
 function urlWithoutPassword(dataDir: string): string | null {
   const socketDir = readPostmaster(join(dataDir, 'postgres'))?.socketDir
   if (!socketDir) return null

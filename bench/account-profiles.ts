@@ -51,7 +51,6 @@ export class Profilers {
     }
   }
 
-  /** Number of connected threads. */
   get threads(): number {
     return this.#threads.size
   }

@@ -35,11 +35,11 @@ interface FileRule {
   file: RegExp
   /** Restricts the rule to these functions. */
   functions?: RegExp
-  /** Restricts the rule to these threads. */
+  /** Restricts the rule to this part of the service. */
   in?: ThreadKind
 }
 
-/** The first rule that matches a frame's file, and its function if given, determines the frame's stage. */
+/** The first rule that matches a frame's file, function and thread determines the frame's stage. */
 export const FILES: readonly FileRule[] = [
   { stage: 'parse', file: /^server\/batches\/accept\/(body-splitter|ingest-client|ingest)\.ts$/ },
   { stage: 'parse', file: /^server\/(http\/(body|content-encoding)|contract\/trainer)\.ts$/ },
@@ -85,7 +85,7 @@ export const FILES: readonly FileRule[] = [
   },
 ]
 
-/** Stages of packages, for stacks without a file of this project, such as reading an answer from a socket. */
+/** Stages of packages, for stacks without a project file, such as those that read an answer from a socket. */
 const PACKAGES: readonly [Stage, RegExp][] = [
   ['call', /^undici$/],
   ['copy', /^pg-copy-streams$/],
@@ -95,7 +95,7 @@ const PACKAGES: readonly [Stage, RegExp][] = [
   ['database client', /^(pg|pg-[a-z]+|pgpass|postgres-[a-z]+|@prisma\/.*)$/],
 ]
 
-/** Files whose time is the cost of profiling: taking profiles, and writing Postgres's log, which is otherwise short. */
+/** Files that are busy only because of profiling: the profiler, and the code that writes Postgres's long log. */
 const PROFILING = /^(bench\/|server\/store\/postgres\/)/
 
 /** The CPU time of a profile by stage, µs. `files`: the time in `other` and `upkeep` by file. */

@@ -27,7 +27,7 @@ export async function logStatementCpu(url: string): Promise<void> {
   }
 }
 
-/** Follows the log of the embedded Postgres, also when the log is renamed, and reads the statements' CPU times. */
+/** Follows the log of the embedded Postgres, even when it is renamed, and reads the statements' CPU times. */
 export class StatementLog {
   readonly #path: string
   #fd: number

@@ -54,7 +54,7 @@ test('the stage of a file can depend on the thread or the function', () => {
   )
 })
 
-/** A profile with one sample of 1,000 µs per stack; stacks are listed from bottom to leaf. */
+/** A profile with one sample of 1,000 µs per stack; stacks are listed from root to leaf. */
 function profileOf(stacks: [functionName: string, url: string][][]): Profiler.Profile {
   const nodes: Profiler.ProfileNode[] = []
   const add = (functionName: string, url: string) => {

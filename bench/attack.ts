@@ -53,7 +53,7 @@ ${Object.entries(ATTACKS)
 export default async ({ solutionStr }) => { await attacks[solutionStr](); return 1 }
 `
 
-/** Measures the rate of one run's batches without and during attacks of another run's function on the machine. */
+/** Measures the rate of one run's batches, with and without another run's function attacking the machine. */
 export async function measureAttack(
   emit: Emit,
   options: { pairs: number; level: string },

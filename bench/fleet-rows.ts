@@ -8,12 +8,12 @@ const SERVERS = 8
 const WORKERS = 16
 const RESTARTS = 60
 
-/** The buckets of latencies around 90 ms. */
+/** SQL for a latency histogram with its peak near 90 ms. */
 const BUCKETS = `array(select case when i between 32 and 48 then 600 / (1 + abs(40 - i)) else 0 end from generate_series(1, 96) i)`
 
 /**
- * Fills the history of a fleet of eight servers with every cause of retries, and 16 workers that were restarted twice a
- * day. Rows are per minute and per hour for 30 days, and per ten seconds for one day. Does nothing if there are rows.
+ * Fills the history of eight servers, with retries of every cause, and of 16 workers that restart twice a day. Rows are
+ * per minute and per hour for 30 days, and per ten seconds for one day. Does nothing if the history is already filled.
  * `dataDir`: the folder of a service that is not running.
  */
 export async function addFleetRows(dataDir: string, log: Logger): Promise<void> {

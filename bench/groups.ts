@@ -39,7 +39,7 @@ async function warmUp(bench: Bench): Promise<void> {
   await waitForEnd(bench, batchId)
 }
 
-/** The delays follow from the texts, so the best possible times are computed, not estimated. */
+/** The texts determine the delays, so the best possible times are computed, not estimated. */
 async function measureCompletion(bench: Bench, emit: Emit): Promise<void> {
   const { latency, slowShare, slowMs } = STRAGGLING
   const range = `uniform:${latency.fromMs},${latency.toMs}`

@@ -150,7 +150,7 @@ export interface BatchTimes {
   submitMs: number
   /** From the acknowledgement to the batch's end. */
   scoreMs: number
-  /** Time of the calls of `batches.results`, including parsing. */
+  /** Time of all `batches.results` calls, including parsing. */
   resultsMs: number
   totalMs: number
   perSecond: number

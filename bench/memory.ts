@@ -13,7 +13,8 @@ const AFTER_MS = 30_000
  */
 export async function measureMemory(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
-    // A small batch first loads code and memory that every service needs, so that the idle reading includes them.
+    // A small batch first loads the code and allocates the memory that every service needs, so that the idle reading
+    // includes them.
     await runBatch(bench, submitBody(0, makeSamples({ ...USUAL_SHAPE, samples: 512 }, 0), {}))
     await sleep(2000)
     const body = submitBody(1, makeSamples(SHAPE, 1), {})

@@ -9,7 +9,7 @@ import { addFleetRows } from './fleet-rows.ts'
 import { benchFolder, type Emit } from './harness.ts'
 import { median, quantile, rounded } from './statistics.ts'
 
-/** Pause between requests. Most answers are cached for at most 0.7 s, so the server computes them for each request. */
+/** Pause between requests. Most answers are cached for up to 0.7 s, so after this pause the server computes them. */
 const PAUSE_MS = 750
 /** Limits for the slowest query, regardless of the amount of data. */
 const MAX_P50_MS = 300
@@ -145,7 +145,7 @@ export type PageQuery = [
   input?: unknown | ((nth: number) => unknown),
 ]
 
-/** Queries that no page makes when it opens, or that need data which generated runs lack. */
+/** Queries that this benchmark leaves out on purpose. */
 const NOT_OF_PAGES = new Set([
   // The trainers' API, measured by `rate`, `groups` and `single`.
   ...['batches.get', 'batches.wait', 'batches.next', 'batches.results', 'prompts.sample'],

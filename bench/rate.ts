@@ -66,7 +66,7 @@ async function inTurn(bench: Bench, version: string) {
   return { bare, byModel, byRule, calls }
 }
 
-/** The bodies that the service's engine sends for these samples, one each. */
+/** The bodies that the service's engine sends for these samples, one per sample. */
 export function classifyBodies(
   bench: Bench,
   samples: readonly (SampleInput & { response: string })[],

@@ -24,7 +24,7 @@ interface RetryRule {
   sameServer: boolean
 }
 
-/** The SGLang gateway's defaults: five attempts, 50 ms × 1.5, any server. */
+/** The SGLang gateway's defaults: five attempts on any server, with delays from 50 ms that grow by half each time. */
 const USUAL_RETRIES: RetryRule = {
   retries: 4,
   delayMs: (retry) => 50 * 1.5 ** retry,

@@ -20,6 +20,6 @@ export interface StepRun {
 /** A strategy to get a step's samples scored. All samples are available at the start. */
 export interface Dispatcher {
   readonly name: string
-  /** Resolves when every sample has a result, or soon after the signal with its connections closed. */
+  /** Resolves when every sample has a result, or soon after the signal, once its connections are closed. */
   run(step: StepRun): Promise<void>
 }

@@ -16,7 +16,7 @@ export interface RouterStepOptions {
   servers: number
   /** Least possible time of the step with healthy servers; determines the servers' speed. */
   seconds: number
-  /** Number of samples that fully uses a server. */
+  /** Number of concurrent samples at which a server reaches its full speed. */
   saturation: number
   seed: number
   /** Scenarios by name; empty: all. */

@@ -26,8 +26,8 @@ const USUAL: Record<string, { answer: (n: number) => string; truth: (n: number) 
 }
 
 /**
- * Texts designed to be slow. `text` is repeated to 1 MB. `answer` is repeated to about the maximum length that is
- * read in a box. `whole` is put in a box unchanged.
+ * Texts designed to be slow. `text` is repeated to 1 MB. `answer` is repeated to about the maximum length that rules
+ * read in a `\boxed{}`. `whole` is put in a `\boxed{}` unchanged.
  */
 const TRAPS = {
   text: [

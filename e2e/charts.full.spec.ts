@@ -74,7 +74,8 @@ interface Pictured {
 }
 
 /**
- * The last batch of a run, counted from 1. The seeder creates step 1 of all runs, then step 2 of all runs, and so on.
+ * The last batch of a run; `run` counts from 1. The seeder creates step 1 of all runs, then step 2 of all runs, and so
+ * on.
  */
 const lastBatch = (run: number) => `b${(STEPS - 1) * SEEDED_RUNS.length + run}`
 

@@ -503,7 +503,7 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
       Mean: score(step.mean),
       Std: score(step.std),
       ...Object.fromEntries(
-        ['5 %', '25 %', 'Median', '75 %', '95 %'].map((head, at) => [
+        ['p5', 'p25', 'Median', 'p75', 'p95'].map((head, at) => [
           head,
           score(step.quantiles?.[at]),
         ]),
@@ -590,14 +590,14 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
 }
 
 async function readSources(page: Page, of: RunNumbers): Promise<void> {
-  // Quartiles of a few distinct scores say nothing, so such a run has none.
+  // A run with few distinct scores has no quartiles, because they would not be informative.
   const hasQuartiles = of.heat?.kind !== 'values' || of.heat.edges.length > FEW_VALUES
   for (const [name, { points }] of Object.entries(of.sources)) {
     expect(await chartRows(page, name)).toEqual(
       points.toReversed().map((point) => ({
         Step: formatCount(point.step),
         Mean: score(point.mean),
-        ...(hasQuartiles ? { '25 %': score(point.q25), '75 %': score(point.q75) } : {}),
+        ...(hasQuartiles ? { p25: score(point.q25), p75: score(point.q75) } : {}),
         n: formatCount(point.n),
       })),
     )

@@ -40,7 +40,7 @@ const PAGES: { path: () => string; shows: string | RegExp }[] = [
   { path: () => `/samples?batch=${batch}`, shows: /^b\d+-\d+$/ },
   { path: () => '/compare', shows: 'No rescored batches yet' },
   { path: () => '/monitors', shows: /^Runs$/ },
-  { path: () => '/workers', shows: 'Loop delay p99' },
+  { path: () => '/workers', shows: 'Event-loop delay p99' },
   { path: () => '/rewards', shows: 'gsm8k' },
 ]
 

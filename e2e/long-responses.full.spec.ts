@@ -90,7 +90,7 @@ test('a response of 100 kB opens without blocking the page', async ({ page }) =>
     const row = page.locator(`[data-sample="${batchId}-${i}"]`)
     await expect(row).toBeVisible()
     const before = await rest(session)
-    // A timer in the page clicks, because Playwright's click inspects the whole page and counts as a command.
+    // A timer in the page clicks the row. Playwright's own click would inspect the whole page.
     await row.evaluate((element: HTMLElement) => {
       ;(window as unknown as { longMs: number[] }).longMs.splice(0)
       setTimeout(() => element.click())
@@ -125,7 +125,7 @@ test('a response of 100 kB opens without blocking the page', async ({ page }) =>
     )
   }
   console.info(lines.join('\n'))
-  // On a busy machine, the slowest response, a table with 200 formulas, took five times the time of a short response.
+  // On a busy machine, the slowest response, a table with 200 formulas, took five times as long as a short response.
   for (const [name, spent] of spentOf) expect.soft(spent, name).toBeLessThan(10 * calibration)
   errors.expectNone()
 })

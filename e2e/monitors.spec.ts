@@ -59,7 +59,7 @@ const VIEWS: { name: string; path: string; make: (page: Page) => Promise<void> }
     async make(page) {
       const chart = page.locator('#monitor-failures')
       await expect(chart.locator('svg.recharts-surface').first()).toBeVisible()
-      await expect(page.getByRole('list', { name: 'Marks' })).toContainText('reward changed')
+      await expect(page.getByRole('list', { name: 'Marked steps' })).toContainText('reward changed')
     },
   },
   {
@@ -169,7 +169,7 @@ test('creates, edits and removes a mark by keyboard, and draws it on every chart
 }, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs/watched`)
-  const marks = page.getByRole('list', { name: 'Marks' })
+  const marks = page.getByRole('list', { name: 'Marked steps' })
   await expect(marks).toContainText('step 5')
   await expect(page.locator('svg g[data-mark="5"]').first()).toBeVisible()
   await page.keyboard.press('m')

@@ -74,8 +74,8 @@ const PAGES: View[] = [
     make: shows('Attempts'),
   },
   { name: 'servers', path: () => '/servers', make: shows('rm-2') },
-  { name: 'server', path: () => '/servers/rm-1', make: showsCharts('Router balance') },
-  { name: 'workers', path: () => '/workers', make: shows('Loop delay p99') },
+  { name: 'server', path: () => '/servers/rm-1', make: showsCharts('Load balance') },
+  { name: 'workers', path: () => '/workers', make: shows('Event-loop delay p99') },
   {
     name: 'not found',
     path: () => '/nothing/here',

@@ -247,7 +247,7 @@ test('siblings are compared side by side, with differences, keys and a link', as
   const both = pair(0, 1)
   await expect(both.locator('[data-side="left"] [data-mark="removed"]').first()).toHaveText('two')
   await expect(both.locator('[data-side="right"] [data-mark="added"]').first()).toHaveText('one')
-  await expect(both.getByRole('status')).toContainText('in common, by word')
+  await expect(both.getByRole('status')).toContainText('in common, compared by word')
   await expectAccessible(page)
   await expectFits(page)
 

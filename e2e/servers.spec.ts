@@ -224,7 +224,7 @@ test('a server page under load shows figures, charts with table views, balance a
   await page.goto(`${service.url}/servers/pair-2`)
   await expect(page.getByLabel('Figures of pair-2')).toContainText('since registration')
   await expect(page.locator('.recharts-surface')).toHaveCount(3)
-  for (const title of ['Latency', 'Requests per minute', 'Router balance']) {
+  for (const title of ['Latency', 'Requests per minute', 'Load balance']) {
     await page.getByRole('button', { name: `Show ${title} as a table` }).click()
     await expect(
       page
@@ -233,7 +233,7 @@ test('a server page under load shows figures, charts with table views, balance a
         .nth(1),
     ).toBeVisible()
   }
-  await expect(page.getByRole('region', { name: 'Router balance, table' })).toContainText('pair-1')
+  await expect(page.getByRole('region', { name: 'Load balance, table' })).toContainText('pair-1')
   const workers = await service.api.workers.list.query()
   await expect(page.locator(`[data-process="${workers[0]?.id}"]`)).toBeVisible()
   await expect(page.getByRole('region', { name: 'Pool calibration' })).toContainText('raw')
@@ -247,7 +247,7 @@ test('a server page under load shows figures, charts with table views, balance a
   await choose(policy, 'Round robin')
   await page.reload()
   await expect(policy).toHaveText('Round robin')
-  await expect(page.locator('#page')).toContainText(/balance (even|\d)/)
+  await expect(page.locator('#page')).toContainText(/load balance (even|\d)/)
   expect(await page.locator('#page').innerText()).not.toMatch(RAW_WORDS)
   await page.setViewportSize({ width: 390, height: 844 })
   await expect(page.locator('li[data-server="pair-1"]')).toBeVisible()

@@ -283,7 +283,7 @@ test('draws 2,000 live groups up to five times a second without long tasks', {
   errors.expectNone()
 })
 
-/** Observations of the page: durations of tasks of 50 ms or more, number of updates, start and end of the observation. */
+/** Observations of the page: durations of long tasks (50 ms or more), number of updates, start and end. */
 interface Seen {
   longMs: number[]
   changes: number

@@ -1,6 +1,6 @@
 """
-A resources server of NeMo-Gym whose rewards come from the service: resources_servers/rewardops/app.py of a Gym project.
-Its configuration is in docs/dialects.md. An environment with its own tools adds them to this class.
+A resources server of NeMo-Gym whose rewards come from the service. Copy it to resources_servers/rewardops/app.py of a
+Gym project. Its configuration is in docs/dialects.md. An environment with its own tools adds them to this class.
 """
 
 from fastapi import Request

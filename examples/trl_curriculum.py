@@ -71,7 +71,7 @@ class CurriculumTrainer(GRPOTrainer):
 
 
 def tiny_model(folder):
-    """A tokenizer of single letters, and a model with some 20,000 weights."""
+    """A tokenizer of single letters, and a model with about 20,000 weights."""
     vocabulary = {token: i for i, token in enumerate(["<pad>", "<eos>", "<unk>", *LETTERS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")

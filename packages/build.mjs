@@ -8,8 +8,8 @@ import { rolldown } from 'rolldown'
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
- * Builds a TypeScript package: one JavaScript file, without the package's dependencies, and its type declarations. Equal
- * sources make equal files.
+ * Builds a TypeScript package: one JavaScript file, without the package's dependencies, and its type declarations.
+ * Builds are reproducible.
  * @param {string} folder the package's folder, with `package.json` and `src/index.ts`
  * @param {string} outDir replaced if it exists
  * @returns {Promise<void>}

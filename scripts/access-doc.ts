@@ -4,7 +4,7 @@ import { type CallType, callableIn } from '../server/api/scopes.ts'
 import { mayDo, ROLES, type Role } from '../server/contract/roles.ts'
 import type { Procedure } from './openapi.ts'
 
-/** Names of the requests that are outside tRPC or answered apart from the other procedures. */
+/** Names of the requests that have an endpoint outside tRPC. */
 const REQUESTS: Readonly<Record<SurfaceName, string>> = {
   'batches.submit': '`batches.submit` with more than 1 MiB',
   'batches.append': '`batches.append` with more than 1 MiB',
@@ -24,8 +24,8 @@ const INTRO = `# Who may call what
 
 Every procedure and every other request, with the roles that may send it. \`none\` is a caller without a key, on a service
 that requires keys. The last three columns are limited keys: \`submit\` is a trainer's key with that access, \`read\` an
-admin's, and \`prefix\` a trainer's key with a run prefix. There, \`runs\` means that the request must name a run, batch,
-sample or image within the prefix. A refused caller gets \`unauthorized\` without a key, and \`forbidden_role\` or
+admin's, and \`prefix\` a trainer's key with a run prefix. In that column, \`runs\` means that the request must name a run,
+batch, sample or image within the prefix. A refused caller gets \`unauthorized\` without a key, and \`forbidden_role\` or
 \`forbidden_scope\` with one. \`npm test\` sends each of these requests with each key and compares the answers with this
 page. [Access](access.md) explains keys, roles and limits.`
 

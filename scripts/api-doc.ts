@@ -6,7 +6,8 @@ import { SAMPLE_FAILURE_TEXT } from '../server/contract/sample-reason.ts'
 import { accessPage } from './access-doc.ts'
 import { openApi, type Procedure, type Reference, readReference, type Schema } from './openapi.ts'
 
-// node scripts/api-doc.ts: writes docs/api.md, docs/access-matrix.md and the OpenAPI document. With --check, fails if they are out of date.
+// node scripts/api-doc.ts: writes docs/api.md, docs/access-matrix.md and the OpenAPI document. With --check, it fails
+// if they are out of date.
 
 const ROOT = join(import.meta.dirname, '..')
 const REF = '#/components/schemas/'
@@ -14,7 +15,7 @@ const REF = '#/components/schemas/'
 const MIN_LINKED_FIELDS = 4
 /** A shared input of up to this many fields is written out at each procedure. */
 const MAX_REPEATED_FIELDS = 10
-/** An object with at least this many fields of a shared object refers to it. */
+/** An object that has at least this many fields in common with a shared object refers to it. */
 const MIN_COMMON_FIELDS = 8
 /** Maximum characters of a line with its comment; the comment of a longer line is placed above it. */
 const MAX_LINE = 120
@@ -44,10 +45,10 @@ curl $API/batches.get -H "$AUTH" --json '{"batchId": "b12"}'
 - **Roles.** Each procedure names the minimum role of the API key: [access](access.md#roles).
 - **Idempotency.** \`batches.submit\`, \`batches.rescore\` and \`samples.score\` accept an \`idempotencyKey\`: a repeated call
   with the same content returns the first result. Queries, \`batches.append\` and \`batches.close\` are safe to repeat.
-- **Long polls.** \`batches.next\` and \`batches.wait\` answer at once when there is a result, and otherwise after
-  \`waitMs\`, at most 60 s.
-- **Pages.** Lists return \`items\`, at most \`limit\`, and \`nextCursor\`. Repeat the call with \`cursor\` set to it until it is
-  null.
+- **Long polls.** \`batches.next\` and \`batches.wait\` answer as soon as there is a result, and after \`waitMs\` (at most
+  60 s) without one.
+- **Pages.** Lists return up to \`limit\` \`items\` and a \`nextCursor\`. Repeat the call with \`cursor\` set to \`nextCursor\`
+  until \`nextCursor\` is null.
 - **Types.** Outputs are TypeScript types. Names with a capital letter are [objects](#objects),
   [GroupSignal](#group-signals) or [SampleFailureReason](#why-a-sample-failed).
 

@@ -73,7 +73,7 @@ export const LAYERS: Layer[] = [
   },
   // The CLI talks to the service over HTTP like any client.
   { name: 'cli', files: /^packages\/cli\//, imports: ['contract'] },
-  // Clients are installed by trainers. They use types of the server only, so no server code runs there.
+  // Trainers install the clients. Clients import only types from the server, so no server code runs in a trainer.
   { name: 'clients', files: /^packages\/client-/, imports: [], types: ['api', 'contract'] },
   // The port of Math-Verify is a package for other projects too, so it imports no other layer.
   { name: 'math-verify', files: /^packages\/math-verify\//, imports: [] },
@@ -102,7 +102,7 @@ export const LAYERS: Layer[] = [
       ...['store', 'shared', 'contract'],
     ],
   },
-  // Queries of the pages.
+  // Queries for the pages.
   {
     name: 'queries',
     files: /^server\/queries\//,
@@ -152,7 +152,7 @@ export const LAYERS: Layer[] = [
   },
   { name: 'router', files: /^server\/router\//, imports: ['engines', 'shared', 'contract'] },
   { name: 'engines', files: /^server\/engines\//, imports: ['shared', 'contract'] },
-  // Runs programs of the rule `code` in forks inside a sandbox, over HTTP.
+  // Runs the programs of the rule `code`, which it receives over HTTP, in forked processes inside a sandbox.
   {
     name: 'sandbox',
     files: /^server\/sandbox\//,
@@ -160,7 +160,7 @@ export const LAYERS: Layer[] = [
   },
   // Starts programs that must not reach the service: sandboxes, resource limits.
   { name: 'isolation', files: /^server\/isolation\//, imports: ['shared', 'contract'] },
-  // Prisma's types stop at the store.
+  // Only the store may import Prisma's generated code.
   { name: 'generated', files: /^server\/store\/generated\//, imports: [] },
   { name: 'store', files: /^server\/store\//, imports: ['generated', 'shared', 'contract'] },
   { name: 'contract', files: /^server\/contract\//, imports: [] },

@@ -16,7 +16,7 @@ const HELP = `npm run backup -- FILE [--with-secrets-key]
 Writes a backup of the database of the service (REWARDOPS_DATA_DIR or DATABASE_URL) to FILE, which must not exist. The
 service may run meanwhile. "npm run restore" reads the file. docs/operations.md lists the contents of a backup.
 
-  --with-secrets-key   include the key that decrypts API keys of reward-model servers, and webhooks`
+  --with-secrets-key   include the key that decrypts webhooks and the API keys of reward-model servers`
 
 await runCommand(HELP, 'with-secrets-key', async (path, withSecretsKey, signal) => {
   const config = loadConfig({ ...process.env, LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn' })
@@ -57,8 +57,8 @@ await runCommand(HELP, 'with-secrets-key', async (path, withSecretsKey, signal) 
     )
     if (manifest.secretsKey !== null && secretsKey === undefined) {
       console.log(
-        `Its secrets are encrypted with the key ${manifest.secretsKey}, which it does not include: keep ` +
-          `${config.secrets.value === null ? config.secrets.file : 'REWARDOPS_SECRETS_KEY'} apart from it.`,
+        `The secrets in the backup are encrypted with the key ${manifest.secretsKey}, which it does not include. Keep ` +
+          `a separate copy of ${config.secrets.value === null ? config.secrets.file : 'REWARDOPS_SECRETS_KEY'}.`,
       )
     }
   } finally {

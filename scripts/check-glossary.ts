@@ -6,8 +6,8 @@ export interface BannedPhrase {
   phrase: string
   replacement: string
   /**
-   * `ui`: app/ and components/. `docs`: Markdown. `text`: Markdown and TypeScript with its tests. `identifier`: names in
-   * TypeScript, case-sensitive.
+   * `ui`: app/ and components/. `docs`: Markdown. `text`: Markdown and TypeScript, tests included. `identifier`: names
+   * in TypeScript, case-sensitive.
    */
   scope: 'ui' | 'docs' | 'text' | 'identifier'
   /** Globs of exempt files, or allowed texts that contain the phrase. */

@@ -73,7 +73,7 @@ export function progressLine(bytes: number, total?: number): void {
   )
 }
 
-/** A length in MB, rounded up. */
+/** A size in MB, rounded up. */
 export function megabytes(bytes: number): string {
   return `${Math.ceil(bytes / 1e6).toLocaleString('en')} MB`
 }

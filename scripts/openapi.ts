@@ -336,7 +336,7 @@ function contractFiles(): string[] {
 class OutputSchemas {
   private readonly checker: Checker
   private readonly schemas: Record<string, Schema>
-  /** The symbol behind each component. Two types of one name are an error. */
+  /** The symbol behind each component. Two types with the same name are an error. */
   private readonly owners = new Map<string, number>()
   /** Names that `server/contract` exports. */
   private readonly contract: ReadonlySet<string>
@@ -435,8 +435,8 @@ class OutputSchemas {
   }
 
   /**
-   * The alias of a type in `server/contract`; undefined if a component of the inputs has its name, because outputs have
-   * the defaults of optional fields filled in.
+   * The alias of a type in `server/contract`; undefined if an input already is the component of that name. The output
+   * cannot share this component, because defaults of optional fields are filled in only in outputs.
    */
   private contractAlias(type: Type): TypeSymbol | undefined {
     const alias = type.getAliasSymbol()

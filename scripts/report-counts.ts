@@ -1,9 +1,9 @@
 import { stripVTControlCharacters } from 'node:util'
 
-/** Number of lines of a failure's error in the list of failed tests. */
+/** Maximum number of lines of an error in the list of failed tests. */
 const ERROR_LINES = 12
 
-/** Numbers of tests of a suite. */
+/** Numbers of tests in a suite, by outcome. */
 export interface Counts {
   passed: number
   failed: number

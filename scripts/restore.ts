@@ -20,7 +20,7 @@ const HELP = `npm run restore -- FILE [--replace]
 Restores the backup FILE into the database of the service (REWARDOPS_DATA_DIR or DATABASE_URL), which must be empty and
 not in use. A restore that fails or is killed leaves the database as it was.
 
-  --replace   delete the data of the database, in the same transaction`
+  --replace   first delete the existing data of the database, in the same transaction`
 
 await runCommand(HELP, 'replace', async (path, replace, signal) => {
   const config = loadConfig({ ...process.env, LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn' })
@@ -55,17 +55,17 @@ await runCommand(HELP, 'replace', async (path, replace, signal) => {
       })
       if (key !== undefined && secrets.value === null && !existsSync(secrets.file)) {
         writeSecretKeys(secrets.file, (await archive.read(key)).toString())
-        console.log(`${secrets.file}: the key of the secrets`)
+        console.log(`The secrets key of the backup was written to ${secrets.file}.`)
       } else if (manifest.secretsKey !== null) {
         console.log(
-          `The secrets are encrypted with the key ${manifest.secretsKey}. Before the start, it must be in ` +
-            `${secrets.value === null ? secrets.file : 'REWARDOPS_SECRETS_KEY'}.`,
+          `The secrets are encrypted with the key ${manifest.secretsKey}. Before you start the service, put this key ` +
+            `into ${secrets.value === null ? secrets.file : 'REWARDOPS_SECRETS_KEY'}.`,
         )
       }
       const rows = manifest.tables.reduce((sum, table) => sum + table.rows, 0)
       const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1)
       console.log(
-        `Restored ${rows.toLocaleString('en')} rows of ${manifest.takenAt} in ${seconds} s; ` +
+        `Restored ${rows.toLocaleString('en')} rows of the backup from ${manifest.takenAt} in ${seconds} s; ` +
           `${requeued.toLocaleString('en')} unfinished samples are queued.`,
       )
     } finally {

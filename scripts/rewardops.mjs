@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// The launcher of the command line: sets up a fresh clone, then runs the command under Node 24. It is plain
-// JavaScript on built-ins like run.mjs, but stays in the caller's folder, because file arguments are relative to it.
+// The launcher of the command line: sets up a fresh clone, then runs the command under Node 24. Like run.mjs, it is
+// plain JavaScript without packages. Unlike run.mjs, it stays in the caller's folder, because file arguments are
+// relative to that folder.
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'

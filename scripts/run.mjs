@@ -1,5 +1,5 @@
 // The entry point of package.json's scripts: sets up what the command needs, then continues under Node 24. It is plain
-// JavaScript on built-ins for any Node >= 20, because a fresh clone has nothing else.
+// JavaScript without packages for any Node >= 20, because a fresh clone has no installed packages.
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -74,7 +74,7 @@ async function main([name = '', ...given]) {
   // An installed package stays in the caller's folder, which holds the data.
   if (!isInstalledPackage(root)) process.chdir(root)
   const node = await setUp(root, command.needs ?? {})
-  // Lets a signal that arrived during the set-up be handled before the entry starts.
+  // Signals that arrived during the set-up are handled before the entry starts.
   await new Promise((resolve) => setImmediate(resolve))
   if (forwarded.size > 0) return 0
   return run(node, command, given)
@@ -114,7 +114,7 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code, signal) => {
-      // The entry was stopped before Node ran its first line, so there was nothing to clean up.
+      // The entry was stopped before Node ran its first line. There was nothing to clean up, so this is no failure.
       if (signal !== null && signal !== 'SIGHUP' && forwarded.has(signal)) resolve(0)
       else resolve(code ?? 128 + constants.signals[signal])
     })

@@ -11,8 +11,8 @@ import pg from 'pg'
 
 /**
  * Returns the SQL that turns a database's tables into those of a Prisma schema; empty when they agree. It uses Prisma's
- * engine as WebAssembly. `prisma migrate diff` needs a downloaded engine; if it is missing, it prints nothing and exits
- * 0.
+ * engine as WebAssembly, because `prisma migrate diff` needs a downloaded engine. Without that engine, the command
+ * prints nothing and exits with 0.
  * @param ignoreTables tables that the schema cannot express, as `schema.table`
  */
 export async function sqlFromDatabaseToSchema(
@@ -89,7 +89,10 @@ async function instantiate(): Promise<EngineModule> {
 const CHAR_OID = 18
 const CHAR_ARRAY_OID = 1002
 
-/** Connects by adapter-pg, with support for "char". The engine reads no catalog column with an array of "char". */
+/**
+ * Connects through adapter-pg, with support for "char". Every result of type array of "char" is a single "char",
+ * because the engine reads no catalog column with an array of "char".
+ */
 async function adapt(pool: pg.Pool): Promise<SqlDriverAdapter> {
   const adapter = await new PrismaPg(pool).connect()
   const { queryRaw } = adapter

@@ -29,7 +29,7 @@ reward-model servers and a batch that is being scored. Pages that do not exist a
   process.exit(0)
 }
 
-/** Latency of the rewards of the batch that runs during the screenshots, in ms. */
+/** Latency of the simulated servers, in ms, long enough that a batch is still being scored during its screenshots. */
 const DELAY = 'uniform:200,9000'
 const MODEL_RUN = 'seeded-reward-model'
 
@@ -145,7 +145,7 @@ async function picture(
     viewport: { width: Number(values.width), height: 800 },
     colorScheme: look,
   })
-  // A busy machine takes long for the first answers.
+  // On a busy machine, the first requests are slow.
   page.setDefaultTimeout(120_000)
   try {
     const answer = await page.goto(service.url + path)

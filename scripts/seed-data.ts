@@ -19,7 +19,7 @@ export interface SeedDataOptions extends Omit<SeedOptions, 'onBatch'> {
 }
 
 export interface SeededData extends Seeded {
-  /** Whether seeded runs existed already, so nothing was generated. */
+  /** Whether the database already had batches, so nothing was generated. */
   isUnchanged: boolean
   seconds: number
 }

@@ -16,11 +16,12 @@ if (values.help) {
   console.log(`npm run seed -- [--samples N] [--seed K]
 
 Fills the database of the service (REWARDOPS_DATA_DIR or DATABASE_URL) with N generated samples in six runs. The names of
-the runs begin with "seeded-", and the pages mark them. Runs lose their answer format for two steps, the score of a
-component drifts, and seeded-math-rule forgets some prompts. It adds a fleet with 30 days of history: one of its servers
-is slow, another was ejected. The same seed gives the same numbers. The service may run meanwhile.
+the runs begin with "seeded-", and the pages mark them. For two steps, half of the responses in runs scored by
+rules lack the answer format; the score of a component drifts; the policy of seeded-math-rule forgets some prompts. The
+command also adds servers and workers with 30 days of history: one server is slow, another was ejected. The same seed
+gives the same numbers. The service may run meanwhile.
 
-  --samples N   default 1,000,000; from 20,000 on, each run has at least 30 steps; 10,000,000 need 10 GB and some ten
+  --samples N   default 1,000,000; from 20,000 on, each run has at least 30 steps; 10,000,000 need 10 GB and about ten
                 minutes
   --seed K      default 1`)
   process.exit(0)

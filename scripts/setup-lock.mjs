@@ -9,8 +9,8 @@ const STALE_MS = 30 * 60_000
 
 /**
  * Lets one process at a time set up a checkout; the others wait and then have nothing to do. The lock is
- * outside the checkout, because `npm ci` empties node_modules, and in the machine's own temporary folder, because it
- * holds a pid.
+ * outside the checkout, because `npm ci` empties node_modules. It is in the machine's own temporary folder, because the
+ * pid in it is valid only on this machine.
  * @param {string} root
  * @param {() => Promise<void>} work
  */
@@ -22,7 +22,7 @@ export async function withSetupLock(root, work) {
   for (;;) {
     writeFileSync(draft, String(process.pid))
     try {
-      // The file appears with its content, so a lock always names a pid.
+      // A link is created atomically with the content of the draft, so a lock always names a pid.
       linkSync(draft, lock)
       break
     } catch (error) {

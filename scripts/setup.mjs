@@ -1,5 +1,5 @@
-// Creates the missing prerequisites of a command: one line per stage on stderr, nothing if all is up to date. It is plain
-// JavaScript on built-ins for any Node >= 20, because it runs before anything is installed.
+// Creates the missing prerequisites of a command: prints one line per stage on stderr, nothing if all is up to date. It
+// is plain JavaScript without packages for any Node >= 20, because it runs before anything is installed.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -139,7 +139,7 @@ function clientKey(root) {
   )
 }
 
-/** Hash of the inputs of the pages. Of the server's values, pages import only those of server/contract. */
+/** Hash of the files that the pages are built from. From the server, pages import only types and server/contract. */
 function pagesKey(root) {
   const files = [
     ...['app', 'components', 'server/contract', 'public'].flatMap((dir) => filesUnder(root, dir)),

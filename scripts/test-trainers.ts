@@ -15,10 +15,10 @@ import { join } from 'node:path'
 import { freePort } from '../testkit/processes/port.ts'
 import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
 
-// Runs the trainers' own code against the service, as far as pip can install it; TRAINERS has the scripts, which print
-// what they asserted. Virtual environments are kept under .data/trainers; torch is shared, because it takes 5 GB with
-// CUDA. Needs Python 3.10 or newer (NeMo-Gym: 3.12), a package index and 10 GB. Usage: node scripts/test-trainers.ts
-// [NAME…]. Exits with 1 when an installed trainer fails, or when none could be installed.
+// Runs the code of real trainers (TRL, verl, …), where pip can install it, against the service. Each script in TRAINERS
+// prints what it asserted. Virtual environments are kept under .data/trainers; torch is shared, because it takes 5 GB
+// with CUDA. Needs Python 3.10 or newer (NeMo-Gym: 3.12), a package index and 10 GB. Usage: node
+// scripts/test-trainers.ts [NAME…]. Exits with 1 when an installed trainer fails, or when none could be installed.
 
 const root = join(import.meta.dirname, '..')
 const CLIENT = join(root, 'packages/client-python')
@@ -171,7 +171,7 @@ async function install(name: string): Promise<string | null> {
     const why = await install(shares)
     if (why !== null) return why
   }
-  // Packages can be shared only within a version of Python.
+  // Environments can share packages only if they have the same version of Python.
   const python = shares === undefined ? pythonHere(oldest, newest) : interpreter(shares)
   if (python === null) return `there is no Python 3.${oldest} to 3.${newest}`
   const log = join(FOLDER, `${name}-install.log`)

@@ -1,6 +1,6 @@
 /**
- * First segments of the service's own paths. None of them can be the prefix: if a proxy removed the prefix `/runs` from
- * `/runs/runs/x`, the service would take the remaining `/runs` for the prefix and remove it too.
+ * First segments of the service's own paths. REWARDOPS_BASE_PATH cannot begin with any of them: if a proxy removed the
+ * prefix `/runs` from `/runs/runs/x`, the service would take the remaining `/runs` for the prefix and remove it too.
  */
 export const OWN_PARTS: ReadonlySet<string> = new Set([
   ...[

@@ -13,7 +13,7 @@ import { LOCAL_SANDBOX, sandboxAddress } from './contract/sandbox.ts'
 import { whyGuessable } from './guessable-key.ts'
 import { networksOf } from './networks.ts'
 
-/** An integer from the environment within bounds, or its default. */
+/** An integer setting between `min` and `max`; `fallback` if it is not set. */
 const integer = (fallback: number, min: number, max: number) =>
   z.coerce.number().int().min(min).max(max).default(fallback)
 
@@ -79,13 +79,13 @@ const Settings = z.object({
   /** Maximum size of an image in a message, MiB. */
   REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
-  /** Maximum child processes of a worker for reward functions; 0: number of cores ÷ number of workers, at least 2. */
+  /** Maximum child processes per worker for reward functions; 0: number of cores ÷ number of workers, at least 2. */
   REWARDOPS_FUNCTION_PROCESSES: integer(0, 0, 256),
   /** MiB that a function process may use beyond its memory at start. */
   REWARDOPS_FUNCTION_MEMORY_MB: integer(1_024, 64, 1 << 20),
   /** Names of environment variables, separated by commas, that reward functions may read. */
   REWARDOPS_FUNCTION_ENV: z.string().optional(),
-  /** Keys that encrypt secrets in the database, separated by commas; the first one encrypts. */
+  /** Keys for secrets in the database, separated by commas. The first one encrypts; all of them decrypt. */
   REWARDOPS_SECRETS_KEY: z.string().optional(),
   /**
    * The file of the keys that encrypt secrets, one per line. Unset: secrets.key in the data folder, created at the
@@ -121,7 +121,7 @@ export interface Config {
   port: number
   host: string
   databaseUrl: string | null
-  /** Absolute. The service writes all its files under it, except the Postgres socket. */
+  /** Absolute path of the folder under which the service writes all its files, except the Postgres socket. */
   dataDir: string
   /** The prefix of all paths in the browser, without a trailing slash; empty: none. */
   basePath: string
@@ -142,7 +142,7 @@ export interface Config {
   sessions: { maxAgeMs: number; idleMs: number }
   /** Maximum size of an image in a message. */
   maxImageBytes: number
-  /** Keys that encrypt secrets in the database. */
+  /** The value of REWARDOPS_SECRETS_KEY; null: the keys are read from `file`. */
   secrets: { value: string | null; file: string }
   functionsDir: string
   functions: FunctionConfig
@@ -155,7 +155,7 @@ export interface Config {
   /** Export of traces; null: off. */
   tracing: TracingConfig | null
   dev: boolean
-  /** Every setting in force, for display to administrators. */
+  /** Every setting in force, as `about.get` returns them. */
   settings: SettingInForce[]
   /** The environment as it was read, for child processes. */
   inherited: NodeJS.ProcessEnv
@@ -212,7 +212,7 @@ function tracingConfig(env: NodeJS.ProcessEnv): TracingConfig | null {
   }
 }
 
-/** One setting in force, by the name of its variable. */
+/** A setting in force, named by its environment variable. */
 export interface SettingInForce {
   name: string
   /** For a secret, only whether it is set; for API keys, also their number. */
@@ -454,11 +454,10 @@ function hostAndPort(address: string): { host: string; port: number } {
 }
 
 /**
- * Variables that are not settings: those of the clients and of test scripts, and those that a server passes to its
- * workers.
+ * Variables that are allowed although they are not settings: those of clients and test scripts, which may run in the
+ * same shell, and those that a server passes to its workers and its sandbox.
  */
 const INTERNAL = new Set([
-  // Variables of the clients, which may run in the same shell.
   'REWARDOPS_URL',
   'REWARDOPS_API_KEY',
   'REWARDOPS_TEST_FULL',
@@ -469,7 +468,7 @@ const INTERNAL = new Set([
 ])
 
 /**
- * Variables of the server that its workers receive on standard input, because /proc shows the environment of a process.
+ * Secrets that a server passes to its workers on standard input, because /proc shows the environment of a process.
  */
 const HANDED_OVER = ['DATABASE_URL', 'PGPASSWORD', 'REWARDOPS_SECRETS_KEY']
 /** Secrets of the server that its workers do not need. */
@@ -522,7 +521,7 @@ export function loadWorkerHandover(env: NodeJS.ProcessEnv = process.env): {
   }
 }
 
-/** The Unix socket of a sandbox beside a server or a worker; null: `npm run sandbox` started the sandbox. */
+/** The Unix socket of a sandbox that a server or worker started; null: `npm run sandbox` started it. */
 export function loadSandboxHandover(env: NodeJS.ProcessEnv = process.env): {
   socketPath: string | null
 } {

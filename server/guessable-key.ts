@@ -7,7 +7,7 @@ const WORDS =
   /password|passwort|secret|change|default|example|rewardops|reward|trainer|admin|token|test|demo|prod|local|user|root|key|api|the|for|my|of|an?d|foo|bar|qwertz|qwerty|asdf|hello|world|letmein|welcome|dragon|monkey|master|login|access/gi
 
 /**
- * The reason why a key of REWARDOPS_API_KEYS is too easy to guess, worded without the key; null: the key is acceptable.
+ * Says why a key of REWARDOPS_API_KEYS is too easy to guess, without quoting the key; null: the key is acceptable.
  * A key needs 20 characters and an estimated entropy of 80 bits. A common word, a repeated character, an ascending or
  * descending sequence (`abcd`, `4321`) and a repeated substring count as one character each. Each counted character
  * adds log2 of the size of the key's alphabet, in bits. The alphabet consists of those classes that occur in the key:

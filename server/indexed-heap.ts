@@ -47,7 +47,10 @@ export class IndexedHeap<T> {
     else this.#down(index, item)
   }
 
-  /** The first item, in heap order, that `accept` accepts; null: none of the items that `checks` allows to check. */
+  /**
+   * The first item, in heap order, that `accept` accepts. Checks at most `checks.left` items; null: none of them is
+   * accepted.
+   */
   firstWhere(accept: (item: T) => boolean, checks: Checks): T | null {
     return this.#search(0, accept, checks, null)
   }

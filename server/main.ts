@@ -27,12 +27,12 @@ const STOP_MS = 8_000
 const ANSWER_MS = 3_000
 /** Time reserved during a stop for recording that the process ended. */
 const ROW_MS = 500
-/** Time reserved during a stop for closing the database, after the launched servers. */
+/** Time reserved at the end of a stop for closing the database, after the launched servers have ended. */
 const LAST_STEPS_MS = 1_200
 
 /**
- * The server process: port → database → modules → workers → pages, stopped in reverse order. `service/` composes the
- * modules, one file for each group; no other file knows all of them.
+ * The server process: starts the port, the database, the modules, the workers and the pages, and stops them in reverse
+ * order. Each file in `service/` creates one group of modules; only this file combines the groups.
  */
 async function main(): Promise<void> {
   const config = loadConfig()
@@ -133,7 +133,7 @@ async function main(): Promise<void> {
     await withTimeout(Promise.all([turns.release(), row.ended()]), ROW_MS)
     await ingest.close().catch(() => {})
     await answered(Math.min(ANSWER_MS, leftMs()))
-    // Launched servers close only now, when nothing calls them any more.
+    // Launched servers close only now, because calls may have needed them until here.
     await Promise.allSettled([
       notifications.close(),
       queue.stop(),

@@ -15,7 +15,7 @@ function question() {
   return { queries, ask }
 }
 
-describe('a cached answer', () => {
+describe('a cached result', () => {
   it('is kept for longer if its query took long', async () => {
     const memo = new Memo<string>(700, 0, 0.1)
     const { queries, ask } = question()

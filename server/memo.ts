@@ -5,7 +5,7 @@ interface Entry<T> {
   isRenewing: boolean
 }
 
-/** Caches answers for a short time and runs one query per key at a time: 16 readers of one page cost one query. */
+/** Caches query results for a short time and runs one query per key at a time: 16 readers of a page cost one query. */
 export class Memo<T> {
   readonly #ttlMs: number
   readonly #staleMs: number
@@ -13,9 +13,10 @@ export class Memo<T> {
   readonly #entries = new Map<string, Entry<T>>()
 
   /**
-   * @param staleMs time after `ttlMs` during which an old answer is still returned while a new one loads, so that
-   * readers of a slow but often requested answer never wait
-   * @param share the maximum share of time spent on the query of a key: slow answers are cached for longer
+   * @param staleMs time after `ttlMs` during which an old result is still returned while a new one loads, so that
+   * callers never wait for a slow query that is requested often
+   * @param share the maximum share of time during which the query of a key runs: results of slow queries are cached for
+   * longer
    */
   constructor(ttlMs: number, staleMs = 0, share = 1) {
     this.#ttlMs = ttlMs
@@ -23,7 +24,7 @@ export class Memo<T> {
     this.#share = share
   }
 
-  /** The cached answer, or a new one. A failed answer is not cached. */
+  /** The cached result, or a new one. Failures are not cached. */
   get(key: string, query: () => Promise<T>): Promise<T> {
     const now = performance.now()
     const kept = this.#entries.get(key)
@@ -44,7 +45,7 @@ export class Memo<T> {
   }
 
   #keep(key: string, value: Promise<T>, startedMs: number): Promise<T> {
-    // The answer is cached while the query runs, and for at least `ttlMs` after it.
+    // The promise is cached while the query runs, and for at least `ttlMs` after it.
     const entry: Entry<T> = { until: Number.POSITIVE_INFINITY, value, isRenewing: false }
     this.#entries.set(key, entry)
     value.then(

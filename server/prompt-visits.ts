@@ -1,6 +1,6 @@
 import { MAX_VISITS, type PromptClass, RECENT_VISITS } from './contract/prompts.ts'
 
-/** Minimum of twice the log likelihood ratio for a clear change; one comparison exceeds it by chance with p = 4e-8. */
+/** A change is clear if twice its log likelihood ratio is at least this (p = 4e-8 by chance in one comparison). */
 const CLEAR_CHANGE = 30
 /** Smallest change of the pass rate that counts. */
 const CHANGED_RATE = 0.25
@@ -83,7 +83,7 @@ export function classOf(visits: readonly Visit[]): PromptClass {
   return neverVaried && visits.some(({ scored }) => scored > 1) ? 'never_varied' : 'mixed'
 }
 
-/** Sums over visits. `passed` is null if any visit has none; the rate is then the mean score. */
+/** Sums over visits. `passed` is null if it is null for any visit; the rate is then the mean score. */
 interface Sums {
   n: number
   passed: number | null
@@ -164,8 +164,8 @@ function likelihoodRatio(before: Sums, after: Sums): number {
     squares: before.squares + after.squares,
   })
   if (together <= 0) return 0
-  // The factor is n − 3, because the variance is estimated too: few samples fit two means well by chance. With equal
-  // scores on both sides the ratio would be infinite, so a thousandth of the spread counts as noise.
+  // The factor is n − 3, because the variance is estimated too: two means often fit few samples well by chance. If each
+  // side had only equal scores, the ratio would be infinite, so at least a thousandth of the spread counts as noise.
   return Math.max(0, n - 3) * Math.log(together / Math.max(apart, together * 1e-6))
 }
 

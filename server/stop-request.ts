@@ -1,6 +1,6 @@
 /**
  * Handles requests to stop from the first line that a process runs. The entry files import this module first, because a
- * supervisor may not wait until all other modules are loaded. This module imports nothing.
+ * request may arrive before all other modules are loaded. This module imports nothing.
  *
  *   starting ──serve()──▶ serving
  *      │ request             │ request

@@ -5,7 +5,7 @@ import { firstAnswers } from '../../server/contract/first-answers.ts'
 
 export const metadata: Metadata = { title: 'Overview' }
 
-/** The landing page, rendered per request with its first data if the listener prefetched them. */
+/** The landing page, rendered per request. Its document contains the first data if the service read them in time. */
 export default async function Page() {
   await connection()
   return <OverviewPage first={firstAnswers().getStore() ?? null} />

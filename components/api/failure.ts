@@ -9,7 +9,7 @@ export interface Failure {
   /** The stable reason code of the service, or `unreachable` when there was no response. */
   reason: ErrorData['reason'] | 'unreachable'
   requestId: string | null
-  /** Whether an unchanged retry may succeed. */
+  /** Whether the same request may succeed if it is sent again. */
   retryable: boolean
   retryAfterMs: number | null
 }

@@ -1,7 +1,7 @@
 import { infiniteQueryOptions, type QueryKey } from '@tanstack/react-query'
 import type { Topic } from '../../server/contract/pages.ts'
 
-/** Age at which data is refetched when a page is opened again. Until then, the live stream reports changes. */
+/** Data older than this are refetched when their page is opened again. The live stream keeps newer data current. */
 export const STALE_MS = 4_000
 
 interface Page {

@@ -142,7 +142,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
     },
     {
       label: 'Plan',
-      title: 'Estimate the saving from overlapping rewards and training',
+      title: 'Estimate the time saved by overlapping rewards and training',
       icon: <ChartGantt size={14} aria-hidden />,
       href: planBatchHref(batch.batchId),
     },

@@ -143,8 +143,8 @@ function Filters({
         value={filters.kind ?? 'all'}
         options={[
           { value: 'all', label: 'All' },
-          { value: 'train', label: 'Train' },
-          { value: 'val', label: 'Val' },
+          { value: 'train', label: 'Training' },
+          { value: 'val', label: 'Validation' },
           { value: 'rescored', label: 'Rescored' },
         ]}
         onChange={(kind) => onChange({ kind: kind === 'all' ? null : kind })}

@@ -15,7 +15,7 @@ describe('signal texts', () => {
     )
   })
 
-  test('have no classes without no-signal groups', () => {
+  test('list no classes if there are no no-signal groups', () => {
     expect(noSignalText({ ...noSignals(), varied: 4 })).toBe('all varied')
     expect(noSignalText({ ...noSignals(), single_sample: 4 })).toBe('single-sample groups')
     expect(noSignalText(noSignals())).toBe('none completed')

@@ -3,7 +3,7 @@ import { percentText } from '../format/numbers.ts'
 import { stateLook } from '../ui/status.tsx'
 import { shareTicks, type Tick } from './ticks.ts'
 
-/** A server's share of the requests and of the capacity of its pool, prepared for drawing on one scale. */
+/** A server's request share and capacity share in its pool, prepared for drawing on one scale. */
 export interface BalanceRow {
   id: string
   name: string

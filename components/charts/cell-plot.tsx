@@ -46,7 +46,10 @@ export function usePlace(): {
   }
 }
 
-/** A canvas that is drawn again when its data, its size or the theme changes. `draw` must be a constant function. */
+/**
+ * A canvas that is drawn again when its data, its size or the theme changes. `draw` must be the same function on every
+ * render.
+ */
 export function useDrawing<T>(
   draw: (canvas: HTMLCanvasElement, data: T) => void,
   data: T,

@@ -70,7 +70,10 @@ export function allOf(intervals: number, { series, others }: CountsDto): number[
   ])
 }
 
-/** Prepares counts as a stack. Each count is divided by `per`: the seconds of an interval give rates per second. */
+/**
+ * Prepares counts as a stack. Each count is divided by `per`. If `per` is the length of an interval in seconds, the
+ * results are rates per second.
+ */
 export function prepareCounts(
   history: Times,
   { series, others }: CountsDto,

@@ -77,13 +77,13 @@ interface ColoredOutcome {
 const [CORRECT_HUE, INCORRECT_HUE] = [3, 2]
 /** A gray hue that resembles the color of `other`. */
 const GRAY_HUE = 8
-/** Verdicts with a fixed hue. `some passed` must differ from `none passed`, because both are incorrect verdicts. */
+/** Verdicts with a fixed hue. `some passed` is an incorrect verdict, but must look different from `none passed`. */
 const FIXED_HUES: Readonly<Record<string, number>> = { 'no answer': 1, 'some passed': 7 }
 
 /**
- * The colors of a chart's outcomes, in the same order. Verdicts have different hues until all eight are used: first
- * those of correct, incorrect and fixed verdicts, then the hashes of the other names. The hues depend only on the
- * names, not on their order or on this browser.
+ * The colors of a chart's outcomes, in the same order. Verdicts have different hues until all eight are used. Correct,
+ * incorrect and fixed verdicts get their hues first, then the other names get their hashed hues. The hues depend only
+ * on the names, not on their order or on this browser.
  */
 export function outcomeColors(outcomes: readonly ColoredOutcome[]): string[] {
   const hues = verdictHues(

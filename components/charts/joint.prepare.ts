@@ -70,7 +70,7 @@ export function placeText(axis: JointAxis, at: number): string {
     : `${formatScore(axis.edges[at])} to ${formatScore(axis.edges[at + 1])}`
 }
 
-/** Ticks of an axis: in the middle of the cells of a score, or at the edges of bins. */
+/** Ticks of an axis: centered on the cells of each score, or at the edges of bins. */
 function ticksOf(axis: JointAxis): Tick[] {
   const marks = axis.kind === 'values' ? axis.values : axis.edges
   const every = axis.kind === 'values' ? 1 : Math.ceil(marks.length / MAX_LABELS)

@@ -23,7 +23,7 @@ export interface MonitorData {
   valueTicks: Tick[]
 }
 
-/** Prepares a monitor. Of a step with several batches, the last batch counts. */
+/** Prepares a monitor. If a step has several batches, only the last one counts. */
 export function prepareMonitor(
   points: readonly MonitorPointDto[],
   setting: MonitorSettingDto,

@@ -16,7 +16,7 @@ export const PASS_COLOR: Record<PassLevel, string> = {
 }
 
 /**
- * The color of the line of k: one hue that is darker for a larger k. One hue suffices, because the lines never cross.
+ * The color of the line for k: a single hue, darker for larger k. One hue suffices, because the lines never cross.
  */
 export function kColor(ks: readonly number[], k: number): string {
   const share = ks.length < 2 ? 1 : ks.indexOf(k) / (ks.length - 1)

@@ -20,7 +20,8 @@ import { shareTicks } from './ticks.ts'
 import type { TipRow } from './tip.tsx'
 
 /**
- * Rewards over steps: 5 to 95 % and 25 to 75 % as bands, median and mean as lines, and a running batch as a hollow dot.
+ * Rewards over steps: the 5th–95th and the 25th–75th percentiles as bands, median and mean as lines, and a running
+ * batch as a hollow dot.
  */
 export function FanPlot({
   data,
@@ -102,8 +103,8 @@ function fanTip(step: FanStep, data: FanData, color: string): TipRow[] {
             ? [{ label: '95 % interval', value: range(step.interval) }]
             : [
                 { label: 'median', value: formatScore(step.median) },
-                { label: '25 to 75 %', value: range(step.middle) },
-                { label: '5 to 95 %', value: range(step.most) },
+                { label: '25th–75th percentile', value: range(step.middle) },
+                { label: '5th–95th percentile', value: range(step.most) },
               ]),
           { label: 'min to max', value: range(step.all) },
           { label: 'n', value: formatCount(step.n) },
@@ -319,7 +320,7 @@ export function SourcePlot({
                 ? []
                 : [
                     {
-                      label: '25 to 75 %',
+                      label: '25th–75th percentile',
                       value: `${formatScore(step.middle[0])} to ${formatScore(step.middle[1])}`,
                     },
                   ]),

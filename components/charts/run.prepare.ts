@@ -21,12 +21,12 @@ export interface FanStep extends StepRow {
   batchId: string | null
   mean: number | null
   median: number | null
-  /** 25 to 75 % and 5 to 95 % of the scores, and the full range. */
+  /** The 25th–75th and the 5th–95th percentile of the scores, and their full range. */
   middle: [number, number] | null
   most: [number, number] | null
   all: [number, number] | null
   n: number | null
-  /** The 95 % interval of the mean over groups, for a reward of few values. */
+  /** The 95 % interval of the mean over groups, for a reward with few distinct values. */
   interval: [number, number] | null
   /** The lowest and the highest step mean in a bin. */
   means: [number, number] | null
@@ -57,7 +57,7 @@ export interface FanData {
 export interface FanOptions {
   /** Whether the scale includes the minimum and maximum score. */
   range?: boolean
-  /** The weight of the past in the smoothed mean; 0 does not smooth. */
+  /** The weight of earlier steps in the smoothed mean; 0 does not smooth. */
   smoothing?: number
   /** On a time axis, returns the time of a step. Other runs are then shifted to start with this run. */
   timeOf?: ((step: number) => number | null) | null
@@ -66,8 +66,8 @@ export interface FanOptions {
 type FanRun = Pick<RunDto, 'steps' | 'startedAt'>
 
 /**
- * Prepares the fan chart of a run, with the means of other runs. A reward of few values has the interval of its mean
- * instead of quantile bands.
+ * Prepares the fan chart of a run, with the means of other runs. A reward with few distinct values has the interval of
+ * its mean instead of quantile bands.
  */
 export function prepareFan(
   run: FanRun & Pick<RunDto, 'heat'>,
@@ -119,7 +119,7 @@ export function prepareFan(
   }
 }
 
-/** The lowest and the highest score of a reward of few values. Null for other rewards. */
+/** The lowest and the highest score of a reward with few distinct values. Null for other rewards. */
 function fewValues(heat: RunDto['heat']): { min: number; max: number } | null {
   return heat?.kind === 'values' && heat.edges.length <= FEW_VALUES
     ? { min: heat.edges[0] ?? 0, max: heat.edges.at(-1) ?? 0 }
@@ -191,8 +191,8 @@ function smoothedMeans(steps: readonly RunStepDto[], weight: number): Map<number
 }
 
 /**
- * The exponential moving average as W&B computes it, without a bias towards 0 at the start. `weights` are the weights
- * of the past at each value. Gaps stay gaps.
+ * The exponential moving average as W&B computes it, without a bias towards 0 at the start. `weights` has, for each
+ * value, the weight of the earlier values. Gaps stay gaps.
  */
 export function smoothed(
   values: readonly (number | null)[],
@@ -241,7 +241,7 @@ const NO_SIGNAL_CLASSES = GROUP_SIGNALS.filter((signal) => signal !== 'varied') 
   'varied'
 >[]
 
-/** Shares of a step, 0 to 1, of its groups and of its scored and failed samples. */
+/** Shares of the groups, and of the scored and failed samples, of a step, 0 to 1. */
 type ShareStep = StepRow & {
   failed: number | null
   /** The lowest and the highest share of failed samples of any step in a bin. */
@@ -445,10 +445,7 @@ export interface SourceData {
   name: string
   steps: (StepRow & {
     mean: number | null
-    /**
-     * First and third quartile of the scores; null if the scores have few distinct values, because they then say
-     * little.
-     */
+    /** First and third quartile of the scores; null if the reward has few distinct values. */
     middle: [number, number] | null
     n: number
   })[]

@@ -130,7 +130,7 @@ describe('fan chart', () => {
   })
 })
 
-describe('the fan chart of a reward of few values', () => {
+describe('the fan chart of a reward with few distinct values', () => {
   const heat = { kind: 'values' as const, edges: [0, 1], steps: [] }
 
   test('has the interval of the mean within the range, and no quantile bands', () => {
@@ -261,7 +261,7 @@ describe('reward waits', () => {
     expect(waits).toMatchObject({ isWide: true, zeros: 0 })
   })
 
-  test('have a logarithmic axis, which counts the steps that it cannot show', () => {
+  test('have a logarithmic axis, with a count of the steps that it cannot show', () => {
     const steps = [step(1, { waitMs: 0 }), step(2, { waitMs: 40 }), step(3, { waitMs: 5_000 })]
     const waits = prepareWaits(steps, { log: true })
     expect(waits.steps.map(({ waitMs }) => waitMs)).toEqual([null, 40, 5_000])
@@ -298,7 +298,7 @@ describe('data sources', () => {
     expect(sources[1]?.steps[1]?.middle).toEqual([8, 10])
   })
 
-  test('of a reward of few values have no quartile bands', () => {
+  test('have no quartile bands if the reward has few distinct values', () => {
     const { sources, hasBands } = prepareSources({
       sources: [
         {

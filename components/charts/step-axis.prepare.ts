@@ -71,7 +71,7 @@ export function placeSteps<T extends StepRow>(
     .sort((a, b) => a.x - b.x)
 }
 
-/** A distance between steps of more than this multiple of the median counts as a pause of the run. */
+/** Steps that are further apart than this multiple of the median distance are separated by a pause of the run. */
 const PAUSE_FACTOR = 10
 
 /** Adds a row without values to each pause of a time axis, so that lines have a gap there. */

@@ -108,7 +108,7 @@ function changesOf(group: {
   noSignalSecond: boolean
 }): string {
   if (group.noSignalFirst && group.noSignalSecond) return 'no signal in both'
-  if (group.noSignalSecond) return 'signal only in the first'
-  if (group.noSignalFirst) return 'signal only in the second'
+  if (group.noSignalSecond) return 'signal only in the first batch'
+  if (group.noSignalFirst) return 'signal only in the second batch'
   return group.bestChanged ? 'best sample differs' : ''
 }

@@ -227,7 +227,7 @@ function Rows({
             ofSide('second', 'Advantage, second'),
             { ...ofSide('first', 'Rank, first'), className: WIDE },
             { ...ofSide('second', 'Rank, second'), className: WIDE },
-            { end: `${MEASURE_LABEL[by]}, difference` },
+            { end: `${MEASURE_LABEL[by]} difference` },
           ]}
         />
         <tbody>

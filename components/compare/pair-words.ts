@@ -33,9 +33,10 @@ export function pairVerdict(pair: ComparePairDto): { title: string; detail: stri
     )
     const lost = groups.noSignalSecond - groups.noSignalBoth
     const gained = groups.noSignalFirst - groups.noSignalBoth
-    if (lost > 0) details.push(`${plural(lost, 'group')} ${has(lost)} signal only in the first.`)
+    if (lost > 0)
+      details.push(`${plural(lost, 'group')} ${has(lost)} signal only in the first batch.`)
     if (gained > 0)
-      details.push(`${plural(gained, 'group')} ${has(gained)} signal only in the second.`)
+      details.push(`${plural(gained, 'group')} ${has(gained)} signal only in the second batch.`)
   }
   if (classes !== null) {
     const beyond = classes.kappa === null ? '' : `, ${beyondChance(classes.kappa)}`

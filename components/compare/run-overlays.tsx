@@ -41,8 +41,8 @@ const LIST_STEPS = 50
 
 const BAND_OPTIONS: { value: Band; label: string }[] = [
   { value: 'none', label: 'Mean' },
-  { value: 'middle', label: '25 to 75 %' },
-  { value: 'most', label: '5 to 95 %' },
+  { value: 'middle', label: '25th–75th percentile' },
+  { value: 'most', label: '5th–95th percentile' },
 ]
 
 /** The charts of the runs: rewards, differences from the first run, no-signal groups, failures, reward waits. */
@@ -276,7 +276,7 @@ function DeltaChart({
       height={height ?? 212}
       chart={<StepDeltaPlot data={data} color={color} title={title} />}
       table={{
-        head: ['Step', 'Difference', '95 % from', '95 % to', 'n'],
+        head: ['Step', 'Difference', '95 % interval from', '95 % interval to', 'n'],
         rows: steps
           .toReversed()
           .slice(0, TABLE_STEPS)

@@ -15,7 +15,7 @@ import {
 } from './numbers.ts'
 
 describe('numbers', () => {
-  test('the double just below a number is the next one down', () => {
+  test('justBelow returns the next smaller double', () => {
     expect(justBelow(1)).toBe(1 - Number.EPSILON / 2)
     expect(justBelow(-1)).toBe(-1 - Number.EPSILON)
     expect(justBelow(0)).toBe(-Number.MIN_VALUE)
@@ -37,7 +37,7 @@ describe('numbers', () => {
     expect(formatScore(Number.NaN)).toBe('–')
   })
 
-  test('differences of scores have their sign', () => {
+  test('differences of scores have a plus or minus sign', () => {
     expect([0.25, -0.25, 0, null, Number.POSITIVE_INFINITY].map(formatSigned)).toEqual([
       ...['+0.250', '−0.250', '0', '–', '–'],
     ])

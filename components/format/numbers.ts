@@ -17,7 +17,8 @@ export function formatCount(n: number | null | undefined): string {
 
 /**
  * Parses an integer as a user types it, with or without thousands separators: a space, point, comma or underscore
- * before each three digits. Returns NaN for any other text, including a fraction, so that `1.5` does not become 15.
+ * before each group of three digits. Returns NaN for any other text, including a fraction, so that `1.5` does not
+ * become 15.
  */
 export function readInteger(text: string): number {
   const typed = text.trim().replace('−', '-')

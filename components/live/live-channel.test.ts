@@ -170,7 +170,7 @@ describe('shared stream', () => {
     expect(third.heard).toEqual(['workers'])
   })
 
-  test('all tabs see the loss of the stream, also after a heartbeat', () => {
+  test('all tabs see the loss of the stream, and a heartbeat does not hide it', () => {
     const browser = new Browser()
     browser.open('first')
     const second = browser.open('second')

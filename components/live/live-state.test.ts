@@ -25,7 +25,7 @@ describe('live stream state', () => {
     expect(back).toEqual(open)
   })
 
-  test('counts a disconnection from its start despite further reports', () => {
+  test('counts a disconnection from its start, even if it is reported again', () => {
     const lost = reached(
       { type: 'link', open: true, at: 0 },
       { type: 'link', open: false, at: 1_000 },
@@ -34,7 +34,7 @@ describe('live stream state', () => {
     expect(lost.lostAt).toBe(1_000)
   })
 
-  test('is connecting, then cut, without a stream', () => {
+  test('is connecting and then cut if the stream never opens', () => {
     const first = reached({ type: 'link', open: false, at: 0 })
     expect(liveWords(first, null, 1_000).word).toBe('Connecting')
     expect(liveWords(liveReducer(first, { type: 'tick', at: 11_000 }), null, 11_000).word).toBe(

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { FLEET_MONITORS, MONITORS } from '../../server/contract/monitors.ts'
 import { selectedMonitors, subscriptionOf } from './webhook-form.prepare.ts'
 
-test('whole groups are stored as an empty list, and other selections by name', () => {
+test('a fully selected group is stored as an empty list, any other selection by monitor name', () => {
   expect(subscriptionOf([...MONITORS, ...FLEET_MONITORS])).toEqual({ monitors: [], fleet: true })
   expect(subscriptionOf(MONITORS)).toEqual({ monitors: [], fleet: false })
   expect(subscriptionOf(FLEET_MONITORS)).toEqual({ monitors: [...FLEET_MONITORS], fleet: true })

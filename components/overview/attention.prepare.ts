@@ -14,7 +14,7 @@ export function prepareAttention(
 ): Attention[] {
   const list: Attention[] = serviceItems.map((each) => {
     if (each.href !== '/servers') return { ...each }
-    // The service links to all servers; the page links to the server that the title names.
+    // The item of the service links to the list of servers. If the title names a server, the page links to that server.
     const words = each.title.split(/\s+/)
     const server = servers.find(({ name }) => words.includes(name))
     return { ...each, ...(server && { href: serverHref(server) }) }

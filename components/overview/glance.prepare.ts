@@ -45,7 +45,7 @@ export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
       ...{ label: 'Failed requests', value: formatCount(sumOf(failed)) },
       ...{ detail: 'in the last hour', readings: failed },
     },
-    mean('Imbalance', imbalance, formatRatio, 'request ÷ capacity share'),
+    mean('Imbalance', imbalance, formatRatio, 'request share ÷ capacity share'),
     mean(
       'Service time p95',
       latency.service.map(({ p95 }) => p95),

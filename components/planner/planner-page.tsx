@@ -41,7 +41,7 @@ export function PlannerPage() {
         title="Planner"
         state={
           <span className="truncate text-ink-3 max-sm:hidden">
-            saving from overlapping rewards and training
+            time saved by overlapping rewards and training
           </span>
         }
       />

@@ -109,7 +109,7 @@ export const plannerUrl: UrlCodec<PlannerDraft> = {
       if ((OF_SOURCE[key] ?? draft.source) !== draft.source) continue
       const isImplied = key === 'source' && draft[draft.source === 'run' ? 'run' : 'batch'] !== ''
       if (isImplied && draft.source !== 'typed') continue
-      // The source is compared with that of an empty URL.
+      // The default source is the one of an empty URL; other defaults depend on the source.
       const usual = defaultsOf(key === 'source' ? 'typed' : draft.source)[key]
       if (draft[key] === usual) continue
       params.set(key, draft[key])

@@ -3,7 +3,7 @@ import type { Strategy } from '../../server/contract/strategies.ts'
 import { durationText, formatCount, percentText } from '../format/numbers.ts'
 import { ASYNC_AGENT_EXPERIMENT } from './planner-url.ts'
 
-/** The label of each strategy, its form in a sentence after "with", and its definition. */
+/** The label of each strategy, its wording after “with” in a sentence, and its definition. */
 export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; about: string }> = {
   barrier: {
     label: 'Barrier',
@@ -24,7 +24,7 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
     label: 'One step off-policy',
     within: 'one step off-policy',
     about:
-      'start the next rollout before training on this one, so rewards have one more step of time',
+      'start the next rollout before training on this one, so rewards may take one step longer',
   },
   both: {
     label: 'Off-policy + pipeline',

@@ -18,7 +18,7 @@ export interface TimelineLane {
   most: number
 }
 
-/** Lanes with shared time and reward scales. */
+/** Lanes with one time scale and one scale of rewards in flight. */
 export interface TimelineData {
   lanes: TimelineLane[]
   untilMs: number

@@ -30,8 +30,16 @@ export function PromptTable({
             { start: 'Class', className: 'w-32' },
             'Prompt',
             { start: 'Data source', className: 'w-40' },
-            { end: 'Visits', className: 'w-16', title: 'Groups of the prompt, newest 256' },
-            { end: rate, className: rate.length > 10 ? 'w-34' : 'w-20', title: 'Over all visits' },
+            {
+              end: 'Visits',
+              className: 'w-16',
+              title: 'Number of groups of this prompt, at most the newest 256',
+            },
+            {
+              end: rate,
+              className: rate.length > 10 ? 'w-34' : 'w-20',
+              title: `${rate} over all visits`,
+            },
             { end: 'Last two', className: 'w-20', title: `${rate} of the last two visits` },
             {
               end: 'Change',

@@ -6,7 +6,7 @@ import { failureText } from '../api/failure.ts'
 import { useTRPCClient } from '../api/trpc.ts'
 import { saveCsv } from '../ui/save-file.ts'
 
-/** Maximum number of prompts in a saved list, because each request for 200 of them reads all prompts of the run. */
+/** Maximum number of prompts in a saved list. Each request returns 200 prompts, but reads all prompts of the run. */
 export const MAX_SAVED = 10_000
 const PAGE = 200
 

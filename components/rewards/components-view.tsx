@@ -78,7 +78,7 @@ function notesOf(data: { running: number; pending: number; hasMore: boolean }): 
     ...(data.hasMore ? ['newest 200 batches'] : []),
     ...(data.running > 0 ? [`${plural(data.running, 'batch', 'batches')} not ended`] : []),
     ...(data.pending > 0
-      ? [`aggregating ${plural(data.pending, 'more batch', 'more batches')}`]
+      ? [`${plural(data.pending, 'ended batch', 'ended batches')} not aggregated yet`]
       : []),
   ]
 }

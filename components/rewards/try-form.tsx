@@ -227,7 +227,7 @@ function RewardFields({
               value={draft.scorer}
               searchable
               options={[
-                { value: '', label: 'Data source rule' },
+                { value: '', label: 'Rule of the data source' },
                 ...rewards.rules.map(({ name }) => ({
                   group: 'Rules',
                   value: `rule:${name}`,

@@ -14,7 +14,7 @@ const RenderedMarkdown = lazy(async () => {
   return { default: RenderedMarkdown }
 })
 const RenderedCode = lazy(async () => {
-  // This module imports the styles of code.
+  // rendered-markdown.tsx imports the styles of code blocks.
   await import('./rendered-markdown.tsx')
   return { default: CodeBlock }
 })

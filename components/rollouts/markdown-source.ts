@@ -132,7 +132,7 @@ class NextOf {
     return found
   }
 
-  /** The end of the closing run of backticks of the same length, or -1. */
+  /** The end of the next run of backticks that is as long as `run`, or -1. */
   ticks(run: string, from: number): number {
     for (let at = this.of(run, from); at >= 0; ) {
       let end = at + run.length

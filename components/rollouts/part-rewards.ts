@@ -15,7 +15,7 @@ interface MessageRewards {
 type Span = PartRewards['spans'][number]
 const NO_REWARDS: MessageRewards = { score: null, spans: [] }
 
-/** Groups rewards by message, because a response may have 10,000 messages and 100,000 spans. */
+/** Looks up rewards by message. A response may have 10,000 messages and 100,000 spans, so they are grouped once. */
 export function rewardsByMessage(rewards: PartRewards | null): (message: number) => MessageRewards {
   const turns = Map.groupBy(rewards?.turns ?? [], ({ message }) => message)
   const spans = Map.groupBy(rewards?.spans ?? [], ({ message }) => message)

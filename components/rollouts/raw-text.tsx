@@ -66,8 +66,8 @@ export function UnfoldButton({
   return (
     <button
       type="button"
-      // The press toggles, because chunks above may change their height before the release, and the browser then fires
-      // no click.
+      // The text is toggled on press, not on click: chunks above may change their height before the release, and the
+      // browser then fires no click.
       onPointerDown={({ pointerType, button }) => {
         if (pointerType !== 'mouse' || button !== 0) return
         isPressed.current = true

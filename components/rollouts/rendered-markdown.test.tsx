@@ -97,7 +97,7 @@ test('renders code, tables, formulas and line ends', async () => {
 test.each([
   ['| n | value |\n|---|:-:|\n', (i: number) => `| ${i} | $x_{${i}}$ |\n`],
   ['n | value\n--- | ---\n', (i: number) => `${i} | a \\| b\n`],
-])('a long table stays a table in every piece: %j', async (head, row) => {
+])('a long table stays a table in every chunk: %j', async (head, row) => {
   const rows = Array.from({ length: 400 }, (_, i) => row(i))
   const text = `Before:\n\n${head}${rows.join('')}\nAfter | the table`
   const pieces = markdownPieces(text)

@@ -66,8 +66,8 @@ function asWritten(url: string): string {
 }
 
 /**
- * Disables constructs that hide text or change its meaning: HTML, link definitions, footnotes, and underlined headings,
- * because models draw such lines as separators.
+ * Disables constructs that hide text or change its meaning: HTML, link definitions, footnotes, and underlined headings.
+ * Models use such underlines as separators.
  */
 function withoutHidingConstructs(this: { data(): object }): void {
   const data = this.data() as { micromarkExtensions?: object[] }

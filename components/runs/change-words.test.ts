@@ -3,13 +3,13 @@ import { chosenText, excludedTexts } from './change-words.ts'
 
 const cause = { dimension: 'component', key: 'style', by: 'total' } as const
 
-test('a run with too few steps for the search says only that, with and without a cause', () => {
+test('a run with too few steps to detect changes says only that, with and without a cause', () => {
   const text = 'Sudden changes are detected only in runs of at least 11 steps.'
   expect(chosenText({ chosen: 'unsearched', standsOut: null })).toBe(text)
   expect(chosenText({ chosen: 'unsearched', standsOut: cause })).toBe(text)
 })
 
-test('nothing stands out only after a search', () => {
+test('“nothing stands out” appears only after a search for changes', () => {
   expect(chosenText({ chosen: 'latest', standsOut: null })).toMatch(
     /^Nothing stands out: the run has no sudden change/,
   )
@@ -19,7 +19,7 @@ test('nothing stands out only after a search', () => {
   }
 })
 
-test('excluded samples have shares of ranges of unequal size', () => {
+test('the shares of excluded samples are relative to their range', () => {
   const excluded = [
     { reason: 'timeout', before: 64, after: 42 },
     { reason: 'function_error', before: 0, after: 1_200 },

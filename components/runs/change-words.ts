@@ -1,7 +1,7 @@
 import { type ChangesDto, MIN_SHIFT_STEPS } from '../../server/contract/changes.ts'
 import { formatCount, percentText, significant } from '../format/numbers.ts'
 
-/** The sentence after the change: too few steps for a search, or nothing stands out. Empty if a cause is named. */
+/** The text after the headline: too few steps to detect changes, or nothing stands out; otherwise empty. */
 export function chosenText({
   chosen,
   standsOut,

@@ -38,7 +38,7 @@ export function RunState({
   )
 }
 
-/** The means of a run over its steps, without axes. */
+/** The mean reward of a run over its steps, as a curve without axes. */
 export function RunCurve({
   run,
   curve,

@@ -283,7 +283,7 @@ function Parts({
             { end: 'By mean', title: 'Part of the change due to the changed mean' },
             {
               end: 'Contribution',
-              title: 'Sum of the two columns before; the contributions add up to the change',
+              title: 'Sum of the two preceding columns. All contributions add up to the change.',
             },
             '',
             'Samples',

@@ -110,7 +110,13 @@ function SpreadChart({ run }: { run: RunDto }) {
 function OutcomesChart({ run }: { run: RunDto }) {
   const toSamples = useSamplesOf(run)
   const data = useMemo(() => prepareOutcomes(run.steps), [run.steps])
-  if (data === null) return <Nothing title="Outcomes" reason="The reward gives no verdicts." />
+  if (data === null)
+    return (
+      <Nothing
+        title="Outcomes"
+        reason="No outcomes, because no sample has a verdict such as “equal” or “no answer”."
+      />
+    )
   const colors = outcomeColors(data.outcomes)
   return (
     <ChartFrame
@@ -276,7 +282,7 @@ function SourceChart({ run, source, of }: { run: RunDto; source: SourceData; of:
       className="border-b md:border-r"
       title={source.name}
       height={150}
-      note={`${formatScore(source.last.mean)} at step ${formatCount(source.last.step)}, n = ${formatCount(source.last.n)}; ${of.hasBands ? 'band of 25 to 75 %' : 'mean'}`}
+      note={`${formatScore(source.last.mean)} at step ${formatCount(source.last.step)}, n = ${formatCount(source.last.n)}; ${of.hasBands ? 'band of the 25th–75th percentile' : 'mean'}`}
       chart={
         <SourcePlot
           data={source}
@@ -285,7 +291,7 @@ function SourceChart({ run, source, of }: { run: RunDto; source: SourceData; of:
         />
       }
       table={{
-        head: ['Step', 'Mean', ...(of.hasBands ? ['25 %', '75 %'] : []), 'n'],
+        head: ['Step', 'Mean', ...(of.hasBands ? ['p25', 'p75'] : []), 'n'],
         rows: source.steps
           .filter(({ mean }) => mean !== null)
           .toReversed()

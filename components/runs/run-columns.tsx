@@ -52,12 +52,12 @@ const COLUMNS: readonly RunColumn[] = [
     ),
   },
   {
-    ...{ label: 'Last mean', sort: 'mean' },
+    ...{ label: 'Latest mean reward', sort: 'mean' },
     title: `Mean reward of the last ended step. ${LAST_BATCHES}`,
     cell: (run) => <span className="num">{formatScore(run.mean)}</span>,
   },
   {
-    ...{ label: 'Best mean', sort: 'best' },
+    ...{ label: 'Best mean reward', sort: 'best' },
     title: `Highest mean reward of a step. ${LAST_BATCHES}`,
     cell: ({ best }) => (
       <span className="num" title={best ? `Step ${formatCount(best.step)}` : undefined}>
@@ -195,7 +195,7 @@ function Count({ n }: { n: number }) {
   return <span className={`num ${n === 0 ? 'text-ink-3' : ''}`}>{formatCount(n)}</span>
 }
 
-/** The first direction of a sort: names ascend, figures descend. */
+/** The order in which a column is sorted first: names ascending, figures descending. */
 export function firstOrder(sort: RunSort | `config.${string}`): 'asc' | 'desc' {
   return sort === 'name' || sort === 'reward' ? 'asc' : 'desc'
 }

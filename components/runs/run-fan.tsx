@@ -48,7 +48,7 @@ export function RunFan({
           `n = ${formatCount(samples)} in ${plural(countSteps(run.steps), 'step')}`,
           data.isFewValued
             ? 'mean with its 95 % interval over groups'
-            : 'bands of 25 to 75 % and 5 to 95 %, mean solid, median dashed',
+            : 'bands of the 25th–75th and 5th–95th percentiles, mean solid, median dashed',
           ...(data.perPoint > 1
             ? [
                 `bins of ${plural(data.perPoint, 'step')}, with a dark band from lowest to highest mean`,
@@ -89,7 +89,7 @@ export function RunFan({
               label="Scale"
               value={url.range ? 'all' : 'most'}
               options={[
-                { value: 'most', label: data.isFewValued ? 'Fit' : '5 to 95 %' },
+                { value: 'most', label: data.isFewValued ? 'Fit' : '5th–95th percentile' },
                 { value: 'all', label: 'All scores' },
               ]}
               onChange={(scale) => onChange({ range: scale === 'all' })}
@@ -108,7 +108,7 @@ export function RunFan({
           head: [
             ...['Step', 'Mean'],
             ...(data.perPoint > 1 ? ['Lowest mean', 'Highest mean'] : []),
-            ...['Std', '5 %', '25 %', 'Median', '75 %', '95 %', 'n'],
+            ...['Std', 'p5', 'p25', 'Median', 'p75', 'p95', 'n'],
             ...(by === 'time' ? ['Accepted'] : []),
           ],
           rows: run.steps

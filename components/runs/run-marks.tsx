@@ -46,7 +46,7 @@ export function RunMarks({
   const edited = marks.find(({ id }) => id !== null && id === open) ?? null
   return (
     <>
-      <ul aria-label="Marks" className="flex flex-wrap items-center gap-2 px-5 pb-3">
+      <ul aria-label="Marked steps" className="flex flex-wrap items-center gap-2 px-5 pb-3">
         {marks.length > shown.length && (
           <li>
             <Button small variant="quiet" onClick={() => setAll(true)}>

@@ -226,7 +226,7 @@ function Notes({ run }: { run: RunDto }) {
         ]
       : []),
     ...(run.pending > 0
-      ? [`aggregating ${plural(run.pending, 'ended batch', 'ended batches')}`]
+      ? [`${plural(run.pending, 'ended batch', 'ended batches')} not aggregated yet`]
       : []),
   ]
   if (notes.length === 0) return null

@@ -27,7 +27,7 @@ export function RunSteps({ run }: { run: RunDto }) {
       title="Steps"
       note={
         isInBins
-          ? `newest ${formatCount(steps.length)} of ${formatCount(count)}; zoom to list others`
+          ? `newest ${formatCount(steps.length)} of ${formatCount(count)}; zoom in to list others`
           : `${formatCount(count)}, newest first`
       }
       actions={

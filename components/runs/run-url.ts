@@ -8,7 +8,7 @@ import type { UrlCodec } from '../url/use-url.ts'
 /** The maximum number of overlaid runs, limited by the number of hues. */
 export const MAX_OVERLAYS = 7
 
-/** The selectable weights of the past in a smoothed mean. */
+/** The selectable smoothing weights: the weight of earlier steps in the smoothed mean. */
 export const SMOOTHINGS = [0, 0.6, 0.9, 0.97] as const
 
 export interface RunUrl {
@@ -16,7 +16,7 @@ export interface RunUrl {
   over: string[]
   /** Whether the scale spans the minimum to the maximum score. */
   range: boolean
-  /** The weight of the past in the smoothed mean; 0 does not smooth. */
+  /** The weight of earlier steps in the smoothed mean; 0 does not smooth. */
   smoothing: number
   x: XAxisBy
   /** Whether the reward wait has a logarithmic axis. */

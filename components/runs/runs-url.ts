@@ -12,8 +12,8 @@ import type { UrlCodec } from '../url/use-url.ts'
 export const EXTRA_COLUMNS = {
   created: 'Created',
   batches: 'Training batches',
-  validation: 'Validation',
-  rescored: 'Rescored',
+  validation: 'Validation batches',
+  rescored: 'Rescored batches',
 } as const
 export type ExtraColumn = keyof typeof EXTRA_COLUMNS
 

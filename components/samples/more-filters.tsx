@@ -261,7 +261,7 @@ function ExtraForm({
     <fieldset className="border-t pt-3">
       <legend className="sr-only">Reward extra info</legend>
       {keys.length === 0 ? (
-        <p className="text-xs text-ink-3">No extra info keys in these batches.</p>
+        <p className="text-xs text-ink-3">No reward extra info in these batches.</p>
       ) : (
         <form
           className="space-y-2"

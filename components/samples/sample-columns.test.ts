@@ -32,7 +32,7 @@ describe('sample columns', () => {
     expect(names('')).not.toContain('labels')
   })
 
-  test('follow the selection, with the sample first, without unknown names', () => {
+  test('follow the selection, with the sample ID first; unknown names are ignored', () => {
     expect(names('columns=ended,nonsense,score,sample,rewardExtraInfo.acc', ['acc'])).toEqual([
       'sample',
       'ended',

@@ -294,7 +294,7 @@ function CompareLink({ sample }: { sample: ReadSample }) {
   useKeys([
     {
       key: 'c',
-      label: 'Compare with sibling',
+      label: 'Compare within group',
       group: 'Samples',
       run: () => {
         if (href !== null) router.push(href)
@@ -305,7 +305,7 @@ function CompareLink({ sample }: { sample: ReadSample }) {
   return (
     <PageLink
       href={href}
-      title="Compare with the sibling whose score differs most (C)"
+      title="Compare with the sample of this group whose score differs most (C)"
       className="flex items-center gap-1.5 text-accent hover:underline"
     >
       <Columns2 size={13} aria-hidden />

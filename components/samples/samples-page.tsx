@@ -112,7 +112,7 @@ export function SamplesPage() {
     if (!list.isFetchingNextPage) void fetchNextPage()
   }
   const { text, ...otherFilters } = filter
-  // A sorted list searches only the newest samples, so the number of matching samples is not its total.
+  // Not for a sorted list, which searches only the newest samples: the count would include samples that it skips.
   const searchable = useQuery(
     trpc.samples.count.queryOptions(otherFilters, {
       enabled: needsMore && text !== undefined && !isSorted,

@@ -14,7 +14,7 @@ describe('selection', () => {
     expect([...toggled(range, rows, 'c', false).ids]).toEqual(['b', 'd'])
   })
 
-  test('toggles all loaded samples; deselecting one of all matches keeps the loaded ones', () => {
+  test('toggles all loaded samples; deselecting one of all matches keeps the other loaded ones', () => {
     const all = toggledShown(noneSelected('k'), rows)
     expect(all.ids.size).toBe(5)
     expect(toggledShown(all, rows).ids.size).toBe(0)

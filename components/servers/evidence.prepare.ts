@@ -23,7 +23,7 @@ const LABELS: Record<string, string> = {
   inFlight: 'Requests in flight',
   omitted: 'Omitted changes',
   verdict: 'Verdict',
-  override: 'Overridden',
+  override: 'Trusted anyway',
   raw: 'Raw score',
   activated: 'Activated score',
   calibration: 'Calibration score',
@@ -101,7 +101,7 @@ function valueText(key: string, value: unknown): string {
 
 function itemText(item: unknown): string {
   if (typeof item !== 'object' || item === null) return valueText('', item)
-  // `{ name, calibration }`: a name and its number.
+  // An item such as `{ name, calibration }` becomes the name and its number.
   const { name, ...rest } = item as Record<string, unknown>
   const parts = Object.entries(rest)
     .filter(([, value]) => value !== null)

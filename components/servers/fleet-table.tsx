@@ -38,7 +38,8 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
                 'State',
                 {
                   start: 'In flight',
-                  title: 'Requests in flight, of the limit. Each sample of a micro-batch counts.',
+                  title:
+                    'Requests in flight and their limit. Each sample of a micro-batch counts as one request.',
                 },
                 { end: 'Req/s' },
                 { end: 'p99' },

@@ -170,9 +170,9 @@ function Imbalance({ imbalance }: { imbalance: number | null }) {
   return (
     <span
       className={imbalance !== null && imbalance >= 2 ? 'text-warn' : ''}
-      title="Highest ratio of request share to capacity share of any server, last 10 minutes"
+      title="Highest ratio of a server’s share of requests to its share of capacity, last 10 minutes. Even: at most 1.1."
     >
-      {imbalance === null ? 'no requests in 10 min' : `balance ${imbalanceWords(imbalance)}`}
+      {imbalance === null ? 'no requests in 10 min' : `load balance ${imbalanceWords(imbalance)}`}
     </span>
   )
 }

@@ -103,7 +103,7 @@ describe('registration form', () => {
     expect(refusal('busy', 'try later')).toEqual({ form: 'Try later.' })
   })
 
-  test('shows an unreachable server in its own words, with the code once', () => {
+  test('describes an unreachable server in the words of the form, with the error code once', () => {
     const shown = (hint: string, form: 'register' | 'edit') =>
       refusal(
         'server_unreachable',

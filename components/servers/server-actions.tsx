@@ -30,7 +30,7 @@ import { VERDICT_MEANING } from './server-words.ts'
 /** Actions that need a confirmation. */
 type Question = 'drain' | 'sleep' | 'wake' | 'trust' | 'remove'
 
-// The dialog of an action closes when the server is in one of these states, which show the progress of the action.
+// An action has begun once the server is in one of these states. Its dialog then closes.
 const BEGUN: Partial<Record<Question, readonly ServerState[]>> = {
   sleep: ['draining', 'sleeping'],
   wake: ['waking', 'probing'],

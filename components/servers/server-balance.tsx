@@ -12,7 +12,7 @@ import { imbalanceWords } from './server-words.ts'
 
 const BalancePlot = lazyPlot(async () => (await import('../charts/fleet-plots.tsx')).BalancePlot)
 
-/** The height of a server's pair of bars, and of the axis, px. */
+/** Heights, px: the two bars of a server, and the axis. */
 const ROW_PX = 34
 const AXIS_PX = 40
 
@@ -24,7 +24,7 @@ export function BalanceChart({ server }: { server: ServerDetailDto }) {
   const height = ROW_PX * rows.length + AXIS_PX
   return (
     <ChartFrame
-      title="Router balance"
+      title="Load balance"
       height={Math.min(480, Math.max(212, 60 + height))}
       note={
         <>
@@ -41,7 +41,7 @@ export function BalanceChart({ server }: { server: ServerDetailDto }) {
         { label: 'share of capacity', color: 'color-mix(in oklab, var(--ink-3) 50%, transparent)' },
       ]}
       chart={
-        <Scroll label="Router balance, bars" className="h-full overflow-y-auto">
+        <Scroll label="Load balance, bars" className="h-full overflow-y-auto">
           <p className="mb-1 text-ink-2">{meaning}</p>
           <div style={{ height }}>
             <BalancePlot data={data} />

@@ -55,28 +55,28 @@ export function ServerFigures({
         />
       </Figure>
       <Figure
-        label="p50"
-        hint="Latency of requests that returned a score, last 10 minutes."
+        label="Latency p50"
+        hint="Median latency of requests that returned a score, last 10 minutes."
         value={p50.value}
         {...(p50.unit ? { unit: p50.unit } : {})}
         detail="last 10 min"
       >
         <Sparkline
           readings={hour.map((minute) => minute.p50Ms)}
-          label="p50 per minute, last hour"
+          label="Latency p50 per minute, last hour"
           color={color}
         />
       </Figure>
       <Figure
-        label="p99"
-        hint="Latency of requests that returned a score, last 10 minutes."
+        label="Latency p99"
+        hint="99th percentile of the latency of requests that returned a score, last 10 minutes."
         value={p99.value}
         {...(p99.unit ? { unit: p99.unit } : {})}
         detail="last 10 min"
       >
         <Sparkline
           readings={hour.map((minute) => minute.p99Ms)}
-          label="p99 per minute, last hour"
+          label="Latency p99 per minute, last hour"
           color={color}
         />
       </Figure>
@@ -110,7 +110,7 @@ export function ServerFigures({
       </Figure>
       <Figure
         label="Share of pool requests"
-        hint="Share of the pool’s requests in the last 10 minutes, and of its capacity."
+        hint="The server’s share of its pool’s requests in the last 10 minutes, and its share of the pool’s capacity."
         value={share.value}
         {...(share.unit ? { unit: share.unit } : {})}
         detail={capacity === 0 ? 'not ready, no capacity' : `${percentText(capacity)} of capacity`}

@@ -227,8 +227,8 @@ function Evidence({ rows }: { rows: readonly EvidenceRow[] }) {
 }
 
 /**
- * The states as colored ranges, with changes of health and process as markers below. The list of events is the table
- * view.
+ * The states as colored ranges, with changes of health and process as markers below. The list of events contains the
+ * same data as a table.
  */
 function StateBand({ band }: { band: StateBandData }) {
   const longest = band.segments.filter((segment) => segment.to - segment.from > 0.08)

@@ -65,7 +65,7 @@ export function ServerPage({ serverRef }: { serverRef: { id: string } | { name: 
   const detail = useQuery(
     trpc.servers.get.queryOptions(serverRef, { meta: { topics: ['servers'] } }),
   )
-  // Without this check, a removed server would keep its last numbers.
+  // Without this check, the page would keep showing the last numbers of a removed server.
   const gone = detail.error !== null && describeFailure(detail.error).reason === 'server_not_found'
   if (detail.data && !gone) return <Loaded server={detail.data} />
   const called = 'name' in serverRef ? serverRef.name : serverRef.id

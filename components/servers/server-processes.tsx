@@ -42,12 +42,12 @@ export function ServerProcesses({
                 {
                   end: 'Faults',
                   title:
-                    'Consecutive failed requests, without busy and refused ones. Five eject the server.',
+                    'Failed requests in a row, not counting busy and refused ones. Five eject the server.',
                 },
                 {
                   end: 'In flight/slots',
                   title:
-                    'Requests in flight, and slots leased from the limit of the server. Each sample of a micro-batch counts.',
+                    'Requests in flight, and the slots that this process leases from the limit of the server. Each sample of a micro-batch counts as one request.',
                 },
                 { end: 'Limit', title: 'Maximum requests in flight of this process' },
                 {

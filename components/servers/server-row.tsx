@@ -38,7 +38,8 @@ export const POOL_COLUMNS: readonly { head: ColumnHead; width?: number }[] = [
   {
     head: {
       start: 'In flight',
-      title: 'Requests in flight, of the limit. Each sample of a micro-batch counts.',
+      title:
+        'Requests in flight and their limit. Each sample of a micro-batch counts as one request.',
     },
     width: 106,
   },

@@ -72,7 +72,7 @@ export const MONITOR_WORDS: Record<MonitorKind, { name: string; watches: string 
   masked_client_errors: {
     name: 'Masked refusals',
     watches:
-      'Over 5 % of requests are refused: with a 4xx, or with a reply that was withheld or empty.',
+      'Over 5 % of requests are refused: with a 4xx status, or with a withheld or empty reply.',
   },
   drift: {
     name: 'Drift',

@@ -400,8 +400,8 @@ function Revoke({ of, onClose }: { of: ApiKeyDto; onClose(): void }) {
       error={revoke.error && <FailureView compact error={revoke.error} />}
       onConfirm={() => revoke.mutate({ id: of.id })}
     >
-      Requests with {of.prefix}… are refused immediately, and its open pages require another key.
-      Existing scores are kept. This cannot be undone.
+      Requests with {of.prefix}… are refused immediately, and open pages that use this key require
+      another one. Existing scores are kept. This cannot be undone.
     </Confirm>
   )
 }

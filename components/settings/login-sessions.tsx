@@ -83,7 +83,7 @@ function SessionTable({ sessions }: { sessions: readonly LoginSessionDto[] }) {
               { start: 'IP address', title: 'The IP address of the browser at the sign-in' },
               'Signed in',
               'Last used',
-              { start: 'Expires', title: 'End of the session if it is not used before then' },
+              { start: 'Expires', title: 'The session ends at this time unless it is used before' },
               { hidden: 'Actions' },
             ]}
           />

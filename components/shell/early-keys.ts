@@ -1,4 +1,4 @@
-/** The palette's query after a key that is pressed before its field has the focus; null if the key cancels. */
+/** The palette's query after a key press before the search field has the focus; null for Escape, which cancels. */
 export function queryAfter(query: string, key: string): string | null {
   if (key === 'Escape') return null
   if (key === 'Backspace') return [...query].slice(0, -1).join('')
@@ -7,8 +7,9 @@ export function queryAfter(query: string, key: string): string | null {
 }
 
 /**
- * Collects the keys that are pressed while the palette opens, until its field has the focus. Its script may take
- * seconds to load on a busy machine. No key reaches the page, where it would be a shortcut or press the focused button.
+ * Collects the keys that are pressed while the palette opens, until its field has the focus. The palette's script may
+ * take seconds to load on a busy machine. No key reaches the page, where it would be a shortcut or press the focused
+ * button.
  * @param target the window
  * @returns a function that stops collecting
  */

@@ -18,7 +18,7 @@ export interface KeyBinding {
   key: string | null
   label: string
   group: string
-  /** Whether the palette lists the action too, as one of this page or a global one. */
+  /** Set if the palette also lists the action: as an action of the page, or as a global one. */
   palette?: 'page' | 'anywhere'
   run(): void
 }

@@ -22,7 +22,7 @@ const entries = [
 const found = (typed: string) => matchEntries(entries, typed).map((each) => each.label)
 
 describe('keys pressed while the palette opens', () => {
-  test('are its query; Backspace removes a character, and Escape cancels', () => {
+  test('become its query; Backspace removes a character, and Escape cancels', () => {
     const queryOf = (keys: string[]) =>
       keys.reduce<string | null>(
         (query, key) => (query === null ? null : queryAfter(query, key)),

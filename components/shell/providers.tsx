@@ -55,7 +55,7 @@ export function Providers({ children }: { children: ReactNode }) {
         <LiveWhenSignedIn>
           <LeaveProvider>
             {/* The Content-Security-Policy refuses style elements without a nonce, so globals.css has the rule
-                of the style element of Base UI. */}
+                that Base UI would add in a style element. */}
             <CSPProvider disableStyleElements>
               <KeysProvider>{children}</KeysProvider>
             </CSPProvider>

@@ -29,6 +29,6 @@ export function visitPlace(path: string): void {
   try {
     localStorage.setItem(KEY, JSON.stringify(withPlace(readPlaces(), path)))
   } catch {
-    // Without browser storage, the palette starts with its pages.
+    // Without browser storage, the palette shows no recent pages.
   }
 }

@@ -89,7 +89,7 @@ function openAndGoBack() {
 test('restores the focused link among equal ones, and the scroll position, once the data are rendered', () => {
   const { view, body } = openAndGoBack()
   view.frame()
-  // The run page is still rendered. It has an equal link, and its events do not belong to the list.
+  // The run page, which has an equal link, is still rendered. Its events must not change the position of the list.
   view.send('scroll')
   expect(view.document.activeElement).toBe(body)
   view.render('/batches', ['/'], 100)

@@ -2,7 +2,7 @@
 
 import { useKeys } from './keys.tsx'
 
-/** Rows of the tables of a page, without their heads, and items of lists that `data-row` marks. */
+/** Table rows of a page, except header rows, and list items with `data-row`. */
 const ROWS = '#page tbody tr, #page [role="rowgroup"] > [role="row"], #page [data-row]'
 
 /** The first link of a row, or the first button of a row without links. */
@@ -49,7 +49,7 @@ export function focusRow(by: 1 | -1): boolean {
 
 /**
  * Binds `j` and `k`, which move the focus by rows, so that the first result of a list is one key away instead of 31 to
- * 55 presses of Tab. Keys that a page binds win, because a page is mounted later.
+ * 55 presses of Tab. If a page binds `j` and `k` itself, its bindings win, because the page is mounted later.
  */
 export function RowKeys(): null {
   useKeys([

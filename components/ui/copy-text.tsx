@@ -79,7 +79,6 @@ export function CopyText({
   )
 }
 
-/** A copy button with a confirmation. */
 export function CopyButton({ text, label }: { text: string; label: string }) {
   const { copied, copy } = useCopy()
   const Icon = copied ? Check : Copy

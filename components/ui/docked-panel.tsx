@@ -7,10 +7,10 @@ import { useCopy } from './copy-text.tsx'
 import { Scroll } from './scroll.tsx'
 
 /**
- * The details of a list row, docked next to the list, or over the page below 1,180 px. The header has buttons for a
- * link, the previous and next row, and closing; the page handles J, K and Escape. The panel takes the focus, because
- * Tab would otherwise pass all further rows of the list first. When it closes, the row's button takes the focus, or the
- * element that had it before if the row is not rendered.
+ * The details of a list row, docked next to the list, or over the page below 1,180 px. The header has buttons that
+ * copy a link, open the previous or next row, and close the panel; the page handles J, K and Escape. The panel takes
+ * the focus, because Tab would otherwise stop at all further rows of the list first. When it closes, the row's button
+ * takes the focus, or the element that had it before if the row is not rendered.
  */
 export function DockedPanel({
   label,
@@ -102,7 +102,6 @@ export function DockedPanel({
   )
 }
 
-/** A titled section of a panel. */
 export function PanelPart({
   title,
   note,

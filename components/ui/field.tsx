@@ -189,7 +189,7 @@ export function Checkbox({
     <label className="flex w-fit cursor-pointer items-start gap-2.5 py-0.5">
       <input
         ref={(input) => {
-          // There is no attribute for this state.
+          // HTML has no attribute for the indeterminate state.
           if (input) input.indeterminate = mixed
         }}
         type="checkbox"

@@ -16,8 +16,8 @@ export function FilterField({
   onChange(value: string): void
 }) {
   const field = useRef<HTMLInputElement>(null)
-  // Typed text applies at once, and the URL is updated shortly after. When a typed value
-  // arrives from the URL, it is ignored, because the text may be newer. Other values come from a navigation and apply.
+  // Typed text applies at once and is written to the URL shortly after. A typed value that comes back from the URL is
+  // ignored, because the field may already contain newer text. Other values come from a navigation and apply.
   const [typed, setTyped] = useState(value)
   const echoes = useRef<string[]>([])
   useEffect(() => {

@@ -13,7 +13,7 @@ interface Segment {
 
 /**
  * A bar with segments side by side, or at their positions if they have `from`. A segment above 0 is at least 2 px long,
- * so that one failure of a million remains visible. Without a role, the bar is hidden from screen readers.
+ * so that one failure in a million remains visible. Without a role, the bar is hidden from screen readers.
  */
 export function SegmentBar({
   segments,

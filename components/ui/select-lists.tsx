@@ -38,7 +38,6 @@ export interface ListProps<T extends Primitive> {
   onChange(option: LabeledOption<T> | null): void
 }
 
-/** The list of a few options. */
 export function PlainList<T extends Primitive>({
   groups,
   value,
@@ -91,7 +90,6 @@ export function PlainList<T extends Primitive>({
   )
 }
 
-/** The list with a search field. */
 export function SearchableList<T extends Primitive>(props: ListProps<T>) {
   const { groups, value, trigger, isOpen, label, disabled, onChange } = props
   const items = groups.flatMap((group) => group.items)

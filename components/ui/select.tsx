@@ -73,7 +73,7 @@ export function Select<T extends Primitive>(props: SelectProps<T>) {
     setOpen(true)
     load()
   }
-  // The button of the loaded list replaces the first one.
+  // The button of the loaded list replaces the initial button, so it must take over the focus.
   useLayoutEffect(() => {
     if (lists === null || !hadFocus.current) return
     hadFocus.current = false

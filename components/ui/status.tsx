@@ -191,7 +191,7 @@ export function WorkerStateView({
     return (
       <Status
         look={{ ...look, text: 'alive, no functions', tone: 'warn' }}
-        title={`Takes no jobs of reward functions: ${functionProblem}`}
+        title={`Runs no custom reward functions: ${functionProblem}`}
       />
     )
   }

@@ -14,7 +14,7 @@ const written = (range: HistoryRange) => {
   return params.toString()
 }
 
-test('a range is the same after it was written to the URL', () => {
+test('a range round-trips through the URL', () => {
   const part = { from: 1_800_000_000, to: 1_800_000_600 }
   for (const range of [DEFAULT_RANGE, { last: 86_400, part: null }, { last: 3_600, part }]) {
     expect(read(written(range))).toEqual(range)
@@ -28,7 +28,7 @@ test('a URL without a valid range has the default one', () => {
   }
 })
 
-test('a drag selects its intervals, at least a minute', () => {
+test('a drag selects the intervals that it covers, at least a minute', () => {
   expect(partOf(1_800_000_000_000, 1_800_000_110_000, 10)).toEqual({
     ...{ from: 1_800_000_000, to: 1_800_000_120 },
   })

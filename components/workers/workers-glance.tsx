@@ -38,7 +38,7 @@ export function WorkersGlance({
                 'State',
                 'Samples/s, last 60 s',
                 { end: 'In flight' },
-                { end: 'Loop delay p99' },
+                { end: 'Event-loop delay p99' },
               ]}
             />
             <tbody>

@@ -41,7 +41,7 @@ export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollou
 const BLOCK_BYTES = 32 * 1024 * 1024
 
 /**
- * Submits a step as one batch: at once if it is small, else as an open batch filled in blocks.
+ * Submits a step as one batch: in one request if it is small, else as an open batch filled in blocks.
  * @returns the batch's id; all samples are stored by then
  */
 export async function submitStep(

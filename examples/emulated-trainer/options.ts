@@ -54,7 +54,7 @@ rewards. Prints the step time of each strategy.
 Strategies: ${STRATEGIES.join(', ')}.`
 
 /**
- * The strategies of verl PR 2854's experiment, and `all`, with the limit of that experiment; then some without a limit.
+ * The strategies of verl PR 2854's experiment and `all`, with that experiment's limit, then three without a limit.
  */
 const USUAL = 'barrier@256,pipeline@256,off_policy@256,both@256,all@256,pipeline,off_policy,both'
 

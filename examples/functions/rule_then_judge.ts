@@ -1,7 +1,7 @@
 /**
  * A reward that calls a judge only when needed: a boxed answer that equals the ground truth scores 1, and a judge rates
- * all other responses. The class is instantiated once per process with the batch's kwargs. Thousands of its calls can
- * wait concurrently in one process.
+ * all other responses. The class is instantiated once per process with the batch's kwargs. Thousands of calls can wait
+ * for the judge concurrently in one process.
  * "reward": {"function": {"path": "rule_then_judge.ts", "kwargs": {"model": "my-judge"}}, "timeoutMs": 60000}
  */
 interface Input {

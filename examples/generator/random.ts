@@ -8,7 +8,7 @@ export interface Draw {
   chance(probability: number): boolean
 }
 
-/** The generator mulberry32. Its 32 bits of state are enough for some thousand numbers. */
+/** The generator mulberry32. Its 32 bits of state are enough for a few thousand numbers. */
 export function drawFrom(seed: number): Draw {
   let state = seed >>> 0
   const unit = (): number => {

@@ -7,7 +7,7 @@ export const EXIT = {
   refused: 2,
   /** No rewardops service answered, or it stayed busy. */
   unreachable: 3,
-  /** The batch failed or was cancelled; with --fail-on-failed, also if a sample of it failed. */
+  /** The batch failed or was cancelled, or, with --fail-on-failed, one of its samples failed. */
   batchFailed: 4,
   /** --timeout passed before the batch ended. */
   notYet: 5,

@@ -7,7 +7,7 @@ import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'
 import { databaseFacts, tableSizes } from '../store/sql/database-facts.ts'
 
-/** Time for which an answer is cached, ms, because measuring a large data folder is slow. */
+/** Time for which a report is cached, in ms, because measuring a large data folder is slow. */
 const TTL_MS = 30_000
 /** Maximum files and folders counted. The size of a folder with more is reported as unknown. */
 const MAX_FILES = 200_000

@@ -4,7 +4,7 @@ import type { Database } from '../store/database.ts'
 import { toDto } from '../store/row-of.ts'
 import { auditChoices, auditPage, insertAudit } from '../store/sql/audit.ts'
 
-/** The filters of the audit log offer the actors and actions of this many of the newest changes. */
+/** Number of the newest changes whose actors and actions the audit log's filters offer. */
 const CHOICES_OF = 5_000
 
 export class AuditLog {

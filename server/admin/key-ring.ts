@@ -63,8 +63,8 @@ function earlierCookie(key: string): string {
 }
 
 /**
- * The stored keys and login sessions in this process's memory, read at the start, after notifications and every 1.5 s. A
- * revoked key is refused here at once, and by other processes when the notification arrives.
+ * The stored keys and login sessions in this process's memory, read at the start, after notifications and every 1.5 s.
+ * The process that revokes a key refuses it at once, and other processes refuse it when the notification arrives.
  */
 export class KeyRing {
   readonly #db: Database
@@ -72,7 +72,7 @@ export class KeyRing {
   readonly #configured: ReadonlyMap<string, KeyHolder>
   readonly #loopbackOnly: boolean
   readonly #sessions: LoginSessions
-  /** Keys by {@link lookUpOf}. For some time after a rotation, a key has two entries. */
+  /** Keys by {@link lookUpOf}. A rotated key has two entries until the overlap ends. */
   #byHash = new Map<string, RingKey>()
   #byId = new Map<number, RingKey>()
   #required = false

@@ -35,7 +35,7 @@ export interface Addition {
 
 type Known = ReadonlyMap<string, RunLimitValues>
 
-// Keyed by database, because the server's event loop and the ingest thread have one each.
+// Keyed by `Database`, because the server's event loop and the ingest thread have separate ones.
 const known = new WeakMap<Database, Memo<Known>>()
 
 function valuesOf(row: RunLimitRow): RunLimitValues {

@@ -12,7 +12,9 @@ export interface NamedRuns {
 
 export type ScopedCaller = Pick<KeyHolder, 'name' | 'scope'>
 
-/** Batches whose runs are kept in memory: a trainer polls few batches, and a batch never changes its run. */
+/**
+ * Maximum number of batches whose runs are kept in memory. A trainer polls few batches, which never change their run.
+ */
 const MAX_KNOWN = 10_000
 const runOfBatch = new WeakMap<Database, Map<number, string>>()
 

@@ -26,7 +26,7 @@ export const compareRouter = router({
     .input(CompareSamplesInput)
     .query(({ ctx, input }) => ctx.comparedBatches.samples(input)),
   /**
-   * Lists the groups of both batches, lowest τ first.
+   * Lists the groups of both batches, lowest Kendall τ first.
    * @throws batch_not_found, comparison_too_large, busy
    * @example {"first": "b12", "second": "b14"}
    */

@@ -36,8 +36,8 @@ import type { TimelineView } from '../queries/timeline-view.ts'
 import type { Scopes } from './scopes.ts'
 
 /**
- * The modules that procedures call as `ctx.<module>.<method>(input)`. Their methods throw RewardOpsError for errors of
- * the caller; `refusals` in trpc.ts translates errors of the database.
+ * The modules that procedures call as `ctx.<module>.<method>(input)`. Their methods throw RewardOpsError to refuse a
+ * call; `refusals` in trpc.ts translates errors of the database.
  */
 export interface Modules {
   /** Accepts, scores, closes and cancels batches. */
@@ -86,7 +86,7 @@ export interface RequestContext extends Modules {
   session: SessionDto
   /** Null: a key is required, and the request has no valid one. `signedIn` in trpc.ts refuses such calls. */
   actor: KeyHolder | null
-  /** Aborts when the key of the request becomes invalid or its session ends; the reason is the error for the caller. */
+  /** Aborts when the key of the request becomes invalid or its session ends. Its reason is the error for the caller. */
   keyEnded: AbortSignal
   /** Opens a login session and sets its cookie. Returns false for an invalid key. */
   signIn(key: string): Promise<boolean>

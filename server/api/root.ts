@@ -360,7 +360,7 @@ export const appRouter = router({
       .input(TryInput)
       .mutation(({ ctx, input }) => ctx.playground.try(input, ctx.until)),
     /**
-     * Returns the components of composite rewards by step, over the newest 200 batches of a run or of a range of its
+     * Returns the components of composite rewards by step, over the newest 200 batches of a run or of a range of
      * steps.
      * @example {"run": "gsm8k-grpo"}
      */
@@ -368,7 +368,7 @@ export const appRouter = router({
       .input(ComponentsInput.prefault({}))
       .query(({ ctx, input }) => ctx.components.get(input)),
     /**
-     * Translates a verl configuration (YAML or command line) to a reward.
+     * Translates a verl configuration (YAML or command line) into a reward.
      * @throws busy
      * @example {"text": "reward_model.reward_manager=dapo"}
      */

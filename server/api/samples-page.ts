@@ -36,7 +36,7 @@ export const samplesPageProcedures = {
     .input(SampleCountInput.prefault({}))
     .query(({ ctx, input }) => ctx.samples.count(input)),
   /**
-   * Counts the samples that match a filter by batch, over the newest 10,000 batches.
+   * Counts, for each batch, the samples that match a filter, over the newest 10,000 batches.
    * @throws batch_not_found
    * @example {"run": "gsm8k-grpo", "status": "failed"}
    */

@@ -11,9 +11,9 @@ import type { Database } from '../store/database.ts'
 import { type Fields, roleNeeded, type SurfaceName } from './roles.ts'
 
 /**
- * The limits of keys within their roles: `access` and the run prefix. Procedures and surfaces (endpoints outside tRPC)
- * that the tables below leave out are refused to limited keys, so a new procedure is closed until it is listed.
- * scopes.test.ts compares the tables with the router.
+ * The limits of keys within their roles: `access` and the run prefix. A key with a run prefix or the access `submit`
+ * may call only the procedures and surfaces (endpoints outside tRPC) that the tables below list, so a new procedure is
+ * closed to it until it is listed. scopes.test.ts compares the tables with the router.
  */
 
 export type CallType = 'query' | 'mutation' | 'subscription'
@@ -189,7 +189,7 @@ export class Scopes {
   }
 }
 
-/** Whether a key of this scope can use the pages. They show all runs, and more than the results of samples. */
+/** Whether a key of this scope can use the pages, which show all runs, and more than the access `submit` permits. */
 export function mayBrowse(scope: KeyScope | null): boolean {
   return scope === null || (scope.access !== 'submit' && scope.runPrefix === null)
 }

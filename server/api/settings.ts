@@ -48,7 +48,7 @@ export const keysRouter = router({
     .input(KeyRef)
     .mutation(({ ctx, input }) => ctx.keys.revoke(input.id, ctx.actor.name)),
   /**
-   * Replaces an API key by a new one of the same name, role and expiry. The previous key stays valid for
+   * Replaces an API key with a new one of the same name, role and expiry. The previous key stays valid for
    * `overlapHours`, so that clients can switch to the new key; 0 revokes it and ends its sessions at once. Only this
    * answer contains the new key.
    * @throws key_not_found
@@ -69,7 +69,7 @@ export const keysRouter = router({
 })
 
 export const sessionsRouter = router({
-  /** Lists open login sessions, last used first. */
+  /** Lists open login sessions, most recently used first. */
   list: procedure.input(nothing).query(({ ctx }) => ctx.keys.listSessions(ctx.actor.session)),
   /**
    * Ends a login session. Within 2 s, its pages go to the sign-in page and its streams and long polls end, in all
@@ -91,7 +91,7 @@ export const limitsRouter = router({
   /** Returns the default limits and the runs with limits of their own. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.limits.get()),
   /**
-   * Sets the limits of a run, or the default limits. The given limits replace the previous ones as a whole.
+   * Sets the limits of a run, or the default limits. The new limits replace all previous ones.
    * @example {"run": "gsm8k-grpo", "limits": {"maxQueuedSamples": 200000, "maxOpenBatches": 8, "maxPriority": null}}
    */
   set: procedure

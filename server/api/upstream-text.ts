@@ -1,6 +1,6 @@
 import { type Actor, mayDo } from '../contract/roles.ts'
 
-/** Matches the text of a reward model or sandbox in a failure. It follows the service's description of the response. */
+/** Matches a failure text that quotes a server or sandbox. Group 1: the service's own words, before the quotation. */
 const UPSTREAM_TEXT =
   /\b(answered \d{3}[^:]*|answered NaN or an infinity|answered with something that is not JSON|answered with an HTML page|tokens are left for the reply|not an answer of a sandbox|the sandbox returned no verdict)(?:: | ")[\s\S]*$/
 

@@ -65,7 +65,7 @@ export class Readiness {
 
   /**
    * Checks at once after a request failed because of the database. The failure may only mean that the
-   * request's pool was busy.
+   * request's connection pool was busy.
    */
   suspect(error: unknown): void {
     if ((error as { code?: string }).code === '53100') this.#isDiskFull = true

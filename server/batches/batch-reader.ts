@@ -148,7 +148,7 @@ export class BatchReader {
     }
   }
 
-  /** Returns the answer of `next`, or null after a wait; the caller then reads again. */
+  /** Returns the result of `next`; null after a wait, so that the caller reads again. */
   async #page(
     id: number,
     after: number,
@@ -277,7 +277,7 @@ export class BatchReader {
     const unknown = done
       .flatMap((group) => (group.advantages === null ? [group.no] : []))
       .sort((a, b) => a - b)
-    // Trainers usually read all samples of an ended batch in one page.
+    // Trainers usually read all samples of an ended batch in one page, which then contains all members of its groups.
     const whole = offset === 0 && page.idx.length === batch.samples
     const [place, members] = await Promise.all([
       membersBefore(this.#db, batch.id, offset),

@@ -1,11 +1,11 @@
 import { RewardOpsError } from '../errors.ts'
 
-/** The cursor after completion number `seq` of a batch: `b12.37`. */
+/** The cursor after the `seq`-th completed group of a batch: `b12.37`. */
 export function cursorAt(batchId: number, seq: number): string {
   return `b${batchId}.${seq}`
 }
 
-/** Parses the completion number of a cursor; null is the start of the batch. Throws `cursor_mismatch`. */
+/** Returns the number of completed groups before a cursor; null is the start of the batch. Throws `cursor_mismatch`. */
 export function seqOf(cursor: string | null, batchId: number): number {
   if (cursor === null) return 0
   const match = /^b(\d{1,10})\.(\d{1,10})$/.exec(cursor)

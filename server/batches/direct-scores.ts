@@ -8,8 +8,8 @@ import type { SampleInput } from '../contract/trainer.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
 
 /**
- * Rewards that take longer than this on average are not scored directly, ms. Storing and fetching a sample costs about
- * as much.
+ * Rewards that take longer than this on average are not scored directly, ms. Direct scoring saves only about this
+ * much: the time to store and fetch a sample.
  */
 const QUICK_MS = 3
 /** Direct scoring is cancelled after this time, and the sample is queued as usual. */
@@ -43,7 +43,7 @@ interface Waiting {
 /**
  * Lets a local worker score a single sample before it is stored, if that takes a millisecond or two. One transaction
  * then stores sample and score, instead of two with a fetch between them. Slower calls are cancelled, and their samples
- * are queued as usual. Before one reward of the batch has been timed, all its samples are queued.
+ * are queued as usual. Until one reward of a batch has been timed, all samples of the batch are queued.
  */
 export class DirectScores {
   readonly #channel: WorkerChannel

@@ -19,7 +19,7 @@ describe('the jobs of a rescored batch', () => {
   })
 
   it.each([true, false])(
-    'contain every sample once, in windows that cut no group (wholeGroups: %s)',
+    'contain every sample once, in windows that split no group (wholeGroups: %s)',
     (wholeGroups) => {
       // Groups of 7 whose members are 20,000 apart, so that every window spans the whole batch.
       const groupOf = Int32Array.from({ length: 140_000 }, (_, i) => i % 20_000)

@@ -2,8 +2,8 @@ import type { ChunkJob } from '../store/job-queue.ts'
 import { chunk, wholeGroupJobs } from './accept/jobs.ts'
 
 /**
- * Samples per window, or a few more so that no group is cut. Cutting a window into jobs takes 10 to 15 ms of the event
- * loop; cutting a batch of a million samples as a whole would block it for half a second.
+ * Samples per window, or a few more so that no group is split. Making the jobs of a window takes 10 to 15 ms of the
+ * event loop; making those of a million samples at once would block it for half a second.
  */
 const WINDOW_SAMPLES = 32_768
 
@@ -15,13 +15,13 @@ export interface JobsOf {
   groupOf: Int32Array
   /** Estimated work per sample, in characters; null keeps the order of the groups. */
   workOf: Float64Array | null
-  /** Whether groups must not be cut. */
+  /** Whether each group must be in one job. */
   wholeGroups: boolean
 }
 
 /**
- * Yields the jobs of a whole batch, one window of groups at a time. A batch that fits one window is cut like a submit
- * of the same samples.
+ * Yields the jobs of a whole batch, one window of groups at a time. A batch that fits into one window gets the same
+ * jobs as a submit of the same samples.
  */
 export function* rescoreJobs(of: JobsOf): Generator<ChunkJob[]> {
   const { batchId, nowMs, groupOf, workOf } = of

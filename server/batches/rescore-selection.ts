@@ -14,7 +14,7 @@ export interface SelectedPart extends PartToCopy {
 /**
  * Returns the selected samples of a batch, renumbered. Groups keep their order. Throws `sample_not_found` for missing
  * indexes or groups or an empty result, `invalid_input` for too many samples.
- * @param groupsNeeded whether the reward needs whole groups, so that no group may be cut
+ * @param groupsNeeded whether the reward needs whole groups, so that the other members of selected groups are added
  */
 export async function selectPart(
   db: Database,

@@ -45,7 +45,7 @@ const STATEMENT_BYTES = 4 << 20
 const STATEMENT_ROWS = 1_024
 const PAGE_GROUPS = 4_096
 
-/** The group and the estimated work of each copied sample, for cutting jobs. */
+/** The group and the estimated work of each copied sample, from which jobs are made. */
 interface Copied {
   groupOf: Int32Array
   workOf: Float64Array
@@ -168,7 +168,8 @@ export class Rescores {
         })
       } catch (error) {
         const e = error as { code?: string; constraint?: string }
-        // The sweep deletes the copied rows, both here and when the connection is lost together with its lock.
+        // The sweep deletes the copied rows once the lock is free: after the error has closed the connection, or after
+        // `releaseCopy`.
         if (!hash || e.code !== '23505' || e.constraint !== 'batch_idempotency_key_key') throw error
         await releaseCopy(client, copy.toId)
         return { repeated: error }
@@ -177,7 +178,7 @@ export class Rescores {
       return { ...made, duplicate: false }
     })
     if (!('repeated' in copied)) return copied
-    // Runs after the copy has ended, because the pool may have no second connection.
+    // Runs after the copy has returned its connection, because the pool may have no other.
     const known = await duplicateOf(db, input.idempotencyKey, hash)
     if (!known) throw copied.repeated
     return known
@@ -215,7 +216,7 @@ function textsRemoved(what: string): RewardOpsError {
   )
 }
 
-/** Copies a part's samples, renumbered, with their texts and groups; returns the inputs for cutting jobs. */
+/** Copies a part's samples, renumbered, with their texts and groups; returns the data from which jobs are made. */
 async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Promise<Copied> {
   const groupOf = Int32Array.from(part.groupNo)
   const workOf = new Float64Array(part.idx.length)
@@ -238,7 +239,7 @@ async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Pr
   return { groupOf, workOf }
 }
 
-/** Copies groups, samples and texts; returns the inputs for cutting jobs. */
+/** Copies groups, samples and texts; returns the data from which jobs are made. */
 async function copyRollouts(client: Client, copy: RolloutCopy, batch: BatchRow): Promise<Copied> {
   const groupOf = new Int32Array(batch.samples)
   const workOf = new Float64Array(batch.samples)

@@ -110,9 +110,9 @@ export class RewardLoopManager {
   }
 
   /**
-   * Closes a batch in two steps, so that groups are locked before the batch: first the batch is marked as closed, so
-   * that every flush sees it; then groups without pending samples are completed. After a crash in between, the
-   * sweep takes the second step.
+   * Closes a batch in two transactions, because groups must be locked before their batch: the first marks the batch as
+   * closed, so that every flush sees it; the second completes the groups without pending samples. After a crash in
+   * between, the sweep runs the second one.
    */
   async closeById(id: number): Promise<void> {
     await this.#db.transaction(async (client) => {
@@ -121,7 +121,7 @@ export class RewardLoopManager {
       if (batch !== undefined) await this.#queueWhatWaited(client, id, batch)
     })
     await throughOutage(() => settleClosed(this.#db, id), { forMs: 5_000 })
-    // Some groups may have waited only for the close. If queueing fails, the sweep queues them.
+    // The post-processing of some groups may have waited only for the close. If queueing fails, the sweep queues them.
     const { queue } = this.#accept
     if (await isPostProcessed(this.#db, id)) await queuePostProcessing(this.#db, queue, id)
   }

@@ -134,7 +134,7 @@ function keyStatements(batchId: number, start: number, keys: (ScoreKey | null)[]
 }
 
 /**
- * Statements that store the results of samples. Because of the flush, the transaction waits until its commit is on
+ * Statements that store the results of samples. The flush statement makes the transaction wait until its commit is on
  * disk.
  */
 function endStatements(

@@ -275,7 +275,7 @@ export class SingleScores {
           deadlineMs: null,
         },
         new BatchDraft(this.#accept.images()),
-        // The sample is checked too, so that a refused call opens no batch.
+        // The data source is checked too, so that a refused call opens no batch.
         { implicitKey: key, ...(score == null ? { dataSources: [dataSource] } : {}) },
       )
       return batchNumber(batchId)
@@ -290,8 +290,8 @@ export class SingleScores {
 }
 
 /**
- * Removes up to `most` calls with distinct idempotency keys from the list. A second call with the same key then finds
- * the first one's sample.
+ * Removes up to `most` calls with distinct idempotency keys from the list. A second call with the same key stays in the
+ * list, so that a later append finds the sample of the first one.
  */
 function takeDistinctKeys(list: Waiting[], most: number): Waiting[] {
   const seen = new Set<string>()
@@ -308,7 +308,7 @@ function takeDistinctKeys(list: Waiting[], most: number): Waiting[] {
   return taken
 }
 
-/** The hash of a call's content. A call for an implicit batch keeps the hash that earlier versions stored. */
+/** The hash of a call's content. Without a batch id, it equals the hash that earlier versions stored. */
 function contentHashOf({ run, step, split, reward, sample, batchId }: ScoreInput): Buffer {
   const content = [run, step, split, reward, sample, ...(batchId == null ? [] : [batchId])]
   return createHash('sha256').update(JSON.stringify(content)).digest()

@@ -12,11 +12,11 @@ const RENEW_MS = 650
  * share expired.
  */
 export const CALLS_GRACE_MS = 30_000
-/** A holder stops using its share this long before another process may take it. */
+/** A holder stops using its share this long before the share expires in the database. */
 const MARGIN_MS = 150
 /** Requests for slots within this time are combined into one. */
 const COALESCE_MS = 15
-/** Maximum interval between the requests of a holder that has less than an equal part and could use more slots. */
+/** Maximum interval between the requests of a holder that could use more slots and has less than an equal part. */
 const LACKING_MS = 160
 /**
  * Interval of the checks of all shares. An unused share is released after one to two intervals, because another
@@ -27,9 +27,9 @@ const CHECK_MS = 25
 const YIELD_MS = 50
 /**
  * When several processes begin at the same moment, the first one takes all slots. A holder that is newly short of
- * slots, or gained some but is still short, therefore requests again after this time, then after twice the time, and
- * so on up to the renewal interval. With requests at renewals only, one of two workers had one slot of 128 for more
- * than a second.
+ * slots, or gained some but is still short, therefore requests again after this time, then after twice the time, and so
+ * on up to the renewal interval. When slots were requested only at renewals, one of two workers had a single slot of
+ * 128 for more than a second.
  */
 const SHORTAGE_RETRY_MS = 40
 /**
@@ -87,7 +87,8 @@ interface Lease {
   /** Time until the next request while there is demand. */
   retryMs: number
   /**
-   * Whether the last answer granted less than requested. A holder that has some slots then requests more only by timer.
+   * Whether the last answer granted less than requested. If so, a holder that has some slots requests more only by
+   * timer.
    */
   isShort: boolean
   /** Calls in flight at the last request. */
@@ -190,7 +191,10 @@ export class LeaseHolder {
     return this.#leases.get(name)?.slots ?? 0
   }
 
-  /** Requests more slots within 15 ms, together with other demands. `atLeast`: minimum number to request. */
+  /**
+   * Requests more slots within 15 ms. Further calls within this time join the same request. `atLeast`: minimum number
+   * to request.
+   */
   want(name: string, atLeast = 0): void {
     const lease = this.#leases.get(name)
     if (!lease || this.#closed || (lease.isShort && lease.slots > 0)) return
@@ -359,9 +363,9 @@ function slotsToRequest(lease: Lease, demand: number, nowMs: number): number {
 }
 
 /**
- * Number of granted slots to leave to others: the slots that they lack for an equal part and could use, minus the free
- * ones, but at most the holder's excess over its own part. Parts are rounded down, so that a remainder does not move
- * between processes, and no slots move if the limit is smaller than the number of holders.
+ * Number of granted slots to leave to other processes: the slots that they could use and lack for an equal part, minus
+ * the free slots, but at most the holder's own excess over an equal part. Parts are rounded down, so that a remainder
+ * does not move between processes, and no slots move if the limit is smaller than the number of holders.
  */
 function toYield(granted: number, limit: number, others: readonly OtherHolder[]): number {
   const part = partOf(limit, others)

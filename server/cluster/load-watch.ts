@@ -3,7 +3,9 @@ import { readLoad } from '../router/server-admission.ts'
 
 /** Interval between reads of one server's load, ± 20 % so that processes do not read at the same moment. */
 const READ_MS = 2_000
-/** Longest interval for a server that reports no load: from the third missed report on, the interval doubles. */
+/**
+ * Longest interval for a server that reports no load. From the third missed report in a row on, the interval doubles.
+ */
 const MAX_READ_MS = 60_000
 const TICK_MS = 250
 const TIMEOUT_MS = 1_000
@@ -30,8 +32,9 @@ export interface LoadWatchParts {
 }
 
 /**
- * Reads the load reports of the engines that this process has work for. Only these reports show traffic that does not
- * come through rewardops. Each process reads for itself, because one GET every 2 s costs an engine almost nothing.
+ * Reads the load that the engines report, for servers for which this process has work. Only these reports show traffic
+ * that does not come through rewardops. Each process reads for itself, because one GET every 2 s costs an engine almost
+ * nothing.
  */
 export class LoadWatch {
   readonly #router: LoadWatchParts['router']

@@ -96,7 +96,10 @@ export class ModelRegistry {
     return Math.floor(limit)
   }
 
-  /** Whether this worker fetches the jobs of notification `turn` first. The other workers wait a moment. */
+  /**
+   * Whether this worker fetches jobs first after the notification with the number `turn`. The other workers wait a
+   * moment.
+   */
   isTurnOf(workerId: number, turn: number): boolean {
     return workerId % this.#workers === turn % this.#workers
   }

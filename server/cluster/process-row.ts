@@ -14,7 +14,10 @@ const START_MS = 10_000
 /** The states a process reports for itself. */
 export type ProcessState = 'alive' | 'stopping' | 'dead'
 
-/** This process's row in `process`: the id that owns its leases and claims, and its reports. */
+/**
+ * This process's row in the table `process`. Its id owns the process's leases and claims, and the process reports to
+ * it.
+ */
 export class ProcessRow {
   readonly id: number
   readonly #db: Database

@@ -13,9 +13,12 @@ const MIN_INTERVAL_MS = 50
 const RETURN_AFTER_MS = 300
 /** Maximum time between requests, because other processes may return permits and limits may be raised. */
 const MAX_INTERVAL_MS = 1_000
-/** Tokens are counted when answers arrive, and charged this often while no permits are requested. */
+/**
+ * Tokens are counted when answers arrive. While no permits are requested, the difference from the estimates is charged
+ * at this interval.
+ */
 const SETTLE_MS = 1_000
-/** Interval of the checks for samples that wait for permits while slots are free: no event reports such samples. */
+/** Interval of the checks for samples that wait for permits while slots are free. No event reports such samples. */
 const POLL_MS = 50
 
 const MINUTE_MS = 60_000
@@ -167,7 +170,7 @@ export class RatePermits {
       }
     }
     server.chargedAtMs = sentAt
-    // If the request fails, use is charged again, perhaps twice, but unused permits are never returned twice.
+    // If the request fails, usage is charged again, perhaps twice, but unused permits are never returned twice.
     server.owed = { requests: Math.max(0, charge.requests), tokens: Math.max(0, charge.tokens) }
     const tokensPerSample =
       tpm !== null && samples > 0 ? this.#tokensPerSample(id, demand.tokens / samples) : 1

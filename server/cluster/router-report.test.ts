@@ -196,7 +196,7 @@ describe('the capacity of a server', () => {
     await Promise.all([...reports, ...routers].map((one) => one.close()))
   })
 
-  it('is that of the processes that use it', async () => {
+  it('is, in one process, its slots or an equal share of the limit, whichever is more', async () => {
     const one = createRewardRouter({ processes: 4 })
     one.setServers([{ id, ...config, maxInFlight: 8 }])
     expect(one.snapshot()[0]).toMatchObject({ limit: 8, capacity: 2 })

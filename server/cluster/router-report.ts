@@ -22,8 +22,7 @@ const MINUTE_MS = 60_000
 const MAX_PENDING_EVENTS = 2_000
 
 /**
- * A server's events in the current minute: the numbers of stored and omitted ones, and the first and last omitted
- * one.
+ * A server's events in the current minute: how many were stored and omitted, and the first and the last omitted event.
  */
 interface EventMinute {
   beganMs: number
@@ -34,7 +33,7 @@ interface EventMinute {
 }
 
 /**
- * Writes the router's activity once a second: calls are added to the servers' statistics, health changes become
+ * Writes the router's activity once a second: it adds calls to the servers' statistics and stores health changes as
  * events. The router never waits for these writes.
  */
 export class RouterReport {
@@ -170,7 +169,7 @@ export class RouterReport {
     const taken = this.#events.length
     const rows = this.#events.map((event) => this.#row(event, nowMs))
     const over = [...this.#minutes].filter(([, m]) => nowMs - m.beganMs >= MINUTE_MS)
-    // Events during the write begin another minute.
+    // Events that arrive during the write begin another minute.
     for (const [id] of over) this.#minutes.delete(id)
     for (const [, { omitted, first, last }] of over) {
       if (first === null || last === null) continue

@@ -27,8 +27,8 @@ export interface AboutDto {
   /** The largest database tables with their indexes. The daily partitions of texts count as one table. */
   tables: { name: string; bytes: number }[]
   /**
-   * Settings in force. The value of a secret only says whether it is set. So does the value of a file or folder, unless
-   * the caller is an admin.
+   * Settings in force. The value of a secret only says whether it is set. Unless the caller is an admin, so does the
+   * value of a file or folder that differs from the default.
    */
   settings: { name: string; value: string; isDefault: boolean }[]
 }

@@ -78,9 +78,9 @@ export interface ChangePartDto {
   key: string
   before: { n: number; share: number; mean: number | null }
   after: { n: number; share: number; mean: number | null }
-  /** The contribution of the change of the part's share; for a component, of its weight. */
+  /** What the change of the part's share contributes; for a component, the change of its weight. */
   mix: ContributionDto
-  /** The contribution of the change of the part's mean. */
+  /** What the change of the part's mean contributes. */
   within: ContributionDto
   total: ContributionDto
 }
@@ -99,7 +99,7 @@ export interface BreakdownDto {
 export interface ChangedPromptDto {
   /** The key of the prompt, as in `prompts.list`. */
   key: string
-  /** The batch of a group of the prompt in the range `after`. */
+  /** A batch in the range `after` that contains the prompt; `uid` is the prompt's group in it. */
   batchId: string
   uid: string
   before: number
@@ -111,8 +111,8 @@ export interface ChangedPromptDto {
 /** The output of `runs.changes`. */
 export interface ChangesDto {
   /**
-   * `given`: by the caller. `largest`: the largest sudden change. `latest`: the latest steps, because no step stands
-   * out. `unsearched`: the latest steps, because fewer than 11 steps have a mean.
+   * How the ranges were chosen. `given`: by the caller. `largest`: around the largest sudden change. `latest`: the
+   * latest steps, because no step stands out. `unsearched`: the latest steps, because fewer than 11 steps have a mean.
    */
   chosen: 'given' | 'largest' | 'latest' | 'unsearched'
   before: ChangeRangeDto
@@ -133,6 +133,6 @@ export interface ChangesDto {
   prompts: ChangedPromptDto[]
   /** True: the reward changed within a range or between the ranges. */
   rewardChanged: boolean
-  /** All data sources of both ranges, for the filter. */
+  /** All data sources of both ranges: the values that the input `dataSource` can have. */
   dataSources: string[]
 }

@@ -61,7 +61,7 @@ export type CompareCandidatesInput = z.infer<typeof CompareCandidatesInput>
 
 /** The input of `compare.runs`: up to eight runs. */
 export const CompareRunsInput = z.strictObject({
-  /** Names of runs. Each other run is compared with the first. */
+  /** Names of runs. All others are compared with the first one. */
   runs: z.array(RunName).min(1).max(MAX_COMPARED_RUNS),
   split: z.enum(['train', 'val']).default('train'),
   /** The first step; left out: the oldest. */
@@ -211,8 +211,8 @@ export interface ComparePairDto {
   /** Spearman's rank correlation; equal scores share their average rank. */
   spearman: number | null
   /**
-   * The share of samples with equal scores, and Cohen's κ. Null unless the batches have few distinct scores, some in
-   * common.
+   * The share of samples with equal scores, and Cohen's κ. Null unless both batches have few distinct scores and share
+   * at least one of them.
    */
   classes: { equal: number; kappa: number | null } | null
   /** The cumulative distributions: the exact share of samples with a score of at most each value. */
@@ -297,7 +297,7 @@ export interface ComparedRunDto {
   std: (number | null)[]
   /** For a bin: the lowest and the highest mean score of its steps; null for a single step. */
   means: ([number, number] | null)[]
-  /** Five columns: the 5, 25, 50, 75 and 95 % quantiles of the scores. */
+  /** Five columns: the 5th, 25th, 50th, 75th and 95th percentiles of the scores. */
   quantiles: (number | null)[][]
   /** Failed samples ÷ (scored + failed samples). */
   failedShare: (number | null)[]

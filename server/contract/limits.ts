@@ -28,7 +28,7 @@ export const ClearLimitsInput = z.strictObject({ run: RunName })
 /** The output of `limits.get`. */
 export interface LimitsDto {
   defaults: RunLimitValues
-  /** The runs that have their own limits in place of all default limits, at most 1,000. */
+  /** The runs whose own limits replace all default limits, at most 1,000. */
   runs: (RunLimitValues & {
     run: string
     changedAt: string

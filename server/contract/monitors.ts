@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { Cursor, RunName, stepRange } from './fields.ts'
 
-/** Monitors of runs, in the order of the pages. docs/monitors.md defines each. */
+/** Monitors of runs, in the order in which pages show them. docs/monitors.md defines each. */
 export const MONITORS = [
   'length_correlation',
   'variance_collapse',
@@ -70,7 +70,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   ceiling: {
     label: 'Ceiling',
     short: 'Ceiling',
-    measures: 'share of scores within 1 % of the top of the last 20 batches’ range',
+    measures: 'share of scores in the top 1 % of the score range of this and the last 20 batches',
     why: 'The reward no longer distinguishes good responses.',
     ...{ unit: 'share', bad: 'above', warning: 0.9, alerting: 0.97, openAfter: 3 },
     ...{ countedUnit: 'samples', minCount: 32 },
@@ -78,7 +78,8 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   floor: {
     label: 'Floor',
     short: 'Floor',
-    measures: 'share of scores within 1 % of the bottom of the last 20 batches’ range',
+    measures:
+      'share of scores in the bottom 1 % of the score range of this and the last 20 batches',
     why: 'Almost no response is rewarded: the prompts are too hard, or the reward is broken.',
     ...{ unit: 'share', bad: 'above', warning: 0.9, alerting: 0.97, openAfter: 3 },
     ...{ countedUnit: 'samples', minCount: 32 },
@@ -127,7 +128,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     label: 'No spread',
     short: 'Spread',
     measures: 'highest minus lowest score of a reward model within a batch',
-    why: 'A reward model that gives every sample the same score has no learning signal.',
+    why: 'A reward model that gives every sample the same score provides no learning signal.',
     ...{ unit: 'score', bad: 'below', warning: 0, alerting: 0, openAfter: 1 },
     ...{ countedUnit: 'samples', minCount: 32 },
   },

@@ -34,7 +34,7 @@ export interface Attention {
   detail: string
   /** The page with the details. */
   href: string
-  /** The splits of the run that the problem concerns. */
+  /** The affected splits of the run. */
   splits?: ('train' | 'val')[]
 }
 

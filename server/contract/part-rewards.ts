@@ -11,7 +11,10 @@ export function messageText(
   return found === undefined ? undefined : contentText(found.content)
 }
 
-/** Describes the first reward for a message, span or token that the response does not have; null: all exist. */
+/**
+ * Describes the first reward that does not fit the response: a message, span or token that the response does not have,
+ * or columns of token scores that differ in length. Null: all rewards fit.
+ */
 export function partRewardsProblem(
   { turns, spans, tokens = [] }: PartRewards,
   response: string | readonly { content?: TurnContent | null | undefined }[],

@@ -10,7 +10,7 @@ export const MAX_PLANNED_REWARDS = 131_072
  * which other calls run.
  */
 export const MAX_REPLAYED_SAMPLES = 10_000_000
-/** Savings below this share of a step count as none, because rewards vary more than that between steps. */
+/** Savings below this share of the step time count as none, because reward times vary more than that between steps. */
 export const NO_GAIN_SHARE = 0.01
 
 const ms = z.number().min(0).max(86_400_000)

@@ -10,10 +10,10 @@ import { Cursor, RunName, stepRange, storableText } from './fields.ts'
 export const MAX_VISITS = 256
 /** The current pass rate or mean of a prompt is computed from this number of newest visits. */
 export const RECENT_VISITS = 2
-/** A sample passes with this score or a higher one, as in the signals of groups. */
+/** A sample passes with this score or a higher one, as for the group signal `all_correct`. */
 export const PASS_SCORE = 1
 
-/** The classes of prompts by their visits, in the order of the pages. */
+/** The classes of prompts by their visits, in the order in which pages show them. */
 export const PROMPT_CLASSES = [
   'regressed',
   'flapping',
@@ -37,7 +37,7 @@ export const PROMPT_CLASS_TEXT: Record<PromptClass, string> = {
   learning:
     'The pass rate rose by at least 25 points, and stayed high until the last visit. For reward models: the mean score rose by at least half a standard deviation.',
   flapping:
-    'The pass rate differs more between visits than chance explains (1 in a million), without a lasting rise or fall.',
+    'The pass rate differs more between visits than chance explains (probability below 1 in a million), without a lasting rise or fall.',
   never_varied:
     'In each of at least two visits, all samples had the same score, so the prompt never gave a learning signal.',
   mixed: 'None of the other classes applies.',
@@ -212,8 +212,8 @@ export const PromptSampleInput = z.strictObject({
   split,
   dataSource: storableText(256).optional(),
   /**
-   * `band`: uniformly from the prompts whose recent pass rate lies in `band` · `thompson`: draws a pass rate of each
-   * prompt from its Beta posterior, and takes the prompts whose drawn rates are nearest to `target`.
+   * `band`: draws uniformly from the prompts whose recent pass rate lies in `band` · `thompson`: draws a pass rate for
+   * each prompt from its Beta posterior, and takes the prompts whose drawn rates are nearest to `target`.
    */
   strategy: z.enum(['band', 'thompson']),
   n: z.int().min(1).max(10_000),

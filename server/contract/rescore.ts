@@ -15,7 +15,7 @@ export const RescoreSelection = z
     uids: z.array(name(512)).min(1).max(1_000).optional(),
     /** The filter of samples.list, within the batch. */
     filter: SampleFilter.omit({ batch: true, run: true, step: true, stepTo: true }).optional(),
-    /** Include the other samples of the groups. A reward over whole groups always includes them. */
+    /** Include the other samples of the same groups. A reward that scores whole groups always includes them. */
     wholeGroups: z.boolean().default(true),
   })
   .refine(

@@ -36,7 +36,7 @@ export interface ResolvedReward {
   components?: { name: string; weight: number; reward: ResolvedReward }[]
   /** The rule for every data source; absent: each sample's data source selects one. */
   rule?: string
-  /** The sandbox of the rule `code`. `url`: its URL without a path; null: the sandbox beside the worker. */
+  /** The sandbox of the rule `code`. `url`: its URL without a path; null: the local one. */
   sandbox?: { name: string; url: string | null }
   /** The judge template with defaults filled in; absent: the model returns scores itself. */
   judge?: Record<string, unknown>
@@ -81,9 +81,7 @@ export interface RequestLimits {
   compat?: 'verl'
 }
 
-/**
- * Returns the versions of all functions of a reward: twelve digits of the hash, and the path; null: no custom function.
- */
+/** Returns the versions of a reward's functions, each as twelve digits of its hash and its path; null: no function. */
 export function rewardVersionOf(reward: ResolvedReward): string | null {
   const versions = functionsOf(reward).map(
     ({ hash, path, isolation }) =>

@@ -12,7 +12,7 @@ const MAX_CONFIG_CHARS = 400_000
 /** The input of `rewards.try`: one sample and a reward. The sample is scored as in a batch; nothing is stored. */
 export const TryInput = z
   .strictObject({
-    /** The fields have the meanings of SampleInput. */
+    /** The fields mean the same as in SampleInput. */
     sample: z.strictObject({
       dataSource: storableText(256).default(''),
       prompt: Prompt,

@@ -1,4 +1,4 @@
-// This file does not use zod, because every page imports the file and zod would add 30 KB to each first load.
+// This file does not use zod, because every page imports the file and zod would add 30 KB to a page's first load.
 
 /** Roles in ascending order. */
 export const ROLES = ['viewer', 'trainer', 'admin'] as const

@@ -141,6 +141,6 @@ export interface RunTableDto {
 /** The output of `runs.facets`: tags and configuration keys of the newest 2,000 runs. */
 export interface RunFacetsDto {
   tags: { tag: string; runs: number }[]
-  /** The keys with the most distinct values first. */
+  /** Keys with the most distinct values come first. */
   keys: { key: string; runs: number; values: number }[]
 }

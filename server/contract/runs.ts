@@ -75,7 +75,7 @@ export interface RunStepDto {
   std: number | null
   min: number | null
   max: number | null
-  /** Quantiles of the scores: 5, 25, 50, 75 and 95 %. */
+  /** The 5th, 25th, 50th, 75th and 95th percentiles of the scores. */
   quantiles: [number, number, number, number, number] | null
   groupSignals: GroupSignalCounts | null
   /** Failed samples by reason. */

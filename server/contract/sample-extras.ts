@@ -35,7 +35,8 @@ export interface ExtraKeysDto {
   /** Number of searched batches. The newest are searched first. */
   batches: number
   /**
-   * Searched batches that are not rolled up yet. Only the newest four contribute keys, from their first 256 samples.
+   * Searched batches whose statistics are not stored yet. Only the newest four contribute keys, from their first 256
+   * samples.
    */
   pending: number
   /** True: some keys or older batches are left out. */

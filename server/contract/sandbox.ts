@@ -111,13 +111,13 @@ export type RunTestsReply = z.infer<typeof RunTestsReply>
 /** Name of the sandbox that a server or a worker runs itself. */
 export const LOCAL_SANDBOX = 'local'
 
-/** The sandbox beside a process: its Unix socket and maximum concurrent programs, or the reason why there is none. */
+/** The local sandbox: its Unix socket and maximum concurrent programs, or the reason why it is not available. */
 export type LocalSandbox =
   | { ok: true; socketPath: string; slots: number }
   | { ok: false; reason: string; remedy: string }
 
 /**
- * A request of a local worker for the sandbox of the service, and the answer. The sandbox starts at the first request.
+ * A local worker's request to use the service's sandbox, and the answer. The sandbox starts at the first request.
  */
 export interface SandboxMessage {
   type: 'sandbox'

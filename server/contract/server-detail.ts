@@ -1,7 +1,7 @@
 import type { ServerDto, ServerState } from './servers.ts'
 import type { WorkerServerStats } from './worker-stats.ts'
 
-/** A change of a server's state, of one process's view of it, or of its launched process. */
+/** A change in a server's state, in how one process sees the server, or in the server's launched process. */
 export interface ServerEventDto {
   id: number
   /**

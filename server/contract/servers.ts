@@ -47,7 +47,7 @@ const label = z
   .union([z.int().min(0).max(999), storableText(128).min(1)], 'must be an index from 0, or a name')
   .transform(String)
 
-/** Settings that only a registration sets. */
+/** Settings that `servers.update` cannot change. */
 const fixed = {
   /** A discriminative model returns scores; a generative model is a judge. */
   kind: z.enum(['discriminative', 'generative']).default('discriminative'),

@@ -22,5 +22,5 @@ export interface Phases {
   updateMs: number
 }
 
-/** The trainer times of the async reward agent's experiment (verl PR 2854); the split is an assumption. */
+/** The trainer time of the async reward agent's experiment (verl PR 2854). Its split into phases is an assumption. */
 export const ASSUMED_PHASES: Phases = { rolloutMs: 40_000, logProbMs: 43_000, updateMs: 120_000 }

@@ -25,7 +25,7 @@ export interface TimelineDto {
   batchId: string
   /** False: merge this answer into the previous ones. */
   full: boolean
-  /** The `after` of the next call; null: the next answer is full in any case. */
+  /** The `after` of the next call; null: the next answer is always full. */
   cursor: string | null
   /** The time of this answer, or of the batch's end. */
   atMs: number

@@ -30,8 +30,8 @@ const messageIndex = z.int().min(0).max(9_999)
 export const MAX_TOKEN_SCORES = 4_096
 const tokenOffsets = z.array(z.int().min(0)).max(MAX_TOKEN_SCORES).nullable()
 /**
- * Scores of tokens of one message, as columns in the order of the text. The tokens are those of the reward model. A
- * token with only some of the bytes of a character ends where it starts.
+ * The token scores of one message, as columns in the order of the text. The reward model's tokenizer determines the
+ * tokens. A token with only some of the bytes of a character ends where it starts.
  */
 export const TokenScores = z.strictObject({
   /** The component of a composite reward whose model gave the scores; null: no composite reward. */
@@ -178,7 +178,7 @@ export const CompositeComponent = z.strictObject({
     .refine((s) => !s.includes('/'), 'must not contain "/"')
     .refine((s) => s !== '__proto__', 'is reserved'),
   weight: finite.default(1),
-  /** The fields have the meanings of RewardSpec. */
+  /** The fields mean the same as in RewardSpec. */
   reward: RewardComponent.prefault({}),
 })
 export type CompositeComponent = z.infer<typeof CompositeComponent>
@@ -228,7 +228,7 @@ export const SubmitEnvelope = z.strictObject({
   run: name(256),
   step: Step,
   split: z.enum(['train', 'val']).default('train'),
-  /** Samples per group. A group is complete with this many samples; null: when the batch is closed. */
+  /** Samples per group; a group with this many is complete. Null: groups are complete once the batch is closed. */
   groupSize: z.int().min(1).max(100_000).nullable().default(null),
   reward: RewardSpec.prefault({}),
   /** Accept more samples with batches.append until batches.close. */
@@ -331,7 +331,7 @@ export interface BatchSummary {
 /** The status of a sample. The last two are final. */
 export const SampleStatus = z.enum(['queued', 'running', 'scored', 'failed'])
 export type SampleStatus = z.infer<typeof SampleStatus>
-/** The reason of a failed sample; docs/api.md lists the meanings. */
+/** The reason why a sample failed; docs/api.md lists the meanings. */
 export const FailureReason = z.enum(SAMPLE_FAILURE_REASONS)
 
 /** The reward of a sample, with its status, times and attempts. */
@@ -430,7 +430,7 @@ export interface NextResult {
 /** The input of `batches.wait`. */
 export const WaitInput = z.strictObject({ batchId: BatchId, waitMs })
 
-/** Maximum results of a page with token scores. */
+/** Maximum results per page if token scores are included. */
 export const MAX_RESULTS_WITH_TOKENS = 500
 /** The input of `batches.results`. */
 export const ResultsInput = z

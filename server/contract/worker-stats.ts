@@ -31,7 +31,7 @@ export interface WorkerStats {
   scoredTotal: number
   failedTotal: number
   history: (number | null)[]
-  /** The reason why the worker takes no jobs of reward functions; null: it takes them. */
+  /** The reason why the worker takes no jobs that need reward functions; null: it takes them. */
   functionProblem: string | null
   /** By server id. */
   servers: Record<string, WorkerServerStats>

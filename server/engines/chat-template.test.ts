@@ -198,7 +198,7 @@ describe('the text of a registered template is sent', () => {
   const body = (engine: Parameters<typeof engineOf>[0], change: Partial<EngineTarget> = {}) =>
     JSON.parse(String(engineOf(engine).buildScoreRequest(INPUT, { ...target, ...change }).body))
 
-  it('to vLLM with its BOS, and to older versions, which add one, without', () => {
+  it('to vLLM with its BOS, and without it to older versions, which add one', () => {
     expect(body('vllm')).toMatchObject({ input: withBos, add_special_tokens: false })
     expect(body('vllm')).not.toHaveProperty('messages')
     expect(body('vllm', { route: 'token' })).toMatchObject({ input: withBos })

@@ -41,7 +41,7 @@ export interface EngineTarget {
   basePath?: string
   /** The scoring route; null or absent: the engine's default. */
   route?: ScoreRoute | null
-  /** The label that is the score, by index or name; null or absent: the last. */
+  /** The label whose score is used, by index or name; null or absent: the last. */
   label?: string | null
   /** Whether the model has no chat template, so that it receives prompt, newline, response. */
   plainText?: boolean
@@ -87,8 +87,8 @@ export interface EngineFailure {
   /** The refusal may come from a broken server: it fails the sample only after confirmation. */
   unconfirmed?: true
   /**
-   * A fault of the server or its configuration that affects every request. No more samples are sent to the server
-   * before it has scored a canary.
+   * A fault of the server or its configuration that affects every request. The server receives no more samples until it
+   * has scored a canary.
    */
   broken?: true
   /** The tokens left for the reply, at least one, if the requested `maxTokens` did not fit. */
@@ -225,7 +225,7 @@ export interface EngineLifecycle {
 /** Longest `detail` of a failure, in characters. It is stored with every attempt. */
 export const MAX_DETAIL_CHARS = 300
 
-/** The response to a request of a probe. */
+/** The response to a request sent by an {@link EngineFetch}. */
 export interface EngineReply {
   status: number
   headers: ResponseHeaders
@@ -233,8 +233,8 @@ export interface EngineReply {
 }
 
 /**
- * Sends a request of a probe; paths start at the origin's root. Rejects with a {@link ProbeStop} for anything that ends
- * the probe (unreachable, a redirect, a refused key).
+ * Sends a request outside the router, for example of a probe. `path` starts at the origin's root. Rejects with a {@link
+ * ProbeStop} if the server is unreachable, redirects or refuses the key.
  */
 export type EngineFetch = (
   path: string,
@@ -292,7 +292,7 @@ export interface ProbeFacts {
   route?: ScoreRoute | null
   /** Whether the model has no chat template, see {@link EngineTarget.plainText}. */
   plainText?: boolean
-  /** The label that is the score, by the server's name for it; absent: the engine does not report labels. */
+  /** The label whose score is used, by the server's name for it; absent: the engine does not report labels. */
   label?: string | null
   /** Maximum concurrent inputs, if reported (llama.cpp slots, TEI permits). */
   maxConcurrent?: number | null
@@ -323,8 +323,8 @@ export interface ProbeContext {
   /** Whether the registration has a chat template, so that the server needs none. */
   templated?: boolean
   /**
-   * The result of an earlier probe. `inUse`: the server scores samples by this route, so no route is tried. Otherwise
-   * the result is used if the server does not answer.
+   * The result of an earlier probe. `inUse`: the server scores samples by this route, so no route is tried. If not
+   * `inUse`, the routes are tried again, and the earlier result is used if the server does not answer.
    */
   known?: { route: ScoreRoute; plainText: boolean; inUse: boolean } | null
 }
@@ -366,6 +366,6 @@ export interface Engine {
   readonly tokens?: TokenProtocol
   /** Reads the load that the server reports; null: none, or an invalid one. */
   readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null>
-  /** Probes the server: whether it is of this engine, and its properties. */
+  /** Checks whether the server runs this engine, and reads its properties. */
   probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult>
 }

@@ -18,8 +18,8 @@ import { wellFormed } from './sample-text.ts'
 const ERROR_REASONS = ['function_error', 'timeout', 'non_finite', 'unparseable'] as const
 
 /**
- * Maximum nesting of a scorer's extra fields. Postgres and JSON.stringify overflow their stack at some depth. All
- * samples written together would then fail.
+ * Maximum nesting of a scorer's extra fields. Deeply nested values overflow the stack of Postgres or JSON.stringify,
+ * and all samples of the same write would then fail.
  */
 const MAX_EXTRA_DEPTH = 100
 

@@ -14,8 +14,8 @@ export function labelIndex(label: unknown): number | null {
 }
 
 /**
- * Returns the score of a label from a list with one number per label; null: the score of the last label. `where` names
- * the list in failures.
+ * Returns the score of a label from a list with one number per label. Without a `label`, returns the score of the last
+ * one. `where` names the list in failures.
  */
 export function labelScore(
   list: unknown,

@@ -1,7 +1,7 @@
 import type { EngineFetch, EngineLoad } from './engine.ts'
 import { jsonOrNull } from './probe-answers.ts'
 
-/** A higher number of requests comes from a broken counter. */
+/** A server that reports more requests than this must have a broken counter. */
 const BELIEVABLE_REQUESTS = 1_000_000
 
 /**

@@ -4,7 +4,10 @@ import { type RecordedAnswer, recordings } from './testing/recorded.ts'
 
 /** Tests how engines read recorded answers of real servers. */
 
-/** The expected result by situation. Other situations are requests that engines do not send to score samples. */
+/**
+ * The expected result of each recorded request, by its `situation`. Requests not listed are never sent to score
+ * samples.
+ */
 const EXPECTED: [situation: RegExp, expected: Record<string, unknown>][] = [
   [/^(?:classify, input|score, text_1|pooling, token_classify, input)$/, { ok: true }],
   [/^(?:rerank|no model|no activation word)$/, { ok: true }],
@@ -12,7 +15,7 @@ const EXPECTED: [situation: RegExp, expected: Record<string, unknown>][] = [
   [/^engine dead, \/(?:classify|score)$/, { ok: false, class: 'fault' }],
 ]
 
-/** Part of the answer of a server that does not support the route for its model: 404, 501, or 200 with an error. */
+/** Matches answers of servers that do not support the route for their model: 404, 501, or 200 with an error. */
 const UNSUPPORTED = /does not support|Not Found|Try switching/
 
 describe.each(recordings())('%s', (_, { engine, models, answers }) => {

@@ -117,7 +117,7 @@ describe('vLLM’s dialects of activation', () => {
 
   test.each([
     ['within 0 to 1', 0.3, 20],
-    ['beyond', 0.3, 1],
+    ['outside 0 to 1', 0.3, 1],
   ])('raw scores %s that do not belong to the activated ones: unverified', async (_, at, by) => {
     // In vLLM 0.14.0, raw scores lack the activation of BERT's pooler.
     const headless = model('vllm', (text, { use_activation: on = true }) =>

@@ -55,7 +55,7 @@ const MIN_CHARS_PER_TOKEN = 4
 const LONG_SHARE = 0.9
 /**
  * Three endings of very different quality. With low-precision arithmetic, a model may score two long texts alike, but
- * hardly three.
+ * three are very unlikely to score alike.
  */
 const ENDS = [
   'So the answer is: Paris, on the river Seine.',
@@ -200,8 +200,8 @@ function hasChoice(bodyText: string): boolean {
 }
 
 /**
- * Whether the server has no chat route for its model, by the status or by vLLM's message, which also comes with 200 and
- * 400.
+ * Whether the server has no chat route for its model, as shown by the status, or by vLLM's message, which also comes
+ * with the statuses 200 and 400.
  */
 function isMissing({ status, bodyText }: EngineReply): boolean {
   return (
@@ -210,7 +210,7 @@ function isMissing({ status, bodyText }: EngineReply): boolean {
   )
 }
 
-/** Verdicts about one server. `differs` results from comparing replicas. */
+/** Verdicts about one server. `differs` is not among them, because it results from comparing replicas. */
 export type SelfTestVerdict = Exclude<PoolVerdict, 'differs'>
 
 export interface SelfTestResult {
@@ -314,8 +314,8 @@ export function judge(
 }
 
 /**
- * Returns the verdict for activated scores that do not belong to the raw ones. vLLM 0.14.0 returns such scores for a
- * BERT cross-encoder: its raw scores lack the tanh of the model's pooler.
+ * Returns the verdict for activated scores that are not computed from the raw ones. vLLM 0.14.0 returns such scores for
+ * a BERT cross-encoder, because its raw scores lack the tanh of the model's pooler.
  */
 function judgeUnrelated(engine: Engine, both: string): Judgment {
   const cause =

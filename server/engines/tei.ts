@@ -226,8 +226,8 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
 }
 
 /**
- * Returns the label that is the score, by the server's name for it; null: the server reports no labels, or only one and
- * none was requested.
+ * Returns the label whose score is used, by the server's name for it; null: the server reports no labels, or only one
+ * and none was requested.
  */
 function namedLabel(
   labels: readonly string[],

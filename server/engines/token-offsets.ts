@@ -77,7 +77,7 @@ function offsetsFrom(pieces: readonly Buffer[], response: Buffer, at: number): T
   return { first: Math.max(0, first), starts, ends }
 }
 
-/** The number of code points that end at or before each offset in UTF-8. */
+/** For each byte offset in the UTF-8 text, the number of code points that end at or before it. */
 function completeChars(text: Buffer): Uint32Array {
   const complete = new Uint32Array(text.length + 1)
   let chars = 0
@@ -93,7 +93,7 @@ const isPrintable = (byte: number) => (byte > 32 && byte < 127) || (byte > 160 &
 
 /**
  * The byte of each character in the vocabularies of byte-level BPE (GPT-2's `bytes_to_unicode`, also Llama 3 and Qwen):
- * a printable byte is its own character, and the others are U+0100 on, in order.
+ * a printable byte stands for itself, and the other bytes, in order, are U+0100 and up.
  */
 const BYTE_OF = new Map<string, number>()
 for (let byte = 0, others = 0; byte < 256; byte++) {

@@ -59,8 +59,8 @@ function before(target: EngineTarget, version: Version): boolean {
 }
 
 /**
- * Requests raw or activated scores. Only one name is sent, because servers of late 2025 read the older name first, with
- * the opposite meaning.
+ * Requests raw or activated scores. Only one of the two parameter names is sent, because servers of late 2025 read the
+ * older one first and with the opposite meaning.
  */
 function activation(target: EngineTarget): Record<string, boolean> {
   const activated = target.activated === true

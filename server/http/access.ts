@@ -34,7 +34,7 @@ export function hostName(host: string): string {
  * have their own roles.
  */
 export class Access {
-  /** The holders of the keys of REWARDOPS_API_KEYS, by the {@link lookUpOf} of their key. */
+  /** The holders of the keys in REWARDOPS_API_KEYS, by the digest of the key; see {@link lookUpOf}. */
   readonly configured: ReadonlyMap<string, KeyHolder>
   /** Counts the wrong keys of calls that require a key, and of sign-ins. */
   readonly wrongKeys: WrongKeys

@@ -72,7 +72,7 @@ export function plainCells(batch: ExportedBatch, row: ExportedRow): Record<strin
   }
 }
 
-/** Values of the selected columns of the extra info, by column. The extra info is parsed only if one is selected. */
+/** Values of the selected extra-info columns, by column name. The extra info is parsed only if one is selected. */
 export function chosenExtra(
   columns: readonly string[],
   row: ExportedRow,

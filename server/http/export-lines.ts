@@ -16,11 +16,11 @@ import { ParquetEncoder } from './parquet-encoder.ts'
 /** Writes samples in one format. */
 export interface ExportWriter {
   contentType: string
-  /** Ending of the file's name, without a dot. */
+  /** Extension of the file, without a dot. */
   ending: string
   /** Text before the first sample; a resumed export omits it. */
   head: string
-  /** The next bytes of the file that are complete after a page of samples; may be empty. */
+  /** Adds a page of samples. Returns the bytes of the file that are then complete, which may be none. */
   page(page: ExportPage): string | Promise<Uint8Array>
   /** The rest of the file. */
   end(): string | Promise<Uint8Array>
@@ -166,8 +166,8 @@ const DUMP_COLUMNS = new Set([
 ])
 
 /**
- * A sample in the format of verl's step dumps. The prompt is text there, so chat messages are written as JSON; `uid` has
- * the form of verl's validation, `<uid>_<session>_<index>`.
+ * A sample in the format of verl's step dumps, which have the prompt as text. Chat messages are therefore written as
+ * JSON. `uid` has the form of verl's validation, `<uid>_<session>_<index>`.
  */
 function verlLine(batch: ExportedBatch, row: ExportedRow): string {
   const texts = textsAsJson(row)

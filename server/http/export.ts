@@ -53,7 +53,7 @@ interface Place {
 
 /**
  * `GET /api/export/samples`: streams samples as JSON Lines, CSV, Parquet or verl's dump at the reader's pace. The server
- * keeps no position: an interrupted export is resumed with `after=` the last sample that arrived whole.
+ * keeps no position: an interrupted export is resumed with `after=` the last complete sample.
  */
 export function createExport({ db, access, scopes, readiness }: ExportSources) {
   let underWay = 0
@@ -193,7 +193,7 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
 /** The input of an export: its filter, page limits and annotations. */
 interface Chosen {
   filter: SampleFilter
-  /** True when a filter excludes some samples of the batches. */
+  /** True: the filter selects samples within batches rather than whole batches. */
   within: boolean
   limits: { rows: number; bytes: number | null }
   annotations: boolean

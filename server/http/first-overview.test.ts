@@ -20,7 +20,7 @@ async function atHand(
   let found: ReturnType<ReturnType<typeof firstAnswers>['getStore']>
   let rendered = 0
   const render = async () => {
-    // Next renders the page some turns of the event loop later.
+    // Next renders the page a few event-loop turns later.
     await new Promise((resolve) => setImmediate(resolve))
     found = firstAnswers().getStore()
     rendered++

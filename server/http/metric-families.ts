@@ -20,7 +20,7 @@ export interface Family {
   values: Series[]
 }
 
-/** The statistics of the servers in one process, by id. */
+/** The server statistics of one process, by server id. */
 export type ProcessView = Partial<Record<string, WorkerServerStats>>
 
 const VERDICTS: Record<SelfTestVerdict, true> = {
@@ -37,7 +37,7 @@ const VERDICTS: Record<SelfTestVerdict, true> = {
 }
 const BATCH_STATES = ['open', 'running', 'completed', 'cancelled', 'failed']
 const HEALTH = ['ok', 'suspect', 'ejected', 'half_open', 'slow_start'] as const
-/** Every fourth bucket of the router, so each bound is twice the previous one: 1.6 ms to 210 s. */
+/** Every fourth bucket of the router's latency histogram, so each bound is twice the previous one: 1.6 ms to 210 s. */
 const DURATION_BUCKETS = Array.from({ length: 18 }, (_, i) => 4 * (i + 4))
 
 /**
@@ -87,7 +87,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     gauge(
       'server_health_processes',
-      'Processes that see the server in this health. Processes without calls to it are not counted.',
+      'Processes for which the server has this health. Processes without calls to it are not counted.',
       each((s) =>
         HEALTH.map((health) => ({
           labels: { health },
@@ -186,7 +186,7 @@ function workerFamilies({ workers }: Figures): Family[] {
     gauge('workers', 'Live workers.', single(workers.length)),
     gauge(
       'worker_samples_per_second',
-      'Samples ended per second.',
+      'Samples scored or failed per second.',
       of((s) => s.samplesPerSecond),
     ),
     gauge(
@@ -196,7 +196,7 @@ function workerFamilies({ workers }: Figures): Family[] {
     ),
     gauge(
       'worker_samples_in_use',
-      'Samples claimed and not ended.',
+      'Samples claimed and not scored or failed yet.',
       of((s) => s.inUse),
     ),
     gauge(
@@ -223,7 +223,11 @@ function loopFamilies({ batches, queues }: Figures): Family[] {
         value: batches.batches.get(status) ?? 0,
       })),
     ),
-    gauge('samples_pending', 'Samples accepted and not ended.', single(batches.pending)),
+    gauge(
+      'samples_pending',
+      'Samples accepted and not scored or failed yet.',
+      single(batches.pending),
+    ),
     counter('samples_scored_total', 'Scored samples.', single(batches.scored)),
     counter('samples_failed_total', 'Failed samples.', single(batches.failed)),
     counter('groups_completed_total', 'Completed groups.', single(batches.groups)),
@@ -246,10 +250,14 @@ function runFamilies({ runs }: Figures): Family[] {
   return [
     gauge(
       'runs_active',
-      'Runs with samples accepted or ended within the last hour.',
+      'Runs with samples accepted, scored or failed within the last hour.',
       single(runs.active),
     ),
-    gauge('run_samples_pending', 'Samples of the run accepted and not ended.', counted('pending')),
+    gauge(
+      'run_samples_pending',
+      'Samples of the run accepted and not scored or failed yet.',
+      counted('pending'),
+    ),
     counter('run_samples_scored_total', 'Scored samples of the run.', counted('scored')),
     counter('run_samples_failed_total', 'Failed samples of the run.', counted('failed')),
     counter('run_groups_completed_total', 'Completed groups of the run.', counted('groups')),

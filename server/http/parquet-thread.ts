@@ -4,7 +4,7 @@ import { ParquetFile } from './parquet-file.ts'
 
 /** The names of the columns. */
 export type ParquetThreadData = readonly string[]
-/** Rows as columns of cells, or null after the last row. Each is answered with bytes of the file. */
+/** Rows as columns of cells, or null after the last row. The reply to each message is the next bytes of the file. */
 export type ToParquetThread = readonly (readonly Cell[])[] | null
 
 const port = parentPort

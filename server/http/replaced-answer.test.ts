@@ -32,7 +32,7 @@ test('a text is replaced where two chunks split it, in compressed answers too', 
   expect(await answer.text()).toBe('<a href="/rewardops/runs">ü</a><a href="/rewardops">')
 })
 
-test('a text is replaced in all headers, and an answer without a body keeps none', async () => {
+test('a text is replaced in all headers, and an answer without a body gets none', async () => {
   const answer = await answerOf((res) => {
     res.statusCode = 308
     res.setHeader('location', '/__base-path__/batches')

@@ -8,7 +8,7 @@ export function replacedIn(bytes: Buffer, text: string, by: string): Buffer {
 
 /**
  * Replaces an ASCII text in the headers and the body of an answer. The body is kept until its end, because the text may be
- * split between two chunks. Pages have at most some 100 KB and are rendered in a few milliseconds.
+ * split between two chunks. Pages have at most about 100 KB and are rendered in a few milliseconds.
  */
 export function replaceInAnswer(res: ServerResponse, text: string, by: string): void {
   const end = res.end.bind(res) as (body?: Buffer) => ServerResponse

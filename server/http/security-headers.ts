@@ -32,7 +32,7 @@ export function setAnswerHeaders(res: ServerResponse): void {
 
 /**
  * Tells browsers to use only TLS from now on. The header is sent only over TLS, because browsers ignore it elsewhere,
- * and not for localhost, because it would apply to the ports of all other programs there.
+ * and not for localhost, because it applies to all ports of a host and thus to other programs on localhost.
  */
 export function setStrictTransport(res: ServerResponse): void {
   res.setHeader('strict-transport-security', STRICT_TRANSPORT_SECURITY)

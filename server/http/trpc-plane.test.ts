@@ -6,7 +6,7 @@ import { expect, it } from 'vitest'
 import { createLogger } from '../log.ts'
 import { createTrpcPlane, type TrpcPlaneOptions } from './trpc-plane.ts'
 
-it('answers an internal error after a whole body with the status 500', async () => {
+it('answers with status 500 if a call fails after its body has been read completely', async () => {
   const plane = createTrpcPlane({
     modules: { manager: { score: () => Promise.reject(new RangeError('stack')) } },
     access: { admit: () => ({ ended: new AbortController().signal }) },

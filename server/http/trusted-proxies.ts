@@ -31,8 +31,8 @@ export class TrustedProxies {
   }
 
   /**
-   * The address of the client: the last address in the forwarding header that is not a trusted proxy. The client itself
-   * may have sent the addresses before it.
+   * The address of the client: the last address in the forwarding header that is not a trusted proxy. Earlier addresses
+   * are ignored, because the client may have made them up.
    */
   clientAddress(req: SentRequest): string {
     let client = peerAddress(req)

@@ -45,7 +45,7 @@ export class WrongKeys {
     this.#now = now
   }
 
-  /** Wrong keys since the start, by their answer: `unauthorized`, or `too_many_wrong_keys`. */
+  /** Wrong keys since the start, by the reason of the refusal: `unauthorized` or `too_many_wrong_keys`. */
   get counts(): { unauthorized: number; tooMany: number } {
     return { unauthorized: this.#unauthorized, tooMany: this.#delayed }
   }

@@ -672,7 +672,7 @@ describe('a reward model with a fault in every answer', () => {
         expect(attemptLog.at(-1)?.detail).toMatch(detail)
       } finally {
         await rm.control({ faults: null })
-        // A drain and a resume end the ejection of the server in the workers.
+        // Draining and then resuming the server clears its ejection in the workers.
         await service.api.servers.drain.mutate({ name: 'rm' })
         await service.api.servers.resume.mutate({ name: 'rm' })
       }

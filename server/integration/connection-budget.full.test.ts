@@ -102,7 +102,7 @@ it('connections stay within the budget, and every wait for a connection ends', a
       ...[0, 1].map(async (n) => {
         for (let round = 0; round < ROUNDS; round++) await batch(`large-${n}-${round}`, true)
       }),
-      // Runs more concurrent transactions with look-ups than the pool has connections.
+      // Runs more concurrent submits than the connection pool has connections.
       (async () => {
         for (let round = 0; round < ROUNDS; round++) {
           await Promise.all(

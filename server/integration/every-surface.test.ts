@@ -334,7 +334,7 @@ it('no answer to a viewer or trainer names a folder of the service', async () =>
   // A trainer may call everything that a viewer may.
   for (const caller of FULL ? (['viewer', 'trainer'] as const) : (['trainer'] as const)) {
     const admitted = await Promise.all(
-      // The stream names topics only, and the demo batch would be scored for nothing.
+      // The stream names topics only, and a demo batch would only cost time.
       PROCEDURES.filter(([path]) => path !== 'live.events' && path !== 'demo.load').map(
         async ([path]) => {
           const input = JSON.stringify(EXAMPLES.get(path) ?? {})

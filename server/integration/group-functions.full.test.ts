@@ -275,7 +275,7 @@ describe('the manager batch', () => {
     expect(failed.attemptLog[0]?.detail).toContain('not this one')
   })
 
-  it('never cuts a group, and passes members with a given score too', async () => {
+  it('never splits a group, and passes members with a given score too', async () => {
     const path = file('ranks.ts', RANKS)
     const samples = [
       ...Array.from({ length: 150 }, (_, i) => of('large', i)),

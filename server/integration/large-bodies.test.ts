@@ -351,7 +351,7 @@ describe('above its limits, the service', () => {
     })
   })
 
-  /** Waits until `count` bodies are being copied. The pool copies one at a time; further bodies are read and wait. */
+  /** Waits until `count` bodies are being copied. The service copies one at a time; further bodies wait. */
   const underWay = (count: number) =>
     waitFor(`${count} bodies in a copy`, async () => {
       const [row] = await service.sql<{ n: number }>(

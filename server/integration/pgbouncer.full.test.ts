@@ -74,7 +74,7 @@ async function startPgBouncer(
   }).map(([name, value]) => `${name} = ${value}`)
   writeFileSync(config, `[databases]\n* = ${target}\n[pgbouncer]\n${lines.join('\n')}\n`)
   chmodSync(dir, 0o755)
-  // PgBouncer refuses to run as root, and reaches the socket as Postgres's own user.
+  // PgBouncer refuses to run as root, so it runs as the owner of Postgres's socket, who may connect to it.
   const account = process.getuid?.() === 0 ? { uid, gid } : {}
   if (process.getuid?.() === 0) for (const path of [users, config]) chownSync(path, uid, gid)
   const child = spawn('pgbouncer', ['-q', config], {
@@ -112,7 +112,7 @@ describe.skipIf(!isInstalled)('PgBouncer in session mode', () => {
     const { port, close } = await startingPostgres()
     const url = await startPgBouncer({ pool_mode: 'session' }, { port })
     const refusals: Error[] = []
-    // PgBouncer does not refuse all clients. Some wait for its next login and reach their own time limit.
+    // PgBouncer refuses some clients. Others wait for its next login to Postgres until their own time limit.
     await waitFor('a refusal by PgBouncer', async () => {
       const refusal = await connectSession(url).catch((error: Error) => error)
       if (refusal instanceof Error) refusals.push(refusal)

@@ -73,11 +73,12 @@ describe('rate_limited', () => {
       // Samples in flight in the killed worker were sent twice.
       expect(all.length).toBeGreaterThanOrEqual(140)
       for (const forMs of [500, 1_000, 3_000]) {
-        // Allowed are the burst, the rate, 0.5 s of the rate for calls that arrive late, and one call per worker.
+        // The sum of the burst, the rate, 0.5 s of the rate for calls that arrive late, and one call per worker.
         const allowed = (rpm / 60) * (1 + forMs / 1_000 + 0.5) + WORKERS
         expect(mostWithin(all, forMs), `${forMs} ms`).toBeLessThanOrEqual(allowed)
       }
-      // 120 calls beyond the burst take 6 s, minus the delay of the first call; with a limit per worker, 1 s.
+      // 120 calls beyond the burst take 6 s, minus the delay of the first call. If each worker had its own limit, they
+      // would take 1 s.
       expect(all.at(-1)! - all[0]!).toBeGreaterThan(5_000)
       const scored = await service.sql<{ worker_id: number; n: number }>(
         'select worker_id, count(*)::int as n from sample where batch_id = $1 group by 1',

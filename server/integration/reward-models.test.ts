@@ -29,8 +29,8 @@ beforeAll(async () => {
     rm(MODEL),
     rm(LIMITED),
   ])
-  // Adaptive limits grow at different times: the shares of 600 samples then differed by up to 260, with fixed limits by
-  // up to 12, on a busy machine 52.
+  // The limits are fixed, because adaptive limits grow at different times. With adaptive limits, the shares of 600
+  // samples differed by up to 260; with fixed limits by up to 12, or 52 on a busy machine.
   await register('a', a, { maxInFlight: 16 })
   await register('b', b, { maxInFlight: 16 })
   await register('limited', limited, { maxInFlight: 6 })
@@ -174,7 +174,7 @@ describe('limits, as the server sees them', () => {
 
 describe('two servers of a model', () => {
   it('share its samples about equally', async () => {
-    // The order of the leases is random, so counting starts when both servers have them.
+    // The workers lease slots in random order, so counting starts when both workers have slots of both servers.
     await waitFor('leases of both', async () => {
       const { batchId } = await submit(rollouts(32), { model: MODEL })
       await wait(batchId)

@@ -34,8 +34,8 @@ afterEach(async () => {
     for (const { name } of await service.api.servers.list.query()) {
       await service.api.servers.remove.mutate({ name })
     }
-    // The router learns of a removal by a notification. The list reloads its servers, so that no request of the next
-    // test goes to a removed one.
+    // The router learns of a removal by a notification, which may be late. `/v1/models` reloads the servers, so that no
+    // request of the next test goes to a removed one.
     expect((await service.raw('/v1/models')).json).toMatchObject({ data: [] })
   }
   await Promise.all(servers.map((server) => server.close()))

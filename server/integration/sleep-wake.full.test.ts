@@ -115,7 +115,7 @@ describe('wake', () => {
     await service.kill9('all')
     await cut
     await service.restart()
-    // The end of its time awake is stored, so the server ends asleep in either state.
+    // The end of its time awake is stored, so the server ends asleep whether or not it had woken before the kill.
     await inState('rm', 'sleeping')
     await waitFor('a server asleep', () => rm.stats().state === 'asleep')
   })

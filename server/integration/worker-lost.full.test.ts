@@ -9,7 +9,7 @@ import { type FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
 /** Samples that kill their workers fail after the third death; others are scored. Heartbeats expire after 10 s. */
 
 const MODEL = 'killer'
-/** Latency of the model. It makes samples that run alone wait longer than a job's heartbeat (10 s). */
+/** Latency of the model. Samples that run alone, one after the other, then outlast a job's heartbeat (10 s). */
 const DELAY_MS = 400
 /** A text that kills the worker immediately, with all other samples of the job in flight. */
 const POISON = 'POISON'

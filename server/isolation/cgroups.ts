@@ -35,7 +35,7 @@ const CPU_SHARES = 256
  */
 const EMPTY_WITHIN_MS = 2_000
 
-/** Finds the folders in which groups with limits of memory and processes can be created; null if there are none. */
+/** Finds the folders in which groups with limits on memory and processes can be created; null if there are none. */
 export function findCgroups(
   mounts: string = readIfThere('/proc/self/mountinfo'),
   own: string = readIfThere('/proc/self/cgroup'),

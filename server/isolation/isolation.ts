@@ -74,7 +74,7 @@ export async function planIsolation({
     missing.push(
       isLinux
         ? `Functions can gain privileges by set-user-id programs. ${UTIL_LINUX}`
-        : `On ${process.platform}, functions have the rights of the service's user, and processes that they detach are not ended. Run the service on Linux to keep them apart.`,
+        : `On ${process.platform}, functions have the rights of the service's user, and processes that they detach are not ended. Run the service on Linux to isolate functions.`,
     )
   }
   const user = isLinux ? await findUser(paths, missing) : 'own'
@@ -176,7 +176,7 @@ export function describePlan(
     own: 'the service’s user',
   }
   const { level, network, user, cgroups, sandbox } = plan
-  const held = cgroups === null ? 'watched' : `cgroups v${cgroups.version}`
+  const held = cgroups === null ? 'limits polled every 250 ms' : `cgroups v${cgroups.version}`
   const how =
     level === 'sandbox' ? `bubblewrap, network ${network}, ${held}` : `${users[user]}, ${held}`
   const missing = sandbox?.ok === false ? [`${sandbox.reason} ${sandbox.remedy}`] : plan.missing
@@ -191,8 +191,8 @@ export interface IsolatedProgram {
   env: Record<string, string>
   stdio: ('ignore' | 'pipe')[]
   /**
-   * Memory limit of the process, and of the process with all its descendants, in addition to the memory of a fresh
-   * process, bytes.
+   * Memory limit in bytes, in addition to the memory of a fresh process. It applies to the process alone, and to the
+   * process with all its descendants.
    */
   memoryBytes: number
   binds: readonly SandboxBind[]

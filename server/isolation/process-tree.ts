@@ -49,7 +49,7 @@ interface ProcessEntry {
   memoryBytes: number
 }
 
-/** The trees of this process, which share one reading of the process table. */
+/** All trees that this process started. Each check reads the process table once for all of them. */
 const trees = new Set<ProcessTree>()
 let timer: NodeJS.Timeout | undefined
 

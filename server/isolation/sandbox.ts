@@ -57,7 +57,7 @@ const SYSTEM_FILES = [
   '/etc/pki/ca-trust/extracted',
   '/etc/ca-certificates',
 ]
-/** Files for the lookup of host names. */
+/** Files that are needed to resolve host names. */
 const NETWORK_FILES = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf']
 
 /**

@@ -153,7 +153,7 @@ export function checkPool(
   if (other) {
     throw new RewardOpsError(
       'invalid_input',
-      `model: "${fields.model}" is ${other.kind} on ${other.name}; one model cannot be both.`,
+      `model: "${fields.model}" is ${other.kind} on ${other.name}; all servers of a model must have the same kind.`,
       { hint: `Register it under another model name, or with "kind": "${other.kind}".` },
     )
   }
@@ -184,7 +184,7 @@ export function knownRoute(row: Pick<ServerRow, 'route' | 'plainText'>, inUse: b
 }
 
 /**
- * A registration completed by the probe's findings.
+ * A registration, completed with the probe's findings.
  * @throws RewardOpsError `invalid_input` if neither names the model, `unsupported_setting` for a route or label
  */
 export function fieldsOf(input: RegisterServerInput, probe: ProbedServer): RegistrationFields {

@@ -34,7 +34,7 @@ export function calibrationsOf(test: StoredSelfTest | null): Calibration[] {
   return test.calibrations ?? [{ score: test.calibration, promptTokens: null }]
 }
 
-/** The baselines that a server's scores are compared with. */
+/** The server's own earlier scores, with which its present scores are compared. */
 export function baselinesOf(test: StoredSelfTest | null | undefined): Calibration[] {
   if (test == null) return []
   const first = test.baseline ?? test.calibration
@@ -46,7 +46,7 @@ export function hasDrifted(test: StoredSelfTest | null): boolean {
   return calibrationDiffers(baselinesOf(test), calibrationsOf(test))
 }
 
-/** A sentence on the first text whose scores differ between a server and its pool. */
+/** A sentence, for users, about the first text whose scores differ between a server and its pool. */
 export function whatDiffers(own: Calibration[], others: readonly Named[]): string {
   const odd = others.find((other) => differingText(own, other.calibrations) !== null) ?? others[0]
   const at = (odd && differingText(own, odd.calibrations)) ?? 0
@@ -58,7 +58,7 @@ export function whatDiffers(own: Calibration[], others: readonly Named[]): strin
   return `The ${TEXTS[at]} is ${one}; in the pool: ${pooled}.${tokenizerHint(at)}`
 }
 
-/** A sentence on the first text whose score has drifted. */
+/** A sentence, for users, about the first text whose score has drifted. */
 export function whatDrifted(test: StoredSelfTest): string {
   const [before, now] = [baselinesOf(test), calibrationsOf(test)]
   const at = differingText(before, now) ?? 0

@@ -13,7 +13,8 @@ export interface ModelsContext {
   locks: ServerLocks
   timings: ModelTimings
   /**
-   * Resolves to whether a kind of background work is now assigned to this process; undefined: no other process exists.
+   * Resolves to true while this process is the one that does this kind of background work; undefined: no other process
+   * exists.
    */
   isTurn: ((kind: string) => Promise<boolean>) | undefined
   log: Logger

@@ -62,7 +62,7 @@ export class LaunchLog {
     stream.on('error', () => {})
   }
 
-  /** Writes a message of rewardops itself, with the time. */
+  /** Writes a message from rewardops itself, with the time. */
   note(text: string): void {
     this.#write([`[rewardops ${new Date().toISOString()}] ${text}`])
   }
@@ -87,7 +87,7 @@ export class LaunchLog {
   }
 }
 
-/** The last lines of a log, oldest first, continued into the rotated log if there are too few. */
+/** The last lines of a log, oldest first. If the log has too few, the rotated log supplies the rest. */
 export function tailOf(file: string, lines: number): string[] {
   const now = lastLines(file)
   const all = now.length < lines ? [...lastLines(`${file}.1`), ...now] : now

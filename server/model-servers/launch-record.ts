@@ -34,7 +34,7 @@ export interface LaunchCommand {
   env: NodeJS.ProcessEnv
   /** Secrets to mask; never written to disk. */
   secrets: readonly string[]
-  /** Equal for two launches that would start the same process. */
+  /** A digest that is equal for two launches that would start the same process. */
   fingerprint: string
 }
 

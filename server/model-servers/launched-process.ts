@@ -31,8 +31,8 @@ export function launchLogFile(folder: string, name: string): string {
 }
 
 /**
- * Claims the launched servers of dead services. It runs first at a start, so that the keepers do not end the servers
- * while the database recovers. Servers of a running service are left alone.
+ * Claims the launched servers of dead services. It runs first when the service starts, so that the keepers do not end
+ * the servers while the database recovers. Servers of a running service are left alone.
  */
 export function claimLaunched(dataDir: string): void {
   const folder = launchFolder(dataDir)
@@ -45,8 +45,8 @@ export function claimLaunched(dataDir: string): void {
 }
 
 /**
- * A launched server's process. It has its own process group, so that its children end with it, and a keeper, which reads
- * its output and outlives this service.
+ * A launched server's process. It has its own process group, so that its children end with it. Its keeper reads its
+ * output and outlives this service.
  */
 export class LaunchedProcess {
   readonly ended: Promise<LaunchEnd>
@@ -55,7 +55,7 @@ export class LaunchedProcess {
   readonly #keeper: ProcessMark | null
   #isOver = false
 
-  /** Starts a process behind a new keeper. `stopWithinMs` and `adoptWithinMs` are those of {@link KeeperOptions}. */
+  /** Starts a process behind a new keeper. `stopWithinMs`, `adoptWithinMs`: see {@link KeeperOptions}. */
   static start(
     folder: string,
     command: LaunchCommand,

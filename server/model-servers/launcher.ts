@@ -56,9 +56,9 @@ interface Supervised {
  *     start ─▶ registering ──answers──▶ probing ─▶ ready …
  *     its process ends ─▶ registering ──1, 2, 4 … 30 s──▶ start
  *
- * The servers end with the service. After a crash, the next start on the same data folder within a minute takes over
- * the processes that it would start identically. That start, or their keepers, end all other
- * processes.
+ * The servers end with the service. After a crash, a service that starts on the same data folder within a minute takes
+ * over the processes that it would start identically. All other processes are ended by that service or by their
+ * keepers.
  */
 export class ServerLauncher {
   readonly #o: ModelsContext
@@ -93,7 +93,7 @@ export class ServerLauncher {
     }
   }
 
-  /** The launch that this start would make under a name; null: none. */
+  /** The launch that this start of the service would make under a name; null: none. */
   #wantedAgain(
     name: string,
     launched: readonly ServerRow[],

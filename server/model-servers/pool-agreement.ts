@@ -1,4 +1,4 @@
-/** A server's calibration, compared with the rest of its pool. */
+/** A server's calibration, to be compared with the rest of its pool. */
 export interface Vote<T> {
   id: number
   /** Time from which the server's baseline applies, epoch ms. */

@@ -45,7 +45,10 @@ import { MODEL_TIMINGS, type ModelTimings } from './timings.ts'
 const AWAKE_FOR_CALLERS_MS = 300_000
 
 export interface RewardModelManagerOptions {
-  /** Resolves to whether a kind of background work is now assigned to this process; unset: no other process exists. */
+  /**
+   * Resolves to true while this process is the one that does this kind of background work; unset: no other process
+   * exists.
+   */
   isTurn?: (kind: string) => Promise<boolean>
   db: Database
   /** A pool of one permanent connection, which owns the locks of servers. */
@@ -61,8 +64,8 @@ export type ServerChanges = Omit<UpdateServerInput, keyof ServerRef>
 
 /**
  * Registers, launches and probes reward-model servers, tests their scores, puts them to sleep and wakes them. The
- * states of a server are drawn in server/contract/servers.ts. This class is the facade of the classes that change the
- * states.
+ * states of a server are described in server/contract/servers.ts. This class is the facade of the classes that change
+ * them.
  */
 export class RewardModelManager {
   readonly #o: ModelsContext
@@ -313,7 +316,7 @@ export class RewardModelManager {
     return this.#cycle.wake(row, forMs, 'wake requested')
   }
 
-  /** Wakes the sleeping servers of a requested model, once, in the background. */
+  /** Wakes the sleeping servers of a requested model in the background. A failed wake is logged and not retried. */
   wakeModel(model: string): void {
     const wakeAll = async () => {
       const rows = await this.#o.registry.active()
@@ -332,7 +335,7 @@ export class RewardModelManager {
   /** Removes a server, and ends its process if it was launched. */
   async remove(ref: ServerRef): Promise<ServerRow> {
     const row = await this.find(ref)
-    // Waits for a wake in progress, because a server removed during it would stay awake unnoticed.
+    // Waits for a wake in progress, because a server that is removed while it wakes would stay awake unnoticed.
     if (!(await this.#o.locks.takeWithin(row.id, PROBE_WAIT_MS))) {
       throw busy(await this.find(ref), 'removed')
     }

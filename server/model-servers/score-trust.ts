@@ -34,7 +34,7 @@ export type Subject = ScoringServer &
 /** The result of a test of a server's scores. */
 export interface Examination {
   to: 'ready' | 'quarantined'
-  /** The reason as text, with the numbers. */
+  /** The reason as text, with the scores that led to it. */
   cause: string
   evidence: Record<string, unknown>
   selfTest: StoredSelfTest
@@ -104,7 +104,10 @@ export class ScoreTrust {
     })
   }
 
-  /** Stores a test's result. Call it before the change of state, so that every state has its explanation. */
+  /**
+   * Stores a test's result. Call this before the change of state, so that the result that explains a state is always
+   * stored.
+   */
   keep(id: number, examination: Examination): Promise<void> {
     return this.#o.registry.selfTested(id, examination.selfTest)
   }
@@ -239,7 +242,10 @@ export class ScoreTrust {
   }
 }
 
-/** True for servers whose calibration counts in a pool's comparison: tested, with raw scores, and reachable. */
+/**
+ * True for servers whose calibration counts when a pool is compared: reachable, tested, and with the verdict `raw`,
+ * `not_applicable` or `differs`.
+ */
 function votes(row: Subject): boolean {
   const { selfTest: test, state } = row
   return (

@@ -22,7 +22,7 @@ const AT_ONCE = 32
 
 /**
  * Watches the registered servers: probes them, checks their scores and completes changes that a dead process left
- * unfinished. The states are those of server/contract/servers.ts.
+ * unfinished. The states are described in server/contract/servers.ts.
  */
 export class ServerWatch {
   readonly #o: ModelsContext
@@ -144,7 +144,8 @@ export class ServerWatch {
       timeoutMs: this.#o.timings.probeTimeoutMs,
       ...probeOfRow(row),
       model: isModelOpen(row) ? null : row.model,
-      // Routes are probed again only after a possible change, because a server in use should not score probes.
+      // Routes are tried again only if the server may have changed, because a server in use should not score test
+      // samples.
       known: knownRoute(row, row.state === 'ready' && trigger === null),
     })
     if (result.ok) await this.#answered(row, result, trigger)

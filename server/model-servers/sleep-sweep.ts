@@ -3,9 +3,11 @@ import { newestBatch, type ServerRow, sleepRequests } from '../store/sql/servers
 import type { ModelsContext } from './context.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 
-/** Number of newest batches that the first sweep checks, including batches that ended while no sweep ran. */
+/**
+ * Number of newest batches that the first sweep checks, so that it also handles batches that ended while no sweep ran.
+ */
 const LOOK_BACK = 200
-/** Remaining time awake after which the next sweep puts the server to sleep, ms. */
+/** Time awake, in ms, given to a server that the next sweep should put to sleep. */
 const AT_ONCE_MS = 1
 /** Tolerance between the database's clock and the local one, ms. */
 const CLOCK_SLACK_MS = 300
@@ -17,7 +19,7 @@ const CLOCK_SLACK_MS = 300
  * - a server whose time awake is over is put to sleep if no batch needs it and it has no requests
  * - a server that was never woken is left alone, unless a batch with `sleepAfter` used its pool
  *
- * The end of a server's time awake is in Postgres, so another process continues after a crash.
+ * The end of a server's time awake is stored in Postgres, so another process can continue after a crash.
  */
 export class SleepSweep {
   readonly #o: ModelsContext
@@ -29,8 +31,8 @@ export class SleepSweep {
   /** Servers that this sweep is putting to sleep; a batch may cancel that. */
   readonly #own = new Set<number>()
   /**
-   * End of the time awake that batches set, by server, on the local clock. If no caller has extended that time, the
-   * server is put to sleep as soon as the last batch ends.
+   * End of the time awake that batches requested, by server, on the local clock. If no other caller has extended that
+   * time, the server is put to sleep as soon as the last batch ends.
    */
   readonly #byBatches = new Map<number, number>()
   #newest: number | null = null

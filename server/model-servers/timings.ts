@@ -1,6 +1,6 @@
 /** Intervals and time limits of probes, tests, drains and wakes; all in ms. */
 export interface ModelTimings {
-  /** Interval of the check for servers that are due for a probe. */
+  /** Interval at which servers that are due for a probe are looked up. */
   lookEveryMs: number
   /** Interval of a server's probes, spread by ±20 % so that they do not coincide. */
   probeEveryMs: number

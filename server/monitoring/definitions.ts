@@ -133,7 +133,7 @@ function readCollapse({ figures, window, reference }: Watched): Reading {
   return {
     value: figures.group_std / usual,
     n,
-    detail: `${round(figures.group_std)} against ${round(usual)}`,
+    detail: `standard deviation ${round(figures.group_std)}, usually ${round(usual)}`,
   }
 }
 
@@ -155,7 +155,7 @@ function readEnds({ figures, window }: Watched): { ceiling: Reading; floor: Read
   const low = lows.reduce((a, b) => Math.min(a, b))
   const high = highs.reduce((a, b) => Math.max(a, b))
   const end = (high - low) * END_OF_RANGE
-  const range = `of ${round(low)} to ${round(high)}`
+  const range = `score range ${round(low)} to ${round(high)}`
   if (low === high) {
     // Equal scores have no range. They count as the ceiling if they are above 0, otherwise as the floor.
     const top = high > 0 ? 1 : 0

@@ -102,7 +102,7 @@ export class MonitorLoop {
     return this.#db.transaction(async (client) => {
       if (!(await lockMonitors(client))) return null
       const result = await work(client)
-      // Notifications are sent with the commit, equal ones once.
+      // Postgres sends notifications at the commit, and equal ones once.
       if (tells(result)) await notify(client, 'monitorsChanged')
       return result
     })

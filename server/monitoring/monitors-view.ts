@@ -35,7 +35,7 @@ import { settingsOf } from './monitor-settings.ts'
 
 /** Maximum open incidents in the list. */
 const MAX_OPEN = 100
-/** Maximum runs and splits in the list: those with the newest batches. */
+/** Maximum rows in the list, one for each run and split: those with the newest batches. */
 const MAX_RUNS = 40
 /** Maximum incidents shown with a run. */
 const RUN_INCIDENTS = 100

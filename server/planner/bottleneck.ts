@@ -25,7 +25,7 @@ export interface Bottleneck {
 
 /** Maximum calls per sample in a replay, which might otherwise never end. */
 const MAX_REPLAYED_CALLS = 20
-/** Replayed calls between two points where the work can be interrupted; this number of calls takes about 0.1 ms. */
+/** Number of replayed calls between two yields; they take about 0.1 ms. */
 const CALLS_PER_YIELD = 256
 /** Minimum scores of a server; fewer do not show its speed. */
 const MIN_SCORES = 2

@@ -31,7 +31,7 @@ export interface Prediction {
   /** `totalMs / steps`. */
   stepMs: number
   /**
-   * Time per step in the steady state: from the end of the first step to the end of the last but one. It excludes the
+   * Time per step in the steady state: from the end of the first step to the end of the second-to-last. It excludes the
    * one-time cost of filling and draining the pipeline. With fewer than three steps: `stepMs`.
    */
   steadyMs: number
@@ -45,7 +45,7 @@ export interface Prediction {
 /** Called for each reward, in the order requested, with its step, start and end. */
 export type RewardObserver = (step: number, fromMs: number, toMs: number) => void
 
-/** Steps of equal groups, in a trainer's order of submission: the rollouts of a group one after the other. */
+/** Steps with groups of equal size. The rollouts of a group follow each other, as a trainer submits them. */
 export function evenSteps(shape: {
   steps: number
   groups: number

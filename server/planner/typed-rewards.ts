@@ -1,7 +1,10 @@
 import type { TypedReward, TypedSource } from '../contract/planner.ts'
 import { evenSteps, type StepRewards } from './overlap.ts'
 
-/** Steps with rewards of the entered durations, in ms; the same seed always gives the same times. */
+/**
+ * Steps whose reward durations, in ms, follow the entered distribution and include failed attempts; the same seed
+ * always gives the same durations.
+ */
 export function typedSteps(source: TypedSource, steps: number): StepRewards[] {
   const next = uniformDraws(source.seed)
   const { reward, failedShare, maxAttempts, prompts, groupSize } = source

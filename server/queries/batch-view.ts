@@ -28,7 +28,7 @@ const MAX_BARS = 12
 const BINS = 40
 const CURVE_POINTS = 200
 const MAX_RESCORES = 50
-/** Minimum time between two computations of a running batch's page, which all readers share. */
+/** Time for which the page of a running batch is cached, for all readers. */
 const RUNNING_TTL_MS = 700
 /**
  * Maximum age of sums over a running batch's samples. Computing them takes 100 ms or more during scoring, so pages show

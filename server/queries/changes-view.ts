@@ -71,7 +71,7 @@ interface Sides<T> {
   after: T
 }
 
-/** Splits the change of a run's mean between two ranges of steps. */
+/** Explains the change of a run's mean score between two ranges of steps by parts that add up to the change. */
 export class ChangesView {
   readonly #db: Database
   readonly #memo = new Memo<ChangesDto>(TTL_MS, STALE_MS)
@@ -314,7 +314,7 @@ function ofBoth<T, U>({ before, after }: Sides<T>, of: (side: T) => Promise<U>):
   return Promise.all([of(before), of(after)])
 }
 
-/** Counted samples of one unit, data source and verdict. */
+/** The counted samples of one unit of resampling (a group or a step), data source and verdict. */
 interface ReadCell {
   unit: number
   batch: number

@@ -425,7 +425,7 @@ function numberOf(value: number | undefined): number | null {
   return value === undefined || Number.isNaN(value) ? null : value
 }
 
-/** A reward's options as text, because two batches of one rule often differ only in their options. */
+/** A reward's options as text, because two batches scored by the same rule often differ only in their options. */
 function optionsOf({ kwargs, function: own }: BatchRow['reward']): string {
   const all = { ...kwargs, ...own?.kwargs }
   const text = Object.keys(all).length === 0 ? '' : JSON.stringify(all)

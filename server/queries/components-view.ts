@@ -74,7 +74,7 @@ export class ComponentsView {
   }
 }
 
-/** The names and weights of a reward's components, after the reward itself. */
+/** The names and weights of the reward itself (`''`, no weight) and of its components. */
 function weightsOf({ reward }: ComponentBatch): [name: string, weight: number | null][] {
   const { keys = [], weights = [] } = reward.gdpo ?? {}
   return [

@@ -142,8 +142,8 @@ export class FleetHistory {
 }
 
 /**
- * A range in at most {@link MAX_HISTORY_INTERVALS} intervals that begin at multiples of their length. `until`: its end;
- * undefined: now.
+ * The range that ends at `until` (undefined: now), divided into at most {@link MAX_HISTORY_INTERVALS} intervals that
+ * begin at multiples of their length.
  */
 function rangeOf(seconds: number, until: number | undefined, nowS: number): HistoryRange {
   // Ten-second rows are kept for a day; those of the oldest hour may be missing already.
@@ -214,8 +214,8 @@ function byName(a: { name: string }, b: { name: string }): number {
 }
 
 /**
- * The largest ratio of request share to capacity share of a pool by interval; null if there are no requests or no
- * capacity.
+ * For each interval, the largest ratio of a server's share of its pool's requests to its share of the pool's capacity;
+ * null if there are no requests or no capacity.
  */
 function imbalanceOf(pool: readonly ServerHistoryRow[], range: HistoryRange): (number | null)[] {
   const requests = sumsOf(pool, range, (row) => row.requests)

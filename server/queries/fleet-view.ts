@@ -61,7 +61,7 @@ export class FleetView {
     return this.#describe(await activeServers(this.#db))
   }
 
-  /** A server with the workers' statistics; removed servers too. */
+  /** A server with the workers' statistics, even if it was removed. */
   async describe(row: ServerRow): Promise<ServerDto> {
     // A server's share depends on its whole pool, so all servers are described.
     const server = (await this.servers()).find(({ id }) => id === `s${row.id}`)

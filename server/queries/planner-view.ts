@@ -39,7 +39,7 @@ export class PlannerView {
   }
 
   /**
-   * Answers `planner.plan`. Equal inputs over equal batches give equal answers.
+   * Computes the result of `planner.plan`, which depends only on the input and the recorded batches.
    * @throws RewardOpsError `plan_too_large`, `batch_not_found`, `run_not_found`, `nothing_recorded`, or `busy` when eight
    * others are queued
    */

@@ -122,7 +122,7 @@ const list = (run: string, more: object = {}) =>
   view().list(PromptListInput.parse({ run, ...more }))
 
 describe('prompts of a run', () => {
-  it('are looked up by key when a batch ends, however many the run has', async () => {
+  it('are looked up by key when a batch ends, however many prompts the run has', async () => {
     const runId = await makeRun('many')
     const groupsOf = (batch: number, size: number) =>
       Array.from({ length: size }, (_, at) => ({ prompt: `${batch}/${at}`, scores: [at % 2] }))

@@ -14,7 +14,7 @@ export interface StepBins {
   counts: readonly number[]
 }
 
-/** The scores of all steps on one scale: a row per score if they are few, otherwise equal bins. Null: no scores. */
+/** All steps' scores on one scale: a row per distinct score, or equal bins if there are many. Null: no scores. */
 export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
   const drawn = steps.filter(({ counts }) => counts.length > 0)
   if (drawn.length === 0) return null
@@ -45,7 +45,10 @@ export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
   }
 }
 
-/** The scores of binned steps in the rows of `scale`; the samples of each bin are counted by row. Null: no scores. */
+/**
+ * The scores of binned steps on one scale. Its rows are the distinct `values`, or equal bins from `low` to `high` if
+ * `values` is null. `bins` counts the samples of each bin of steps by row. Null: no scores.
+ */
 export function heatOfBins(
   { low, high, values }: { low: number | null; high: number | null; values: number[] | null },
   bins: readonly { step: number; rows: readonly number[]; counts: readonly number[] }[],
@@ -69,7 +72,7 @@ function edgesOf(low: number, high: number): number[] {
   return Array.from({ length: ROWS + 1 }, (_, i) => (i === ROWS ? high : low + i * width))
 }
 
-/** All distinct scores, ascending; null: too many, or known only by bins. */
+/** All distinct scores, ascending; null if there are too many, or if a step has only counts per bin. */
 function distinct(steps: readonly StepBins[]): number[] | null {
   const all = new Set<number>()
   for (const { values } of steps) {

@@ -271,7 +271,7 @@ describe('pages', () => {
   })
 })
 
-it('the latest runs have batches, and their last means', async () => {
+it('the latest runs are those with batches, with the means of their last steps', async () => {
   const latest = await new RunTable(db).latest(3, 2)
   expect(latest.map(({ name }) => name).sort()).toEqual(['scoring', 'stalled', 'validation'])
   expect(latest.find(({ name }) => name === 'validation')).toMatchObject({

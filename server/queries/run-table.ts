@@ -14,7 +14,7 @@ import { type RunPlace, type RunTableRow, runFacets, runTable } from '../store/s
 
 /** Time that a page of runs is cached. */
 const TTL_MS = 700
-/** Time that tags and keys are cached. They are read from the configurations of all runs. */
+/** Time that tags and configuration keys are cached, because they are read from up to 2,000 runs. */
 const FACETS_TTL_MS = 3_000
 /** Number of characters that are shown of a reward's version. */
 const VERSION_CHARS = 7
@@ -64,7 +64,7 @@ export class RunTable {
     return this.#facets.get('', () => runFacets(this.#db))
   }
 
-  /** The runs that are scoring, then those with the newest batches, with their last means. */
+  /** The runs that are scoring, then those with the newest batches, with the mean scores of their last steps. */
   async latest(limit: number, steps: number): Promise<OverviewRunDto[]> {
     // Runs without a batch are listed by the time of their configuration.
     const input = RunTableInput.parse({ limit: limit * SEARCHED })

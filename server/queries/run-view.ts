@@ -42,7 +42,10 @@ const MAX_MARKS_OF_A_KIND = 40
 const MAX_LISTED = 1_000
 /** Time that a run's page is cached. */
 const TTL_MS = 700
-/** Maximum share of time spent on the queries of one run. They take about half a second for 10,000 steps. */
+/**
+ * Maximum share of time spent on the queries of one run. They take about half a second for 10,000 steps, so a long run
+ * is cached for longer than `TTL_MS`.
+ */
 const MAX_SHARE = 0.1
 
 type Charted = Pick<RunDto, 'pending' | 'steps' | 'recent' | 'sources' | 'heat'>
@@ -217,8 +220,8 @@ export class RunView {
 }
 
 /**
- * The width of bins, in steps, so that at most `most` of them cover a range. A power of two: while a run grows, its
- * bins stay the same until pairs of bins are merged.
+ * The smallest power of two, in steps, as the width of bins of which at most `most` cover a range. While a run grows,
+ * its bins stay the same until pairs of bins are merged.
  */
 export function binWidth({ first, last }: { first: number; last: number }, most: number): number {
   let width = 1

@@ -260,7 +260,7 @@ function toRow(row: SampleRow, labels: string[]): SampleRowDto {
   }
 }
 
-/** The attempt of a sample that was scored on its first attempt, stored in the sample's table row. */
+/** The attempt of a sample with a single attempt, which is stored in the sample's table row. */
 function onlyAttempt(row: SampleDetailRow): AttemptDto[] {
   if (row.attempts !== 1 || !row.dispatched_at) return []
   return [

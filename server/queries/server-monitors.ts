@@ -12,7 +12,7 @@ export interface WatchedServer {
   requests: number
   /** Failed calls of every class, including `client`, `busy` and `corrupt`. */
   errors: number
-  /** Calls that failed because of the request: with a 4xx, or with a judge's reply that was withheld or empty. */
+  /** Calls that failed because of the request: answered with 4xx, or with a withheld or empty reply of a judge. */
   client: number
   /** Calls refused with 429 or 503. */
   busy: number
@@ -39,7 +39,7 @@ const WINDOW_MS = 600_000
 /** A server is degraded from this share of failed calls, or from this ratio of its latency to that of its peers. */
 const DEGRADED_FAILED_SHARE = 0.05
 const DEGRADED_LATENCY_RATIO = 3
-/** Largest differences between equal servers. The buckets of the latency histogram alone cause a ratio of 1.19. */
+/** Servers count as equal up to these differences. The latency histogram's buckets alone cause a ratio of 1.19. */
 const EQUAL_FAILED_SHARE = 0.01
 const EQUAL_LATENCY_RATIO = 1.5
 

@@ -14,7 +14,7 @@ const log = createLogger('silent', 'test')
 let db: Database
 
 beforeAll(async () => {
-  // The same settings as the pages' pool: no plans that need statistics, and a time limit.
+  // The same settings as the pages' connections: `keyed`, so that plans do not depend on statistics, and a time limit.
   db = new Database(database.url, log, {
     max: 2,
     name: 'test',

@@ -13,7 +13,7 @@ import type { BatchRow } from '../store/sql/batches.ts'
 import { servedCalls, type TimelineRow, timelinePart } from '../store/sql/timeline.ts'
 import { inPortions } from './in-portions.ts'
 
-/** Time for which readers share an answer. Pages read changes three times a second. */
+/** Time for which the response for a running batch is cached. Pages read changes three times a second. */
 const RUNNING_TTL_MS = 250
 const ENDED_TTL_MS = 10_000
 /**
@@ -22,7 +22,7 @@ const ENDED_TTL_MS = 10_000
  */
 const OVERLAP_MS = 3_000
 
-/** The timelines of batches. Readers of a part share one answer for 250 ms, or for 10 s once the batch has ended. */
+/** The timelines of batches. The response for a part is cached for 250 ms, or for 10 s once the batch has ended. */
 export class TimelineView {
   readonly #db: Database
   readonly #reader: BatchReader
@@ -44,7 +44,7 @@ export class TimelineView {
     return this.#bottlenecks.get(batchId, async () => {
       const totalMs = completed_at.getTime() - submitted_at.getTime()
       const columns = await servedCalls(this.#db, id)
-      // The samples of one model cannot go to the servers of another one.
+      // With several models there is no result, because samples of one model cannot go to the servers of another.
       const models = new Set(columns.servers.map(({ model }) => model))
       if (models.size !== 1) return { totalMs, servers: 0, server: null }
       const calls = columns.server.map((server, at) => ({
@@ -81,7 +81,7 @@ export class TimelineView {
   }
 }
 
-/** Larger batches are not replayed: 65,536 samples take about 0.15 s, in portions. */
+/** Maximum number of samples for which the bottleneck is computed, which takes about 0.15 s, in portions. */
 const MAX_REPLAYED_SAMPLES = 65_536
 
 /** The number of groups in a part: about TIMELINE_SAMPLES samples, and at most TIMELINE_GROUPS groups. */
@@ -90,7 +90,10 @@ function groupsInAPart(batch: Pick<BatchRow, 'samples' | 'groups' | 'group_size'
   return Math.max(1, Math.min(TIMELINE_GROUPS, Math.floor(TIMELINE_SAMPLES / Math.max(1, size))))
 }
 
-/** The time of a cursor, epoch ms, rounded to 250 ms so that readers share answers; null: read the part in full. */
+/**
+ * The time of a cursor, epoch ms, rounded down to 250 ms, so that clients polling at about the same time get the same
+ * cached response; null: read the part in full.
+ */
 function changedAfterOf(cursor: string | null, partGroups: number): number | null {
   const match = /^(\d{1,6})-(\d{1,15})$/.exec(cursor ?? '')
   if (match === null || Number(match[1]) !== partGroups) return null

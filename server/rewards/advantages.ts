@@ -60,7 +60,7 @@ export function grpoAdvantages(
     })
   }
   const { mean, std, scale } = momentsOf(valid)
-  // Equal scores get exactly 0. Otherwise a rounding error of the mean, as for 0.1 three times, would give 1e-11.
+  // Equal scores get exactly 0, without rounding errors.
   const equal = std === 0
   return scores.map((score) => {
     if (!isScore(score)) return null
@@ -100,8 +100,8 @@ function isScore(score: number | null): score is number {
 }
 
 /**
- * Mean and deviation in units of `scale`, in two passes. `scale` is 1 unless a score exceeds 1e100, because its square
- * could overflow.
+ * Mean and deviation in units of `scale`, in two passes. `scale` is 1, or the largest magnitude if that exceeds 1e100,
+ * so that squares do not overflow.
  */
 function momentsOf(scores: readonly number[]): { mean: number; std: number; scale: number } {
   if (scores.length === 0) return { mean: 0, std: 0, scale: 1 }

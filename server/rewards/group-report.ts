@@ -25,9 +25,9 @@ export interface GroupReport extends GroupStatistics {
  * members that were scored and kept their score count in the statistics and the class.
  *
  * A member that does not count has no advantage (`null`: the trainer masks it), with one exception: the policy
- * `group_mean` gives it the mean score of the members that count, so its advantage is 0 for any deviation. A score from
- * the policy `constant` has no advantage, because among members with equal scores (deviation 0, epsilon 1e-6) a
- * difference of 1 would give an advantage of a million.
+ * `group_mean` gives it the mean score of the members that count, so its advantage is 0 for any deviation of the
+ * group. A score from the policy `constant` has no advantage, because among members with equal scores (deviation 0,
+ * epsilon 1e-6) a difference of 1 would give an advantage of a million.
  */
 export function groupReport(
   members: readonly GroupMember[],

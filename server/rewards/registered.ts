@@ -17,7 +17,7 @@ const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObj
     kwargs: dapoOptions,
   },
   [RATE_LIMITED]: {
-    description: 'As naive, within limits of calls, tokens and concurrency over all workers.',
+    description: 'As naive, within limits on calls, tokens and concurrency that all workers share.',
     kwargs: rateLimitedOptions,
   },
   remote: {

@@ -34,7 +34,7 @@ export interface ResolveContext {
   models: readonly string[]
   /** Generative reward models with a registered server; they need a judge template. */
   judges?: readonly string[]
-  /** Models without a server that can be put to sleep. */
+  /** Models none of whose servers can be put to sleep. */
   sleepless?: readonly string[]
   /** URLs of sandboxes by the names that an admin gave them. */
   sandboxes?: Record<string, string>
@@ -60,7 +60,7 @@ type Scorer = Pick<
   title: string
 }
 
-/** A request for a scorer; `kwargs` excludes the manager's. */
+/** A scorer as the request specifies it; `kwargs` excludes the manager's. */
 type ScorerSpec = Pick<RewardComponent, 'function' | 'model' | 'judge' | 'tokenScores' | 'kwargs'>
 
 type AnyRule = Rule | AsyncRule
@@ -540,7 +540,9 @@ function checkKwargs(rules: readonly AnyRule[], kwargs: Record<string, unknown>)
   throw new RewardOpsError('invalid_kwargs', checked.message, { hint: checked.hint })
 }
 
-/** Checks the kwargs of an open batch without samples, whose rules are unknown: each must fit at least one rule. */
+/**
+ * Checks the kwargs of an open batch without samples, whose rules are unknown: each kwarg must fit at least one rule.
+ */
 function checkKwargsOfAnyRule(kwargs: Record<string, unknown>): void {
   const all: AnyRule[] = [...listRules(), ...listAsyncRules()]
   for (const key of Object.keys(kwargs)) {

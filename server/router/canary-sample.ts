@@ -7,10 +7,10 @@ import type { PoolServer } from './pool-server.ts'
 import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { HttpCall } from './transport.ts'
 
-/** Time limit of a canary, which may wait inside the server behind the samples of a step. */
+/** Time limit of a canary. It is long, because the canary may wait inside the server behind the samples of a step. */
 const CANARY_TIMEOUT_MS = 30_000
 const CANARY_TOKENS = 16
-/** The chat request of a judge’s canary. Any reply shows that the judge works. */
+/** The chat request of a judge's canary. Any reply shows that the judge works. */
 const CHAT: ChatRequest = {
   messages: [{ role: 'user', content: 'Answer with the word yes.' }],
   maxTokens: 16,

@@ -14,8 +14,8 @@ export interface LimitOptions {
 }
 
 /**
- * An epoch, the interval of one goodput measurement, has at least this many completed samples, and at least as many as
- * the limit.
+ * An epoch is the interval of one goodput measurement. It has at least this many completed samples, and at least as
+ * many as the limit.
  */
 const EPOCH_SAMPLES = 16
 /** An epoch is evaluated only if at least this share of its dispatches reached the limit. */
@@ -294,8 +294,8 @@ export class AdaptiveLimit {
 
 /**
  * Limits the samples in flight from one process to a server. A configured limit shrinks only while the server is busy.
- * An adaptive limit starts from this process's share of the initial limit: 8 for a reward model, 16 for a judge, the
- * slots of llama.cpp, and at most TEI's permits.
+ * An adaptive limit starts from this process's share of the initial limit. The initial limit is 8 for a reward model,
+ * 16 for a judge, and the number of slots for llama.cpp; it never exceeds TEI's permits.
  */
 export class ServerLimit {
   #limit = new AdaptiveLimit({ initial: 1, min: 1, max: 1, fixed: true })
@@ -334,7 +334,7 @@ export class ServerLimit {
     })
   }
 
-  /** The adaptive limit. Callers report every dispatch and completion to it. */
+  /** The current limit, adaptive or fixed. Callers report every dispatch and completion to it. */
   get search(): AdaptiveLimit {
     return this.#limit
   }

@@ -92,7 +92,7 @@ export class Group<T extends FairItem> {
 export class Flow<T extends FairItem> {
   readonly run: string
   readonly lane: Lane<T>
-  /** Groups without any item taken yet. The other groups are in `begun`. */
+  /** Groups of which no item was taken yet. The other groups are in `begun`. */
   readonly fresh = new IndexedHeap<Group<T>>(freshBefore, placeGroup)
   readonly begun = new IndexedHeap<Group<T>>(begunBefore, placeGroup)
   /** Tokens taken, divided by the flow's weight. The flow with the lowest value is next. */
@@ -114,8 +114,8 @@ export class Flow<T extends FairItem> {
   }
 
   /**
-   * The next item. Among groups of equal deadline and order, begun ones come first, so that groups finish one after the
-   * other.
+   * The next item. Among groups of equal deadline and order, begun ones come first, so that they are finished before
+   * other groups begin.
    */
   get first(): Entry<T> {
     const fresh = this.fresh.first
@@ -142,7 +142,9 @@ export class Lane<T extends FairItem> {
   size = 0
   /** Runs with waiting items, and idle runs whose clock (`virtual`) is ahead of the lane's. */
   readonly #flows = new Map<string, Flow<T>>()
-  /** The lane's clock: the lowest `virtual` of its flows, as last seen. A new flow starts from here. */
+  /**
+   * The lane's clock: the lowest `virtual` of its flows when it was last advanced. A new flow starts from this value.
+   */
   #now = 0
 
   constructor(weight: number) {

@@ -180,7 +180,7 @@ describe('shares', () => {
     expect(queue.take()?.name).toBe('interactive')
   })
 
-  test('a class that was alone for long is not penalized', () => {
+  test('a class that was alone for a long time is not penalized', () => {
     const queue = queueOf(
       Array.from({ length: 1_000 }, () => item({ priorityClass: 'interactive' })),
     )

@@ -18,7 +18,7 @@ const MAX_CHECKS = 512
 export interface FairQueueOptions {
   /** Maximum number of items. Default: unlimited. */
   maxSamples?: number
-  /** Maximum memory of the items with `bytes`. Default: unlimited. */
+  /** Maximum sum of the items' `bytes`. Default: unlimited. */
   maxBytes?: number
 }
 
@@ -52,7 +52,10 @@ export class FairQueue<T extends FairItem> {
       group.workIndex = index
     },
   )
-  /** The queue's clock: the lowest `virtual` of its classes, as last seen. A new class starts from here. */
+  /**
+   * The queue's clock: the lowest `virtual` of its classes when it was last advanced. A class that was empty starts
+   * from this value.
+   */
   #now = 0
   #tokens = 0
   #bytes = 0
@@ -205,8 +208,8 @@ export class FairQueue<T extends FairItem> {
   }
 
   /**
-   * Returns the first item that `firstOf` finds. Lanes are searched by their clocks, slowest first; ties go by class
-   * order.
+   * Returns the first item that `firstOf` finds. Lanes are searched in order of their clocks, slowest first; ties are
+   * broken by the order of the classes.
    */
   #firstOfLanes(firstOf: (lane: Lane<T>) => Entry<T> | null): T | null {
     let tried = 0

@@ -11,7 +11,7 @@ export class Flight {
   readonly server: PoolServer
   /** The kind of hedge; null: a normal call. */
   readonly hedge: HedgeKind | null
-  /** ID of the server whose call this one hedges; null: a normal call. */
+  /** Id of the server whose call this one hedges; null: a normal call. */
   readonly hedgeOf: number | null
   readonly startedAtMs: number
   readonly startedEpochMs = monotonicEpochMs()

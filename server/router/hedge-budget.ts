@@ -1,11 +1,12 @@
 import { SecondRing } from './second-ring.ts'
 
-/** Share of the begun samples that may be hedged, and the number of hedges that is always allowed. */
+/** Share of the samples sent that may be hedged, and the number of hedges that is always allowed. */
 const SHARE = 0.05
 const MIN_HEDGES = 3
 const WINDOW_SECONDS = 60
 /**
- * The bound per minute counts at most this many of the samples begun since the pool was idle: the size of a large step.
+ * For the bound per minute, at most this many of the samples begun since the pool was idle count: the size of a large
+ * step.
  */
 const STEP_SAMPLES = 4_096
 

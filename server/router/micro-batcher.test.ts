@@ -144,7 +144,7 @@ describe('a micro-batch', () => {
   test.each([
     ['in an idle process', { isBusy: () => false }, {}],
     ['if the setting is one per request', { samplesPerRequest: 1 }, {}],
-    ['through samples.score', {}, { urgent: true }],
+    ['for an interactive sample', {}, { urgent: true }],
   ])('is not used %s', async (_, options, over) => {
     await start(options)
     await samples(64, over)

@@ -55,29 +55,32 @@ export interface MicroBatcherOwner {
     nowMs: number,
   ): void
   /**
-   * Handles a failed attempt of the sample. `blamed`: true for the first sample of a request, because the failure
-   * counts once towards the server's ejection. The server's error count includes every sample.
+   * Handles a failed attempt of the sample. `blamed`: true for only one sample of a request, so that the failure counts
+   * once towards the server's ejection. The server's error count includes every sample.
    */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
   /** Handles a request that was not sent, because this process's share of the limit has expired. */
   recalled(flight: Flight, nowMs: number): void
-  /** Sends the sample again alone, without charging an attempt. `blamed`: as in `failed`. */
+  /**
+   * Sends the sample again alone, without charging an attempt. `blamed`: whether the failure is added to the server's
+   * error count.
+   */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
 }
 
 /**
- * Combines samples that begin within a few milliseconds on the same server into one request, if the server is so fast
- * and this process so busy that the requests themselves limit throughput. Only the first attempts of a step's samples
- * are combined. Failed or slow samples are retried alone, so that a sample that breaks or delays a request affects only
- * one request.
+ * Combines samples that are bound to the same server within a few milliseconds into one request, if the server is so
+ * fast and this process so busy that the requests themselves limit throughput. Only the first attempts of a step's
+ * samples are combined. Failed or slow samples are retried alone, so that a sample that breaks or delays a request
+ * affects only one request.
  */
 export class MicroBatcher implements CallListener<MicroBatch> {
   readonly #owner: MicroBatcherOwner
   readonly #options: Omit<MicroBatchOptions, 'slowMs'>
   /**
    * Micro-batches not sent yet. Each is sent when it is full, at the end of this turn of the event loop, or after
-   * {@link WAIT_MS} if the server has enough work. Without that wait, each call that ends would be followed by a
-   * request with only one sample.
+   * {@link WAIT_MS} if the server has enough work. Without that wait, each slot that becomes free would be used at once
+   * by a request with only one sample.
    */
   readonly #open = new Map<PoolServer, MicroBatch>()
   readonly #sent = new Set<MicroBatch>()
@@ -206,7 +209,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     })
   }
 
-  /** Ends all remaining flights of a request; only the first is `blamed`. */
+  /** Ends all remaining flights of a request. Only one of them is `blamed`. */
   #end(
     how: 'apart' | 'failed',
     microBatch: MicroBatch,
@@ -258,7 +261,7 @@ function ofMicroBatch(failed: EngineFailure, flights: readonly unknown[]): Engin
   return { ...failed, detail: clip(detail) }
 }
 
-/** Whether this process is short of CPU time, by the utilization of its event loop. */
+/** Measures whether this process is short of CPU time, by the utilization of its event loop. */
 class OwnLoad {
   #at = 0
   #last: EventLoopUtilization = performance.eventLoopUtilization()

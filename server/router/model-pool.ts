@@ -13,8 +13,8 @@ import { TokenEstimate } from './token-estimate.ts'
 /** Maximum calls begun per turn of the event loop, so that 5,000 waiting samples do not block it for 0.2 s. */
 const MAX_DISPATCHES = 64
 /**
- * Maximum samples of a queue that are searched for one that an available server may take. A retry or hedge may not go
- * to a server that the sample was already sent to.
+ * Maximum retries or hedges that one search checks. The first ones in the queue may not fit the available servers,
+ * because they were already sent there.
  */
 const MAX_SCANNED = 64
 /** Weight of the newest sample in the mean cost, which covers about the last 64 samples. */
@@ -50,7 +50,7 @@ export class ModelPool {
   readonly retryBudget = new RetryBudget()
   /**
    * Whether samples are never hedged or shared, because the pool has judges, or custom scorers, which may call a judge.
-   * Stored, because it is read for every call in flight every 100 ms.
+   * The value is stored, because it is read for every call in flight every 100 ms.
    */
   isSentOnce = false
   /** Unfinished samples of the model, without canaries. */
@@ -71,7 +71,7 @@ export class ModelPool {
   /** One instance of each policy that requests have named. */
   readonly #named = new Map<PolicyName, BalancingPolicy>()
   #pinnedWaiting = 0
-  /** Mean cost of the samples begun, as a share of their tokens. */
+  /** Mean cost of the samples sent, as a share of their tokens. */
   #costShare = 1
   /** Samples that {@link admit} handled without queueing them first, in the current callback. */
   #burst = 0
@@ -133,7 +133,7 @@ export class ModelPool {
     this.configured()
   }
 
-  /** Reads the settings of the pool's servers after a change. */
+  /** Updates {@link isSentOnce} after the pool's servers or their settings have changed. */
   configured(): void {
     this.isSentOnce = this.servers.some(
       (server) => server.kind === 'generative' || server.isCustomScorer,
@@ -285,7 +285,7 @@ export class ModelPool {
     return this.servers.some((server) => server.isHealthy(nowMs))
   }
 
-  /** Whether a usable server has not been tried by the sample. */
+  /** Whether there is a usable server that the sample was not sent to yet. */
   anyUntried(sample: RoutedSample, nowMs: number): boolean {
     return this.servers.some((server) => server.isUsable(nowMs) && !sample.hasTried(server))
   }

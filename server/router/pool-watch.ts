@@ -18,7 +18,7 @@ const SUSPECT_SHARE = 0.3
 /**
  * A call that cannot be hedged (to a judge or a custom scorer) is abandoned and retried on an untried server when it
  * exceeds this multiple of the server's 99th percentile and this minimum. Calls that can be hedged are never abandoned:
- * one reward in 200 may take ten times as long, and would take as long on another server.
+ * one sample in 200 may need ten times the usual time, and would need as long on another server.
  */
 const GIVE_UP_OF_P99 = 10
 const GIVE_UP_MS = 30_000
@@ -44,8 +44,8 @@ const TAIL_SATURATION = 0.8
 /** A server that is this many times slower than its peers' median, for samples of equal size, is ejected. */
 const SLOW_TIMES = 6
 /**
- * Minimum difference to the peers' median for an ejection as slow, in ms for a sample of mean size. A difference of a
- * few ms is noise, even if it is a multiple of the median.
+ * Minimum difference from the peers' median for which a slow server is ejected, in ms for a sample of mean size. A
+ * difference of a few ms is noise, even if it is a multiple of the median.
  */
 const SLOW_BY_MS = 200
 const OUTLIER_EVERY_MS = 1_000
@@ -55,7 +55,8 @@ export type GiveUp = (flight: Flight, nowMs: number, detail: string) => void
 
 /**
  * Checks the calls in flight of a pool for silent servers, slow calls, the last samples of a step, and servers slower
- * than their peers. Servers are compared only within the pool, because a slowdown of all is not the fault of one.
+ * than their peers. Servers are compared only within the pool, because a slowdown of all servers is not the fault of
+ * any one of them.
  */
 export class PoolWatch {
   readonly #pool: ModelPool

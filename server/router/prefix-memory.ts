@@ -1,8 +1,8 @@
 import type { RoutedSample } from './routed-sample.ts'
 
 /**
- * Maximum groups whose prompt is assumed to be in a server's prefix cache. More would not fit next to the samples in
- * flight.
+ * Maximum groups whose prompt is assumed to be in a server's prefix cache. The prompts of more groups would not fit
+ * next to the samples in flight.
  */
 const MAX_GROUPS = 64
 /** Weight of the newest sample in the mean times per token, which cover about the last 16 samples. */
@@ -22,7 +22,8 @@ export class PrefixMemory {
   #firstSeen = 0
   #againSeen = 0
   /**
-   * Mean ms per token: of first samples of a group; of later ones with the prompt counted; of later ones without it.
+   * Mean ms per token of a group's first samples; of its later samples, with the prompt counted; and of its later
+   * samples, without the prompt.
    */
   #first = 0
   #whole = 0

@@ -51,10 +51,7 @@ export class Refusals {
     )
   }
 
-  /**
-   * Handles a doubtful failure of a call. If another call of the sample is in flight, the
-   * outcome of that call decides.
-   */
+  /** Handles a doubtful failure of a call. If another call of the sample is in flight, its outcome decides. */
   take(
     sample: RoutedSample,
     server: PoolServer,
@@ -78,7 +75,7 @@ export class Refusals {
     if (!again) server.canary.refused(nowMs)
     sample.pool.withdraw(sample)
     if (sample.flight !== null) return
-    // A server that must score a canary first may be as broken as the other server.
+    // A server that must score a canary first may be broken too, so its refusal confirms nothing.
     if (second === true && !server.canary.isBlocking) {
       this.#owner.confirmed(sample, reason, `${server.name} ${detail}`)
     } else if ((!again && sample.pool.anyUntried(sample, nowMs)) || !canBeProbed(server, nowMs)) {
@@ -154,7 +151,7 @@ export class Refusals {
       const refused = canary.streak
       const cause =
         refused > 1
-          ? `${refused} consecutive samples refused, then a canary: ${problem}`
+          ? `refused ${refused} consecutive samples and failed a canary: ${problem}`
           : `no score for a canary: ${problem}`
       // A server that never scored a sample may reject only the canary. It is ejected, and then tried with a sample.
       const block = !isOfText || canary.hasScored || server.kind === 'generative'

@@ -55,9 +55,10 @@ export class RetryBudget {
 }
 
 /**
- * Selects the available servers that may take a sample that is sent again. While a usable server is untried, only
- * untried servers qualify, even if all of them are full. When all were tried, or the sample's patience is over, any
- * server but the last one tried qualifies; a single server always does. Fills `eligible`; returns false if it is empty.
+ * Selects the available servers that may take a sample that is sent again. As long as there is a usable server that the
+ * sample was not sent to, only such servers qualify, even if all of them are full. After that, or when the sample's
+ * patience is over, any server but the last one tried qualifies. A single server always qualifies. Fills `eligible`;
+ * returns false if it is empty.
  */
 export function serversForRetry(
   sample: RoutedSample,

@@ -42,7 +42,7 @@ describe('a call', () => {
     expect(harness.stats()).toMatchObject({ inFlight: 0, requests: 1, errors: 0, retries: 0 })
   })
 
-  test('passes its trace on, in each call with the span of that call', async () => {
+  test('passes on the trace of its sample, and each call has its own span', async () => {
     const trace = { traceId: 'ab'.repeat(16), parentId: null, isSampled: true, state: 'a=1' }
     const traced = new SampleTrace(trace, 7, 3)
     const answers = [answer(500, {}), scores(1)]
@@ -142,7 +142,7 @@ describe('the offsets of token scores', () => {
     expect(harness.stats().inFlight).toBe(0)
   })
 
-  test('cost two of the permits of a rate limit', async () => {
+  test('use a second permit of a request rate limit', async () => {
     const fake = await serve(...Array(3).fill(tokens))
     harness.router.setServers([
       config(1, fake.url, { ...prm, limited: { requests: true, tokens: false } }),

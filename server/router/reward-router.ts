@@ -41,7 +41,7 @@ export function createRewardRouter(options: RouterOptions = {}): RewardRouter {
  */
 class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, ModelPoolListener {
   readonly #servers = new Map<number, PoolServer>()
-  /** Servers that are no longer registered, with calls in flight. */
+  /** Servers that are no longer registered but still have calls in flight. */
   readonly #leaving = new Set<PoolServer>()
   readonly #pools = new Map<string, ModelPool>()
   readonly #watches = new Map<ModelPool, PoolWatch>()
@@ -264,7 +264,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
       const { path, body } = server.engine.buildScoreRequest(input, server.target)
       return { engine: server.engine.name, path, body: body.toString() }
     } catch {
-      // The sample was refused before a request was sent, because of an image or a chat template.
+      // The engine cannot build a request for this sample, because of an image or the chat template.
       return null
     }
   }

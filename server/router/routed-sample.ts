@@ -135,9 +135,9 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   abstract build(server: PoolServer): EngineRequest | null
   /** Parses a complete answer, and keeps its result for {@link succeed}. */
   abstract read(server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure
-  /** Reports to the caller the last result that was read or accepted. */
+  /** Reports the result of the last {@link read} or {@link accept} to the caller. */
   abstract succeed(server: PoolServer): void
-  /** Reports to the caller that there is no result. */
+  /** Reports to the caller why there is no result. */
   abstract refuse(reason: SampleFailureReason, detail: string): void
   /** The input of a sample that may be part of a micro-batch; null: the sample is sent alone. */
   get input(): ScoreInput | null {
@@ -146,8 +146,8 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   /** Keeps a score from a micro-batch for {@link succeed}. Called only if the sample has an {@link input}. */
   accept(_score: EngineScore): void {}
   /**
-   * Limits the reply of the next calls to this many tokens. Returns false if the limit is too small or the sample
-   * supports none.
+   * Limits the reply of the next calls to this many tokens. Returns false if the limit is too small or the sample is
+   * not a chat request.
    */
   fit(_maxTokens: number): boolean {
     return false
@@ -158,7 +158,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   }
   /** Called when a slot is granted; only for samples whose call is sent by the owner of the slot. */
   granted(_flight: Flight): void {}
-  /** Called when other processes may use the granted slot. */
+  /** Called when other processes may use the granted slot, because this process's share of the limit has expired. */
   recalled(): void {}
 
   /** Whether the sample has used all calls that `maxAttempts` allows. */

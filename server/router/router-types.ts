@@ -46,7 +46,10 @@ export interface RouterServer {
   weight: number
   /** Maximum samples in flight from all processes; null: adaptive. */
   maxInFlight: number | null
-  /** The rates that are limited. Calls then need permits ({@link RewardRouter.setPermits}). Default: neither. */
+  /**
+   * Which of the two rates are limited. Calls to a limited server need permits ({@link RewardRouter.setPermits}).
+   * Default: neither.
+   */
   limited?: { requests: boolean; tokens: boolean }
   apiKey: string | null
   /** Only `ready` servers are sent samples; the other states are for display. */
@@ -73,15 +76,15 @@ export interface RouteRequest {
   /** Aborting the signal fails the sample as `cancelled` and cancels its call. Many samples may share one signal. */
   signal?: AbortSignal
   /**
-   * Whether a caller waits for this sample. Its priority class is then `interactive`, whose share relative to a step's
-   * samples is 4 : 3.
+   * Whether a caller waits for this sample. Its priority class is then `interactive`, which shares capacity 4 : 3 with
+   * a step's samples.
    */
   urgent?: boolean
-  /** Below 0: the sample's priority class is `backfill`, with a third of a step's share. */
+  /** Below 0: the sample's priority class is `backfill`, which gets a third of the capacity of a step's samples. */
   priority?: number
   /** The sample's run. Runs share capacity equally. */
   run?: string
-  /** Samples of one group prefer one server, because their prompt is in its prefix cache. */
+  /** Samples of one group prefer one server, whose prefix cache then holds their prompt. */
   group?: string
   /**
    * Waiting samples with lower numbers are sent first within a run. All samples of a batch have one number, and earlier
@@ -96,7 +99,7 @@ export interface RouteRequest {
 
 export interface ScoreRequest extends RouteRequest {
   input: ScoreInput
-  /** Whether the offsets of the token scores are read, with a second request in the same slot. */
+  /** Whether to also request the text offsets of the token scores. This takes a second request in the same slot. */
   needsTokenOffsets?: boolean
 }
 
@@ -120,8 +123,8 @@ export interface SlotRequest
   /** Overrides the pool's policy. */
   policy?: PolicyName
   /**
-   * Called when other processes may use the granted slot. The owner then cancels the call, releases the slot and may
-   * acquire another one.
+   * Called when other processes may use the granted slot, because this process's share of the limit has expired. The
+   * owner then cancels the call, releases the slot and may acquire another one.
    */
   onRecall?: () => void
 }
@@ -184,7 +187,7 @@ export interface AttemptRecord {
    * lost its share of the server's limit. `client` also stands for a cancelled call.
    */
   outcome: 'ok' | 'superseded' | 'recalled' | FailureClass
-  /** The server whose call this one hedges; absent: the call is not a hedge. */
+  /** Id of the server whose call this one hedges; absent: the call is not a hedge. */
   hedgeOf?: number
   /**
    * Number among the calls of a traced sample; absent: the sample is not traced, or shared the request of an identical
@@ -234,7 +237,7 @@ export interface RouterServerStats {
   serverId: number
   name: string
   model: string
-  /** `removed`: no longer registered, with its last calls in flight. */
+  /** `removed`: no longer registered, but with calls still in flight. */
   state: ServerState | 'removed'
   health: HealthState
   /** Epoch ms; null unless ejected. */
@@ -319,14 +322,14 @@ export interface MicroBatchOptions {
   /** Maximum samples per request; 1: no micro-batching. Default 8. */
   samplesPerRequest: number
   /**
-   * Whether this process is short of CPU time, so that fewer requests are worth the wait. Default: by the utilization
-   * of its event loop.
+   * Whether this process is so short of CPU time that sending fewer requests is worth delaying samples. Default:
+   * decided by the utilization of its event loop.
    */
   isBusy: (nowMs: number) => boolean
   /**
-   * Maximum work of one request, in ms at the server's pace. It must be short, because each sample waits for the others
-   * of its request. With the default of 20, a server of 400 samples/s gets eight samples per request, and one of 50
-   * samples/s gets one.
+   * Maximum time that the server needs for one request at its measured speed, in ms. It must be short, because each
+   * sample waits for the others of its request. With the default of 20, a server of 400 samples/s gets eight samples
+   * per request, and one of 50 samples/s gets one.
    */
   workMs: number
   /**
@@ -363,8 +366,8 @@ export interface RewardRouter {
   /** Adds permits for a server with a rate limit. */
   setPermits(serverId: number, permits: RatePermits): void
   /**
-   * Returns the permits that this process lacks for a server with a rate limit, in calls and tokens, and the tokens
-   * used beyond past permits since the last call of this method.
+   * Returns the requests and tokens for which this process lacks permits at a server with a rate limit, and the tokens
+   * used beyond granted permits since this method was last called.
    */
   permitDemand(serverId: number): { requests: number; tokens: number; tokensOverspent: number }
   /** Removes and returns the unused permits, for other processes. */
@@ -380,9 +383,9 @@ export interface RewardRouter {
   onDemand(listener: (serverId: number) => void): () => void
   /** Registers a listener for changes of a server's passive health. Returns a function that removes the listener. */
   onEvent(listener: (event: RouterEvent) => void): () => void
-  /** Scores one sample. Never rejects because of a server. */
+  /** Scores one sample. A server's failure is returned as a result and never rejects the promise. */
   score(request: ScoreRequest): Promise<RouterResult>
-  /** Sends a chat request to a judge. Never rejects because of a server. */
+  /** Sends a chat request to a judge. A server's failure is returned, as by {@link score}. */
   chat(request: RouterChatRequest): Promise<RouterChatResult>
   /** Waits for a slot of a server. Never rejects. */
   acquire(request: SlotRequest): Promise<{ ok: true; slot: RouterSlot } | SlotRefusal>
@@ -390,7 +393,10 @@ export interface RewardRouter {
   /** The stored chat template of the first server of the model that has one; null: none. */
   chatTemplate(model: string): string | null
   snapshot(): RouterServerStats[]
-  /** The POST request that would be sent to a server for a sample; null: no such server, or no request for it. */
+  /**
+   * The POST request that would be sent to a server for a sample; null: there is no such server, or the request cannot
+   * be built.
+   */
   requestFor(
     serverId: number,
     input: ScoreInput,

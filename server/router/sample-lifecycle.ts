@@ -261,8 +261,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
 
   /**
    * Abandons the calls to a server, because this process's share of the limit has expired and other processes may use
-   * the slots. The samples wait again, and no attempt is charged. Calls that the owner of a slot sends are left to the
-   * owner.
+   * the slots. The samples wait again, and no attempt is charged. For a call that the owner of a slot sends, the owner
+   * is notified instead.
    */
   recall(server: PoolServer): void {
     const nowMs = performance.now()
@@ -367,8 +367,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Handles a failed call. `blamed`: false for further samples of a micro-batch, because its failure was already
-   * counted towards the server's ejection. `errors` and `failures` count samples, as `requests` does.
+   * Handles a failed call. `blamed`: true for only one sample of a micro-batch, so that its failure counts once towards
+   * the server's ejection. `errors` and `failures` count samples, as `requests` does.
    */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed = true): void {
     const { sample, server, period } = flight
@@ -508,7 +508,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
       this.#endFlight(flight, 'stall', 'timeout', null, detail, serviceMs)
       const blamed = flight.call?.blame() !== false
       flight.call?.abandon()
-      // If the sample had waited long, the server had little time and is not at fault.
+      // If the sample waited for most of its time limit, the server had too little time and is not at fault.
       if (blamed && serviceMs >= sample.request.timeoutMs * BLAMED_SHARE) {
         server.faulted(flight, 0.5, serviceMs, nowMs, detail)
       } else server.health.neutral(period)
@@ -518,8 +518,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Fails a sample, in any state. `confirmed`: whether the sample's refusal is confirmed; the samples that follow it
-   * then fail too.
+   * Fails a sample, in any state. `confirmed`: whether the sample's refusal is confirmed; the identical samples that
+   * follow it then fail too.
    */
   #fail(
     sample: RoutedSample,

@@ -100,7 +100,7 @@ export function isAsleep(server: ServerAddress, timeoutMs: number): Promise<bool
   })
 }
 
-/** Puts a server with nothing in flight to sleep. @throws Error with the server's answer if it refuses */
+/** Puts a server to sleep. Nothing may be in flight. @throws Error with the server's answer if it refuses */
 export function tellToSleep(
   server: ServerAddress,
   level: SleepLevel,

@@ -13,7 +13,7 @@ const REFUSALS_TO_PROBE = 8
  */
 const MAX_REFUSALS_TO_PROBE = 1_024
 
-/** The first canary: a text that any reward model scores. */
+/** The text of the first canary, which any reward model can score. */
 const FIXED: ScoreInput = { prompt: 'What is 1 + 1?', response: '1 + 1 is 2.' }
 
 /**
@@ -80,14 +80,14 @@ export class ServerCanary {
     this.#knownChars = chars
   }
 
-  /** Records the first refusal of a sample. */
+  /** Records that the server refused a sample that it had not refused before. */
   refused(nowMs: number): void {
     if (++this.streak >= this.#refusalsToProbe) this.#block(nowMs)
   }
 
   /**
    * Records an answer that no sample can cause. The server then receives no samples until it has scored a canary,
-   * unless it has just scored one: the texts of the samples may be the cause after all.
+   * unless it has just scored one, because the samples' texts may then be the cause after all.
    */
   broke(nowMs: number): void {
     this.#isRequested = true

@@ -17,7 +17,6 @@ const PROBES_TO_PASS = 2
 const SLOW_START_MS = 20_000
 const SLOW_START_FROM = 0.1
 
-/** Called at every change of state. */
 export type OnHealthChange = (
   from: HealthState,
   to: HealthState,
@@ -36,8 +35,8 @@ export type OnHealthChange = (
  *     └──silent──▶ suspect ──none of its calls in flight──▶ ejected
  *
  * `half_open` admits one call at a time, `slow_start` a growing share of the slots. Calls begun before an ejection have
- * no effect when they end after it. Busy answers and refused requests are neither success nor fault: an over-long prompt
- * must not change the state.
+ * no effect when they end after it. Busy answers and refused requests are neither success nor fault, so an over-long
+ * prompt does not change the state.
  */
 export class ServerHealth {
   #state: HealthState = 'ok'

@@ -2,7 +2,10 @@ import { SecondRing } from './second-ring.ts'
 
 /** Half-life of the measured tokens/s. */
 const RATE_HALF_LIFE_MS = 10_000
-/** A rate is computed over at least this many samples and this time, or over {@link MAX_RATE_MS} with fewer samples. */
+/**
+ * A rate is computed over at least this many samples and {@link MIN_RATE_MS}. After {@link MAX_RATE_MS}, fewer samples
+ * suffice.
+ */
 const RATE_SAMPLES = 8
 const MIN_RATE_MS = 250
 const MAX_RATE_MS = 2_000
@@ -15,10 +18,10 @@ const STALE_MS = 60_000
 /** Maximum samples whose times are kept. */
 const MAX_SAMPLES = 256
 /**
- * Default of the fixed cost of a call (connection, tokenizing, batching), expressed in tokens. Without a fixed cost, a
- * sample of 10 tokens in 12 ms would count as 1,200 ms per 1,000 tokens, and one of 2,000 tokens on the same server as
- * 60 ms. Quantiles would then reflect the mix of sizes and not the server's speed. The default applies until a line
- * fitted through the samples gives another value, which needs samples of different sizes.
+ * Default fixed cost of a call (connection, tokenizing, batching), expressed in tokens. Without a fixed cost, a sample
+ * of 10 tokens in 12 ms would count as 1,200 ms per 1,000 tokens, and one of 2,000 tokens on the same server as 60 ms.
+ * Quantiles would then reflect the mix of sizes and not the server's speed. The default applies until a line fitted
+ * through the samples gives another value, which needs samples of different sizes.
  */
 const FIXED_TOKENS = 200
 const MAX_FIXED_TOKENS = 4_000

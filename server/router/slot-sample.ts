@@ -7,7 +7,7 @@ import type { PolicyName } from './policies/policy.ts'
 import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-types.ts'
 
-/** Longest wait for a healthy server if the request has no deadline. The time limit of its client is unknown. */
+/** Longest wait for a healthy server if the request has no deadline, because the client's own time limit is unknown. */
 const WITHOUT_SERVER_MS = 10_000
 
 export type SlotResult = { ok: true; slot: RouterSlot } | SlotRefusal

@@ -8,7 +8,7 @@ export class SwapList<T> {
   readonly #indexOf: (item: T) => number
   readonly #setIndex: (item: T, index: number) => void
 
-  /** `indexOf` and `setIndex` access the index of an item; −1: in no list. */
+  /** `indexOf` and `setIndex` read and write the index that an item stores; −1: the item is in no list. */
   constructor(indexOf: (item: T) => number, setIndex: (item: T, index: number) => void) {
     this.#indexOf = indexOf
     this.#setIndex = setIndex

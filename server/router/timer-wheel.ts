@@ -19,9 +19,9 @@ export const WHEEL_TICK_MS = 10
 const SLOT_COUNT = 512
 
 /**
- * One timer for many due times. Adding or removing an entry takes a few assignments. A `setTimeout` per call costs
- * about 1 µs and, because all durations differ, a list and a heap entry in Node. The timer runs, and keeps the process
- * alive, only while there are entries.
+ * One timer for many due times. Adding or removing an entry takes a few assignments. A `setTimeout` per sample would
+ * cost about 1 µs and, because all durations differ, a timer list and a heap entry in Node. The timer runs, and keeps
+ * the process alive, only while there are entries.
  */
 export class TimerWheel<T extends WheelEntry> {
   readonly #slots: (WheelEntry | null)[] = new Array<WheelEntry | null>(SLOT_COUNT).fill(null)
@@ -30,7 +30,7 @@ export class TimerWheel<T extends WheelEntry> {
   #size = 0
   /** The tick processed last. */
   #tick = 0
-  /** Runs once arrived answers have been read, so that their calls do not count as late. */
+  /** Runs after the answers that have arrived are read, so that their calls do not count as late. */
   readonly #onTick = () => this.#advance()
 
   constructor(onDue: (entry: T) => void) {

@@ -2,7 +2,7 @@ import { Client, type Dispatcher } from 'undici'
 import { guardedConnector } from '../engines/egress.ts'
 import type { ResponseHeaders } from '../engines/engine.ts'
 
-/** Idle connections are closed earlier than by uvicorn (vLLM, SGLang), which closes them after 5 s. */
+/** Idle connections are closed before uvicorn (vLLM, SGLang) closes them, which it does after 5 s. */
 const KEEP_ALIVE_MS = 4_000
 const CONNECT_TIMEOUT_MS = 2_000
 /**
@@ -185,7 +185,7 @@ export class Transport {
   /**
    * Sends a POST request. The call's listener is called at its end, possibly before this method returns. `mayBegin`:
    * called when the connection is open, which may be much later if this process was paused. The request is written only
-   * if the result is true.
+   * if `mayBegin` returns true.
    */
   post<C>(
     call: HttpCall<C>,
@@ -223,7 +223,7 @@ export class Transport {
       pipelining: 1,
       keepAliveTimeout: KEEP_ALIVE_MS,
       keepAliveMaxTimeout: KEEP_ALIVE_MS,
-      // The router limits the time of the sample.
+      // Both time limits are off, because the router limits the time of each sample.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxResponseSize: this.#answerLimitBytes,

@@ -30,8 +30,8 @@ const NO_SOCKETS: number[] = []
 
 export interface PythonRunsOptions {
   /**
-   * Absolute path of a folder for this object alone, emptied at start. The user of programs needs access to its
-   * parents.
+   * Absolute path of a folder for this object alone, emptied at start. The user that programs run as must be able to
+   * enter its parent folders.
    */
   folder: string
   /** Absolute path of the interpreter. */

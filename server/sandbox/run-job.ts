@@ -69,7 +69,7 @@ const MAX_OUTPUT_BYTES = 4 * 2 ** 20
 /** Maximum processes and threads of a program. */
 const MAX_PROCESSES = 64
 
-/** The limits of a run, from those that a request sets. */
+/** Derives the limits of a run from the time and memory limits of its request. */
 export function runLimits(wallS: number, memoryMb: number): RunJob['limits'] {
   return {
     cpuS: Math.ceil(wallS),

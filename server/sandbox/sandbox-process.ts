@@ -40,7 +40,7 @@ export class SandboxProcess {
   #failedAt = Number.POSITIVE_INFINITY
   #folder: string | null = null
   #child: KeptChild | null = null
-  /** Resolves the calls of `ready` that wait for the start. */
+  /** Resolves the calls of `ready` that still wait for the start when the service stops. */
   #giveUp: () => void = () => {}
   #isStopping = false
 

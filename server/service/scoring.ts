@@ -27,7 +27,7 @@ export interface Scoring {
   /** Parses large bodies in a separate thread. */
   ingest: IngestClient
   supervisor: WorkerSupervisor
-  /** The sandbox beside the local workers. */
+  /** The sandbox that this process and its local workers share. */
   sandbox: SandboxProcess
   models: RewardModelManager
   /** This process's router and its leases, for the router address and the playground. */

@@ -4,14 +4,16 @@ import type { Database } from './database.ts'
 /** Number of queries in the first synchronization. Only the quickest answer counts. */
 const FIRST_QUESTIONS = 5
 /**
- * Maximum drift of the two clocks between two reports, in ms. A larger difference means that one of the clocks was set.
+ * Maximum drift between the database's clock and this process's from one reading to the next, in ms. A larger
+ * difference means that one of the clocks was set.
  */
 const DRIFT_MS = 20
 
 /**
  * The database's clock as this process knows it. It runs on the process's monotonic clock, so a clock change on this
- * machine moves no deadline and puts no stored time out of order. Every report brings a reading of the database's clock.
- * The reading corrects the offset if it is at least as precise as the last one used, or shows that a clock was set.
+ * machine moves no deadline and puts no stored time out of order. Each report of the process to the database returns a
+ * reading of the database's clock. The reading corrects the offset if it is at least as precise as the last one used,
+ * or shows that a clock was set.
  */
 export class DatabaseClock {
   #offsetMs = 0

@@ -11,15 +11,19 @@ export const MAX_WORKER_CONNECTIONS = 4
 export const LISTENERS = 1
 
 /**
- * The pools of a server. Statements that may take long have pools of their own, so that trainers and the health check
+ * The pools of a server. Statements that may be slow have pools of their own, so that trainers and the health check
  * do not wait for them. No transaction may take a second connection from its own pool.
  */
 export const SERVER_POOLS = {
-  /** Submits, results, sweeps, and the slot leases for calls that this process makes. Rescores use at most two connections. */
+  /**
+   * Submits, results, sweeps, and the slot leases for calls that this process makes. Rescores use at most two of the
+   * connections.
+   */
   api: { max: 4, name: 'rewardops server', keyed: true },
   /**
-   * Page queries, whose time limit ends slow charts, and metrics, which wait 2 s at most. While three slow queries use
-   * all connections, further queries fail after 5 s instead of waiting for those three.
+   * Queries of pages and metrics. The statement timeout ends the queries of slow charts; a metrics scrape waits 2 s at
+   * most. While three slow queries use all connections, further queries fail after 5 s instead of waiting for those
+   * three.
    */
   pages: {
     max: 3,
@@ -71,7 +75,7 @@ export interface ServerDatabases {
   pages: Database
   control: Database
   background: Database
-  /** Uses these keys for the secrets in the rows. */
+  /** Sets the keys that encrypt and decrypt the secrets in the rows. */
   setSecrets(secrets: SecretBox): void
   /** Marks the start as finished: from now on, requests wait for a connection slot at most 5 s instead of 60 s. */
   started(): void

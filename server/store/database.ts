@@ -38,8 +38,8 @@ const LOST = new Set([
 ])
 
 /**
- * Messages with code 08P01 to a client that will never be accepted. PgBouncer also sends this code while Postgres
- * starts, with "the database system is starting up" or "server login has been failing".
+ * Messages with code 08P01 that mean that the client will never be accepted. PgBouncer also sends this code while
+ * Postgres starts, with "the database system is starting up" or "server login has been failing".
  */
 const NEVER_ACCEPTED =
   /unsupported (startup|frontend)|startup packet|no such (user|database)|user name|password|authentication|SASL|SSL|TLS|not allowed/i
@@ -243,7 +243,7 @@ export async function throughOutage<T>(
   options: {
     forMs: number
     signal?: AbortSignal
-    /** Called after each failed attempt before the next one. */
+    /** Called after each attempt that failed because of an outage, if another one follows. */
     onOutage?: (error: unknown) => void
   },
 ): Promise<T> {

@@ -149,7 +149,7 @@ describe('flush_results', () => {
     expect((await batchRow(open)).groups_completed).toBe(3)
   })
 
-  it('ends a batch only when each group completed while it was open has its number', async () => {
+  it('ends a batch only once every group that completed while the batch was open has its number', async () => {
     for (const [status, end] of [
       ['running', 'completed'],
       ['cancelled', 'cancelled'],

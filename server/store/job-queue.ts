@@ -10,7 +10,7 @@ import type { Client, Database, Statement } from './database.ts'
 export interface ChunkJob {
   /** Id of the batch. */
   b: number
-  /** Indexes, as flattened ranges: [from, to, from, to …], `to` included. */
+  /** Indexes of the samples, as flattened ranges: [from, to, from, to …], `to` included. */
   i: number[]
   /** Time when these samples were accepted, epoch ms. */
   t: number

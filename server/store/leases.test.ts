@@ -77,7 +77,7 @@ describe('renew_lease', () => {
     expect(await held()).toBe(64)
   })
 
-  it('gives a limit below the number of workers to some of them', async () => {
+  it('gives slots to only some workers if the limit is below their number', async () => {
     const slots = []
     for (const worker of [1, 2, 3, 4]) slots.push(await renew(worker, 10, 1))
     expect(slots).toEqual([1, 0, 0, 0])

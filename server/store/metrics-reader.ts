@@ -19,7 +19,7 @@ export interface ServerFigures {
   lease_slots: number
 }
 
-/** Calls to a server since the reader was created. */
+/** Calls to a server since the reader's first minute: see the constructor of {@link MetricsReader}. */
 export interface CallFigures {
   errors: number
   hedges: number

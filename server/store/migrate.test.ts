@@ -59,7 +59,6 @@ test('writes the same ledger as Prisma', async () => {
   )
   expect(row).toMatchObject({
     migration_name: '20260101_a',
-    // printf 'create table a (n int)' | sha256sum
     checksum: readMigrations(dir)[0]?.checksum,
     rolled_back_at: null,
     logs: null,

@@ -59,7 +59,7 @@ export function readMigrations(dir: string = MIGRATIONS_DIR): Migration[] {
 }
 
 export interface MigrateOptions {
-  /** Folder of the migrations, for tests. By default, the schema version and the functions are installed too. */
+  /** Folder of the migrations, for tests. With it, no schema version is stored and no SQL functions are installed. */
   dir?: string
   log?: Logger
   /** Time to wait for processes of an earlier version to end. */
@@ -123,9 +123,9 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
 }
 
 /**
- * Waits for running processes that do not work on the new schema; those of a recently stopped service end by
+ * Waits for the end of all processes that do not work on the new schema. Processes of a recently stopped service end by
  * themselves.
- * @throws MigrationError if they do not end
+ * @throws MigrationError if they do not end in time
  */
 async function waitForOutdated(client: pg.Client, waitMs: number): Promise<void> {
   const until = performance.now() + waitMs

@@ -8,7 +8,7 @@ export interface PeriodicWork {
   /** The log message for a failed turn, such as `'sweep failed'`. */
   failed: string
   log: Pick<Logger, 'warn'>
-  /** Called before each turn; resolves to true if this process is the one of several that does the work. */
+  /** Called before each turn. If several processes could do the work, resolves to true in only one of them. */
   isTurn?: (() => Promise<boolean>) | undefined
   work(): Promise<void>
 }

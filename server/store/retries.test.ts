@@ -43,7 +43,7 @@ async function sample(index: number, calls: Call[]): Promise<void> {
   })
 }
 
-/** Counted retries and hedges by server and cause, in rows of each length. */
+/** Counted retries and hedges by server and cause: one number for each slice length, shortest first. */
 async function counted(): Promise<Record<string, number[]>> {
   const rows = await db.adhoc<{ cause: string; ns: number[] }>(
     `select cause, array_agg(n order by seconds) as ns from (

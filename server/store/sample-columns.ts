@@ -13,7 +13,10 @@ export interface Column<Source> {
   of: (source: Source) => ColumnValue
   /** The column describes a score, so a rescore does not copy it. */
   isResult?: true
-  /** The column follows from the texts. A sample of an earlier version may lack it, so a repeated append does not compare it. */
+  /**
+   * The column is derived from the texts. A sample stored by an earlier version may lack it, so a repeated append does
+   * not compare it.
+   */
   isDerived?: true
 }
 

@@ -11,8 +11,8 @@ export const SCHEMA_VERSION = 4
 const COMPATIBLE_FROM = Math.max(1, SCHEMA_VERSION - 1)
 
 /**
- * The first version that reads images stored apart from their messages. Images are stored apart once no process of an
- * earlier version runs; from then on, no such process starts.
+ * The first version that reads images stored separately from their messages. Images are stored separately once no
+ * process of an earlier version runs; from then on, no such process starts.
  */
 export const IMAGES_SINCE = 3
 
@@ -133,8 +133,8 @@ export function runningProcesses(client: Queries): Promise<number> {
 }
 
 /**
- * Keeps programs below version `since` from starting, in a transaction that writes data they cannot read. Returns false if
- * such a program is running; the transaction must then be rolled back.
+ * Keeps programs below version `since` from starting, in a transaction that writes data they cannot read. Returns false
+ * if such a program is running; the transaction must then be rolled back.
  */
 export async function excludeEarlier(client: Queries, since: number): Promise<boolean> {
   await client.query(

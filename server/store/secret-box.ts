@@ -8,10 +8,12 @@ export interface SecretKey {
   bytes: Buffer
 }
 
-/** The column of a secret. It is authenticated with the secret, so that no secret is read in place of another. */
+/**
+ * The column of a secret. It is authenticated with the secret, so a secret that was moved to another column is refused.
+ */
 export type SecretUse = 'server.api_key' | 'webhook.url' | 'webhook.secret'
 
-/** A database, as far as it is needed to raise its schema version in a transaction. */
+/** The part of `Database` that is needed to raise the schema version in a transaction. */
 interface Versioned {
   transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T>
 }
@@ -53,8 +55,8 @@ export class SecretBox {
   }
 
   /**
-   * True if secrets may be encrypted, because no process of an earlier version runs or starts from now on. Once true, it
-   * stays true.
+   * True if secrets may be encrypted, because no process of an earlier version runs or starts from now on. Once true,
+   * it stays true.
    */
   async mayBegin(db: Versioned): Promise<boolean> {
     if (this.#isSealing) return true

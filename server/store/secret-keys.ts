@@ -65,7 +65,10 @@ export async function openSecrets(
   return new SecretBox(keys)
 }
 
-/** The keys of this process, one per line; null: it has none. @throws Error for a malformed key or an unreadable file */
+/**
+ * The keys of this process, one per line; null: it has none.
+ * @throws Error for a malformed key or an unreadable file
+ */
 export function readSecretKeys(source: SecretKeySource, log: Logger): string | null {
   const keys = source.value === null ? readKeyFile(source.file, log) : parseKeys(source.value)
   return keys.length === 0 ? null : keys.map(lineOf).join('')
@@ -91,8 +94,8 @@ const REMEDY =
   'REWARDOPS_SECRETS_KEY_FILE, or set REWARDOPS_SECRETS_KEY to its content.'
 
 /**
- * Encrypts stored secrets that are plain text or encrypted with an earlier key. Does nothing while a process of an earlier
- * version runs.
+ * Encrypts stored secrets that are plain text or encrypted with an earlier key. Does nothing while a process of an
+ * earlier version runs.
  */
 export async function sealStored(db: Database, log: Logger): Promise<void> {
   const keys = db.secrets

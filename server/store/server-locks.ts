@@ -8,8 +8,8 @@ const LOOK_EVERY_MS = 100
 /**
  * Locks under which a server is tested, put to sleep or woken, one operation at a time over all processes. They belong
  * to one database session. When a process dies, its locks are released at once, so that another process sees the
- * unfinished operation. A lost connection releases them too; running operations then end by their own checks of the
- * server's state.
+ * unfinished operation. A lost connection releases them too; running operations then notice that the server's state has
+ * changed, and end.
  */
 export class ServerLocks {
   readonly #db: Database

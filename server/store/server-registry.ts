@@ -46,7 +46,7 @@ export interface Registration {
   state: ServerState
   cause: string
   evidence?: Record<string, unknown>
-  /** The queue of the server's model; null while the model is not known. */
+  /** The pool of the server's model; null while the model is not known. */
   pool: string | null
 }
 

@@ -18,7 +18,7 @@ import {
 import { openPrisma } from './prisma.ts'
 import { connectSession, isTooManyConnections } from './session.ts'
 
-/** Tests connections behind poolers and with full databases. */
+/** Tests connections through poolers, and to databases without a free connection slot. */
 
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
@@ -193,7 +193,7 @@ describe('a connection that is cut off silently', () => {
     await work(db)
   })
 
-  itInFullRun('differs from one whose statements are each answered in time', async () => {
+  itInFullRun('is not confused with one whose statements are each answered in time', async () => {
     const db = open(url, { max: 1, queryTimeoutMs: 2_000 })
     const pid = async () => (await db.adhoc('select pg_backend_pid() as pid'))[0]
     const before = await pid()

@@ -33,15 +33,15 @@ export function isTooManyConnections(error: unknown): boolean {
   const e = error as { code?: string; message?: string } | null
   if (!e) return false
   if (e.code === '53300') return true
-  // PgBouncer and Supavisor answer with codes of other failures.
+  // PgBouncer and Supavisor report this shortage with the codes of other failures.
   return /no more connections allowed|too many clients|too many connections|remaining connection slots|max clients reached|query_wait_timeout/i.test(
     e.message ?? '',
   )
 }
 
 /**
- * Thrown if the server refused a connection because of its encryption (TLS or none) and `sslmode` allows the other one.
- * The other one is tried next.
+ * Thrown if the server refused a connection because of its encryption (TLS or none), and `sslmode` also allows the
+ * other encryption, which is tried next.
  */
 class EncryptionRefused extends Error {
   constructor(cause: unknown) {
@@ -49,7 +49,9 @@ class EncryptionRefused extends Error {
   }
 }
 
-/** The error to report if the server refused both encryptions: that of the encryption that it supports. */
+/**
+ * The error to report if the server refused both encryptions: the error for the encryption that the server supports.
+ */
 function bothRefused(first: EncryptionRefused, second: EncryptionRefused): unknown {
   return NO_TLS.test(second.message) ? first.cause : second.cause
 }
@@ -335,7 +337,7 @@ export class PoolBusyError extends Error {
 
 /**
  * A pool of sessions. If the database has no slot for another connection, callers share the pool's connections. If the
- * pool has none, callers wait, and the pool makes one attempt at a time for all of them.
+ * pool has no connection, callers wait, and the pool makes one attempt at a time for all of them.
  */
 export class SessionPool extends pg.Pool {
   readonly #max: number

@@ -11,9 +11,9 @@ import {
 } from './stored-texts.ts'
 
 /**
- * Images of chat messages are stored once, by their SHA-256. In the messages, which are stored as JSON, `\/` and the
- * hash are in place of the base64: `"data:image/png;base64,\/9f86…"`. `JSON.stringify` never writes `\/`, so no text that
- * was sent looks like a reference, and putting the base64 back restores every byte.
+ * Images of chat messages are stored once, by their SHA-256. In the messages, which are stored as JSON, a reference of
+ * `\/` and the hash replaces the base64: `"data:image/png;base64,\/9f86…"`. `JSON.stringify` never writes `\/`, so no
+ * text that was sent looks like a reference, and putting the base64 back restores every byte.
  */
 
 /** Bits of `encoding`, beside those in `stored-texts.ts`: the text refers to images. */
@@ -76,7 +76,7 @@ export class ImageCollector {
     return { ...texts, prompt, response, encoding }
   }
 
-  /** Like {@link take}, for stored texts, whose images may be apart already. */
+  /** Like {@link take}, for stored texts, which may already have references in place of images. */
   takeStored<T extends Texts>(texts: T): T {
     if (hasImages(texts)) return texts
     const given = (text: string, isMessages: number) =>

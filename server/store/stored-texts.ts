@@ -32,7 +32,7 @@ export interface EncodedTexts {
   encoding: number
 }
 
-/** A sample's decoded texts; a turn without content has an empty one. */
+/** A sample's decoded texts. The content of a turn without content is the empty string. */
 export interface DecodedTexts {
   prompt: string | ChatTurn[]
   response: string | ChatTurn[]
@@ -116,7 +116,7 @@ export function decodeTexts(row: {
 /** Maximum length of a first line, in characters. */
 const MAX_LINE_CHARS = 200
 
-/** The first lines of stored texts, from the part at the start that was read. */
+/** The first lines of stored texts, of which only the start was read. */
 export function firstLines(start: { prompt: string; response: string; encoding: number }): {
   prompt: string
   response: string

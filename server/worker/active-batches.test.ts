@@ -23,7 +23,7 @@ beforeAll(() => {
 })
 afterAll(() => db.close())
 
-it('ends no process when the database is lost while an ended batch loads', async () => {
+it('does not crash when the database is lost while an ended batch loads', async () => {
   const own = new Database(database.url, log, { max: 1, name: 'worker' })
   const leases = new LeaseHolder(own, 1, log)
   const batches = new ActiveBatches(own, leases)

@@ -19,7 +19,7 @@ interface Wanted {
 
 /**
  * Reads the samples of chunks. Chunks requested in one turn of the event loop, for example after a fetch of several
- * jobs, are read together, because the two queries take 100 µs of the 250 µs per chunk of 64 samples.
+ * jobs, are read together, because the two queries of a read take 100 of the 250 µs that a chunk of 64 samples costs.
  */
 export class ChunkReader {
   readonly #db: Database

@@ -10,13 +10,13 @@ import {
   SERVICES_POOL,
 } from '../store/job-queue.ts'
 
-/** Maximum samples of rules in a worker. They are scored within milliseconds, so more would only wait here. */
+/** Maximum samples in a worker for rules. They are scored within milliseconds, so more would only wait here. */
 const RULES_CAPACITY = 256
 /** Maximum interactive samples in a worker. It is high, so that samples of a slow model do not block the others. */
 const INTERACTIVE_CAPACITY = 1_024
 /**
- * Maximum samples of rules that call a service. A sandbox runs 64 programs concurrently, and a sample has up to ten
- * programs.
+ * Maximum samples in a worker for rules that call a service. A sandbox runs 64 programs concurrently, and a sample has
+ * up to ten programs.
  */
 const SERVICES_CAPACITY = 64
 /** Maximum samples in a worker. Two workers can then score 5,000 rewards of 40 s concurrently. */
@@ -25,7 +25,7 @@ const MAX_SAMPLES = 4_096
 const MAX_TEXT_CHARS = 48 << 20
 /** Interval of the poll that backs up notifications. */
 const POLL_MS = 1_000
-/** Poll interval of a limiter's pool that had no work for this long, because there may be hundreds of limiters. */
+/** A limiter's pool without work for this long is polled only this often, because there may be hundreds of limiters. */
 const QUIET_MS = 30_000
 /** Time for which a pool with jobs of a single run is assumed to get no other run's jobs. */
 const SOLE_MS = 200
@@ -51,7 +51,7 @@ interface PoolState {
   again: boolean
   /** Runs served since the last full round. */
   served: string[]
-  /** Time until which a single run is assumed, on the clock of `performance.now()`. */
+  /** Time until which the pool is assumed to have jobs of a single run, on the clock of `performance.now()`. */
   soleUntilMs: number
   /** Samples scored or failed per ms, smoothed over about half a second of work. */
   rate: number
@@ -229,8 +229,8 @@ export class Intake {
   }
 
   /**
-   * The leased slots, or the fair share if it is larger, because the other workers release slots up to the fair share
-   * at their next renewal.
+   * The leased slots, or the fair share if it is larger, because the other workers release the missing slots at their
+   * next renewal.
    */
   #shareOf(model: string): number {
     return Math.max(this.#host.slotsOf(model), this.#host.fairShareOf(model))

@@ -99,7 +99,7 @@ export class ResultWriter {
       })
       .catch((error: Error) => {
         const about = { err: error.message, samples: samples.length }
-        // The process stops in an outage. Another worker scores the samples again.
+        // The process stops during an outage, so another worker scores the samples again.
         if (error instanceof PoolClosedError) {
           this.#log.warn(about, 'results were not written before the stop')
         } else {

@@ -98,7 +98,7 @@ function attemptsIn(log: AttemptRecord[]): number {
   return n
 }
 
-/** The attempts to store besides the sample's table row: all attempts of a sample with several or with a failure. */
+/** The attempts to store besides the sample's table row: all of them if there are several or if the sample failed. */
 function attemptLogOf(
   outcome: RewardOutcome,
   times: { acceptedAtMs: number; dispatchedAtMs: number; scoreMs: number; clockOffsetMs: number },

@@ -13,12 +13,15 @@ import { agreeOnLimits, reserveRate } from '../store/sql/rate.ts'
 
 /** Time without use after which limits expire and the next caller sets them. */
 const FORGET_AFTER_MS = 30_000
-/** Interval of the reports that a limiter is in use. A limiter unused for two intervals is released. */
+/** Interval at which a worker reports the limiters that it uses. A limiter unused for two intervals is released. */
 const SAY_EVERY_MS = 5_000
 /** Maximum wait for a restarting database, after which waiting samples fail. */
 const OUTAGE_MS = 60_000
 
-/** Minimum capacity of a worker for a limiter's samples, even without a slot. */
+/**
+ * Samples of one limiter that a worker may always claim, even while it holds none of the limiter's slots, because a
+ * worker requests slots only for samples that it has claimed.
+ */
 const MIN_CAPACITY = 32
 
 interface Shared {
@@ -34,8 +37,8 @@ interface Shared {
 
 /**
  * Enforces limits over all workers. Requests and tokens per minute are buckets in Postgres; concurrent calls are
- * leased. A dead worker wastes at most one call's share of the rates, and its lease for at most 32 s, until its death
- * is certain.
+ * leased. A dead worker wastes at most one call's share of the rates, and holds its lease for at most 32 s, until its
+ * death is certain.
  *
  * A worker tracks the limiters that it uses:
  *   unused ──first sample──▶ tracked, with the limits of all workers ──10 s without use──▶ unused
@@ -76,8 +79,8 @@ export class SharedLimits implements CallLimits {
   }
 
   /**
-   * Maximum number of samples of a limiter's pool in this worker: twice its share, which leaves samples for other
-   * workers.
+   * Maximum number of samples of a limiter's pool in this worker: twice its slots, so that other workers get samples
+   * too.
    */
   capacityOf(pool: string): number {
     return Math.max(MIN_CAPACITY, 2 * (this.#byPool.get(pool)?.slots ?? 0))

@@ -22,9 +22,7 @@ const HISTORY = 60
 
 /** Durations are written with every fifth report, because all workers add to the same rows. */
 const LATENCY_EVERY = 5
-/**
- * Interval at which the load of an idle worker is written. It is the time that the shortest rows of the history cover.
- */
+/** Interval at which the load of an idle worker is written: the time that one of the shortest history rows covers. */
 const IDLE_LOAD_MS = 10_000
 
 const NO_LOAD: WorkerLoad = { inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 }
@@ -101,7 +99,7 @@ export class WorkerReport {
     void this.#write(this.#ticks % LATENCY_EVERY === 0)
   }
 
-  /** Adds load and, `withLatencies`, durations to the history of the fleet. Never rejects. */
+  /** Adds load and, if `withLatencies` is true, durations to the history of the fleet. Never rejects. */
   #write(withLatencies: boolean): Promise<void> {
     const failed = (error: Error) => this.#log(error, 'history not written')
     this.#writing ??= (withLatencies ? this.#writeLatencies() : Promise.resolve())

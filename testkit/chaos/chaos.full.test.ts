@@ -6,7 +6,7 @@ import { PLANTED_BUGS } from './planted-bugs.ts'
 import { describeFault, type FaultKind, scheduleOf } from './schedule.ts'
 import { SourceTree } from './source-tree.ts'
 
-/** An episode takes about 40 s, and up to three minutes on a busy machine. */
+/** Time limit of an episode, which takes about 40 s, and up to three minutes on a busy machine. */
 const EPISODE_MS = 300_000
 const SEEDS: readonly [seed: number, setup: string, kind: FaultKind][] = [
   [1, 'embedded', 'none'],

@@ -425,7 +425,7 @@ test('refused calls of the trainer contradict `/readyz` unless a write succeeded
   expect(lawsBroken(history, smallDisk)).toContain('readiness')
 })
 
-test('a link whose delay heals keeps the order of its bytes', async () => {
+test('a link keeps the order of its bytes when its delay ends', async () => {
   const received: string[] = []
   const target = createServer((socket) => {
     socket.setEncoding('utf8').on('data', (text) => received.push(String(text)))

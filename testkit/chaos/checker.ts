@@ -10,7 +10,7 @@ import type { Workload } from './workload.ts'
 
 const MAX_EVENTS = 12
 
-/** Checks the history of an episode against every law. `notChecked`: laws without any observation. */
+/** Checks the history of an episode against every law. `notChecked`: laws that the history cannot show. */
 export function checkHistory(
   history: History,
   schedule: Schedule,

@@ -18,16 +18,16 @@ const STANDSTILL_MS = 25_000
 /** Time limit for all work after the last fault is healed; longer on a slow machine. */
 const BOUND_MS = 150_000
 /**
- * Time limit until the service is idle. A crash of Postgres may lose the completion of a job. The job then returns 15 s
- * after the database or a server is back, because workers first write the results that they kept. Leases last 2 s, and
- * reports arrive once a second.
+ * Time limit until the service is idle. A crash of Postgres may lose the completion of a job. The job is then requeued
+ * 15 s after the database or a server is back, so that workers can first write the results that they kept. Leases last
+ * 2 s, and reports arrive once a second.
  */
 const IDLE_MS = 20_000
 /** Time that a server with its workers takes to start on an otherwise idle machine. */
 const USUAL_START_MS = 4_000
-/** Interval of the checks whether the harness's event loop was blocked. */
+/** Interval at which the harness checks whether its event loop was blocked. */
 const DELAY_CHECK_MS = 20
-/** Shortest blocking of the harness's event loop that is recorded. */
+/** Shortest block of the harness's event loop that is recorded. */
 const DELAY_MS = 30
 /** Maximum factor by which time limits are extended on a slow machine. */
 const MAX_SLOWNESS = 6
@@ -121,7 +121,7 @@ function watchDelays(stack: Stack): NodeJS.Timeout {
   }, DELAY_CHECK_MS)
 }
 
-/** Waits until the trainer is done, no sample is scored or fails any more, or the time limit has passed. */
+/** Waits until the trainer is done, its samples make no more progress, or the time limit has passed. */
 async function untilDone(stack: Stack): Promise<void> {
   const until = performance.now() + BOUND_MS * Math.sqrt(stack.slowness)
   let last = -1

@@ -6,9 +6,9 @@ import type { Fault } from './schedule.ts'
 import type { Managed, ServerPart, Stack } from './stack.ts'
 import type { TcpProxy } from './tcp-proxy.ts'
 
-/** Maximum time that the processes of a server outlive its SIGKILL: 10 s, and one second for a busy machine. */
+/** Maximum time that the processes of a server outlive its SIGKILL: 10 s, plus one second for a busy machine. */
 const OUTLIVES_MS = 11_000
-/** Maximum wait for a worker to strike, if an earlier fault has ended all workers. */
+/** Maximum wait for a worker that a fault can hit, if an earlier fault has ended all workers. */
 const WORKERS_BACK_MS = 120_000
 
 /** Injects a fault; resolves when it is healed. */
@@ -67,7 +67,7 @@ function nth<T>(items: readonly T[], fault: Fault): T {
 function partOf(stack: Stack, victim: string, fault: Fault): Managed | null {
   if (victim === 'server') return nth(stack.servers, fault)
   if (victim === 'rm') return nth(stack.models, fault)
-  // A trainer that is done cannot be disturbed.
+  // A finished trainer cannot be hit by a fault.
   return stack.trainer?.running ? stack.trainer : null
 }
 

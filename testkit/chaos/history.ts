@@ -143,7 +143,7 @@ export function readEvents(path: string): HistoryEvent[] {
   return events
 }
 
-/** Matches log lines of defects, such as results that the database refused although it was available. */
+/** Matches log lines that show a defect, such as results that the database refused although it was available. */
 const DEFECT = /unhandled|uncaught|orphaned samples returned|results could not be written/i
 
 /** A whole episode, the input of the checker. */

@@ -10,7 +10,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const CATCHES = fileURLToPath(new URL('./planted.json', import.meta.url))
 
 test.each(PLANTED_BUGS.map((bug) => [bug.name, bug] as const))(
-  'the planted bug %s still applies',
+  'the patches of the planted bug %s still apply',
   (_name, bug) => {
     const texts = new Map<string, string>()
     for (const patch of bug.patches) {

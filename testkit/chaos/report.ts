@@ -2,7 +2,6 @@ import type { EpisodeResult } from './episode.ts'
 import type { HistoryEvent } from './history.ts'
 import { describeFault } from './schedule.ts'
 
-/** Summarizes an episode in one line. */
 export function summaryLine({
   schedule,
   violations,

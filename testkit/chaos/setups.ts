@@ -8,7 +8,7 @@ export interface Setup {
   localWorkers: number
   /** Workers started by the harness. */
   extraWorkers: number
-  /** Number of servers of the one reward model. */
+  /** Number of reward-model servers, which all serve the same model. */
   models: number
   /** The pooler between servers and Postgres. */
   pooler: 'none' | 'pgbouncer'

@@ -27,9 +27,9 @@ import { MODEL, type Workload } from './workload.ts'
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 /** Time limit of a start on a busy machine, with recovery of the cluster and two workers. */
 const START_MS = 60_000
-/** Delay until a process that ended without a fault is restarted, as by a service manager. */
+/** Delay before a process that ended without a fault is restarted, as a service manager would do. */
 const RESTART_MS = 1_000
-/** The entry file of every worker. Worker faults find their victims by it. */
+/** The entry file of every worker. Worker faults find workers by this path in the command line. */
 const WORKER_ENTRY = 'server/worker/start.ts'
 const FAKETIME = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/faketime/libfaketime.so.1`
 
@@ -81,7 +81,7 @@ export class Stack {
   slowness = 1
   cluster: PostgresCluster | null = null
   standby: PostgresCluster | null = null
-  /** Pending checks, which end before the episode does. */
+  /** Pending checks, which the episode awaits before it ends. */
   readonly watches: Promise<void>[] = []
   readonly #tree: SourceTree
   readonly #workload: Workload
@@ -131,7 +131,7 @@ export class Stack {
     const file = join(dataDir, 'postgres/postmaster.pid')
     if (!existsSync(file)) return null
     const socket = readFileSync(file, 'utf8').split('\n')[4] ?? ''
-    // Earlier versions of the program have no passwords.
+    // Earlier versions of the product have no passwords.
     const passwords = join(dataDir, 'postgres.passwords')
     const password = existsSync(passwords)
       ? `:${JSON.parse(readFileSync(passwords, 'utf8')).superuser}`
@@ -335,7 +335,6 @@ export class Stack {
     this.#disk = null
   }
 
-  /** Removes the episode's files. */
   remove(): void {
     rmSync(this.folder, { recursive: true, force: true })
   }
@@ -390,7 +389,7 @@ export class Stack {
     )
     this.cluster = cluster
     if (setup.hasStandby) {
-      // A standby cannot follow WAL of level `minimal`. The start writes a checkpoint at level `replica`.
+      // A standby cannot follow WAL of level `minimal`. This start writes a checkpoint at level `replica`.
       await cluster.start()
       await cluster.end('SIGINT')
       this.standby = await cluster.standby(join(folder, 'standby'), log('standby'))

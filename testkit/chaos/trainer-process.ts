@@ -165,7 +165,7 @@ async function follow(job: TrainerJob, batchId: string): Promise<void> {
     isDone = next.done
   }
   await until('batches.results', job.key, () => ({ batchId }))
-  // A new sequence of cursors must deliver the same groups in the same order.
+  // A second cursor chain must deliver the same groups in the same order.
   const detail = { after: null, isReread: true }
   await until('batches.next', `${job.key}/reread`, () => ({ batchId, samples: 1_000_000 }), detail)
 }

@@ -24,7 +24,7 @@ export interface TrainerJob {
   isDoubled: boolean
   /** The reward's `timeoutMs`; null: the default, which is longer than any fault. */
   timeoutMs: number | null
-  /** The `samples` of `batches.next`. */
+  /** The parameter `samples` of the job's `batches.next` calls. */
   readSamples: number
 }
 
@@ -37,7 +37,7 @@ export interface Workload {
   latencyMs: [number, number]
 }
 
-/** The workload of a seed: the trainer's input and the checker's expectation. */
+/** Draws the workload of a seed, which the trainer executes and the checker expects. */
 export function workloadOf(seed: number): Workload {
   const random = new Random(hash32(`workload/${seed}`))
   const isFast = random.chance(0.25)

@@ -41,7 +41,6 @@ export function cacheDir(): string {
   return process.env.REWARDOPS_ENGINES_DIR ?? join(ROOT, '.data/engines')
 }
 
-/** The path of a script in the folder `python`. */
 export function scriptPath(name: string): string {
   return join(SCRIPTS, name)
 }

@@ -50,7 +50,8 @@ const CHECK_MS = 60 * 60_000
 const LOG_LINES = 20
 
 /**
- * Starts the stage's engine, registers it and runs its checks in order. A failed start or check is an outcome.
+ * Starts the stage's engine, registers it and runs its checks in order. A failed start or check is recorded as an
+ * outcome.
  * @throws when the engine does not start again after a check
  */
 export async function runStage(

@@ -17,7 +17,8 @@ import {
 
 /**
  * llama.cpp computes GELU from a half-precision table, so its logits differ from transformers' by a few 1e-4 even in
- * float32. The scores of the cross-encoder are 0.01 to 0.1 apart.
+ * float32. The cross-encoder's scores of different texts are 0.01 to 0.1 apart, so this tolerance still detects wrong
+ * scores.
  */
 const HALF_PRECISION = 2e-3
 

@@ -69,7 +69,7 @@ export async function startNode(
   }
 }
 
-/** Runs an ES module's text, which may open at most 128 files, in this process's Node to its end. */
+/** Runs the text of an ES module with this process's Node until it exits. It may open at most 128 files. */
 export function runWithFewFiles(
   script: string,
   args: readonly string[] = [],

@@ -9,7 +9,7 @@ import { type Child, startNode } from './child.ts'
 /** The fields of `GET /healthz` on loopback that tests and benchmarks use. */
 export interface Health {
   pids: { server: number; postgres: number | null; workers: number[] }
-  /** Longest blocking of the server's event loop since the last reading, in ms. */
+  /** Longest block of the server's event loop since the last reading, in ms. */
   eventLoopMaxMs?: number
 }
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { inspectProcess } from '../../server/store/postgres/processes.ts'
 
-/** A process, distinguished from a later one with the same pid. */
+/** A process. `startedAt` distinguishes it from a later one with the same pid. */
 export interface SeenProcess {
   pid: number
   startedAt: string

@@ -18,8 +18,8 @@ const UNITS = /(_(milliseconds|ms|minutes|kb|mb|megabytes|percent))(_|$)/
 
 /**
  * Parses Prometheus's text format more strictly than Prometheus: every family has one HELP and one TYPE before its series
- * and is contiguous, no series is repeated, exactly the counters end in `_total`, units are base units, and histograms are
- * cumulative and end in +Inf.
+ * and is contiguous, no series is repeated, counters and only counters end in `_total`, units are base units, and
+ * histograms are cumulative and end in +Inf.
  * @throws Error with the invalid line
  */
 export function parsePrometheusText(text: string): Map<string, ScrapedFamily> {

@@ -13,7 +13,7 @@ export interface Refusal {
   hint?: RegExp
 }
 
-/** Asserts that an answer is a clear error in the contract's envelope, without internals. */
+/** Asserts that an answer is a clear error in the contract's envelope, without internal details. */
 export function expectRefusal(answer: RawAnswer, refusal: Refusal): ErrorData {
   const error = (answer.json as { error?: { message: string; code: number; data: ErrorData } })
     ?.error

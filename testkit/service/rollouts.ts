@@ -51,7 +51,6 @@ export interface GradedProblem {
   responses: { model: string; response: string; label: boolean }[]
 }
 
-/** Reads the 200 graded problems. */
 export function gradedProblems(): GradedProblem[] {
   const lines = readFileSync(GRADED, 'utf8').trim().split('\n')
   return lines.map((line) => JSON.parse(line) as GradedProblem)

@@ -4,7 +4,7 @@ import type { Clock } from './clock.ts'
 export interface CapacitySettings {
   /** Total tokens per second at `saturation` jobs and above; Infinity: tokens cost no time. */
   tokensPerSecond: number
-  /** Number of jobs that fully uses the server. Below it, each job has a fixed share of 1/saturation. */
+  /** Number of concurrent jobs that use the full rate. With fewer jobs, each gets 1/saturation of the rate. */
   saturation: number
   /** Maximum number of jobs in progress; further jobs wait in order of arrival. */
   running: number
@@ -13,7 +13,7 @@ export interface CapacitySettings {
 }
 
 export interface Work {
-  /** Called when the job starts. Returns its tokens without those of a cached prompt. */
+  /** Called when the job starts. Returns its number of tokens, without those of a cached prompt. */
   begin(): number
   /** Time in addition to that of the tokens, in ms at speed 1: a drawn latency, or a reply written token by token. */
   fixedMs: number

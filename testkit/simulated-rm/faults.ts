@@ -6,7 +6,7 @@ const ms = z.coerce.number().min(0).max(86_400_000)
 
 /** Forms in which a refusal states the retry delay. */
 const retryAfter = {
-  /** `seconds` and `date` are Retry-After, `ms` is retry-after-ms, `x-ms` is x-ms-retry-after-ms. */
+  /** `seconds` and `date` set the header Retry-After, `ms` sets retry-after-ms, `x-ms` sets x-ms-retry-after-ms. */
   retryAfter: z.enum(['none', 'seconds', 'date', 'ms', 'x-ms']).default('none'),
   retryAfterMs: ms.default(1000),
 }
@@ -32,8 +32,9 @@ const FAULTS = {
   /** An HTML page from another program, such as a proxy. */
   html: z.strictObject({ share, status: z.coerce.number().int().min(200).max(599).default(200) }),
   /**
-   * The engine died and the process still answers, as in vLLM. `version`: as the server's version. `400`: as 0.11.
-   * `200`: with an error in the body, as 0.14 on /pooling and /score. `500`: as later releases.
+   * The engine died and the process still answers, as in vLLM. `version`: as the server's version answers. `400`: as
+   * 0.11 answers. `200`: with an error in the body, as 0.14 answers on /pooling and /score. `500`: as later releases
+   * answer.
    */
   engineDead: z.strictObject({
     share,
@@ -67,7 +68,7 @@ const FAULTS = {
 export type FaultName = keyof typeof FAULTS
 export type FaultSettings = { [N in FaultName]?: z.output<(typeof FAULTS)[N]> }
 
-/** Accepts a bare share, which sets the fault with its defaults. */
+/** Accepts a bare share, which stands for the fault with its default parameters. */
 function orShare<T extends z.ZodType>(fault: T) {
   return z.preprocess(
     (value) => (typeof value === 'object' ? value : { share: value }),

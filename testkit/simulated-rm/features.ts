@@ -6,7 +6,7 @@ export interface Features {
   supported: number
   /** 1 when at least one calculation `a op b = c` is shown and correct, else 0. */
   calculated: number
-  /** Incorrect calculations, at most 3, as a share of 3. */
+  /** Number of incorrect calculations, at most 3, divided by 3. */
   stepsWrong: number
   /** Share of the prompt's distinct numbers that occur in the response; 1 when the prompt has no numbers. */
   grounded: number

@@ -24,7 +24,7 @@ export function ratingOf(id: string, weights: number): number {
   return 1 + Math.floor(uniformOf(Number.parseInt(id.slice(0, 8), 16) | 0, weights, 7) * RATINGS)
 }
 
-/** A reply of at least `atLeastTokens` tokens that ends with its rating, such as `Rating: [[7]]`, if `rated`. */
+/** A reply of at least `atLeastTokens` tokens. If `rated`, it ends with a rating such as `Rating: [[7]]`. */
 export function ratedReply(
   id: string,
   weights: number,
@@ -55,7 +55,7 @@ function tokensOf(text: string): string[] {
 }
 
 /**
- * A small value that satisfies a JSON schema. Numbers and enum members follow from the rating, and anyOf uses its first
+ * A small value that satisfies a JSON schema. The rating determines numbers and enum members, and anyOf uses its first
  * schema. Supports type, properties, items, enum, const, minimum, maximum and anyOf.
  */
 export function jsonOfSchema(schema: unknown, rating: number): unknown {

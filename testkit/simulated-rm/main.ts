@@ -20,11 +20,11 @@ Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
   --sleeps true             vLLM: false makes /sleep answer 200 without effect
   --activation version      version | honored | ignored | inverted | identity | softmax (llama.cpp's Qwen3 rank heads)
   --api-key KEY
-  --score hash              hash (follows from the text and --weights) | features (a linear model) | constant (0.5)
+  --score hash              hash (of the text and --weights) | features (a linear model) | constant (0.5)
   --max-model-len 32768     in tokens of --chars-per-token 3.6 characters
   --weights 1               seed of the weights; other weights give other scores
   --tokens-per-second N     shared by the texts in progress; without it tokens cost no time
-  --saturation 8            number of texts that fully uses a server
+  --saturation 8            number of concurrent texts that use the full token rate
   --running 256             maximum number of texts in progress; further texts wait
   --speed 1                 factor of the speed; 0.35 simulates a slow server
   --prefix-groups 0         prompts in the prefix cache

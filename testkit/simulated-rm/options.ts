@@ -20,7 +20,7 @@ const seed = z.coerce.number().int().min(0).max(0xffff_ffff)
 const changeable = {
   /** Tokens per second at saturation; null: tokens cost no time. */
   tokensPerSecond: z.coerce.number().positive().nullable(),
-  /** Number of texts that fully uses the server. */
+  /** Number of concurrent texts that use the full token rate. */
   saturation: count.min(1),
   /** Maximum number of texts in progress. */
   running: count.min(1),
@@ -35,8 +35,8 @@ const changeable = {
   slowShare: z.coerce.number().min(0).max(1),
   slowMs: ms,
   /**
-   * Whether latencies and faults are drawn for each request (`arrival`), or follow from the text and are constant
-   * (`text`).
+   * Whether latencies and faults are drawn for each request (`arrival`), or derived from the text, so that they are the
+   * same each time (`text`).
    */
   drawBy: z.enum(['arrival', 'text']),
   /** Source of the raw score: the hash of the text and the weights, the linear model of `features.ts`, or always 0.5. */

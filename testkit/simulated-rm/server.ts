@@ -67,7 +67,6 @@ export class SimulatedServer {
     this.#paths = new Set(Object.keys(this.#routes).map((route) => route.split(' ')[1] as string))
   }
 
-  /** Creates a server and starts listening. */
   static async start(options: ServerOptionsInput = {}): Promise<SimulatedServer> {
     const server = new SimulatedServer(options)
     await server.start()

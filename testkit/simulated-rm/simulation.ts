@@ -52,7 +52,7 @@ interface Active {
 
 const PROXY_PAGE =
   '<!doctype html><html><head><title>A proxy</title></head><body>Busy</body></html>'
-/** Seed of the weights after a level-2 sleep: arbitrary memory content. */
+/** Changes the seed of the weights after a level-2 sleep, when their memory has arbitrary content. */
 const GARBAGE_WEIGHTS = 0xbad
 /** Parts that can sleep, by vLLM's names. */
 const MEMORY = ['weights', 'kv_cache']
@@ -435,7 +435,7 @@ export interface Scored {
   logit: number
   /** Seed of the weights that scored the text. */
   weights: number
-  /** A number as it is written in the answer: unchanged, or by a fault as NaN or null. */
+  /** Formats a number for the answer: unchanged, or, because of a fault, as NaN or null. */
   write(value: number): string
 }
 

@@ -108,7 +108,7 @@ function pieces(bytes: Buffer, count: number): string[] {
   )
 }
 
-/** The character of each byte: a printable one is itself, and the others are U+0100 on (GPT-2's `bytes_to_unicode`). */
+/** The character for each byte: itself if printable, else one from U+0100 on (GPT-2's `bytes_to_unicode`). */
 const BYTE_CHARS: string[] = []
 for (let byte = 0, others = 0; byte < 256; byte++) {
   const isPrintable = (byte > 32 && byte < 127) || (byte > 160 && byte !== 173)

@@ -17,7 +17,7 @@ export interface TimelineScene {
   data: TimelineData
   scale: TimeScale
   window: TimeWindow | null
-  /** The time at which running groups are drawn to end, ms; null when no group runs. */
+  /** The time up to which running groups are drawn, ms; null when no group runs. */
   nowMs: number | null
   plot: Box
   rowPx: number
@@ -288,8 +288,8 @@ export function drawThinStragglers(p: Painter, scene: TimelineScene): void {
 }
 
 /**
- * Draws completion numbers on the left, and group names if `wide`. Of thin rows, only those with round numbers are
- * labeled.
+ * Draws completion numbers on the left, and group names if `wide`. If rows are thin, only those with round numbers
+ * are labeled.
  */
 export function drawGutter(p: Painter, scene: TimelineScene, wide: boolean): void {
   const { data, plot, rowPx, scrollPx } = scene

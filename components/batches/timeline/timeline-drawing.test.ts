@@ -13,13 +13,13 @@ import { timelineView } from './timeline-url.ts'
 
 describe('idle time', () => {
   const rows = rowsOf([[[1_000, 3_000]], [[2_000, 10_000]], [[60_000, 61_000]]])
-  test('is the time between samples, not a slow sample', () => {
+  test('is the time in which no sample is scored, not the time of a slow sample', () => {
     const [gap, ...more] = idleStretches(rows, 61_000, 61_000)
     expect(more).toEqual([])
     expect(gap?.fromMs).toBeCloseTo(10_000, -2)
     expect(gap?.toMs).toBeCloseTo(60_000, -2)
   })
-  test('includes the wait before the first sample, not the time since the last', () => {
+  test('includes the wait before the first sample, but not the time since the last result', () => {
     const late = rowsOf([[[50_000, 51_000]]])
     expect(idleStretches(late, 80_000, 80_000)).toHaveLength(1)
     expect(idleStretches(late, 80_000, 80_000)[0]?.fromMs).toBe(0)

@@ -16,7 +16,7 @@ const EDGE_PX = 7
 
 /**
  * An overview strip of the whole batch: samples finished over time, and the visible window. The pointer draws, moves or
- * resizes the window, as the keys of the plot do.
+ * resizes the window, for which the plot below has keys.
  */
 export function TimelineStrip({
   data,

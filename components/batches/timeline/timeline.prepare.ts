@@ -104,8 +104,8 @@ function newRow(track: GroupTrack): TimelineRow {
 }
 
 /**
- * Splits the time of a sample from `fromMs` to its end by cause, ms. Its attempts are placed one after another from the
- * dispatch by their durations, because a worker's clock may be off by a few milliseconds.
+ * Splits the time of a sample from `fromMs` to its end by cause, ms. Its attempts are laid out one after another from
+ * the dispatch. Their durations are used instead of their times, because a worker's clock may be off by milliseconds.
  */
 export function waitsOf(
   sample: SampleMark,

@@ -247,7 +247,7 @@ describe('order and mini-batches', () => {
     expect(ready(false, 3)).toHaveLength(1)
     expect(prepare(model(groups)).miniBatches).toEqual([])
   })
-  test('a later page continues the numbering without the previous mini-batch', () => {
+  test('a later page continues the numbering, without a time since the previous mini-batch', () => {
     const later = model(groups, { part: 1, partGroups: 5, ended: true })
     later.totals.groups = 10
     const shifted = new Map(

@@ -175,7 +175,7 @@ function DiffNote({
       ? 'Comparing…'
       : found.unit === 'none'
         ? 'The responses differ too much, or are too long, to highlight differences.'
-        : `${Math.round(found.common * 100)} % of the longer response in common, by ${found.unit === 'words' ? 'word' : 'line'}${
+        : `${Math.round(found.common * 100)} % of the longer response in common, compared by ${found.unit === 'words' ? 'word' : 'line'}${
             found.unit === 'lines' ? ', because too many words differ' : ''
           }.`
   return (

@@ -11,8 +11,8 @@ export interface TextDiff {
 }
 
 /**
- * Maximum differing words, and differing lines: the time grows with their square. 1,500 words take 0.1 s. A time limit
- * could give different results for the same texts on a busy machine.
+ * Maximum number of differing words, and of differing lines. The time grows with their square: 1,500 words take 0.1 s.
+ * A time limit instead would give different results for the same texts on a busy machine.
  */
 const MAX_WORDS = 1_500
 const MAX_LINES = 700
@@ -21,7 +21,7 @@ const MAX_LINES = 700
  * marks.
  */
 const MIN_COMMON_CHARS = 12
-/** Texts with a smaller common share have no marks, because nearly all of them would be marked. */
+/** Texts with a smaller common share have no marks, because nearly every word would be marked. */
 const MIN_COMMON_SHARE = 0.1
 
 /** Compares two texts by word, or by line if too many words differ. */
@@ -56,7 +56,7 @@ function marksOf(changes: readonly ChangeObject<string>[], left: string, right: 
   return { ...marks, common: longer === 0 ? 1 : common / longer }
 }
 
-/** Adds a mark, and joins it to the previous mark if they touch. Returns the position after it. */
+/** Adds a mark, or extends the previous mark if the two touch. Returns the position after the mark. */
 function add(
   marks: TextMark[],
   start: number,

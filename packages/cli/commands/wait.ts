@@ -6,7 +6,7 @@ export const command = defineCommand({
   name: 'wait',
   summary: 'wait until a batch ends, and print its summary',
   usage: 'BATCH [options]',
-  details: 'The command continues after a restart of the service that takes up to a minute.',
+  details: 'If the service restarts, the command keeps trying to reach it for up to a minute.',
   positionals: { min: 1, max: 1 },
   options: {
     timeout: {

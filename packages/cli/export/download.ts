@@ -15,7 +15,7 @@ export interface DownloadQuery {
   format: ExportFormat
   /** Sample filter as query parameters of the service. */
   filter: URLSearchParams
-  /** Columns to include; default all. `batchId` and `index` are required, because an export resumes by them. */
+  /** Columns to include; default all. `batchId` and `index` are required, because an export needs them to resume. */
   columns?: readonly string[]
   /** Whether samples whose texts retention removed are included. */
   kept?: boolean

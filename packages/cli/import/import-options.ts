@@ -24,7 +24,6 @@ export interface ImportStep {
   split: 'train' | 'val'
 }
 
-/** Unique key of a step. */
 export function stepKey({ run, step, split }: ImportStep): string {
   return `${step} ${split} ${run}`
 }

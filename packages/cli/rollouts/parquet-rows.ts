@@ -73,10 +73,10 @@ export async function parquetRowCount(path: string): Promise<number> {
 }
 
 /**
- * Yields the rows of a Parquet file with values of JSON: 64-bit integers are numbers, times are ISO texts, NaN and
+ * Yields the rows of a Parquet file as JSON values: 64-bit integers are numbers, times are ISO texts, NaN and
  * infinities are null. One row group is in memory at a time.
  * @param columns the columns to read
- * @param onBytes receives the file's bytes, those of a row group before its rows
+ * @param onBytes receives the file's bytes; the bytes of a row group arrive before its rows
  * @throws RolloutFileError when the file is damaged, or a value has no form in JSON
  */
 export async function* readParquetRows(

@@ -5,7 +5,7 @@ export type JsonObject = Record<string, unknown>
 const MAYBE_UNSAFE_INTEGER = /\d{16}/
 
 /**
- * Parses a line as one JSON object. Integers that a double would round are refused, as by the service.
+ * Parses a line as one JSON object. Like the service, it refuses integers that a double would round.
  * @throws Error whose message describes the problem without file and line
  */
 export function parseJsonObject(text: string): JsonObject {

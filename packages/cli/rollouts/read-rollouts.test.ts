@@ -81,7 +81,7 @@ describe('Parquet', () => {
     ])
   })
 
-  test('with the columns of a verl dump is a dump, whose name may be the step', async () => {
+  test('with the columns of a verl dump is read as a dump, with the step from its file name', async () => {
     const path = await parquet(
       {
         ...{ input: text('1 + 1?', '1 + 1?'), output: text('#### 2', '#### 3') },

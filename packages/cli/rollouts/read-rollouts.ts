@@ -51,9 +51,9 @@ interface UnreadRow {
 type Rows = (onBytes?: (bytes: Buffer) => void) => AsyncGenerator<UnreadRow>
 
 /**
- * Opens a file of rollouts, gzipped or not. Its content decides the format: JSON Lines (one sample of `batches.submit`
- * per line, optionally with `run`, `step` and `split`), the same as CSV or Parquet, verl's `rollout_data_dir` dump,
- * also as Parquet, or OpenAI's `example_model_solutions.jsonl`.
+ * Opens a file of rollouts, gzipped or not. Its content decides the format: JSON Lines, CSV or Parquet with one sample
+ * of `batches.submit` per row, optionally with `run`, `step` and `split`; verl's `rollout_data_dir` dump, as JSON Lines
+ * or Parquet; or OpenAI's `example_model_solutions.jsonl`.
  * @throws RolloutFileError naming file and line, here and while reading
  */
 export async function openRollouts(path: string, options: OpenOptions = {}): Promise<RolloutFile> {

@@ -59,7 +59,7 @@ export function startCli(
 
 /**
  * Runs `rewardops ARGS` to its end, in this process unless it reads stdin: a separate process takes half a second of
- * CPU time. In this process, `env` has all variables that the command sees.
+ * CPU time. In this process, the command sees only the variables in `env`.
  */
 export async function runCli(
   args: readonly string[],

@@ -1,5 +1,5 @@
 """
-Gets rewards as OpenRLHF 0.8 does, with its own RemoteRewardModel in a process of Ray: a whole batch in a request.
+Gets rewards as OpenRLHF 0.8 does, with its own RemoteRewardModel in a Ray process: one request per batch.
 
     python run_openrlhf_batches.py http://127.0.0.1:3000
 """

@@ -122,7 +122,7 @@ def normalized(values, axis):
 
 
 def advantages(scores, aggregation):
-    """TRL's advantages by docs/trainers.md: by default None counts as 0; else it is left out of its reward's baseline."""
+    """TRL's advantages as in docs/trainers.md: by default None counts as 0, else its reward's baseline omits it."""
     weights = np.array(list(WEIGHTS.values()))
     if aggregation == "sum_then_normalize":
         return normalized(groups(np.nansum(scores * weights, axis=1)), 1).ravel()

@@ -1,4 +1,4 @@
-"""A tokenizer and a model of the trainers' runs, made here, because the Hugging Face Hub may be unreachable."""
+"""A tokenizer and a model for the trainer scripts, created here because the Hugging Face Hub may be unreachable."""
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -26,7 +26,7 @@ def tiny_tokenizer(end="<eos>", added=(), chat_template=None):
 
 
 def tiny_model(tokenizer, folder, positions=256):
-    """Saves the tokenizer and a model with some 30,000 random weights, the same ones each time. Returns the folder."""
+    """Saves the tokenizer and a model with about 30,000 random weights, the same ones each time. Returns the folder."""
     torch.manual_seed(7)
     model = Qwen2ForCausalLM(
         Qwen2Config(

@@ -215,7 +215,7 @@ function keyed<T extends { idempotencyKey?: string | null | undefined }>(input: 
   return input.idempotencyKey ? input : { ...input, idempotencyKey: globalThis.crypto.randomUUID() }
 }
 
-/** Fetches all pages. Values of a key that first occurs in a later page are filled with null for earlier samples. */
+/** Fetches all pages. A key that first occurs in a later page is null for the samples of earlier pages. */
 async function allResults(
   api: RewardOpsApi,
   batchId: string,

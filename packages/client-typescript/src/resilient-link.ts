@@ -76,7 +76,7 @@ async function call(
     }
     const { error, kind, notDone } = failure
     everReached ||= reach.everReached
-    // Any other answer, also that of an overloaded service, ends the outage, and the next outage is reported again.
+    // Any other answer, even from an overloaded service, ends the outage, and the next outage is reported again.
     if (kind === 'away') reach.reached = false
     else outage.reported = false
     if (kind === 'refused' || !(notDone || isRepeatable(op))) throw error

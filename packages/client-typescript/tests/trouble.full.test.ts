@@ -169,7 +169,7 @@ describe('a temporary failure', () => {
   it.each([
     ['an overload', 'busy', 503],
     ['a refusal', 'not_found', 404],
-  ])('is reported for each outage, also after the answer of %s', async (_, reason, status) => {
+  ])('is reported again when it recurs after %s', async (_, reason, status) => {
     const one = await standIn((_, res, times) => {
       if (times === 2) refusal(res, status, reason, 'An answer.', 10)
       else if (times < 4) refusal(res, 503, 'database_unavailable', 'No database.', 10)

@@ -1,4 +1,4 @@
-/** The comparison used up its time or its steps. */
+/** Thrown when a comparison has used up its time or its steps. */
 export class OutOfBudget extends Error {
   override readonly name = 'OutOfBudget'
 }

@@ -17,7 +17,10 @@ export type AnswerKind = 'latex' | 'plain'
  */
 export const MAX_CANDIDATES = 64
 
-/** Maximum occurrences of a phrase such as `answer` that are searched: the last ones. A text may have ten thousand. */
+/**
+ * Only this many occurrences of a phrase such as `answer` are used, the last ones, because a text may have ten
+ * thousand.
+ */
 const MAX_ANCHORS = 64
 
 /**

@@ -6,7 +6,7 @@
 /** A formula in a text. */
 export interface Environment {
   start: number
-  /** Position after the closing delimiter, and after a percent sign or word that follows. */
+  /** Position after the closing delimiter, or after a percent sign or `percent` that follows it. */
   end: number
   /** The content between the delimiters: `from` inclusive, `to` exclusive. */
   from: number

@@ -70,7 +70,10 @@ export function parseLatex(latex: string, budget: Budget): Node {
   return new Parser(tokensOf(withoutSeparators(latex)), budget).answer()
 }
 
-/** Matches a number with separators at the end: `1,000`, `x = 1,000`. In a set or tuple a comma separates elements. */
+/**
+ * Matches a number with thousands separators at the end of an answer: `1,000`, `x = 1,000`. In a set or tuple a comma
+ * separates elements.
+ */
 const groupedNumber = /(?:^|=|\\approx)\s*-?\d{1,3}(?:,\d{3})+(?:\.\d+)?\s*$/
 
 function withoutSeparators(latex: string): string {
@@ -736,7 +739,9 @@ const numberOver100: Node = {
   isDecimal: false,
 }
 
-/** Returns the parts, for sums, products and powers. @throws NotReadable if one is a set or relation */
+/**
+ * Returns the parts unchanged, as operands of a sum, product or power. @throws NotReadable if one is a set or relation
+ */
 function numbersOnly(parts: Node[]): Node[] {
   for (const part of parts) {
     if (isCollection(part) || isRelation(part)) throw new NotReadable('arithmetic with a set')

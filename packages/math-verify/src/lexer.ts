@@ -148,7 +148,7 @@ export function tokensOf(latex: string): Token[] {
   return tokens
 }
 
-/** A command's name from after its backslash: letters, or one other character. */
+/** The name of the command whose backslash precedes `start`: letters, or one other character. */
 function commandAt(latex: string, start: number): string {
   let end = start
   while (isLetter(latex[end])) end++

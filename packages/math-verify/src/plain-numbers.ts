@@ -20,10 +20,10 @@ const percent = /\s{0,20}(?:%|[Pp]ercent|[Pp]ct)/y
 const head = /-?\(?-?\d/y
 const operators = '+-*×/^()÷'
 
-/** Finds plain numbers and arithmetic by their start. */
+/** Finds plain numbers and arithmetic by their start positions. */
 export class PlainNumbers {
   private readonly text: string
-  /** The last run of arithmetic characters that was read, shared by all starts within it. */
+  /** The last run of arithmetic characters that was read, reused for every start position inside it. */
   private stretch = { from: 0, to: 0, end: 0, lastOperator: -1 }
 
   constructor(text: string) {

@@ -102,7 +102,7 @@ export function toNumber(a: Rational): number {
   return Number.isNaN(scaled) ? Number.POSITIVE_INFINITY : scaled
 }
 
-/** Rounds half to even to `decimals` places. The result counts units of the last place. */
+/** Rounds to `decimals` places, half to even. The result is in units of the last place. */
 export function roundedUnits(a: Rational, decimals: number): bigint {
   const scaled = a.n * 10n ** BigInt(decimals)
   const down = floorDivide(scaled, a.d)

@@ -10,7 +10,7 @@ interface Piece {
   highOpen: boolean
 }
 
-/** Relative difference up to which two ends are equal. */
+/** Maximum relative difference at which the ends of two intervals count as equal. */
 const TOLERANCE = 1e-9
 
 /** A set of real numbers as sorted, disjoint pieces; null for other nodes. */

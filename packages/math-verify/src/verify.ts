@@ -9,7 +9,7 @@ import { normalizeLatex } from './normalize-latex.ts'
 import * as rational from './rational.ts'
 import type { Node } from './tree.ts'
 
-/** Maximum characters that are searched, at the end of a text: some 16,000 tokens. */
+/** Maximum characters that are searched, at the end of a text: about 16,000 tokens. */
 const MAX_TEXT_LENGTH = 65_536
 
 /** The answer found in a text. */
@@ -32,9 +32,9 @@ export interface Verdict {
 }
 
 /**
- * `equal`, `different`; `same_text`: the texts are equal, but not the parsed answers, if any; `no_answer`: the
- * response has no answer; `not_readable`: its answer cannot be parsed; `too_large`: the answer is beyond the limits
- * and not compared.
+ * `equal`, `different`; `same_text`: the texts are equal, although the parsed answers differ or a side cannot be
+ * parsed; `no_answer`: the response has no answer; `not_readable`: its answer cannot be parsed; `too_large`: the answer
+ * is beyond the limits and not compared.
  */
 export type VerdictReason =
   | 'equal'

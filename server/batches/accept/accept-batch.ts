@@ -54,7 +54,7 @@ export interface EarlyTexts {
   finish(draft: BatchDraft): Promise<void>
 }
 
-/** Dependencies of acceptance, which runs on the server's event loop and in the ingest thread. */
+/** Dependencies for accepting batches, on the server's event loop or in the ingest thread. */
 export interface AcceptContext {
   db: Database
   queue: JobQueue

@@ -23,7 +23,7 @@ const TEXT_ROW_COLUMNS = 3 + WRITTEN_TEXT_COLUMNS.length
  */
 export class BatchDraft {
   readonly uids: string[] = []
-  /** Local group number by uid, in order of first appearance. */
+  /** The number of each group within this draft, by uid, in order of first appearance. */
   readonly #groupOfUid = new Map<string, number>()
   readonly groupOf: number[] = []
   readonly sizes: number[] = []
@@ -178,7 +178,7 @@ export class BatchDraft {
     this.#hash.update(parts.join(''))
   }
 
-  /** Hashes the last row with its images in place, so that the hash does not depend on how images are stored. */
+  /** Hashes the last row as it was sent, images included, so that the hash does not depend on how images are stored. */
   #hashAsSent(at: number, sent: EncodedTexts): void {
     this.#hashRows(at)
     const { block, start, end } = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), ({ of }) =>
@@ -243,7 +243,7 @@ export class BatchDraft {
     const of = ({ name }: TextColumn) => apart[name] as ColumnValue
     const stored = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), of)
     if (!textsOf(row).equals(textsOf(stored))) return false
-    // The result columns of a sample without a given score contain the service's results.
+    // The result columns of a sample without a given score contain the service's results, so they are not compared.
     return WRITTEN_SAMPLE_COLUMNS.every(
       ({ name, isResult, isDerived }, c) =>
         isDerived || (isResult && givenScore === null) || values[name] === this.#values[c]![i],
@@ -254,7 +254,7 @@ export class BatchDraft {
     return this.uids[this.groupOf[i] as number] as string
   }
 
-  /** Encodes the rows of the table `sample`. `groupNo[local]` is the number of a local group within the batch. */
+  /** Encodes the rows of the table `sample`. `groupNo` has the number within the batch for each group of the draft. */
   sampleBlocks(
     batchId: number,
     startIndex: number,
@@ -303,7 +303,7 @@ export class BatchDraft {
     return [...groups.values()]
   }
 
-  /** Local indexes of the samples without a given score. */
+  /** Indexes, within this draft, of the samples without a given score. */
   toScore(): number[] {
     const out: number[] = []
     for (let i = 0; i < this.count; i++) if (this.#score[i] === null) out.push(i)

@@ -257,8 +257,8 @@ function refuseRoundedIntegers(text: string, where: string): void {
 const MAX_DEPTH = 200
 
 /**
- * Whether arrays and objects are nested more than `levels` deep. Building a list of each level would take twice as
- * long.
+ * Whether arrays and objects are nested more than `levels` deep. Recursion takes half as long as collecting the values
+ * level by level.
  */
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false

@@ -6,7 +6,7 @@ import { ensureTextPartition, textBucket, textPartition } from '../../store/text
 import type { AcceptContext, EarlyTexts } from './accept-batch.ts'
 import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 
-/** Images are sent before the body is complete once they take this many bytes of memory. */
+/** Bytes of images in memory from which they are sent to Postgres before the body is complete. */
 const STAGED_BYTES = 16 << 20
 
 /**
@@ -16,7 +16,7 @@ const STAGED_BYTES = 16 << 20
  */
 export class EarlyTextCopy implements EarlyTexts {
   /**
-   * Pools with a copy in progress. A copy holds its connection until the body has arrived, so each pool runs
+   * Connection pools with a copy in progress. A copy holds its connection until the body has arrived, so each pool runs
    * one copy at a time.
    */
   static readonly #underWay = new WeakSet<Database>()
@@ -43,8 +43,8 @@ export class EarlyTextCopy implements EarlyTexts {
   }
 
   /**
-   * Opens the transaction and reserves the batch's number. Returns null while another body of this pool is being
-   * copied.
+   * Opens the transaction and reserves the batch's number. Returns null while the connection pool is copying another
+   * body.
    */
   static async begin({ db }: AcceptContext): Promise<EarlyTextCopy | null> {
     if (EarlyTextCopy.#underWay.has(db)) return null

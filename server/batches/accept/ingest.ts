@@ -17,7 +17,7 @@ import { EarlyTextCopy } from './early-texts.ts'
 /** The procedure that receives a large body. */
 export type IngestKind = 'submit' | 'append'
 
-/** A submit's texts are sent before the body is complete once encoded texts and images have this many bytes. */
+/** Bytes of encoded texts and images from which a submit's texts are sent to Postgres before the body is complete. */
 const EARLY_BYTES = 4 << 20
 
 /**

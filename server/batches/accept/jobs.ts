@@ -17,7 +17,7 @@ import {
 import { samplesOfFilledGroups, samplesOfUnfilledGroups } from '../../store/sql/append.ts'
 import { addPool } from '../../store/sql/pools.ts'
 
-/** Maximum samples per job, unless a single group that must not be cut has more. */
+/** Maximum samples per job, unless a single group that must not be split has more. */
 const MAX_JOB_SAMPLES = 64
 
 /** The pool whose queue receives a reward's jobs. */
@@ -50,7 +50,7 @@ export async function ensurePool(
 }
 
 /**
- * Cuts samples into jobs of about 16 to 64 and keeps groups together. Groups are ordered by arrival, or with
+ * Splits samples into jobs of about 16 to 64 and keeps groups together. Groups are ordered by arrival, or with
  * `workOf` by descending work, so that a step does not end with its longest group. 64 jobs per batch keep
  * every worker busy to the end; below 16 samples per job the queue's cost (0.13 ms a job) becomes noticeable.
  */
@@ -80,7 +80,8 @@ export function chunk(
   const jobs = new JobList(batchId, acceptedAtMs)
   for (const list of groups) {
     if (!jobs.hasRoomFor(list.length)) jobs.end()
-    // A group larger than a job is cut, because delivery counts the group's samples, not its jobs.
+    // A group larger than a job is split across jobs. This is safe, because delivery counts the group's samples, not
+    // its jobs.
     for (let k = 0; k < list.length; k += MAX_JOB_SAMPLES) {
       jobs.add(list.slice(k, k + MAX_JOB_SAMPLES))
       if (jobs.openSamples >= target) jobs.end()
@@ -124,7 +125,7 @@ class JobList {
   }
 }
 
-/** Returns whether a reward needs all samples of a group in one call, so that no job may cut a group. */
+/** Returns whether a reward needs all samples of a group in one call, so that a group must not be split across jobs. */
 export function scoresWholeGroups(reward: Pick<ResolvedReward, 'manager'>): boolean {
   return reward.manager === 'batch'
 }

@@ -2,8 +2,8 @@ import { answer, type FakeHandler } from './fake-server.ts'
 import { models, routes } from './routes.ts'
 
 /**
- * Answers of real vLLM servers on a CPU (tiny random models), unchanged except for ids. Where no answer was recorded,
- * the refusal that the same version gave on another route is used.
+ * Answers of real vLLM servers on a CPU (tiny random models), unchanged except for ids. For requests without a recorded
+ * answer, the refusal that the same version gave on another route is used.
  */
 
 const text = (status: number, body: string) =>

@@ -138,7 +138,8 @@ function scoreInput(
 
 /**
  * Returns the result and reward of each sample.
- * @throws RewardOpsError `not_scored` for a failed sample, unless the protocol or the URL provides for failures
+ * @throws RewardOpsError `not_scored` for a failed sample, unless the protocol reports failures or the URL has a number
+ * for them
  */
 function endsOf(
   dialect: Dialect,

@@ -10,7 +10,7 @@ export interface DialectSample
   dataSource: string | null
 }
 
-/** The result of a sample as the protocol reports it: a number, with the failure if there was one. */
+/** A sample's result as the protocol reports it: a number, and whether the sample failed. */
 export interface DialectEnd {
   result: ScoreResult
   /** The score, or the value that the URL sets for failed samples. */

@@ -8,8 +8,8 @@ interface Current {
 const MAX_RUNS = 1_000
 
 /**
- * Assigns a step to samples whose protocol has none: the step of the previous samples, until a pause passes with no
- * sample in flight. Samples of one step therefore share a batch, as if the trainer sent the step.
+ * Assigns a step to samples whose protocol has none: the step of the previous samples or, after a pause without samples
+ * in flight, the next step. Samples of one step therefore share a batch, as if the trainer sent the step.
  */
 export class StepClock {
   readonly #lastStep: (run: string) => Promise<number | null>

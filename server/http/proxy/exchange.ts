@@ -76,7 +76,7 @@ export class Exchange implements CallOwner, SlotSearch {
   #deadlineAtMs = Number.POSITIVE_INFINITY
   #deadlineTimer: NodeJS.Timeout | undefined
   #facts: BodyFacts = { model: null, stream: false, maxTokens: null }
-  /** The request for a slot that the router gets; set after the body has been read. */
+  /** The request to the router for a slot; set after the body has been read. */
   request!: SlotSearch['request']
   #slot: RouterSlot | null = null
   #call: UpstreamCall | null = null

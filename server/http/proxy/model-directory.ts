@@ -30,7 +30,7 @@ export interface DirectorySources {
   onAsleep(model: string): void
 }
 
-/** Knows the models and the paths that their servers can answer. */
+/** Knows the registered models, and the paths that their servers have. */
 export class ModelDirectory {
   readonly #sources: DirectorySources
   #seen: readonly KnownServer[] | null = null
@@ -61,8 +61,8 @@ export class ModelDirectory {
   }
 
   /**
-   * The model of a request: the one it names, or the only registered one. Reloads the registry if the answer would be
-   * negative, because a server may have just been registered or replaced.
+   * The model of a request: the one it names, or the only registered one. Reloads the registry if no model, or no
+   * server with the path, is found, because a server may have just been registered or replaced.
    * @throws RewardOpsError `model_not_found`, `model_not_named`; the error of a failed reload
    */
   choose(named: string | null, path: ProxiedPath): string | Promise<string> {

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import { POLICY_NAMES, type PolicyName } from '../../router/policies/policy.ts'
 
-/** Maximum wait for an answer to begin, ms. Longer deadlines of callers are reduced to it. */
+/** Maximum wait for an answer to begin, ms. Longer deadlines are shortened to this. */
 export const MAX_WAIT_MS = 600_000
 /** Maximum characters in the name of a group or run. Names are kept in memory while the call waits. */
 const MAX_NAME_CHARS = 256

@@ -44,7 +44,7 @@ export interface RouterProxy {
 
 const TICK_MS = 1_000
 
-/** Creates the router address over a given router. */
+/** Creates a router address that gets its slots from the given router. */
 export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
   const { router, access, log } = options
   const upstreams = new Upstreams()

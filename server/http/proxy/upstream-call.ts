@@ -3,20 +3,20 @@ import type { Dispatcher } from 'undici'
 import { type CallListener, HttpCall } from '../../router/transport.ts'
 
 /**
- * The handling of an answer:
+ * How an answer is handled:
  * - `pass`: every byte is passed on as it arrives
  * - `hold`: the answer is kept until it is complete or too large, then passed on
  * - `collect`: at most the first 64 KiB are kept for the error message; nothing is passed on
  */
 export type AnswerMode = 'pass' | 'hold' | 'collect'
 
-/** Answers up to this size are kept and read for their token count, bytes. */
+/** Maximum size in bytes of an answer that is kept, so that its token count can be read. */
 export const SMALL_BYTES = 64 << 10
 
-/** Answers up to this size are written together with their head, bytes. */
+/** Maximum size in bytes of an answer that is written together with its head. */
 const ONE_WRITE_BYTES = 8 << 10
 
-/** The sender of a call, which chooses the handling of the answer. */
+/** The sender of a call, which decides how the answer is handled. */
 export interface CallOwner extends CallListener<null> {
   /** Called when status and headers of an answer are known. */
   answerBegins(call: UpstreamCall): AnswerMode

@@ -3,7 +3,7 @@ import { grpoAdvantages } from '../advantages.ts'
 import { pairCounts, tauB } from './kendall.ts'
 import type { MatchedSamples } from './match-samples.ts'
 
-/** Advantages below this count as 0, because they are rounding errors of the mean. */
+/** Advantages closer to 0 than this count as 0, because they are rounding errors of the mean. */
 const MIN_ADVANTAGE = 1e-9
 
 /** Comparison of two rewards by group. Each array has one entry per group, unless noted otherwise. */

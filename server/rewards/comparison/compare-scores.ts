@@ -88,8 +88,8 @@ function* differences(first: Float64Array, second: Float64Array): Generator<void
 }
 
 /**
- * The share of equal scores and Cohen's κ; null unless both rewards have few distinct scores and at least one of them
- * in common.
+ * The share of equal scores and Cohen's κ; null unless both rewards have few distinct scores and share at least one of
+ * them.
  */
 function classesOf(
   joint: Comparison['summary']['joint'],

@@ -44,7 +44,9 @@ export interface Decomposition {
   change: Contribution
 }
 
-/** Maximum number of cells that the bootstrap visits; 2 million take about 15 ms. */
+/**
+ * Number of cells that the bootstrap may visit, unless {@link MIN_REPLICATES} need more; 2 million take about 15 ms.
+ */
 const MAX_VISITS = 2_000_000
 /** With 200 replicates, the standard error is accurate to about 5 %. */
 const MAX_REPLICATES = 200
@@ -54,8 +56,8 @@ const MIN_REPLICATES = 64
  * Splits the change of a mean into contributions of classes, without a residual (Kitagawa 1955, midpoint form). With
  * shares s and means m before and after: `mix = Δs · (m̄ − M̄)` and `within = s̄ · Δm`, where a bar is the mean of both
  * sides, and M̄ is the mean of the overall means. Shares add up to 1 on both sides, so subtracting M̄ changes neither
- * the sum of `mix` nor the change: it makes a growing class of low scores count as a loss. If a class is missing on one
- * side, its mean on the other side is used.
+ * the sum of `mix` nor the change. It only makes a growing class with low scores count as a loss. If a class is missing
+ * on one side, its mean on the other side is used.
  *
  * Standard errors come from a bootstrap that draws whole units, because the samples of a group are not independent. The
  * generator yields before each replicate.
@@ -210,7 +212,7 @@ function drawn(side: Side, random: () => number): { totals: Totals } {
   return { totals }
 }
 
-/** Mulberry32, a generator with a seed, so that equal data give equal intervals. */
+/** Mulberry32, a seeded random number generator, so that equal data give equal standard errors. */
 function randomOf(seed: number): () => number {
   let state = seed | 0
   return () => {

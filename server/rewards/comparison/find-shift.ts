@@ -24,8 +24,8 @@ const NORMAL_MAD = 1.4826
 
 /**
  * Finds the largest sudden change of the mean, by comparing two steps with the two before them. The usual variation is
- * estimated from the differences of neighboring steps, and in long runs also from those of the windows, to cover slow
- * swings.
+ * estimated from the differences of neighboring steps, and in long runs also from the differences of neighboring
+ * windows, to cover slow swings.
  * @returns the index of the first step after the change; null if no step stands out, or with fewer than {@link
  * MIN_SHIFT_STEPS} steps
  */

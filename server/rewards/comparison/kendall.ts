@@ -8,11 +8,11 @@ const PORTION = 8_192
 export interface PairCounts {
   /** All pairs: n (n − 1) / 2. */
   pairs: number
-  /** Pairs in the same order by both rewards. */
+  /** Pairs that both rewards put in the same order. */
   concordant: number
-  /** Pairs in opposite order. */
+  /** Pairs that the two rewards put in opposite orders. */
   discordant: number
-  /** Pairs with equal scores by the first reward, pairs of `tiedBoth` included. */
+  /** Pairs to which the first reward gives equal scores, those of `tiedBoth` included. */
   tiedFirst: number
   tiedSecond: number
   tiedBoth: number
@@ -30,8 +30,8 @@ export function* pairCounts(
 }
 
 /**
- * Kendall's τ-b: (concordant − discordant) / √((pairs − tied by the first) (pairs − tied by the second)). Null where
- * one of the two gives all members the same score and so defines no order.
+ * Kendall's τ-b: (concordant − discordant) / √((pairs − tied by the first) (pairs − tied by the second)). Null if one
+ * of the rewards gives all members the same score and so defines no order.
  */
 export function tauB(counts: PairCounts): number | null {
   const first = counts.pairs - counts.tiedFirst

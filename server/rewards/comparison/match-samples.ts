@@ -30,7 +30,7 @@ export interface MatchedSamples {
   second: Float64Array
   /** Start of each group, then the end of the last one: group g has the entries from starts[g] up to starts[g + 1]. */
   starts: Int32Array
-  /** The number of each group in the first batch. */
+  /** Each group's number in the first batch. */
   groups: Int32Array
   unmatched: Map<UnmatchedReason, number>
 }
@@ -110,7 +110,7 @@ function reasonOf(first: number, second: number): UnmatchedReason | null {
   return first === SUBSTITUTED || second === SUBSTITUTED ? 'substituted' : null
 }
 
-/** Index in the second batch by index in the first; −1 without a match. */
+/** Maps each sample of the first batch to the index of its match in the second; −1 if it has none. */
 function* partners(
   first: SampleColumns,
   second: SampleColumns,
@@ -119,7 +119,7 @@ function* partners(
   const secondNo = new Map(second.uids.map((uid, no) => [uid, no]))
   const firstUids = new Set(first.uids)
   yield
-  // Unmatched samples of the second batch by group and response, last first.
+  // Unmatched samples of the second batch by group and response, in reverse order, so that `pop` returns the first.
   const free = new Map<string, number[]>()
   for (let at = second.state.length - 1; at >= 0; at--) {
     if (at % PORTION === 0) yield

@@ -22,8 +22,8 @@ export function distinctOf(sorted: Float64Array, most: number): number[] | null 
 }
 
 /**
- * Both cumulative distribution functions at the same values: at every score if there are few, otherwise at quantiles
- * of each. The functions are exact at these values.
+ * Both cumulative distribution functions at the same values: at every score if there are few, otherwise at quantiles of
+ * each reward's scores. The functions are exact at these values.
  */
 export function cdfOf(
   first: Float64Array,
@@ -55,7 +55,7 @@ function axisOf(sorted: Float64Array): JointAxis | null {
   return edges === null ? null : { kind: 'bins', edges }
 }
 
-/** Edges of equal bins; null if the range is not finite. */
+/** Edges of equally wide bins; null if the range is not finite. */
 function binEdges(low: number, high: number, bins: number): number[] | null {
   const width = (high - low) / bins
   if (!Number.isFinite(width) || width <= 0) return null
@@ -79,7 +79,9 @@ function placeInBins(edges: readonly number[]): (score: number) => number {
   return (score) => Math.min(bins - 1, Math.max(0, Math.floor((score - low) / width)))
 }
 
-/** Number of samples per pair of scores; null if there are no samples, or if a range of scores is not finite. */
+/**
+ * Number of samples per pair of scores or bins; null if there are no samples, or if a range of scores is not finite.
+ */
 export function* jointOf(
   first: Float64Array,
   second: Float64Array,

@@ -110,7 +110,7 @@ function readYaml(text: string): ConfigText {
 
 /**
  * Reads the overrides of a command line or of a script that contains one (`reward_model.enable=True \`); null for any
- * other text. Variables that the script sets to plain values, sums and products are replaced. As in Hydra, the last
+ * other text. Variables that the script sets are replaced, and integer arithmetic is evaluated. As in Hydra, the last
  * setting of a key counts. Nothing is executed.
  */
 function readCommandLine(text: string): ConfigLeaf[] | null {
@@ -146,7 +146,7 @@ function withoutComment(raw: string): string {
   return /^(?:"[^"]*"|'[^']*'|[^\s"'#]|\s(?!#))*/.exec(raw)?.[0].trim() ?? ''
 }
 
-/** Replaces known variables and arithmetic; unknown variables remain as `${name}`. */
+/** Replaces known variables and evaluates arithmetic; unknown variables remain as `${name}`. */
 function putIn(raw: string, variables: ReadonlyMap<string, string>): string {
   if (/^'[^']*'$/.test(raw)) return raw
   const named = (name: string, fallback?: string) =>

@@ -385,7 +385,7 @@ describe('references', () => {
     return config
   }
 
-  test('are resolved: to keys of the text, relative ones, and with a default', () => {
+  test('are resolved: absolute and relative keys of the text, and defaults', () => {
     const config = read(`
 base: {workers: 6}
 reward:

@@ -4,7 +4,7 @@ import { ROLLOUT_KEYS } from './upstream-keys.ts'
 
 const ROLLOUT = 'reward.reward_model.rollout.'
 const MODEL = 'reward.reward_model.'
-/** Maximum number of servers; a larger number counts as a mistake in the text. */
+/** Maximum number of servers; a larger number is reported as a problem. */
 const MAX_SERVERS = 256
 /** Port of the first server; above the ports of verl's examples. */
 const FIRST_PORT = 8101
@@ -214,7 +214,7 @@ function replicasOf(settings: Settings): {
   const perNode = settings.number(`${prefix}n_gpus_per_node`)
   const nodes = settings.number(`${prefix}nnodes`)
   if (ownPool) {
-    const note = 'number of servers: GPUs over tensor × data × pipeline parallelism'
+    const note = 'number of servers: GPUs ÷ (tensor × data × pipeline parallelism)'
     settings.honour(`${MODEL}n_gpus_per_node`, note)
     settings.honour(`${MODEL}nnodes`, note)
   } else {

@@ -40,8 +40,8 @@ export const ROLLOUT_KEYS = [
 /** Rollout keys that scoring servers do not use, with the reason. */
 export const ROLLOUT_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   _target_: COMPOSED,
-  prompt_length: 'only max_model_len limits the texts of a server',
-  response_length: 'only max_model_len limits the texts of a server',
+  prompt_length: 'only max_model_len limits the length of a text',
+  response_length: 'only max_model_len limits the length of a text',
   ignore_eos: SAMPLING,
   temperature: SAMPLING,
   top_k: SAMPLING,

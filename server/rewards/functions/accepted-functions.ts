@@ -12,13 +12,12 @@ import type { HostSettings } from './start-host.ts'
 /** Maximum number of versions whose exports or source are cached. */
 const MAX_CACHED = 256
 
-/** The current version of a function, which scores the batches accepted now. */
+/** The current version of a function, which scores newly accepted batches. */
 export interface FunctionVersion {
   hash: string
   /** Path relative to the functions folder, with `/`. */
   path: string
   form: FunctionForm
-  /** Isolation level at which the function runs. */
   isolation: Isolation
   /** Methods of a class or object, e.g. `post_process_scores`. */
   methods: string[]

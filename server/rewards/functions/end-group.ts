@@ -10,7 +10,7 @@ const IS_ALONE = process.argv[3] === 'alone'
  */
 export function endGroup(): void {
   if (IS_ALONE) {
-    // Signals all processes that may be signaled, except this one.
+    // Signals every process that this one may signal, except itself.
     process.kill(-1, 'SIGKILL')
     process.kill(process.pid, 'SIGKILL')
   } else process.kill(-process.pid, 'SIGKILL')

@@ -30,7 +30,7 @@ export interface FunctionCall {
   onAbort: (() => void) | null
 }
 
-/** The end of a call. `waitedMs`: its wait for a process. */
+/** A call that has ended. `waitedMs`: the time that it waited for a process, ms. */
 export interface EndedCall {
   end: CallEnd['end']
   waitedMs: number

@@ -9,7 +9,7 @@ import type { RouterCallOptions } from './protocol.ts'
 export interface FunctionInput {
   dataSource: string
   data_source: string
-  /** The response as text; of a trajectory, all its messages. */
+  /** The response as text; for a trajectory, the text of all its messages. */
   solutionStr: string
   solution_str: string
   groundTruth: unknown
@@ -51,8 +51,8 @@ export interface FunctionChatTemplate {
 }
 
 /**
- * The reward router, for a function. A failed call throws an Error whose `reason` is one of the failure reasons of
- * samples.
+ * The reward router, as functions call it. A failed call throws an Error whose `reason` is one of the failure reasons
+ * of samples.
  */
 export interface FunctionRouter {
   /** Returns the score of a discriminative model. */

@@ -23,7 +23,7 @@ export interface HostListener {
   pending(): void
   failedToLoad(message: string): void
   ended(dispatched: DispatchedCall, end: CallEnd): void
-  /** A call sent a question to the router. `bytes` is the size of the question, which `answer` needs. */
+  /** A call sent a request to the router. `bytes` is the size of the request, which `answer` needs. */
   question(
     message: Extract<FromHost, { type: 'ask' }>,
     dispatched: DispatchedCall,
@@ -48,12 +48,15 @@ const LOAD_MS = 30_000
 /** Time for which a cancelled call may keep blocking its process. */
 const ABANDONED_MS = 1_000
 /**
- * Time for which an unknown call may block a process before the process is ended. The process may only lack CPU time.
+ * Time for which an unknown call may block a process before the process is ended. The process may be short of CPU time.
  */
 const UNKNOWN_HOLDER_MS = 1_000
 /** Number of cancelled calls with unsettled promises after which a process takes no more calls. */
 const MAX_ABANDONED = 256
-/** A process counts as dead if a call is this long overdue although the watchdog does not report it as blocked. */
+/**
+ * A process counts as dead if a call is overdue by this time although the watchdog does not report the process as
+ * blocked.
+ */
 const SILENT_MS = 30_000
 /** Maximum wait for a process's last output after its exit. */
 const LAST_WORDS_MS = 500
@@ -86,7 +89,7 @@ export class FunctionHost {
   readonly #abandoned = new Map<number, string>()
   /** Calls taken back before they began; their `end` messages may still arrive. */
   readonly #takenBack = new Set<number>()
-  /** Numbers of the calls' unanswered questions. */
+  /** Numbers of the calls' open requests to the router. */
   readonly #openQuestions = new Set<number>()
   readonly #heldUp = new HeldUp()
   /** Number of reports and of log lines in the current second. */
@@ -193,7 +196,7 @@ export class FunctionHost {
     }
   }
 
-  /** Answers a question; `bytes` is the question's size. */
+  /** Sends the router's answer to a request; `bytes` is the size of the request. */
   answer(message: Extract<ToHost, { type: 'answer' }>, bytes: number): void {
     this.#openQuestions.delete(message.request)
     this.#channel?.answered(bytes)
@@ -373,7 +376,7 @@ export class FunctionHost {
         this.#said('warn', message.why)
         break
       case 'inspected':
-        this.#violated('answered a question that was not sent')
+        this.#violated('sent the result of an inspection that was not requested')
         break
     }
   }
@@ -383,7 +386,7 @@ export class FunctionHost {
     // The message is from a call that has ended, or from code outside any call.
     if (dispatched === undefined) return
     if (this.#openQuestions.has(message.request)) {
-      this.#violated('sent two questions with one number')
+      this.#violated('sent two requests to the router with one number')
       return
     }
     this.#openQuestions.add(message.request)

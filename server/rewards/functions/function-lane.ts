@@ -7,7 +7,9 @@ import { Suspects } from './suspects.ts'
 
 /** Maximum concurrent calls in one process of a function that returns promises. */
 const MAX_ASYNC_CALLS = 4_096
-/** Maximum computing time of the calls queued in one process, ms. Other workers may start any further calls sooner. */
+/**
+ * Maximum computing time of the calls queued in one process, ms. Other workers may start the remaining calls sooner.
+ */
 const AHEAD_MS = 150
 const MAX_SYNC_CALLS = 64
 /** Busy fraction of an event loop above which it counts as computing rather than waiting. */
@@ -17,11 +19,11 @@ const TAKE_BACK_MS = 1_000
 /** Idle time after which all processes but one end, and after which the last one ends. */
 const IDLE_MS = 10_000
 const LAST_IDLE_MS = 60_000
-/** Maximum number of processes that run suspects alone. */
+/** Maximum number of processes that run only suspects: calls that may have ended a process. */
 const MAX_ALONE = 2
 /**
- * Maximum number of processes that take no more calls and finish the ones they have. Beyond it, no other process is
- * started.
+ * If all shared processes only finish the calls that they have, another process is started unless there are already this
+ * many.
  */
 const MAX_RETIRING = 4
 /** Retry interval and maximum retries after a process could not be started, for lack of processes or memory. */
@@ -294,7 +296,7 @@ export class FunctionLane {
     } else this.dispatch()
   }
 
-  /** Called when a first call of the function returns a promise: more calls can be sent before that call ends. */
+  /** Called when the first call of the function returns a promise: more calls can be sent before that call ends. */
   #learned(): void {
     if (this.#sync !== null) return
     this.#sync = false

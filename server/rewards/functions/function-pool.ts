@@ -280,7 +280,7 @@ export class FunctionPool implements FunctionCaller {
         }
   }
 
-  /** Answers a function's question to the router, within the time limits of its sample. */
+  /** Makes a function's request to the router, within the time limits of its sample. */
   async #answer(raw: RouterQuestion, call: FunctionCall): Promise<RouterAnswer> {
     const { options } = call
     const read = readQuestion(raw)

@@ -2,7 +2,7 @@
 export interface FunctionSource {
   /** SHA-256 of path and files, hexadecimal. */
   hash: string
-  /** The file that is imported, relative to the functions folder, with `/`. */
+  /** The entry file, relative to the functions folder, with `/`. */
   path: string
   /** Contents by path relative to the folder; files that are not UTF-8 as base64. */
   files: Record<string, string | { base64: string }>

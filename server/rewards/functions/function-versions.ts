@@ -6,9 +6,9 @@ import { pathToFileURL } from 'node:url'
 import type { FunctionSource, FunctionSources } from './function-source.ts'
 
 export interface VersionFolders {
-  /** `functions` in the data folder: a folder for each version, named by its hash. */
+  /** The folder `functions` in the data folder. It has a subfolder for each version, named by the version's hash. */
   versionsDir: string
-  /** The user's folder, for its `node_modules`; it may be missing. */
+  /** The user's functions folder, whose `node_modules` the versions use; the folder may be missing. */
   functionsDir: string
   sources: FunctionSources
 }

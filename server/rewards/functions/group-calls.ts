@@ -23,9 +23,9 @@ export interface ScoredGroup {
 }
 
 /**
- * Post-processes the scores of a group (verl's `post_process_scores`): the method receives the scores and the
- * group and must return as many finite numbers. Any other result fails the group, because unchanged scores would look
- * like changed ones.
+ * Post-processes the scores of a group (verl's `post_process_scores`): the method receives the scores and the group and
+ * must return as many finite numbers. Any other result fails the group: if it kept its old scores, they would look
+ * post-processed.
  */
 export async function postProcessGroup(
   functions: FunctionCaller,
@@ -38,7 +38,7 @@ export async function postProcessGroup(
   return called.ok ? readScores(called.value, scores.length) : called
 }
 
-/** Reads the result of a post-processing: a list of `members` finite numbers. */
+/** Reads the result of post-processing: a list of `members` finite numbers. */
 export function readScores(value: unknown, members: number): PostProcessed {
   const failed = (detail: string): PostProcessed => ({
     ok: false,

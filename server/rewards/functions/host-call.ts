@@ -20,7 +20,7 @@ export class RouterCallError extends Error {
   }
 }
 
-/** The functions of the process that a call's context uses. */
+/** Functions that the process provides to a call's context. */
 export interface CallHost {
   ask(question: RouterQuestion): Promise<RouterAnswer>
   log(level: LogLevel, message: string, fields: object | undefined): void

@@ -5,9 +5,9 @@ import type { FromHost, ToHost } from './protocol.ts'
 
 /** Maximum bytes per second that a worker reads from each stream of a process; beyond it, the process waits. */
 const READ_BYTES_PER_SECOND = 32 << 20
-/** Reading pauses while a process leaves this many bytes unread or has open questions of this total size. */
+/** Reading pauses while a process leaves this many bytes unread or has open router requests of this total size. */
 const MAX_PENDING_BYTES = 32 << 20
-/** Bytes that a question counts for in addition to its size. */
+/** Bytes that are counted for each router request in addition to its size. */
 const QUESTION_BYTES = 512
 
 /** Limits a stream to a number of bytes per second by pausing it; the writer then waits. */
@@ -72,7 +72,7 @@ export class HostChannel {
     if (this.#stream.writable) this.#stream.write(encodeFrame(message))
   }
 
-  /** Counts a question of this size as open until {@link answered}. */
+  /** Counts a router request of this size as open until {@link answered}. */
   question(bytes: number): void {
     this.#questionBytes += bytes + QUESTION_BYTES
   }

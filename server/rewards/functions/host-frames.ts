@@ -1,6 +1,6 @@
 /**
  * Frames of messages between a worker and a process that runs user code: four bytes with the length of the body, then
- * the body as JSON. Node's IPC channel is not used: there a body that is not a structured clone, or one of Node's
+ * the body as JSON. Node's IPC channel is not used, because a body that is not a structured clone, or one of Node's
  * internal messages (`{cmd: 'NODE_HANDLE_ACK'}`), throws in the receiver before any listener sees it.
  */
 

@@ -82,7 +82,10 @@ setInterval(() => {
   before = now
 }, STATS_MS).unref()
 
-/** Starts the watchdog thread. The first argument is the memory limit in bytes, above the fresh process's memory. */
+/**
+ * Starts the watchdog thread. This process's first argument is its memory limit: bytes in addition to the memory that
+ * it uses at start.
+ */
 function startWatchdog(): void {
   const { port1, port2 } = new MessageChannel()
   port1.on('message', (ping: number) => Atomics.store(shared, SHARED.pong, ping))
@@ -386,7 +389,7 @@ async function ask(question: RouterQuestion): Promise<RouterAnswer> {
 
 const logSecond = { atMs: 0, lines: 0, leftOut: 0 }
 
-/** Sends a line to the log. Lines beyond the limit are counted, and the next line reports their number. */
+/** Sends a line to the log. Lines beyond the limit are dropped, and the next line reports their number. */
 function log(call: number, level: LogLevel, text: string, fields: object | undefined): void {
   const now = performance.now()
   if (now - logSecond.atMs > 1_000) Object.assign(logSecond, { atMs: now, lines: 0 })

@@ -13,7 +13,7 @@ import type { FromHost, RouterQuestion } from './protocol.ts'
 const MAX_DETAIL_CHARS = 4_000
 /** Maximum size of a log line with its fields. The process itself truncates earlier. */
 const MAX_LOG_BYTES = 256 << 10
-/** Maximum size of one sample's result: extra info of 1 MiB of characters, as UTF-8. */
+/** Maximum size of one sample's result: enough for extra info of 2²⁰ characters as UTF-8. */
 const MAX_SCORE_BYTES = 4 << 20
 
 const id = z.int().min(0)
@@ -158,8 +158,8 @@ const Question = z.discriminatedUnion('op', [
 ])
 
 /**
- * Reads a function's question to the router. An invalid question is a mistake, not an attack: it is answered with
- * `problem`, and the process continues.
+ * Reads a function's request to the router. An invalid request is a mistake, not an attack: the function gets `problem`
+ * as the answer, and the process continues.
  */
 export function readQuestion(
   question: unknown,

@@ -5,13 +5,13 @@ import { endGroup } from './end-group.ts'
 import { MARKS_FD, SHARED } from './protocol.ts'
 
 /**
- * A second thread in the process of user code. It checks whether the main thread responds and how much memory the
- * process uses, and identifies the running call. It writes its marks (protocol.ts) itself, because the
- * main thread may never run again.
+ * A second thread in the process that runs user code. It checks whether the main thread responds and how much memory
+ * the process uses, and identifies the running call. It writes its marks (protocol.ts) itself, because the main thread
+ * may never run again.
  *
- * The shared numbers name a call that has begun and not yet returned. To find a call that continued after an `await`,
- * the main thread is halted through the inspector and its AsyncLocalStorage is read. This takes up to 3 ms if the
- * thread runs JavaScript or a regular expression, and is impossible inside a system call.
+ * `shared` holds the id of the call that has begun and not yet returned. To find a call that continued after an
+ * `await`, the main thread is halted through the inspector and its AsyncLocalStorage is read. This takes up to 3 ms if
+ * the thread runs JavaScript or a regular expression, and is impossible inside a system call.
  */
 
 const { shared, port, memoryBytes } = workerData as {
@@ -27,7 +27,7 @@ const BLOCKED_MS = 250
 /** While the main thread is blocked, the running call is identified again at this interval, because it may change. */
 const LOOK_AGAIN_MS = 500
 const ASK_MS = 400
-/** Expression for the running call, evaluated in the halted frame. */
+/** Expression for the running call's id, evaluated in the halted frame. */
 const WHO = 'globalThis[Symbol.for("rewardops.call")]()'
 
 const limitBytes = process.memoryUsage.rss() + memoryBytes
@@ -57,8 +57,7 @@ function watchLoop(): void {
   }
   const ms = now - pingAt
   if (ms < BLOCKED_MS || asking || (saidAt > 0 && now - saidAt < LOOK_AGAIN_MS)) return
-  // The block is reported before the call is identified, because from now on the time limits of the other calls are
-  // paused.
+  // The block is reported before the call is identified, because the report pauses the time limits of the other calls.
   const id = Atomics.load(shared, SHARED.running)
   if (id > 0 || saidAt === 0) mark(`B ${Math.round(ms)} ${id}`)
   saidAt = now
@@ -80,7 +79,7 @@ function watchMemory(): void {
   else void ask().then((named) => mark(`M ${bytes} ${named}`))
 }
 
-/** The call whose code the main thread is running; 0 if unknown. */
+/** Id of the call whose code the main thread is running; 0 if unknown. */
 async function ask(): Promise<number> {
   if (asking) return 0
   asking = true

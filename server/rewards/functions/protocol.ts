@@ -6,9 +6,9 @@ import type { RewardSample } from '../managers/manager.ts'
 import type { Finding, ReadResult } from './read-result.ts'
 
 /**
- * Messages between a worker and a child process that runs user code. A channel (host-frames.ts) carries calls,
- * results and questions to the router. A separate pipe carries marks (`Mark`): lines that are written synchronously, so
- * that they arrive even if the process ends with the next instruction.
+ * Messages between a worker and a child process that runs user code. A channel (host-frames.ts) carries calls, results
+ * and requests to the router. A separate pipe carries marks (`Mark`): lines that are written synchronously, so that
+ * they arrive even if the process ends with the next instruction.
  */
 
 /** A callable export of a version, constructed once per process. */
@@ -100,7 +100,6 @@ export interface CallEnd {
     | { ok: false; reason: SampleFailureReason; detail: string }
 }
 
-/** The kind of an export that can be called. */
 export type FunctionForm = 'function' | 'class' | 'object'
 
 export type Inspected =
@@ -114,7 +113,7 @@ export type FromHost =
   | { type: 'inspected'; result: Inspected }
   | CallEnd
   | { type: 'ask'; call: number; request: number; question: RouterQuestion }
-  /** `leftOut`: number of earlier lines over the limit per second. */
+  /** `leftOut`: number of lines dropped since the previous one, for exceeding the limit per second. */
   | {
       type: 'log'
       call: number
@@ -131,7 +130,7 @@ export type FromHost =
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 /**
- * A line of the pipe of marks: a letter, then numbers, separated by spaces.
+ * A line in the pipe of marks: a letter, then numbers, separated by spaces.
  * - `S id`: the call begins
  * - `R id`: the call returned a promise, which is not settled
  * - `B ms id`: the process has not responded for `ms`; `id` is the running call, 0 if unknown
@@ -194,7 +193,8 @@ export function unpackValue(value: unknown): unknown {
 }
 
 /**
- * Path in a sandbox of the folder that it shares with its worker, and name of the socket to the router address in it.
+ * Path inside a sandbox of the folder that it shares with its worker, and the name of the router's socket in that
+ * folder.
  */
 export const SHARED_FOLDER = '/run/rewardops'
 export const ROUTER_SOCKET = 'router.sock'
@@ -202,7 +202,7 @@ export const ROUTER_SOCKET = 'router.sock'
 export const CHANNEL_FD = 3
 /** File descriptor of the pipe of marks in the child. */
 export const MARKS_FD = 4
-/** Maximum lines per second of a function's logger; further ones are counted. */
+/** Maximum lines per second of a function's logger; further lines are dropped and counted. */
 export const MAX_LOG_LINES_PER_SECOND = 1_000
 /**
  * Indexes of the numbers shared between the child's threads: the call whose code is on the stack, and the last ping

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 
 /**
  * Reads a stream's lines, each cut at `maxChars`, so that output without line breaks is not buffered. Lines beyond
- * `perSecond` are counted, and the next emitted line reports their number.
+ * `perSecond` are dropped, and the next emitted line reports their number.
  */
 export function readLines(
   stream: Readable,

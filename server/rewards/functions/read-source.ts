@@ -255,7 +255,9 @@ async function parseImports(path: string, text: string): Promise<Imported[]> {
 
 const NAMED = /\b(?:import|require|URL)\s*\(\s*(["'])(\.{1,2}\/[^"'\n]{1,500})\1/g
 
-/** Finds names in the text of a large file. Names in comments and strings count too, so they need not exist. */
+/**
+ * Finds import paths in the text of a large file. Those in comments and strings count too, so the files may be missing.
+ */
 function namedInText(text: string): Imported[] {
   return [...text.matchAll(NAMED)].map((match) => ({
     specifier: match[2] as string,

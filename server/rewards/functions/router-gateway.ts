@@ -13,7 +13,7 @@ export interface RouterGateway {
 
 /**
  * Forwards requests from a Unix socket to the router address. Each request gets a header that makes the server refuse
- * all other paths, because the connection comes from the service's own user, who may use them.
+ * all paths outside the router, because the connection comes from the service's own user, who may use every path.
  */
 export function serveRouter(rewardRouterAddress: string): RouterGateway {
   const at = rewardRouterAddress.lastIndexOf(':')

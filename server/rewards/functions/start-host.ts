@@ -19,15 +19,15 @@ const PROJECT = ['package.json', 'node_modules', 'packages', 'server'].map((name
   join(ROOT, name),
 )
 
-/** Files and folders that a function process must be able to read, besides its version: Node and the host. */
+/** Files and folders that a function process must be able to read, besides its version: Node and the project's code. */
 export const HOST_PATHS = [process.execPath, ...PROJECT]
 
 export interface HostSettings {
   /** The whole environment of a child, without the service's variables, which hold secrets. */
   env: Record<string, string>
   /**
-   * Memory limit of the process, and of the process with all its descendants, in addition to the memory of a fresh
-   * process, bytes.
+   * Memory limit in bytes, in addition to the memory of a fresh process. It applies to the process alone, and to the
+   * process with all its descendants.
    */
   memoryBytes: number
   plan: IsolationPlan

@@ -40,7 +40,7 @@ export interface JudgeReply {
   truncated: boolean
 }
 
-/** Usage of a sample's votes. */
+/** Calls, tokens and cost of a sample's votes. */
 export interface JudgeUsage {
   calls: number
   promptTokens: number

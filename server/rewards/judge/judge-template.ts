@@ -39,7 +39,7 @@ const template = z.strictObject({
     .prefault({}),
   pair: z
     .strictObject({
-      against: z.string().default('ground_truth').describe('What the response is compared with'),
+      against: z.string().default('ground_truth').describe('Text to compare the response with'),
       swap: z
         .boolean()
         .default(true)
@@ -91,7 +91,7 @@ export const JudgeTemplate = template.superRefine((t, context) => {
 export type JudgeTemplate = z.infer<typeof JudgeTemplate>
 export type JudgeTemplateInput = z.input<typeof JudgeTemplate>
 
-/** Number of calls that a template makes per sample: one per vote, two with swapped orders. */
+/** Number of calls that a template makes per sample: one per vote, or two if each pair is judged in both orders. */
 export function callsPerSample({ votes, kind, pair }: JudgeTemplate): number {
   return votes.k * (kind === 'pair' && pair.swap ? 2 : 1)
 }

@@ -48,7 +48,9 @@ function readCutNumber(text: string, parser: Extract<JudgeParser, { kind: 'numbe
   return readNumber(text.replace(/\S+$/, ''), parser)
 }
 
-/** Removes thoughts; null if they do not end. With some chat templates, the reply has only the closing tag. */
+/**
+ * Removes thoughts; null if they lack their closing tag. With some chat templates, the reply has only the closing tag.
+ */
 function withoutThinking(content: string): string | null {
   const closing = '</think>'
   const at = content.lastIndexOf(closing)

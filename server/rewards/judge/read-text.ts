@@ -47,7 +47,9 @@ export function readBracketed(text: string, spec: Spec<'bracketed'>): Verdict {
   return oneVerdict(findings)
 }
 
-/** Reads `\boxed{…}` with a number, or one of the words that have a score. Boxes with neither are not verdicts. */
+/**
+ * Reads `\boxed{…}` with a number, or with a word that has a score in `labels`. Boxes with neither are not verdicts.
+ */
 export function readBoxed(text: string, spec: Spec<'boxed'>): Verdict {
   const findings: Finding[] = []
   for (const inside of boxesIn(text)) {

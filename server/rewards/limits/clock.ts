@@ -1,4 +1,4 @@
-/** The clock of the limits: that of the process, or of a test. */
+/** The clock by which limits are kept: the process's clock, or a test's. */
 export interface LimitClock {
   /** Monotonic milliseconds since an arbitrary start. */
   nowMs(): number
@@ -9,7 +9,7 @@ export interface LimitClock {
 export const systemClock: LimitClock = {
   nowMs: () => performance.now(),
   after(ms, callback) {
-    // Node fires a longer timer immediately.
+    // Node fires a timer with a longer delay immediately.
     const timer = setTimeout(callback, Math.min(ms, 2 ** 31 - 1))
     return () => clearTimeout(timer)
   },

@@ -307,7 +307,7 @@ describe('Q16: one limit over several workers', () => {
     const clock = new TestClock()
     const limits = readLimits({ max_concurrent: 50, max_rpm: 600 })
     const row = new TokenBucket(10, 10)
-    // Each answer takes 3 ms, as from a database row.
+    // Each reservation takes 3 ms, like one in a database row.
     const shared = {
       async reserve(amount: number, nowMs: number) {
         await clock.sleep(3)

@@ -21,7 +21,10 @@ export interface GatePermit {
 export interface GateStats {
   inFlight: number
   waiting: number
-  /** Remaining requests of the limit; negative for a debt; null if not limited or kept outside this gate. */
+  /**
+   * Requests that the limit still allows; negative if it is overdrawn; null without a limit, or if it is kept outside
+   * this gate.
+   */
   requests: number | null
   tokens: number | null
 }
@@ -185,8 +188,8 @@ export class RequestGate {
   }
 
   /**
-   * Reserves requests and tokens for the first call and starts it; leaves it in the queue if its slot was lost
-   * meanwhile.
+   * Reserves requests and tokens for the first call and starts it; leaves it in the queue if its slot was lost while it
+   * waited.
    */
   async #serve(head: Waiter): Promise<void> {
     this.#blockedBy(null)
@@ -223,7 +226,7 @@ export class RequestGate {
     const waitMs = Math.max(rpmMs, tpmMs)
     if (waitMs <= 0) return
     this.#blockedBy(rpmMs >= tpmMs ? 'rpmMs' : 'tpmMs')
-    // The wait counts from the answer. If it counted from the request, the call would start too early.
+    // The wait starts when `reserve` has returned. If it started with the call of `reserve`, it would end too early.
     await this.#until(this.#clock.nowMs() + waitMs, head)
   }
 

@@ -12,7 +12,7 @@ import type { Sandboxes } from '../sandboxes.ts'
 export interface RewardSample {
   dataSource: string
   prompt: string | ChatTurn[]
-  /** The response as text; of a trajectory, all its messages (`responseText`). */
+  /** The response as text; for a trajectory, the text of all its messages (`responseText`). */
   solutionStr: string
   /** The messages of the response; absent or null if the response is plain text. */
   messages?: ChatTurn[] | null

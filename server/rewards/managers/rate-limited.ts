@@ -7,9 +7,9 @@ import type { RewardManager, RewardOutcome } from './manager.ts'
 import { naiveManager } from './naive.ts'
 
 /**
- * verl's `rate_limited` manager: scores like `naive` within limits of concurrent calls, requests and tokens per
- * minute, over all workers. Errors and timeouts fail the sample, where verl scores 0.0. Waiting time is in the
- * extra info (`rate_limit`) and counts as time in the queue, not as scoring time.
+ * verl's `rate_limited` manager: scores like `naive` within limits on concurrent calls, requests and tokens per minute
+ * that all workers share. Errors and timeouts fail the sample, where verl scores 0.0. Waiting time is in the extra info
+ * (`rate_limit`) and counts as time in the queue, not as scoring time.
  */
 export const rateLimitedManager: RewardManager = {
   name: RATE_LIMITED,

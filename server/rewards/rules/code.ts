@@ -62,7 +62,7 @@ if __name__ == "__main__":
 `
 }
 
-/** The limits of concurrent calls by sandbox, shared by the batches of this process. */
+/** Limits on concurrent calls, by sandbox URL, shared by the batches of this process. */
 const limits = new Map<string, CallLimit>()
 
 function limitOf(url: string): CallLimit {

@@ -23,7 +23,7 @@ export function hasThoughtAndBox(response: string): boolean {
 /** Geometry3K like verl's `geo3k`: 0.9 for the correct answer in the last box, and 0.1 for the format. */
 export const geo3kRule = defineRule({
   name: 'geo3k',
-  title: 'Geometry3K (answer and form)',
+  title: 'Geometry3K (answer and format)',
   dataSources: ['hiyouga/geometry3k'],
   kwargs: z.strictObject({
     use_boxed: z

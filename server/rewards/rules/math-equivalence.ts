@@ -5,7 +5,7 @@
  */
 import { firstCodePoint, isAtMostCodePoints, replaceLiteral } from './python-text.ts'
 
-/** The first replacements, made in this order. `\\` becomes `\` before the commands are searched. */
+/** The first replacements, made in this order. `\\` becomes `\` before commands are replaced. */
 const replacements: readonly (readonly [from: string, to: string])[] = [
   ['\n', ''],
   ['\\!', ''],

@@ -95,7 +95,7 @@ export const mathVerifyRule = defineRule({
     const isRead = gold.value !== null && given.value !== null
     return {
       where:
-        'after "final answer is", else in a box, else after "answer", else anywhere; the last one first',
+        'after "final answer is", else in a box, else after "answer", else anywhere; the last match is tried first',
       found: given.text,
       forms: [
         {

@@ -5,16 +5,15 @@
  */
 
 /**
- * Characters for which Python's `str.isspace()` is true, which are also those of `\s` in a `str`
- * pattern, written as the inside of a character class. JavaScript's `\s` lacks U+001C–U+001F and
- * U+0085 and adds U+FEFF.
+ * Characters for which Python's `str.isspace()` is true, for use inside a character class. Python's `\s` in a `str`
+ * pattern matches the same characters. JavaScript's `\s` lacks U+001C–U+001F and U+0085 and adds U+FEFF.
  */
 export const pythonSpaceClass =
   '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000'
 
 /**
- * Characters of Python's `\w` in a `str` pattern, as the inside of a character class of a regular expression with the
- * `u` flag. JavaScript's `\w` and `\b` support only ASCII.
+ * Characters that Python's `\w` in a `str` pattern matches, for use inside a character class of a regular expression
+ * with the `u` flag. JavaScript's `\w` and `\b` support only ASCII.
  */
 export const pythonWordClass = '\\p{L}\\p{N}_'
 
@@ -75,7 +74,7 @@ export function isAtMostCodePoints(text: string, limit: number): boolean {
   return text.length <= limit || (text.length <= 2 * limit && [...text].length <= limit)
 }
 
-/** Python's `text.replace(from, to)` for a literal `to`: `$` has no meaning in it. */
+/** Python's `text.replace(from, to)` for a literal `to`: `$` has no special meaning in it. */
 export function replaceLiteral(text: string, from: string, to: string): string {
   return text.includes(from) ? text.split(from).join(to) : text
 }

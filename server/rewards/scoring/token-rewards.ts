@@ -5,9 +5,9 @@ import type { RouterResult } from '../../router/router-types.ts'
 import type { RewardSample } from '../managers/manager.ts'
 
 /**
- * The token scores of a model's answer by message, with offsets in each message. Tokens outside the contents of
- * messages (tool calls, tags) are left out. Only the last {@link MAX_TOKEN_SCORES} are kept, because the last token has
- * the score of the response.
+ * The token scores that a reward model returned for a response, by message, with offsets in each message. Tokens
+ * outside the contents of messages (tool calls, tags) are left out. Only the last {@link MAX_TOKEN_SCORES} are kept,
+ * because the last token has the score of the response.
  */
 export function tokenRewards(
   { tokenScores, tokenOffsets }: Pick<RouterResult & { ok: true }, 'tokenScores' | 'tokenOffsets'>,

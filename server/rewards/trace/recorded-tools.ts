@@ -108,7 +108,10 @@ export function recordTools(tools: RewardTools): { tools: RewardTools; calls: Re
   return { tools: { ...tools, ...recorded }, calls }
 }
 
-/** The object with some methods replaced. The others run on the object itself, because its fields are private. */
+/**
+ * The object with some methods replaced. The others run on the object itself, because a proxy has no access to private
+ * fields.
+ */
 function withOwn<T extends object>(object: T, own: Partial<T>): T {
   return new Proxy(object, {
     get(target, name) {

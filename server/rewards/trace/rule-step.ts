@@ -16,7 +16,10 @@ import { scorerEnd } from './tried-end.ts'
 /** Maximum displayed characters of a form. */
 const MAX_FORM_CHARS = 4_000
 
-/** The steps of a rule for a sample; the steps of a pure rule are computed again, others are taken from the outcome. */
+/**
+ * The steps by which a rule scored a sample. A rule that calls no service is run again; the steps of other rules are
+ * taken from the outcome.
+ */
 export async function ruleStep(
   sample: RewardSample,
   reward: ResolvedReward,

@@ -16,7 +16,7 @@ import { whyManager, whyReward } from './why.ts'
 
 /**
  * Scores one sample as in a batch with this reward, and explains the result. The manager scores once with recording
- * tools; the steps come from the recorded calls, and pure rules are computed again.
+ * tools; the steps come from the recorded calls, and rules that call no service are run again.
  */
 export async function trySample(
   sample: RewardSample,

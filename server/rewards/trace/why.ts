@@ -50,7 +50,7 @@ export function whyManager(reward: ResolvedReward, sample: RewardSample): string
     case 'remote':
       return 'The score of the scorer is unchanged. Functions and rules run in a separate process.'
     case 'module':
-      return 'The class computed the score from the score of the scorer.'
+      return 'The manager class computed the score from the scorer’s score.'
     default:
       return 'The score of the scorer is unchanged.'
   }

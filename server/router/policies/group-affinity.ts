@@ -16,8 +16,8 @@ const FREE_SAMPLES = 8
 
 /**
  * Sends the samples of a group to one server, so that they share its prefix cache: the first server in the group's
- * rendezvous order with at most 1.25 times the mean load. Groups need no state, so every process sends a group to the
- * same server. Samples without a group are placed by least work.
+ * rendezvous order with at most 1.25 times the mean load. The order is computed from hashes and not stored, so every
+ * process sends a group to the same server. Samples without a group are placed by least work.
  */
 export function groupAffinity(seed: number): BalancingPolicy {
   const ungrouped = leastWork()

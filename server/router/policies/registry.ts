@@ -12,7 +12,10 @@ export { POLICY_NAMES, type PolicyName } from './policy.ts'
 
 export const DEFAULT_POLICY: PolicyName = 'least_work'
 
-/** Default seed of the policies that hash, equal in all processes, so that they send a group to the same server. */
+/**
+ * Default seed of the policies that hash. It is the same in all processes, so that they send a group to the same
+ * server.
+ */
 const SHARED_SEED = 0
 
 const MAKERS: Record<PolicyName, (seed: number | undefined) => BalancingPolicy> = {

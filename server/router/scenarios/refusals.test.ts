@@ -206,7 +206,7 @@ describe('a refusal', () => {
     expect(await short).toMatchObject({ ok: true, score: 2 })
   })
 
-  test('of the fixed canary too is decided by a text that the server has scored', async () => {
+  test('by a server that also refuses the fixed canary is decided by a text that the server has scored', async () => {
     harness = new Harness()
     const [fake] = await harness.serve([
       (call, response) => (call.body.includes('fine') ? scores(1) : refuses)(call, response),

@@ -34,14 +34,14 @@ export function goodputAt(server: SharingServer, inFlight: number): number {
 export interface Served {
   endMs: number
   tokensPerSecond: number
-  /** The limit at the end of each sample. */
+  /** The limit when each sample ended. */
   limits: number[]
 }
 
 /**
  * Sends samples to the server until all are done, with as many in flight as the limiter allows. Sizes are lognormal
  * around 1,000 tokens with sigma `spread`. The work of a sample is its tokens plus 50, times lognormal noise with sigma
- * `noise`. `offered`: samples in flight for which there is work at a given time.
+ * `noise`. `offered`: the number of samples that the workload would keep in flight at a given time.
  */
 export function serve(
   server: SharingServer,

@@ -47,10 +47,10 @@ export interface RestoreOptions {
 }
 
 /**
- * Restores a backup in one transaction: it creates the schema of the backup, loads the rows, upgrades the schema to that
- * of this program, and queues unfinished samples. If it fails or is killed, the database is as it was.
+ * Restores a backup in one transaction: it creates the schema of the backup, loads the rows, upgrades the schema to
+ * that of this program, and queues unfinished samples. If it fails or is killed, the database is as it was.
  * @returns the number of queued samples
- * @throws BackupError, MigrationError; the signal's reason
+ * @throws BackupError, MigrationError; the reason of `signal` when it aborts
  */
 export async function restoreBackup(options: RestoreOptions): Promise<number> {
   const { backup, signal } = options

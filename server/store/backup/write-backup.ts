@@ -47,7 +47,7 @@ export interface WriteBackupOptions {
 /**
  * Writes a backup of the database, which may be in use. All tables are read in one snapshot, through one connection, in
  * Postgres's binary COPY format. The file gets its final name once it is complete and on disk.
- * @throws BackupError; the signal's reason
+ * @throws BackupError; the reason of `signal` when it aborts
  */
 export async function writeBackup(options: WriteBackupOptions): Promise<Manifest> {
   const { path, signal } = options

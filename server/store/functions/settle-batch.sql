@@ -1,5 +1,6 @@
--- Completes the finished groups of a closed batch or of samples with given scores. The caller first makes its change
--- visible to every flush, so a group is completed either here or by a flush, never missed.
+-- Completes the finished groups of a batch after the batch was closed or samples with given scores were added. The
+-- caller first makes its change visible to every flush, so a group is completed either here or by a flush, never
+-- missed.
 CREATE FUNCTION settle_batch(p_batch int) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

@@ -64,8 +64,8 @@ export async function ensureCluster(
   const startedAt = performance.now()
   const draft = `${folder}.new`
   rmSync(draft, { recursive: true, force: true })
-  // The initdb of a killed service removes its files. If it does so at the same time, `rmSync` leaves the folder and throws
-  // nothing.
+  // The initdb of a killed service removes its files. If it does so at the same time, `rmSync` leaves the folder and
+  // throws nothing.
   while (existsSync(draft)) {
     await sleep(20, undefined, { signal })
     rmSync(draft, { recursive: true, force: true })

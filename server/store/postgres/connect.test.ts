@@ -74,7 +74,7 @@ itInFullRun('a failed migration stops the embedded Postgres', async () => {
   await (await open(null)).close()
 })
 
-test('a database from before the first release is refused, with the database to replace', async () => {
+test('a database from before the first release is refused, and the error names the database to replace', async () => {
   await (await open(database.url)).close()
   await expect(open(database.url, { migrationsDir: undefined })).rejects.toThrow(
     /Set DATABASE_URL to an empty database, or drop and recreate \/.+\/test_/,

@@ -45,7 +45,7 @@ const OLDEST = 140_000
 /**
  * Opens the database of the service and migrates it: the one named by DATABASE_URL, else the embedded one, which is
  * created and started as needed.
- * @throws DatabaseStartError, MigrationError; the signal's reason, with nothing left running
+ * @throws DatabaseStartError, MigrationError; the reason of `signal` when it aborts. Nothing is left running.
  */
 export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDatabase> {
   const { url, embedded, close } = await connectDatabase(options)
@@ -68,7 +68,7 @@ export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDa
 /**
  * Like {@link openDatabase}, but without migrations: the embedded database may be empty, and that of DATABASE_URL may
  * have any tables.
- * @throws DatabaseStartError; the signal's reason, with nothing left running
+ * @throws DatabaseStartError; the reason of `signal` when it aborts. Nothing is left running.
  */
 export async function connectDatabase(
   options: OpenDatabaseOptions,

@@ -437,7 +437,7 @@ describe.runIf(isRoot && onLinux)('as root', () => {
     expect(modeOf(dataDir)).toBe(0o711)
   })
 
-  test('a closed folder above it stays closed, and Postgres runs', async () => {
+  test('a closed folder above the data folder stays closed, and Postgres runs', async () => {
     const dataDir = closed()
     const postgres = await start(dataDir)
     const url = postgres.adminUrl('postgres')

@@ -204,7 +204,7 @@ class Supervisor implements EmbeddedPostgres {
     const deadline = Date.now() + PASSING_FAILURES_MS
     for (;;) {
       await evictPredecessor(this.#folder, this.#options.log)
-      // No live process uses the socket files, and those of a killed Postgres would prevent the launch.
+      // The socket files of a killed Postgres would prevent the launch. No live process uses them now.
       for (const name of ['.s.PGSQL.5432', '.s.PGSQL.5432.lock']) {
         rmSync(join(this.#runtime.socketDir, name), { force: true })
       }

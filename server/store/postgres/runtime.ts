@@ -40,8 +40,8 @@ const POSTGRES_ENV = {
 /**
  * A shell between this process and Postgres that holds one end of a pipe. When this process ends in any way, the other
  * end closes, `read` returns and Postgres gets SIGINT: a clean shutdown, 20 ms after a `kill -9` of Node. initdb also
- * runs under it and ends by the same signal. A signal to the shell ends the first `wait` early, so the shell waits
- * again while Postgres runs.
+ * runs under such a shell and gets the same signal. A signal to the shell ends the first `wait` early, so the shell
+ * waits again while Postgres runs.
  */
 const KEEPER = `
 exec 3<&0
@@ -105,14 +105,14 @@ const SOCKET_PATH_MAX_BYTES = process.platform === 'linux' ? 107 : 103
  * Finds a way to run Postgres that works here. Without root, this process's user runs it. Root must run it as another
  * account, which cannot reach a checkout under /root:
  *
- * | cannot reach      | way out                                                                              |
+ * | cannot reach      | solution                                                                             |
  * |-------------------|--------------------------------------------------------------------------------------|
  * | the data folder   | opened to 0711: other users may pass through but not list it                         |
  * | a folder above it | `-D /proc/self/cwd`: a working directory set before the drop needs no path (Linux)   |
  * | the binaries      | a copy beside the socket, in the first temporary folder that allows execution        |
  *
- * Rejected: CAP_DAC_READ_SEARCH by setpriv, because initdb calls access(2), which ignores capabilities; a user namespace,
- * because many containers forbid it and the files would change owners with it.
+ * Rejected alternatives: CAP_DAC_READ_SEARCH by setpriv, because initdb calls access(2), which ignores capabilities; a
+ * user namespace, because many containers forbid it and the files would change owners with it.
  * @throws DatabaseStartError `start_failed`, with a list of the attempts
  */
 export async function findRuntime(

@@ -81,7 +81,7 @@ export interface SeedOptions {
   seed: number
   /** Samples per step; default {@link stepSamplesOf}. */
   stepSamples?: number
-  /** Training prompts per run; default those of four steps. */
+  /** Training prompts per run; default: the prompts of four steps. */
   prompts?: number | undefined
   /** Time after the last step, epoch ms; default now. */
   nowMs?: number
@@ -99,7 +99,7 @@ export function stepSamplesOf(samples: number): number {
 }
 
 /**
- * Fills the database with invented runs, marked as seeded: about `samples` samples in the {@link SEEDED_RUNS}, all
+ * Fills the database with generated runs, marked as seeded: about `samples` samples in the {@link SEEDED_RUNS}, all
  * scored or failed. Postgres derives the numbers from hashes of the seed, 60,000 samples per second, so equal seeds
  * give equal data. The service stores the roll-ups.
  * @throws Error if seeded runs exist
@@ -108,7 +108,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
   const there = await db.adhoc<{ name: string }>('select name from run where seeded')
   if (there.length > 0) {
     throw new Error(
-      `There are seeded runs already (${there.map(({ name }) => name).join(', ')}): seed an empty data folder, REWARDOPS_DATA_DIR=…`,
+      `There are seeded runs already (${there.map(({ name }) => name).join(', ')}). Set REWARDOPS_DATA_DIR to an empty folder.`,
     )
   }
   const { nowMs: now = Date.now() } = options
@@ -169,7 +169,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
   return done
 }
 
-/** An invented configuration, as a trainer would send it. */
+/** A generated configuration, as a trainer would send it. */
 function seededConfig({ groupSize, rewardName }: SeededRun, seed: number, at: number) {
   return {
     model: at % 2 === 0 ? 'policy-8b' : 'policy-1b',

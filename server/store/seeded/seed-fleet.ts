@@ -13,9 +13,9 @@ const HISTORIES = [
 ] as const
 
 /**
- * Adds four reward-model servers, three stopped workers, and their history. The servers are draining, so nothing is sent
- * to them. The last server is slow, and the second one failed and was ejected for some minutes about two hours ago.
- * Returns the ids of the servers.
+ * Adds four reward-model servers, three stopped workers, and their history. The servers are draining, so nothing is
+ * sent to them. The last server is slow, and the second one failed and was ejected for some minutes about two hours
+ * ago. Returns the ids of the servers.
  */
 export async function seedFleet(db: Database): Promise<number[]> {
   const servers = await db.adhoc<{ id: number }>(

@@ -1,6 +1,6 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 
-/** An invented run and the distribution of its reward over the steps. */
+/** A generated run and the distribution of its reward over the steps. */
 export interface SeededRun {
   name: string
   reward: ResolvedReward
@@ -63,9 +63,9 @@ const EXTRACTED = { isCorrect: "verdict = 'equal'", extracts: true } satisfies P
 const STYLE = 'round((skill * 0.3 + luck * 0.8 + drift)::numeric, 4)::float8'
 
 /**
- * Six kinds of run: verdicts, a reward model, a composite reward of both, a judge's grades, passed tests, an agent. Their shapes
- * follow published curves: reward that rises and flattens, more variance between prompts than between samples,
- * latencies with a long tail.
+ * Six kinds of runs: a rule with verdicts, a reward model, a composite reward of both, a judge's grades, code tests, an
+ * agent. Their shapes follow published curves: reward that rises and flattens, more variance between prompts than
+ * between samples, latencies with a long tail.
  */
 export const SEEDED_RUNS: readonly SeededRun[] = [
   {

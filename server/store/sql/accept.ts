@@ -50,7 +50,7 @@ export interface NewBatch {
   groups: number
   implicitKey: string | null
   contentHash: Buffer | null
-  /** The partition of the texts. */
+  /** The day whose partition stores the batch's texts, `YYYY-MM-DD`. */
   bucket: string
   trace: TraceContext | null
 }

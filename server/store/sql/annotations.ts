@@ -33,7 +33,7 @@ export async function annotationsOf(
   )
 }
 
-/** The annotations of a range of samples of one batch, by index, oldest first. */
+/** The annotations of a batch's samples `fromIdx` to `toIdx` (included), in order of index, oldest first. */
 export async function annotationsOfBatch(
   db: Database,
   batchId: number,

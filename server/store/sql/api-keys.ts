@@ -103,8 +103,8 @@ export async function renameKey(
 }
 
 /**
- * Revokes a key. With `keepAdmin` (API keys are required and none is configured), the last admin key without an
- * expiry is kept and false is returned, even if the last two are revoked concurrently.
+ * Revokes a key. With `keepAdmin` (API keys are required, and REWARDOPS_API_KEYS has none), the last admin key without
+ * an expiry is kept and false is returned, even if the last two are revoked concurrently.
  */
 export async function revokeKey(
   db: Database,

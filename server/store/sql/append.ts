@@ -12,7 +12,7 @@ import {
 import { type EncodedTexts, promptKeyOf } from '../stored-texts.ts'
 import type { GroupLists } from './accept.ts'
 
-/** The advisory lock that orders append, close and cancel of one batch; flushes never take it. */
+/** The advisory lock under which a batch is appended to, closed or cancelled. Flushes never take it. */
 const BATCH_LOCK = 72_707_371
 
 /** Prevents other transactions from appending to, closing or cancelling a batch until this one ends. */
@@ -65,7 +65,7 @@ export async function groupsToGrow(
   return rows
 }
 
-/** Adds to the numbers of received and of finished samples of groups. */
+/** Increases the groups' numbers of received and of finished samples. */
 export async function growGroups(
   client: Client,
   batchId: number,

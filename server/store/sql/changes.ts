@@ -66,7 +66,7 @@ export interface GroupCells {
   sum: number[]
 }
 
-/** The group cells of batches; with `dataSource`, only of its samples. */
+/** The {@link GroupCells} of batches. With `dataSource`, only its samples are counted. */
 export async function groupCells(
   db: Database,
   batchIds: readonly number[],

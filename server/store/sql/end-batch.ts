@@ -3,8 +3,8 @@ import { notify } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 
 /**
- * Ends a cancelled or failed batch: its pending samples as `cancelled`, its groups and the batch itself. Does nothing
- * for other batches. Repeatable, also concurrently.
+ * Ends a cancelled or failed batch: fails its pending samples with the reason `cancelled`, completes its groups, and
+ * stores the end time of the batch. Does nothing for other batches. Repeatable, also concurrently.
  */
 export async function endUnfinished(db: Database, batchId: number): Promise<void> {
   await db.rows(

@@ -20,7 +20,7 @@ export interface ExtraKeyRow extends Omit<ExtraKeyDto, 'values'> {
   values: ExtraKeyDto['values'] | null
 }
 
-/** Keys, types and ranges of the rows `e(key, type, value)`; numbers beyond a double are clamped. */
+/** Keys, types and ranges of the rows `e(key, type, value)`. Numbers beyond the range of a double are clamped. */
 const SUMMED = `select key, count(*)::int as samples,
     (count(*) filter (where type = 'number'))::int as numbers, (count(*) filter (where type = 'boolean'))::int as booleans,
     (count(*) filter (where type = 'string'))::int as texts, min(n) as min, max(n) as max
@@ -62,8 +62,8 @@ export async function storeExtraKeys(client: Client, batchId: number): Promise<v
 }
 
 /**
- * Keys of the newest batches of a run, of steps or of one batch: from their roll-ups. Of a batch without
- * a roll-up, some samples are read.
+ * Keys of the extra info in the newest batches of a run, of a range of steps or of one batch. They come from the
+ * batches' roll-ups and, for the newest batches without one, from some of their samples.
  */
 export async function extraKeys(
   db: Database,

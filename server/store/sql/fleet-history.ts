@@ -79,7 +79,7 @@ export async function serverHistory(
 /** Counts of durations in one interval. */
 export interface DurationsRow {
   slot: number
-  /** Numbers of the router's latency buckets with a count, from 1. */
+  /** Numbers of the router's latency buckets that have a count. The first bucket has number 1. */
   buckets: number[]
   counts: number[]
 }

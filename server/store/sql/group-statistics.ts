@@ -81,7 +81,7 @@ export interface MemberColumns {
   substituted: boolean[]
 }
 
-/** The members of groups `from` to `to` (both included), read as one JSON text: see `sampleColumns`. */
+/** The members of groups `from` to `to` (both included), read as one JSON text: see `sampleColumns` in results.ts. */
 export async function membersOfGroups(
   db: Database,
   batchId: number,
@@ -154,7 +154,7 @@ export async function storeGroupCounts(
   )
 }
 
-/** Completed groups with equal inputs of the classification. */
+/** Completed groups whose classification has the same inputs. */
 export interface AlikeGroups {
   groups: number
   /** Number of members with a counted score: 0, 1, or 2 for two and more. */

@@ -11,8 +11,9 @@ const RELEASED_IMAGES = 256
 const MAX_ROUNDS = 5
 
 /**
- * Stores images of a request body that is still arriving in a temporary table, from which {@link storeImages} takes
- * them. In the final table, they would block other transactions with the same images until the body has arrived.
+ * Stores images in a temporary table while their request body is still arriving. {@link storeImages} copies them to the
+ * final table. Stored there at once, they would block other transactions with the same images until the body has
+ * arrived.
  */
 export async function stageImages(
   client: Client,

@@ -5,9 +5,9 @@
 const LARGEST = '1e150'
 
 /**
- * `avg` and `stddev_samp` square n times a number, so 20,000 scores of 9e149 overflow. Scaled down by 2¹⁴, ten million
- * scores of 1e150 do not overflow, and scaling by a power of two does not round. A number closer to 0 than 1e-290
- * counts as 0, because its square might underflow, which is an error too.
+ * Over n rows, `avg` and `stddev_samp` square numbers as large as n × value, so 20,000 scores of 9e149 overflow. Scaled
+ * down by 2¹⁴, ten million scores of 1e150 do not overflow, and scaling by a power of two does not round. A number
+ * closer to 0 than 1e-290 counts as 0, because its square might underflow, which is an error too.
  */
 const DOWN = 2 ** -14
 

@@ -31,7 +31,7 @@ export interface MonitoredBatch {
   group_signals: GroupSignalCounts | null
 }
 
-/** Claims a batch for the monitors until the transaction ends; undefined: it was already evaluated. */
+/** Marks a batch as evaluated, which locks it until the transaction ends; undefined: it was already evaluated. */
 export async function takeToMonitor(
   client: Client,
   batchId: number,

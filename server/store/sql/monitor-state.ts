@@ -174,7 +174,10 @@ const OF_RUNS = [
   'run_roll_up',
 ] as const
 
-/** Deletes the monitors' data, users' marks and roll-ups of some removed runs. Returns the number of runs; 0: none are left. */
+/**
+ * Deletes the monitors' data, users' marks and roll-ups of some removed runs. Returns the number of these runs; 0: none
+ * are left.
+ */
 export async function deleteRemovedRuns(db: Database): Promise<number> {
   const gone = await db.rows<{ run_id: number }>(
     'gone-runs',

@@ -157,9 +157,9 @@ async function lockedVisits(
 }
 
 /**
- * Stores the visits of prompts, at least one each, and the figures that follow from them. A prompt that is not stored yet
- * needs its text. An upsert looks each prompt up by its key, while an update by a join was planned as a scan of the run's
- * prompts for each of them (46 µs per sample at 4,000 prompts, and more with each batch).
+ * Stores the visits of prompts, at least one each, and the figures derived from them. A prompt that is not stored yet
+ * needs its text. An upsert looks each prompt up by its key, while an update by a join was planned as a scan of the
+ * run's prompts for each of them (46 µs per sample at 4,000 prompts, and more with each batch).
  */
 async function storeVisits(
   client: Client,
@@ -307,10 +307,15 @@ const ORDER_BY: Record<PromptOrder, string> = {
   varied: 'varied::float8 / nullif(visits, 0)',
 }
 
-/** SQL of the run as in the index on (run_id::bigint, split), which lists prompts in their physical order. */
+/**
+ * SQL of the run's id as it is in the index on (run_id::bigint, split). That index lists prompts in their physical
+ * order.
+ */
 const RUN_IN_PLACE = 'run_id::bigint'
 
-/** Conditions of a filter on `prompt`. `run`: the expression of the run, which determines the index. */
+/**
+ * SQL conditions of a filter on the table `prompt`. `run`: the SQL of the run's id, which determines the index used.
+ */
 function conditions(
   scope: PromptScope,
   filter: Omit<PromptFilter, 'run' | 'split'>,
@@ -331,7 +336,8 @@ const ROW = `encode(key, 'hex') as key, prompt_id, data_source, preview, class, 
   recent_passed, recent_mean, change, varied, visits, last_step, history`
 
 /**
- * A page of the prompts of a filter. Prompts without the ordering value come last. Reads all prompts of the run and split.
+ * A page of the prompts that match a filter. Prompts without the ordering value come last. Reads all prompts of the run
+ * and split.
  */
 export async function promptPage(
   db: Database,
@@ -398,7 +404,7 @@ export async function countPrompts(
   )
 }
 
-/** The first prompts of a filter in order of their keys. Keys are hashes, so this is a random sample. */
+/** The first prompts that match a filter, in order of their keys. Keys are hashes, so this is a random sample. */
 export async function firstPrompts(
   db: Database,
   scope: PromptScope,
@@ -416,7 +422,7 @@ export async function firstPrompts(
 /** Bytes of a key that identify a prompt in {@link PassClass}. Keys are hashes, so equal prefixes are unlikely. */
 export const KEY_PREFIX_BYTES = 8
 
-/** Prompts with equal recent passes, in any order. */
+/** Prompts with the same recent numbers of scored and passed samples, in any order. */
 export interface PassClass {
   scored: number
   passed: number
@@ -469,7 +475,7 @@ export async function promptsOf(
   )
 }
 
-/** The uids of the groups with these batches and numbers that still exist. */
+/** The uids of those groups that still exist. A group is given by its batch and its number, in parallel lists. */
 export async function visitedGroups(
   db: Database,
   batches: readonly number[],
@@ -485,7 +491,9 @@ export async function visitedGroups(
   )
 }
 
-/** The newest steps of a range of a run and split, oldest first, each with its last batch. Rescores are excluded. */
+/**
+ * The newest steps of a run and split within a range, oldest first, each with its last batch. Rescores are excluded.
+ */
 export async function groupPassesOf(
   db: Database,
   { runId, split }: PromptScope,

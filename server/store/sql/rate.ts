@@ -28,7 +28,7 @@ export interface RateAnswer {
 
 /**
  * Takes from a server's limits per minute, requests and tokens together: enough of both for a sample, or nothing. The
- * same statement puts back fractions of a request, and a grant of only one of the two buckets.
+ * same statement puts back fractions of a request, and the grant of one bucket if the other one granted too little.
  */
 export async function takeRate(
   db: Database,
@@ -91,7 +91,7 @@ export async function takeRate(
 
 /**
  * Takes an amount from a limit per minute, even if the bucket holds less. Returns the ms until the amount is covered;
- * 0: now. Callers wait that long, so together they keep the limit. A negative amount is put back.
+ * 0: now. Callers wait that long, so together they stay within the limit. A negative amount is put back.
  * @param capacity content of a full bucket
  */
 export async function reserveRate(
@@ -117,8 +117,8 @@ export async function reserveRate(
 }
 
 /**
- * Returns the limits in force of a limiter: those of its first caller, until it has been unused for `idleMs`. While
- * they use the limiter, callers repeat the call well within that time.
+ * Returns the limits in force for a limiter: the limits that its first caller sent, until the limiter has been unused
+ * for `idleMs`. Callers that use the limiter repeat this call well within that time.
  */
 export async function agreeOnLimits<Limits extends object>(
   db: Database,

@@ -142,8 +142,8 @@ export async function copyGroups(
 }
 
 /**
- * Inserts the batch of a copy; run, step, split, group size and images are the original's. Called in a transaction together
- * with the batch's jobs.
+ * Inserts the batch of a copy; run, step, split, group size and images are the original's. The same transaction inserts
+ * the batch's jobs.
  */
 export async function insertRescored(
   client: Client,

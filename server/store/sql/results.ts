@@ -24,11 +24,11 @@ export interface ResultRow {
   held: boolean
 }
 
-/** The columns of a ResultRow that sample s holds. */
+/** The columns of a ResultRow that come from sample s. */
 export const STORED_RESULT_COLUMNS = `s.idx, s.status, s.reason, s.score, s.raw_score, s.substituted, s.reward_extra,
   s.verdict, s.extracted, s.rewards, s.response_length, s.queue_ms, s.score_ms, s.attempts, s.worker_id`
 
-/** A sample's own columns; uid, server name and `held` are looked up separately, once each. */
+/** A sample's own columns. One query each looks up uid, server name and `held` for all samples. */
 type SampleColumns = Omit<ResultRow, 'uid' | 'server_name' | 'held'> & {
   group_no: number
   server_id: number | null
@@ -167,7 +167,7 @@ const MAX_INDEX = 2_147_483_647
 
 /**
  * The samples of a batch in input order, as columns that Postgres assembles: parsing one JSON text takes 10 ms, while
- * 8,192 rows of nine columns cost the server's event loop 70 ms. `tokenScores`: with the token scores, which may take
+ * 8,192 rows of nine columns cost the server's event loop 70 ms. `tokenScores`: includes token scores, which may take
  * 120 kB per sample.
  */
 export async function sampleColumns(

@@ -16,7 +16,7 @@ const REMOVER_LOCK = 72_707_383
 
 /** Batches marked per transaction. A rescore waits no longer than one such transaction. */
 const MARK_BATCHES = 500
-/** Rows that one statement deletes: about 20 ms of samples, 40 ms of texts of 3 kB. */
+/** Maximum rows that one statement deletes. It takes about 20 ms for samples and 40 ms for texts of 3 kB. */
 const DELETE_ROWS = 2_048
 
 export interface RetentionJobRow {

@@ -8,9 +8,10 @@ const IS_FAILED = `server_id is not null and outcome not in ('ok', 'superseded',
 
 /**
  * Failed attempts that were retried. A retry is an attempt after the first of its call, as `attemptsIn` counts them.
- * Attempts carry no number of their call, and a sample may have several concurrent calls (votes of a judge, components). So
- * the failures of one attempt number are paired in order with the attempts of the next number: each failure has at most
- * one retry. Hedges, connections that were closed on reuse and recalled calls are neither failures nor retries.
+ * Attempts do not record to which call they belong, and a sample may have several concurrent calls (votes of a judge,
+ * components). So the failures of one attempt number are paired in order with the attempts of the next number: each
+ * failure has at most one retry. Hedges, connections that were closed on reuse and recalled calls are neither failures
+ * nor retries.
  * @param failed the query of the failed attempts
  */
 const retriedOf = (failed: string) => `

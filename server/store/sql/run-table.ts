@@ -16,8 +16,9 @@ const MAX_TAGS_LISTED = 500
 const MAX_KEYS_LISTED = 500
 
 /**
- * The batches that no roll-up includes, by run: unfinished ones, and those that ended in the last seconds. `progress_at`:
- * when samples last arrived or a group last completed. Groups are only read for batches that may be stalled.
+ * The batches that no roll-up includes, by run: unfinished ones, and those that ended within the last few seconds.
+ * `progress_at`: when samples last arrived or a group last completed. Groups are only read for batches that may be
+ * stalled.
  */
 const TAIL = `tail as materialized (
   select run_id, max(id) as last_id, max(submitted_at) filter (where rescored_from is null) as last_at,
@@ -93,7 +94,7 @@ export interface RunTableRow extends RunPlace {
   runs: number
 }
 
-/** A page of runs after `place`, in the order of the input, one row more than its limit. */
+/** A page of runs after `place`, sorted as `input` requests. Returns one row more than the limit if there are more. */
 export async function runTable(
   db: Database,
   input: RunTableInput,

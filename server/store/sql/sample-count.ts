@@ -32,7 +32,7 @@ export async function sampleCount(
   return filter.text === undefined ? looked(db, filter, maxMs) : searched(db, filter, maxMs)
 }
 
-/** The numbers of samples of batches. */
+/** The number of samples in each batch. */
 export async function batchSizes(
   db: Database,
   ids: readonly number[],

@@ -26,8 +26,9 @@ const ADDED = [
 ]
 
 /**
- * Adds calls to the servers' rows of the current ten seconds, minute and hour, and to their totals. Every process adds to
- * the same rows, in the order of the servers' ids. Servers without requests, errors and retries keep their row unchanged.
+ * Adds calls to the servers' rows of the current ten seconds, minute and hour, and to their totals. Every process adds
+ * to the same rows, in the order of the servers' ids. The totals of servers without requests, errors and retries are
+ * not written.
  */
 export async function addServerCalls(db: Database, calls: readonly ServerCalls[]): Promise<void> {
   if (calls.length === 0) return
@@ -129,7 +130,7 @@ export async function addLatencies(
   )
 }
 
-/** Deletes old rows: those of ten seconds after a day, of minutes after thirty days, of hours after a year. */
+/** Deletes old rows: rows of ten seconds after a day, rows of minutes after thirty days, rows of hours after a year. */
 export async function pruneFleetHistory(db: Database): Promise<void> {
   const old = `(seconds = 10 and at < now() - interval '1 day' or seconds = 60 and at < now() - interval '30 days'
     or seconds = 3600 and at < now() - interval '1 year')`

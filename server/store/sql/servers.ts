@@ -28,7 +28,9 @@ export interface StoredLaunch {
   source: 'file' | 'call'
   /** The requested model; null: the server reports its model once it answers. */
   model: string | null
-  /** True if the stored command suffices to start it again: no environment was given, and nothing was masked. */
+  /**
+   * True if the stored command suffices to start the server again: no environment was given, and nothing was masked.
+   */
   complete: boolean
 }
 
@@ -122,7 +124,7 @@ export interface Transition {
   evidence?: Record<string, unknown> | undefined
   /** The states from which the change is made; default: any. */
   from?: readonly ServerState[]
-  /** Minimum time awake to set, ms; null: never woken. Default: unchanged. */
+  /** Minimum time for which the server stays awake, ms; null: it was not woken. Default: unchanged. */
   awakeForMs?: number | null
 }
 

@@ -28,7 +28,7 @@ export interface TracedGroup {
   failed: number
   mean: number | null
   signal: string | null
-  /** Null: the batch ended before it was complete. */
+  /** Null: the batch ended before the group was complete. */
   completedAtMs: number | null
 }
 
@@ -36,7 +36,7 @@ export interface TracedAttempt {
   idx: number
   groupNo: number
   attempt: number
-  /** Identifies the attempt among those of its sample. */
+  /** Identifies the attempt within its sample. */
   call: number | string
   startedAtMs: number
   waitedMs: number

@@ -7,7 +7,7 @@ export interface ModelCall {
   n: number
   ids: string[]
   from: number
-  /** Time of the answer, of the detected disconnect of its caller, or of the model's death. */
+  /** Time of the answer, of the caller's detected disconnect, or of the model's death. */
   until: number
   outcome: 'answered' | 'aborted' | 'lost'
 }
@@ -280,7 +280,7 @@ function flushedBy(
   return by
 }
 
-/** Number of the trainer's single calls per text until one was answered. Each of them may be scored. */
+/** How often the trainer sent the text of each single sample until it got an answer. Each call may be scored. */
 function triesOfSingles(events: readonly HistoryEvent[]): Map<string, number> {
   const tries = new Map<string, number>()
   const isAnswered = new Set<string>()

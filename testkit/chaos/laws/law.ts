@@ -15,7 +15,7 @@ export interface Violation {
  * - `once`: a sample counts once, in its batch, its group and the database
  * - `score`: a score is a function of the text
  * - `failures`: a sample fails only for a reason that a fault explains
- * - `delivery`: a sequence of cursors delivers every group once, numbered without gaps, and the same when read again
+ * - `delivery`: a cursor chain delivers every group once, numbered without gaps, and a second chain delivers the same
  * - `duplicates`: an idempotency key leads to one batch or one result
  * - `refusals`: refusals have a reason and are temporary
  * - `limit`: calls in flight stay within the limit at every moment

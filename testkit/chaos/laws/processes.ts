@@ -4,7 +4,7 @@ import { type Evidence, faultSpans, type Violation } from './law.ts'
 /** A process may fail to start during a fault and this long after it. */
 const AFTER_FAULT_MS = 15_000
 
-/** A process that a signal ends within this time of its start may not have set its handler yet. */
+/** A process that SIGTERM ends within this time of its start may not have set its signal handlers yet. */
 const UNHANDLED_MS = 400
 
 /** Two SIGTERMs within this time before a server's exit count as a forced stop. */

@@ -1,6 +1,6 @@
 """Drives OpenRLHF's own rollout executor against reward URLs, without its GPU dependencies.
 
-Standard input: {"site": folder it is installed in, "urls": [...], "rollouts": [{"prompt", "response", "label"}]}.
+Standard input: {"site": OpenRLHF's folder, "urls": [...], "rollouts": [{"prompt", "response", "label"}]}.
 Standard output: what the trainer would receive for each rollout, {"reward", "scores", "extra_logs"}.
 """
 

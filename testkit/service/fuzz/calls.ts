@@ -9,14 +9,14 @@ import { type Body, bodiesOf, HOSTILE_VALUES, jsonText, withChanges } from './ho
 import { type InputSchema, inputsOf, type Known } from './inputs.ts'
 
 export interface Call {
-  /** The part of the service: a procedure's path, or a name such as `export`. */
+  /** The part of the service that is called: a procedure's path, or a name such as `export`. */
   surface: string
   method: string
   /** Path and query. */
   path: string
   headers: Record<string, string>
   body: Buffer | null
-  /** The whole request as bytes for a bare socket, in place of the fields above; it may be no HTTP at all. */
+  /** The whole request as bytes for a bare socket, in place of the fields above; it may not be HTTP. */
   raw?: Buffer
   /** Whether the answer may take long or never end; the caller then disconnects after a while. */
   lasts: boolean

@@ -12,7 +12,7 @@ const ROOT = join(import.meta.dirname, '../../..')
 
 /** The outcome of a fuzz run on a new service. */
 export interface ServiceTally extends Tally {
-  /** Memory of the server process after a full garbage collection, in bytes: after a tenth of the calls, and at the end. */
+  /** Heap of the server process in bytes, after a full garbage collection: at a tenth of the calls, and at the end. */
   heapBytes: [early: number, end: number]
   /** Whether the server process, Postgres and the worker kept running from start to end. */
   isSameProcesses: boolean

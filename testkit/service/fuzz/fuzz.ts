@@ -20,7 +20,7 @@ export interface Tally {
   /** Numbers of answers by kind. */
   kinds: Map<string, number>
   faults: Fault[]
-  /** The answer that took longest, ms. Calls that the caller left do not count. */
+  /** The answer that took longest, ms. Calls whose caller disconnected do not count. */
   slowest: { ms: number; kind: string }
 }
 

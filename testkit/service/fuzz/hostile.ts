@@ -4,7 +4,7 @@ import fc from 'fast-check'
 /** Marks a text that {@link jsonText} replaces by invalid JSON, or by JSON that `JSON.stringify` never writes. */
 const RAW = '@raw:'
 
-/** Texts of JSON by the name after {@link RAW}. */
+/** JSON texts by the name that follows {@link RAW}. */
 const RAW_TEXTS: Readonly<Record<string, string>> = {
   int8: '9223372036854775807',
   beyondInt8: '9223372036854775808',
@@ -111,7 +111,7 @@ function changed(value: unknown, { how, at, key, value: by }: Change): unknown {
   return root.value
 }
 
-/** Sets an own property, also one named `__proto__`. */
+/** Sets an own property, even one named `__proto__`. */
 function put(holder: object, key: string, value: unknown): void {
   Object.defineProperty(holder, key, {
     value,

@@ -24,7 +24,7 @@ export interface InputSchema {
   maxItems?: number
 }
 
-/** Values that exist in the service, by the name of a field or by the pattern of a text. */
+/** Values that exist in the service, by field name or by the pattern that a text must match. */
 export interface Known {
   fields: Readonly<Record<string, readonly unknown[]>>
   patterns: Readonly<Record<string, readonly string[]>>
@@ -34,12 +34,12 @@ export interface Known {
 const MAX_ITEMS = 4
 const MAX_CHARS = 40
 
-/** Any JSON of a few values. */
+/** Any small JSON value. */
 const anyJson = fc.jsonValue({ maxDepth: 2 })
 
 /**
- * Values that a schema accepts. Refinements are ignored, because JSON Schema does not have them. Fields and patterns in
- * `known` mostly take values from there, so that calls reach stored data.
+ * Values that a schema accepts. Refinements are ignored, because JSON Schema does not have them. Fields and patterns
+ * that `known` lists mostly get one of its values, so that calls reach stored data.
  */
 export function inputsOf(root: InputSchema, known: Known): fc.Arbitrary<unknown> {
   const of = (schema: InputSchema, field: string): fc.Arbitrary<unknown> => {

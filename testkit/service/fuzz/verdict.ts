@@ -4,7 +4,7 @@ import type { Call } from './calls.ts'
 import type { Answer } from './send.ts'
 
 export interface Verdict {
-  /** Answers of one kind are counted together: the surface, the status and the reason. */
+  /** Surface, method, status and reason. Answers of one kind are counted together. */
   kind: string
   /** The fault of the service that the answer shows; null: none. */
   fault: string | null
@@ -29,8 +29,8 @@ const FOLDERS: ReadonlySet<string> = new Set(['about.get', 'rewards.list', 'batc
 const STACK = /\n\s+at .+:\d+:\d+|node_modules[\\/]|\.tsx?:\d+:\d+/
 
 /**
- * Judges an answer. Faults are: no answer, a status of 500, a refusal with an undocumented reason, an error without the
- * fields of errors, and an answer that shows a stack or one of `secrets`.
+ * Judges an answer. Faults are: no answer, status 500 or another undocumented 5xx, a refusal with an undocumented
+ * reason, an error without a reason, and an answer that shows a stack or one of `secrets`.
  */
 export function judge(call: Call, answer: Answer, secrets: readonly string[]): Verdict {
   const reason = reasonOf(answer.text)

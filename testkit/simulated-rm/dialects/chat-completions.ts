@@ -40,8 +40,8 @@ export function chatCompletions(simulation: Simulation, call: Call, refuse: Refu
   const { model } = body
   // llama.cpp serves its model under any name, and cuts a reply at the end of the context.
   const isLlamacpp = settings.dialect === 'llamacpp'
-  // vLLM also cuts replies at the end of the context since a release after 0.14.0. Earlier releases refuse such
-  // requests.
+  // vLLM also cuts replies at the end of the context since a release after 0.14.0, here taken as 0.16. Earlier releases
+  // refuse such requests.
   const isCapped =
     isLlamacpp || (settings.dialect === 'vllm' && !before(settings.version, [0, 16, 0]))
   if (typeof model === 'string' && model !== settings.model && !isLlamacpp) {

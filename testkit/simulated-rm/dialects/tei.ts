@@ -39,7 +39,8 @@ function sequence(value: unknown): TextPair | null {
 }
 
 /**
- * Converts texts to jobs. Texts over the limit are truncated or refused, as the request or the server is configured.
+ * Converts texts to jobs. The request, else the server's configuration, decides whether texts over the limit are
+ * truncated or refused.
  */
 function jobsOf(
   simulation: Simulation,
@@ -193,7 +194,7 @@ function rerank(simulation: Simulation): Handler {
   }
 }
 
-/** The function from logit to score: identity or sigmoid, by `raw_scores` unless `activation` overrides it. */
+/** The function from logit to score: identity or sigmoid, as `raw_scores` says unless `activation` overrides it. */
 function numberOf(
   { settings }: Simulation,
   body: Record<string, unknown>,

@@ -67,7 +67,7 @@ const ONE_WORD_SINCE: Release = [0, 16, 0]
 /** /classify accepts `messages`: #27516, 2025-11-14. */
 const MESSAGES_SINCE: Release = [0, 12, 0]
 
-/** The function from logit to score: identity or sigmoid, by the request parameters that this version reads. */
+/** The function from logit to score: identity or sigmoid, depending on the parameters that this version reads. */
 export function activatedBy(
   settings: Pick<ServerSettings, 'activation' | 'version'>,
   body: VllmBody,

@@ -67,7 +67,7 @@ function classify(simulation: Simulation): Handler {
   }
 }
 
-/** Refuses a request on a route that does not support the model, as the version does. */
+/** Refuses a request on a route that does not support the model, as the server's vLLM version does. */
 function refuseUnsupported(
   simulation: Simulation,
   call: Call,

@@ -61,7 +61,7 @@ def _close(close: Callable[[], Coroutine[Any, Any, None]], pid: int) -> None:
         try:
             closing.result(2.0)
         except Exception:
-            # Errors at this point have no receiver.
+            # No caller is left to receive an error.
             pass
 
 

@@ -1,5 +1,5 @@
 """
-Calls the service by tRPC over HTTP with JSON. A call is retried until it is answered or times out.
+Calls the service through tRPC over HTTP with JSON. A call is retried until it is answered or times out.
 
 Every call of the client's methods is safe to send twice: submits and scores carry an idempotency key, appends their
 index, and all others are idempotent.
@@ -146,7 +146,8 @@ class Calls:
     ) -> Any:
         """
         Calls a procedure and returns its result. `given`: the input, or the input as JSON. `answer_s`: seconds of silence
-        before a retry. `waits`: whether the answer takes as long as a reward. Raises RewardOpsError.
+        before a retry. `waits`: whether the answer takes as long as a reward; the number of such calls in flight is
+        limited. Raises RewardOpsError.
         """
         await self._checked(procedure, deadline)
         body = given if isinstance(given, bytes) else json.dumps(given, allow_nan=False).encode()

@@ -322,7 +322,7 @@ class AsyncRewardOps:
     async def rm_score_prepared(
         self, prepared: Prepared, group_size: int | None, **submit: Unpack[SubmitOptions]
     ) -> Scores:
-        """`compute_rm_score` of prepared samples."""
+        """Like `compute_rm_score`, for samples that `prepare` has converted."""
         if submit.get("open"):
             raise RewardOpsError(
                 "compute_rm_score waits until the batch ends, but an open batch does not end.",
@@ -447,7 +447,7 @@ class AsyncRewardOps:
     ) -> dict[str, Any]:
         """
         Stores the configuration of a run, such as its hyperparameters, or changes its tags; the run is created if it does not
-        exist. `config` replaces the earlier one; None: unchanged. `tags` replaces all tags, also those that users
+        exist. `config` replaces the earlier one; None: unchanged. `tags` replaces all tags, including those that users
         added; `add_tags` keeps them. Returns `run`, `config` and `tags`.
         """
         given: dict[str, Any] = {"run": self.run if run is None else run}
@@ -520,10 +520,10 @@ class AsyncRewardOps:
         **filters: Any,
     ) -> StoredSamples:
         """
-        Stored samples as rows, tables, preference pairs and KTO rows. `run`: default that of the client, unless a
+        Stored samples as rows, tables, preference pairs and KTO rows. `run`: default the client's run, unless a
         `batch_id` is given. `step`: a step, or a range such as "0-99". `columns`: such as "score" and
-        "rewardExtraInfo.acc"; default all but annotations. `kept`: also samples whose texts retention removed. `filters`:
-        those of the Samples page (docs/samples.md), such as `data_source="openai/gsm8k"`, `score_min=0.5` or
+        "rewardExtraInfo.acc"; default all but annotations. `kept`: include samples whose texts retention removed.
+        `filters`: those of the Samples page (docs/samples.md), such as `data_source="openai/gsm8k"`, `score_min=0.5` or
         `extra=["acc:boolean:false"]`.
         """
         filter = {

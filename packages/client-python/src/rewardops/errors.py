@@ -17,7 +17,7 @@ MISSING_PACKAGE = "missing_package"
 
 class RewardOpsError(Exception):
     """
-    A failed call, invalid input or a missing score. Its text has the problem and the remedy.
+    A failed call, invalid input or a missing score. Its text states the problem and the remedy.
 
     `reason`: a stable code of the service (docs/api.md) or of this module. `hint`: the remedy. `request_id`:
     identifies the call in the service's log; None without an answer. `status`: the HTTP status.

@@ -1,4 +1,4 @@
-"""HTTP by aiohttp, which is optional. Its parser is written in C, so thousands of concurrent calls cost less."""
+"""HTTP with aiohttp, which is optional. Its parser is written in C, so thousands of concurrent calls cost less."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def aiohttp_is_there() -> bool:
 
 
 class AiohttpHttp:
-    """Connections to one service by aiohttp, at most `most` concurrently, for one event loop."""
+    """Connections to one service through aiohttp, at most `most` concurrently, for one event loop."""
 
     def __init__(self, address: Address, context: ssl.SSLContext | None, most: int) -> None:
         import aiohttp

@@ -89,7 +89,7 @@ def _part(name: str) -> str:
 async def metrics_of_step(
     client: AsyncRewardOps, run: str, split: str, step: int, deadline: float | None
 ) -> dict[str, float]:
-    """The metrics of one step, once its batch has ended. `deadline`: of time.monotonic()."""
+    """The metrics of one step, once its batch has ended. `deadline`: as time.monotonic() counts."""
     while True:
         answer = await _get(client, run, split, step, step)
         if not answer["steps"]:

@@ -10,7 +10,8 @@ from rewardops.samples import plain
 
 #: A reward model's name, or the service's `reward` (docs/api.md). None: the rule of `data_source`.
 Reward = Union[str, Mapping[str, Any], None]
-#: A number that replaces a missing score, `null` `group_mean` `drop_group` `fail_batch`, or the service's `onFailure`.
+#: A number that replaces a missing score; `null`, `group_mean`, `drop_group` or `fail_batch`; or the service's
+#: `onFailure`.
 OnFailure = Union[float, str, Mapping[str, Any], None]
 
 

@@ -300,7 +300,7 @@ class Scores:
         return arrow.table(arrays)
 
     def to_pandas(self) -> Any:
-        """The columns as a `pandas.DataFrame`, named as by `to_arrow`, with the values as they are. Raises `missing_package`."""
+        """A `pandas.DataFrame` with the column names of `to_arrow` and unconverted values. Raises `missing_package`."""
         return import_optional("pandas", "pandas").DataFrame(self._columns())
 
     def _columns(self) -> dict[str, list[Any]]:

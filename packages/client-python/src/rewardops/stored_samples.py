@@ -25,7 +25,7 @@ from rewardops.scores import import_optional
 SILENCE_S = 60.0
 READ_BYTES = 1 << 18
 FORMATS = ("jsonl", "csv", "parquet")
-#: Columns that an export resumes by.
+#: Columns that an export needs to resume.
 KEY_COLUMNS = ("batchId", "index")
 #: Columns that preference pairs and KTO rows need.
 PAIR_COLUMNS = (*KEY_COLUMNS, "uid", "prompt", "response", "score", "status")
@@ -64,8 +64,8 @@ class StoredSamples:
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """
-        Writes the samples to a file. `format`: "parquet", "jsonl" or "csv"; default: the ending of the name. The file has its
-        name only when it is complete.
+        Writes the samples to a file. `format`: "parquet", "jsonl" or "csv"; default: the name's extension. The file
+        gets its name only when it is complete.
         """
         name = os.fspath(path)
         kind = format or os.path.splitext(name)[1][1:]

@@ -67,8 +67,8 @@ class Tracker(Protocol):
 
 class WandbTracker:
     """
-    A run of Weights & Biases, by the standard variables `WANDB_…`. W&B takes steps in ascending order only, so a step is
-    skipped if the run already has it or a later one.
+    A run of Weights & Biases, configured by its variables `WANDB_…`. W&B takes steps in ascending order only, so a step
+    is skipped if the run already has it or a later one.
     """
 
     def __init__(self, run: TrackedRun, logdir: str) -> None:
@@ -115,7 +115,7 @@ class WandbTracker:
 
 
 class MlflowTracker:
-    """A run of MLflow, by the standard variables `MLFLOW_…`. It is found by the tag `rewardops.id`."""
+    """A run of MLflow, configured by its variables `MLFLOW_…`. The tag `rewardops.id` identifies it."""
 
     def __init__(self, run: TrackedRun, logdir: str) -> None:
         mlflow = import_optional("mlflow", "mlflow")
@@ -232,7 +232,7 @@ class TensorboardTracker:
         self._writer.close()
 
 
-#: The class of each tracker, by the name of its package, which is also that of the extra.
+#: The trackers by the names of their packages, which are also the names of the extras.
 TRACKERS: dict[str, type[WandbTracker] | type[MlflowTracker] | type[TensorboardTracker]] = {
     "wandb": WandbTracker,
     "mlflow": MlflowTracker,

@@ -6,9 +6,9 @@ TRL: reward functions for GRPOTrainer.
     trainer = GRPOTrainer(model, reward_funcs=reward_function(run="my-run"), train_dataset=dataset, args=config)
 
 Completions are scored whole; `rewardops.turns` describes the text of several messages and tool calls. Images are
-refused, unless `media` is "placeholder" or "send". A sample without a score is None, which TRL leaves out. With
-several reward functions, choose `multi_objective_aggregation="normalize_then_sum"`, because TRL's default adds a None
-as 0. The package imports without trl.
+refused, unless `media` is "placeholder" or "send". A sample without a score has the reward None, which TRL leaves out.
+With several reward functions, choose `multi_objective_aggregation="normalize_then_sum"`, because TRL's default adds a
+None as 0. The package imports without trl.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ export interface Answered {
   json: unknown
 }
 
-/** Starts a router address over a router. */
+/** Starts a router address that gets its slots from the given router. */
 export async function startProxy(
   router: RewardRouter,
   servers: RouterProxyOptions['servers'],

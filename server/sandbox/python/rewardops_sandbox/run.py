@@ -252,7 +252,7 @@ def _tree(pid):
 
 
 def _proportional_bytes(pid):
-    """Resident memory of a process, with its part of the pages that it shares."""
+    """Resident memory of a process. Shared pages are divided among the processes that use them."""
     try:
         with open(f"/proc/{pid}/smaps_rollup") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))

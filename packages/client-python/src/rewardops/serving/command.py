@@ -28,7 +28,7 @@ NOT_LOADED = 3
 NOT_LISTENING = 4
 NOT_REGISTERED = 5
 
-#: Maximum of the default number of processes; each loads the function's modules again.
+#: Maximum default number of processes. It is low, because each process loads the function's modules itself.
 MAX_PROCESSES = 8
 ASYNC_PROCESSES = 2
 #: Default number of concurrent calls per process for an asynchronous function, which mostly waits.
@@ -78,7 +78,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     add(
         "--host",
         default="127.0.0.1",
-        help="address to listen on; other than loopback requires a key (default %(default)s)",
+        help="address to listen on; a key is required unless it is loopback (default %(default)s)",
     )
     add("--port", type=_port, default=0, help="0: any free port (default)")
     add(

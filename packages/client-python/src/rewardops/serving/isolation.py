@@ -21,7 +21,7 @@ from collections.abc import Iterable
 SECRETS = ("REWARDOPS_SERVE_KEY", "REWARDOPS_API_KEY")
 #: Environment variable that identifies a function process in everything that it starts.
 MARK = "REWARDOPS_FUNCTION_PROCESS"
-#: Users without an account, the same as those of the service's function processes (systemd's DynamicUser).
+#: User ids without an account, from systemd's DynamicUser range. The service's function processes use them too.
 FIRST_UID, LAST_UID = 61_184, 65_519
 #: Maximum number of processes and threads of a function process that has its own user.
 MAX_PROCESSES = 1_024

@@ -22,7 +22,6 @@ class EventLog:
         self._said: dict[str, int] = {}
 
     def say(self, event: str, fields: dict[str, Any]) -> None:
-        """Logs an event with its fields."""
         with self._lock:
             minute = int(time.monotonic() // 60)
             if minute != self._minute:

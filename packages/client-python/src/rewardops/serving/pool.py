@@ -207,7 +207,8 @@ class FunctionPool:
 
     def give_up(self, call: Call) -> None:
         """
-        Reports that the caller has gone. A synchronous call runs to its end or timeout, because killing it costs more.
+        Reports that the caller has gone. A synchronous call runs to its end or timeout, because replacing its process
+        would cost more.
         """
         self.post("unwanted", call)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 #: Maximum length of an error message, in characters.
 MAX_MESSAGE_CHARS = 2_000
-#: The service reads JSON numbers as doubles, which would round larger integers. They are sent as text.
+#: Larger integers are sent as text, because the service reads JSON numbers as doubles, which would round them.
 LARGEST_INT = 2**53 - 1
 
 
