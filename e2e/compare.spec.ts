@@ -169,7 +169,7 @@ test('selects, overlays and hides runs, and lists their differences by step', as
   await pageHeader(page).getByRole('link', { name: 'Compare 2' }).click()
   await expect(page).toHaveURL(/run=compared&run=overlaid$/)
   await expect(page.getByText('n = 512 in 2 runs')).toBeVisible()
-  await page.getByRole('button', { name: '25th–75th percentile' }).click()
+  await page.getByRole('button', { name: 'p25–p75' }).click()
   await page.getByRole('button', { name: 'Hide overlaid' }).click()
   await expect(page).toHaveURL(/hide=overlaid&band=middle$/)
   await page.reload()

@@ -41,8 +41,8 @@ const LIST_STEPS = 50
 
 const BAND_OPTIONS: { value: Band; label: string }[] = [
   { value: 'none', label: 'Mean' },
-  { value: 'middle', label: '25th–75th percentile' },
-  { value: 'most', label: '5th–95th percentile' },
+  { value: 'middle', label: 'p25–p75' },
+  { value: 'most', label: 'p5–p95' },
 ]
 
 /** The charts of the runs: rewards, differences from the first run, no-signal groups, failures, reward waits. */

@@ -89,7 +89,7 @@ export function RunFan({
               label="Scale"
               value={url.range ? 'all' : 'most'}
               options={[
-                { value: 'most', label: data.isFewValued ? 'Fit' : '5th–95th percentile' },
+                { value: 'most', label: data.isFewValued ? 'Fit' : 'p5–p95' },
                 { value: 'all', label: 'All scores' },
               ]}
               onChange={(scale) => onChange({ range: scale === 'all' })}
