@@ -129,7 +129,7 @@ describe('planner texts', () => {
   const column = (over: Partial<PlannedColumn> = {}): PlannedColumn => ({
     limit: 256,
     servers: 1,
-    places: 256,
+    slots: 256,
     boundMs: 410_000,
     boundBy: 'rewards',
     best: 'both',
@@ -152,7 +152,7 @@ describe('planner texts', () => {
 
   test('state that there is no saving', () => {
     const { title, detail } = verdictOf(
-      column({ limit: null, best: 'barrier', noGain: true, boundBy: 'compute' }),
+      column({ limit: null, best: 'barrier', noGain: true, boundBy: 'trainer' }),
     )
     expect(title).toBe('Without a limit: no gain.')
     expect(detail).toContain('a barrier is sufficient')

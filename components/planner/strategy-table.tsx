@@ -46,7 +46,7 @@ export function StrategyTable({
           <tbody>
             {STRATEGIES.map((strategy) => (
               <tr key={strategy} data-strategy={strategy}>
-                <th scope="row" className="h-13! text-left!">
+                <th scope="row" className="h-13! py-1.5! text-left!">
                   <span className="block text-sm font-medium text-ink">
                     {STRATEGY_WORDS[strategy].label}
                   </span>
@@ -77,7 +77,7 @@ export function StrategyTable({
                 >
                   <span className="block">{stepText(column.boundMs)}</span>
                   <span className="block text-2xs text-ink-3">
-                    {column.boundBy === 'compute' ? 'trainer time' : 'reward latency'}
+                    {column.boundBy === 'trainer' ? 'trainer time' : 'reward latency'}
                   </span>
                 </td>
               ))}

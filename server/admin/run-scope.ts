@@ -1,6 +1,6 @@
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
-import { runsOfBatches, runsOfImage } from '../store/sql/batch-runs.ts'
+import { isImageInRuns, runsOfBatches } from '../store/sql/batch-runs.ts'
 import type { KeyHolder } from './key-holder.ts'
 
 /** The runs and batches that a call names. */
@@ -53,7 +53,7 @@ export async function checkImage(
   sha256: string,
 ): Promise<void> {
   if (scope === null || scope.runPrefix === null) return
-  if (!(await runsOfImage(db, sha256, scope.runPrefix))) {
+  if (!(await isImageInRuns(db, sha256, scope.runPrefix))) {
     throw new RewardOpsError('image_not_found', `There is no image ${sha256}.`)
   }
 }

@@ -108,10 +108,10 @@ export interface PlannedColumn {
   limit: number | null
   servers: number
   /** Slots over all servers; null: no limit. */
-  places: number | null
+  slots: number | null
   /** The lower bound of the mean step time, for any strategy. */
   boundMs: number
-  boundBy: 'compute' | 'rewards'
+  boundBy: 'trainer' | 'rewards'
   strategies: PlannedStrategy[]
   /** The simplest strategy whose step time exceeds the shortest one by less than 1 % of the step time of `barrier`. */
   best: Strategy

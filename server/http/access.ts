@@ -260,11 +260,11 @@ export class Access {
    * @throws RewardOpsError `unauthorized`, `too_many_wrong_keys`, `forbidden_role`, `forbidden_scope`
    */
   admit(req: IncomingMessage, surface: SurfaceName, key: string | null = null): KeyHolder {
-    const fromAddress = key === null ? null : this.holderOf(key)
-    if (key !== null && fromAddress === null && this.requiresKey) {
+    const holderInUrl = key === null ? null : this.holderOf(key)
+    if (key !== null && holderInUrl === null && this.requiresKey) {
       this.wrongKeys.add(this.proxies.clientAddress(req))
     }
-    const holder = fromAddress ?? this.actorOf(req)
+    const holder = holderInUrl ?? this.actorOf(req)
     if (holder === null) {
       throw new RewardOpsError(
         'unauthorized',

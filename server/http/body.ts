@@ -32,10 +32,10 @@ function tooLarge(limit: number): RewardOpsError {
 export async function* unpacked(req: IncomingMessage, limit: number): AsyncGenerator<Buffer> {
   const encoding = (req.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
   let chunks: AsyncIterable<Buffer>
-  let letGo = () => {}
+  let stopPiping = () => {}
   if (encoding === 'gzip' || encoding === 'x-gzip' || encoding === 'zstd') {
     const decoder = encoding === 'zstd' ? createZstdDecompress() : createGunzip()
-    letGo = feed(decoder, req)
+    stopPiping = feed(decoder, req)
     chunks = decoder
   } else if (encoding !== 'identity' && encoding !== '') {
     throw new RewardOpsError(
@@ -65,7 +65,7 @@ export async function* unpacked(req: IncomingMessage, limit: number): AsyncGener
     }
     throw error
   } finally {
-    letGo()
+    stopPiping()
   }
 }
 

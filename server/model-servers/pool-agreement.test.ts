@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { oddOnesOut, type Vote } from './pool-agreement.ts'
+import { outliersOf, type Vote } from './pool-agreement.ts'
 
 const differs = (a: number, b: number) => Math.abs(a - b) > 0.05 * Math.max(1, Math.abs(a))
 const odd = (...votes: [calibration: number, drifted?: boolean][]) =>
   [
-    ...oddOnesOut(
+    ...outliersOf(
       votes.map(
         ([calibration, drifted = false], i): Vote<number> => ({
           id: i + 1,

@@ -13,7 +13,7 @@ export interface Vote<T> {
  * one server of the set. Ties are decided by the number of servers without drift, then by the oldest member, so that of
  * two servers the later one is the outlier.
  */
-export function oddOnesOut<T>(
+export function outliersOf<T>(
   votes: readonly Vote<T>[],
   differs: (a: T, b: T) => boolean,
 ): Set<number> {

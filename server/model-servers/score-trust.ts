@@ -22,7 +22,7 @@ import {
   whatDrifted,
 } from './calibration-agreement.ts'
 import type { ModelsContext } from './context.ts'
-import { oddOnesOut, type Vote } from './pool-agreement.ts'
+import { outliersOf, type Vote } from './pool-agreement.ts'
 
 /** Delay before a failed test is repeated, ms, so that one lost call has no effect. */
 const SECOND_TRY_MS = 300
@@ -232,7 +232,7 @@ export class ScoreTrust {
         drifted: hasDrifted(row.selfTest),
       }),
     )
-    return oddOnesOut(all, differ)
+    return outliersOf(all, differ)
   }
 
   #others(rows: readonly Subject[], than: Subject): Named[] {

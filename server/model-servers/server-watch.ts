@@ -37,7 +37,7 @@ export class ServerWatch {
     { requests: number; good: number; usedAt: number; goodAt: number }
   >()
   /** Servers that have reported whether they sleep. */
-  readonly #tells = new Set<number>()
+  readonly #reportsSleep = new Set<number>()
   readonly #probing = new Set<number>()
   readonly #task: PeriodicTask
 
@@ -204,7 +204,7 @@ export class ServerWatch {
   async #checkSleeper(row: ServerRow): Promise<void> {
     const asleep = await isAsleep(row, this.#o.timings.probeTimeoutMs)
     if (asleep === null) return
-    this.#tells.add(row.id)
+    this.#reportsSleep.add(row.id)
     if (asleep) return
     await this.#o.locks.under(row.id, async () => {
       const to = {
@@ -312,7 +312,7 @@ export class ServerWatch {
       return registry.explain(row.id, 'registering', `the process runs and ${what}: ${said}`)
     }
     if (row.state === 'dead') return
-    if (row.state === 'sleeping' && !this.#tells.has(row.id)) return
+    if (row.state === 'sleeping' && !this.#reportsSleep.has(row.id)) return
     if (!trigger && failures < FAILURES_TO_UNREACHABLE) return
     await registry.transition(row.id, {
       to: 'unreachable',

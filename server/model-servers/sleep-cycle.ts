@@ -9,8 +9,8 @@ import {
   probeServer,
   readLoad,
   type SleepLevel,
-  tellToSleep,
-  tellToWake,
+  sendSleep,
+  sendWake,
 } from '../router/server-admission.ts'
 import { lastSleepLevel } from '../store/sql/server-detail.ts'
 import { leasedSlots, noteDrainingCause, type ServerRow } from '../store/sql/servers.ts'
@@ -213,7 +213,7 @@ export class SleepCycle {
     const begun = performance.now()
     let refused: string | null = null
     try {
-      await tellToSleep(row, level, timings.asleepWithinMs)
+      await sendSleep(row, level, timings.asleepWithinMs)
     } catch (error) {
       refused = maskSecrets((error as Error).message, [row.apiKey])
     }
@@ -301,7 +301,7 @@ export class SleepCycle {
     let refused: string | null = null
     if (call) {
       try {
-        await tellToWake(row, timings.awakeWithinMs)
+        await sendWake(row, timings.awakeWithinMs)
       } catch (error) {
         refused = maskSecrets((error as Error).message, [row.apiKey])
         if (isUnanswered(error)) return this.#notWoken(row, 'unreachable', refused)

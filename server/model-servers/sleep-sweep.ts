@@ -8,7 +8,7 @@ import type { SleepCycle } from './sleep-cycle.ts'
  */
 const LOOK_BACK = 200
 /** Time awake, in ms, given to a server that the next sweep should put to sleep. */
-const AT_ONCE_MS = 1
+const MIN_AWAKE_MS = 1
 /** Tolerance between the database's clock and the local one, ms. */
 const CLOCK_SLACK_MS = 300
 
@@ -88,7 +88,7 @@ export class SleepSweep {
       }
     }
     await registry.prolong(keep, timings.keepAwakeMs)
-    await registry.prolong(over, AT_ONCE_MS)
+    await registry.prolong(over, MIN_AWAKE_MS)
     for (const id of keep) this.#keptByBatches(id)
     for (const id of over) this.#keptByBatches(id)
   }

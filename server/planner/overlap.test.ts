@@ -115,7 +115,7 @@ describe('the experiment of verl PR 2854', () => {
   it('is bounded by compute without that limit, and both strategies together reach the bound', () => {
     const work = theirs(null)
     const both = predict(work, 'both')
-    expect(boundOf(work)).toEqual({ boundMs: 203_000, boundBy: 'compute' })
+    expect(boundOf(work)).toEqual({ boundMs: 203_000, boundBy: 'trainer' })
     expect(both.stepMs / 203_000).toBeLessThan(1.001)
     expect(1 - both.stepMs / barrier.stepMs).toBeGreaterThan(0.65)
   })

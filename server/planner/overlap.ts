@@ -163,7 +163,7 @@ export interface Bound {
   /** Mean per step, ms. */
   boundMs: number
   /** compute: the trainer time; rewards: the time of all rewards at this concurrency. */
-  boundBy: 'compute' | 'rewards'
+  boundBy: 'trainer' | 'rewards'
 }
 
 /**
@@ -173,7 +173,7 @@ export interface Bound {
 export function boundOf(work: Workload): Bound {
   const { rolloutMs, logProbMs, updateMs } = work.phases
   const computeMs = rolloutMs + logProbMs + updateMs
-  if (work.concurrency === null) return { boundMs: computeMs, boundBy: 'compute' }
+  if (work.concurrency === null) return { boundMs: computeMs, boundBy: 'trainer' }
   let sumMs = 0
   for (const { rewardMs } of work.steps) {
     for (let i = 0; i < rewardMs.length; i++) sumMs += rewardMs[i] as number
@@ -181,24 +181,24 @@ export function boundOf(work: Workload): Bound {
   const servedMs = sumMs / Math.max(1, work.steps.length) / work.concurrency
   return servedMs > computeMs
     ? { boundMs: servedMs, boundBy: 'rewards' }
-    : { boundMs: computeMs, boundBy: 'compute' }
+    : { boundMs: computeMs, boundBy: 'trainer' }
 }
 
 /** A service with a fixed number of slots: each call, in the order requested, takes the slot that is free first. */
 class FreeSlots {
-  readonly #places: number | null
+  readonly #slots: number | null
   /** Times at which the slots become free, as a binary heap with the earliest first. */
   readonly #freeAt: number[] = []
 
-  /** @param places null: unlimited */
-  constructor(places: number | null) {
-    this.#places = places
+  /** @param slots null: unlimited */
+  constructor(slots: number | null) {
+    this.#slots = slots
   }
 
   /** Takes a slot for a call requested at `atMs` that takes `forMs`; returns its end time. */
   take(atMs: number, forMs: number): number {
-    if (this.#places === null) return atMs + forMs
-    if (this.#freeAt.length < this.#places) {
+    if (this.#slots === null) return atMs + forMs
+    if (this.#freeAt.length < this.#slots) {
       const endMs = atMs + forMs
       this.#push(endMs)
       return endMs

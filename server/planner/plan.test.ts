@@ -72,10 +72,10 @@ describe('rewards in flight', () => {
 })
 
 describe('a plan', () => {
-  it('has one column per limit and number of servers, with their product as `places`', async () => {
+  it('has one column per limit and number of servers, with their product as `slots`', async () => {
     const input = typed()
     const { columns } = await planSteps(input, stepsOf(input))
-    expect(columns.map(({ limit, servers, places }) => [limit, servers, places])).toEqual([
+    expect(columns.map(({ limit, servers, slots }) => [limit, servers, slots])).toEqual([
       [32, 1, 32],
       [null, 1, null],
       [32, 2, 64],
@@ -83,7 +83,7 @@ describe('a plan', () => {
     ])
     const [narrow, open, wide] = columns
     expect(narrow?.boundBy).toBe('rewards')
-    expect(open).toMatchObject({ boundBy: 'compute', boundMs: 203_000, best: 'pipeline' })
+    expect(open).toMatchObject({ boundBy: 'trainer', boundMs: 203_000, best: 'pipeline' })
     for (const { strategies } of columns) {
       expect(strategies[0]).toMatchObject({ strategy: 'barrier', saving: 0 })
     }

@@ -15,7 +15,7 @@ import { boundOf, predict, STRATEGIES, type StepRewards, type Workload } from '.
 /** The chart covers the time that the barrier strategy takes for this many steps. */
 const DRAWN_STEPS = 2
 /** Number of equal intervals of the chart, each with its mean number of rewards in flight. */
-const DRAWN_STRETCHES = 160
+const DRAWN_INTERVALS = 160
 
 /** The planner's input without the source of the reward durations. */
 export type Plan = PlanSize & { phases: Phases }
@@ -66,7 +66,7 @@ export async function planSteps(
       columns.push({
         limit,
         servers,
-        places: work.concurrency,
+        slots: work.concurrency,
         ...boundOf(work),
         strategies,
         ...verdictOf(strategies),
@@ -99,7 +99,7 @@ async function draw(
   for (const strategy of STRATEGIES) {
     await turn()
     signal?.throwIfAborted()
-    const inFlight = new InFlight(untilMs, DRAWN_STRETCHES)
+    const inFlight = new InFlight(untilMs, DRAWN_INTERVALS)
     const { spans } = predict(work, strategy, (_, fromMs, toMs) => inFlight.add(fromMs, toMs))
     pictures.push({
       strategy,
@@ -117,7 +117,7 @@ function count(n: number): string {
 /** Counts rewards in flight in equal intervals of time. */
 export class InFlight {
   readonly #untilMs: number
-  readonly #stretchMs: number
+  readonly #intervalMs: number
   /**
    * Per interval: the time in flight, ms, of rewards that cover only a part of the interval. Rewards that cover whole
    * intervals are counted in `#change`: +1 at the first one, −1 after the last one.
@@ -126,26 +126,26 @@ export class InFlight {
   readonly #change: Int32Array
 
   /** @param untilMs later times are not counted */
-  constructor(untilMs: number, stretches: number) {
+  constructor(untilMs: number, intervals: number) {
     this.#untilMs = untilMs
-    this.#stretchMs = untilMs / stretches
-    this.#partMs = new Float64Array(stretches)
-    this.#change = new Int32Array(stretches + 1)
+    this.#intervalMs = untilMs / intervals
+    this.#partMs = new Float64Array(intervals)
+    this.#change = new Int32Array(intervals + 1)
   }
 
   /** Adds a reward that is in flight between two times, ms. */
   add(fromMs: number, toMs: number): void {
     const end = Math.min(toMs, this.#untilMs)
     if (!(end > fromMs)) return
-    const first = Math.floor(fromMs / this.#stretchMs)
-    const last = Math.min(this.#partMs.length - 1, Math.floor(end / this.#stretchMs))
+    const first = Math.floor(fromMs / this.#intervalMs)
+    const last = Math.min(this.#partMs.length - 1, Math.floor(end / this.#intervalMs))
     const parts = this.#partMs
     if (first >= last) {
       parts[last] = (parts[last] as number) + end - fromMs
       return
     }
-    parts[first] = (parts[first] as number) + (first + 1) * this.#stretchMs - fromMs
-    parts[last] = (parts[last] as number) + end - last * this.#stretchMs
+    parts[first] = (parts[first] as number) + (first + 1) * this.#intervalMs - fromMs
+    parts[last] = (parts[last] as number) + end - last * this.#intervalMs
     this.#change[first + 1] = (this.#change[first + 1] as number) + 1
     this.#change[last] = (this.#change[last] as number) - 1
   }
@@ -155,7 +155,7 @@ export class InFlight {
     let whole = 0
     return Array.from(this.#partMs, (part, i) => {
       whole += this.#change[i] as number
-      return Math.round((whole + part / this.#stretchMs) * 10) / 10
+      return Math.round((whole + part / this.#intervalMs) * 10) / 10
     })
   }
 }

@@ -44,7 +44,7 @@ const ALWAYS: Partial<MicroBatchOptions> = {
   isBusy: () => true,
   workMs: Number.POSITIVE_INFINITY,
   slowMs: Number.POSITIVE_INFINITY,
-  splitLooks: Number.POSITIVE_INFINITY,
+  splitChecks: Number.POSITIVE_INFINITY,
 }
 
 /** Starts servers s1, s2 … and scores samples until their speed is known. */
@@ -289,7 +289,7 @@ describe('a slow micro-batch', () => {
   }
 
   test('is split: only the hanging samples time out, and the server is not ejected', async () => {
-    await start({ splitLooks: 2 })
+    await start({ splitChecks: 2 })
     hangsOn((score) => score === 3 || score === 40)
     const results = await samples(64, { timeoutMs: 2_000 })
     const failed = results.flatMap((result, i) => (result.ok ? [] : [i]))
@@ -303,7 +303,7 @@ describe('a slow micro-batch', () => {
   })
 
   test('does not delay other samples: they finish while the slow ones are in flight', async () => {
-    await start({ splitLooks: 2 })
+    await start({ splitChecks: 2 })
     const slow = (score: number) => score % 50 === 49
     hangsOn(slow)
     const abort = new AbortController()

@@ -95,7 +95,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       samplesPerRequest: options.samplesPerRequest ?? SAMPLES_PER_CALL,
       isBusy: options.isBusy ?? ((nowMs) => load.isBusy(nowMs)),
       workMs: options.workMs ?? WORK_MS,
-      splitLooks: options.splitLooks ?? SPLIT_CHECKS,
+      splitChecks: options.splitChecks ?? SPLIT_CHECKS,
     }
   }
 
@@ -150,7 +150,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
   look(nowMs: number): void {
     for (const microBatch of this.#sent) {
       const isLeft = microBatch.flights.every((flight) => flight === null)
-      if (!isLeft && ++microBatch.checks < this.#options.splitLooks) continue
+      if (!isLeft && ++microBatch.checks < this.#options.splitChecks) continue
       this.#sent.delete(microBatch)
       if (isLeft) continue
       const serviceMs = nowMs - microBatch.sentAtMs

@@ -263,7 +263,7 @@ describe('after a pause of this process, an answer', () => {
   ])('$name', async ({ when, timeoutMs, forMs, samples }) => {
     await harness.close()
     const never = Number.POSITIVE_INFINITY
-    const always = { isBusy: () => true, workMs: never, slowMs: never, splitLooks: 1 }
+    const always = { isBusy: () => true, workMs: never, slowMs: never, splitChecks: 1 }
     harness = new Harness({ microBatching: always })
     const server = await AnsweringThread.start()
     try {

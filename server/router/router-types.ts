@@ -337,7 +337,7 @@ export interface MicroBatchOptions {
    */
   slowMs: number
   /** A request without an answer is split after this many checks, which are 100 ms apart. Default 2. */
-  splitLooks: number
+  splitChecks: number
 }
 
 /** Assigns samples to servers within one process, with late binding, retries, passive health and hedges. */

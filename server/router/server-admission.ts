@@ -101,7 +101,7 @@ export function isAsleep(server: ServerAddress, timeoutMs: number): Promise<bool
 }
 
 /** Puts a server to sleep. Nothing may be in flight. @throws Error with the server's answer if it refuses */
-export function tellToSleep(
+export function sendSleep(
   server: ServerAddress,
   level: SleepLevel,
   timeoutMs: number,
@@ -114,7 +114,7 @@ export function tellToSleep(
 }
 
 /** Wakes a server. @throws Error with the server's answer if it refuses */
-export function tellToWake(server: ServerAddress, timeoutMs: number): Promise<void> {
+export function sendWake(server: ServerAddress, timeoutMs: number): Promise<void> {
   return through(server, timeoutMs, async ({ fetch, basePath }) => {
     const { lifecycle } = engineOf(server.engine)
     if (lifecycle === null) throw new Error(`${server.engine} does not support sleep`)

@@ -2,7 +2,7 @@ import { monotonicEpochMs } from '../monotonic-clock.ts'
 import type { Database } from './database.ts'
 
 /** Number of queries in the first synchronization. Only the quickest answer counts. */
-const FIRST_QUESTIONS = 5
+const FIRST_QUERIES = 5
 /**
  * Maximum drift between the database's clock and this process's from one reading to the next, in ms. A larger
  * difference means that one of the clocks was set.
@@ -23,7 +23,7 @@ export class DatabaseClock {
   /** Returns a clock that has been compared with the database's clock. */
   static async of(db: Database): Promise<DatabaseClock> {
     const clock = new DatabaseClock()
-    for (let i = 0; i < FIRST_QUESTIONS; i++) {
+    for (let i = 0; i < FIRST_QUERIES; i++) {
       const sentAtMs = monotonicEpochMs()
       const [row] = await db.rows<{ now: Date }>('clock', 'select clock_timestamp() as now')
       clock.observe(row!.now.getTime(), sentAtMs)

@@ -94,7 +94,7 @@ export class JobKeeper {
   }
 
   /** Splits a job into jobs of one sample each, with the same count of losses. */
-  async cutToOnes(job: ClaimedJob): Promise<void> {
+  async splitToSingles(job: ClaimedJob): Promise<void> {
     const { b, t } = job.job.data
     const ones = indexesOf(job.job.data).map((i): ChunkJob => ({ b, t, i: [i, i], l: job.losses }))
     await throughOutage(() => this.#replace(job, ones), { forMs: 60_000 })

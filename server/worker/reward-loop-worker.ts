@@ -612,10 +612,10 @@ export class RewardLoopWorker {
       try {
         if (indexes.length > 1) {
           this.#alone.shift()
-          await this.#keeper.cutToOnes(job)
+          await this.#keeper.splitToSingles(job)
         } else if (others.length > 0) {
           this.#alone = [job]
-          for (const other of others) await this.#keeper.cutToOnes(other)
+          for (const other of others) await this.#keeper.splitToSingles(other)
         } else {
           while (this.#jobs.size > 0 && !this.#stopping) await shortly()
           // A running fetch may have added more jobs.

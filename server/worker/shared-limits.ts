@@ -14,7 +14,7 @@ import { agreeOnLimits, reserveRate } from '../store/sql/rate.ts'
 /** Time without use after which limits expire and the next caller sets them. */
 const FORGET_AFTER_MS = 30_000
 /** Interval at which a worker reports the limiters that it uses. A limiter unused for two intervals is released. */
-const SAY_EVERY_MS = 5_000
+const REPORT_EVERY_MS = 5_000
 /** Maximum wait for a restarting database, after which waiting samples fail. */
 const OUTAGE_MS = 60_000
 
@@ -57,7 +57,7 @@ export class SharedLimits implements CallLimits {
     this.#db = db
     this.#leases = leases
     this.#log = log
-    this.#timer = setInterval(() => void this.#look(), SAY_EVERY_MS)
+    this.#timer = setInterval(() => void this.#look(), REPORT_EVERY_MS)
     this.#timer.unref()
   }
 
@@ -158,7 +158,7 @@ export class SharedLimits implements CallLimits {
       const shared = await agreeing.catch(() => null)
       if (shared === null) continue
       const { gate, limits } = shared
-      const isIdle = gate.demand === 0 && performance.now() - shared.lastUseMs > 2 * SAY_EVERY_MS
+      const isIdle = gate.demand === 0 && performance.now() - shared.lastUseMs > 2 * REPORT_EVERY_MS
       if (isIdle) {
         this.#shared.delete(name)
         this.#byPool.delete(poolOfLimiter(name))

@@ -289,7 +289,7 @@ export const microBatching: Check = {
         isBusy: () => true,
         workMs: Number.POSITIVE_INFINITY,
         slowMs: Number.POSITIVE_INFINITY,
-        splitLooks: Number.POSITIVE_INFINITY,
+        splitChecks: Number.POSITIVE_INFINITY,
       },
     })
     try {

@@ -144,7 +144,7 @@ function limitOf({ limit, servers }: PlannedColumn): string {
 }
 
 function verdictOf(column: PlannedColumn): string {
-  const why = column.boundBy === 'compute' ? 'the trainer time' : 'the reward time'
+  const why = column.boundBy === 'trainer' ? 'the trainer time' : 'the reward time'
   const bound = `the lower bound is ${seconds(column.boundMs)} s, set by ${why}`
   return column.noGain
     ? `no gain from any strategy; ${bound}`

@@ -51,7 +51,7 @@ export const geo3kRule = defineRule({
     }
     const accuracy = isRight ? 1 : 0
     const score = (1 - options.format_score) * accuracy + options.format_score * format
-    const form = format === 1 ? 'form kept' : 'form not kept'
+    const form = format === 1 ? 'format kept' : 'format not kept'
     const verdict = extracted === null ? 'no answer' : isRight ? 'equal' : 'different'
     const reason = `${extracted === null ? 'no boxed answer' : verdict}, ${form}`
     const extra = { acc: score, accuracy, format, extracted, reason }

@@ -111,20 +111,20 @@ describe('geo3k', () => {
   test('the answer counts 0.9 and the form 0.1', () => {
     expect(score(geo3k, thought, '5')).toEqual({
       score: 1,
-      extra: { acc: 1, accuracy: 1, format: 1, extracted: '5', reason: 'equal, form kept' },
+      extra: { acc: 1, accuracy: 1, format: 1, extracted: '5', reason: 'equal, format kept' },
       extracted: '5',
-      reason: 'equal, form kept',
+      reason: 'equal, format kept',
       verdict: 'equal',
     })
     expect(score(geo3k, '\\boxed{5}', '5')).toMatchObject({
       score: 0.9,
-      reason: 'equal, form not kept',
+      reason: 'equal, format not kept',
     })
     expect(score(geo3k, thought, '6')).toMatchObject({ score: 0.1 })
     expect(score(geo3k, 'five', '5')).toMatchObject({
       score: 0,
       extracted: null,
-      reason: 'no boxed answer, form not kept',
+      reason: 'no boxed answer, format not kept',
     })
     expect(score(geo3k, thought, '5', { format_score: 0.5 }).score).toBe(1)
     expect(score(geo3k, thought, '6', { format_score: 0.5 }).score).toBe(0.5)

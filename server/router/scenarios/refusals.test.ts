@@ -290,7 +290,7 @@ test('micro-batches follow the same rules: a server that refuses everything fail
         isBusy: () => true,
         workMs: Number.POSITIVE_INFINITY,
         slowMs: Number.POSITIVE_INFINITY,
-        splitLooks: Number.POSITIVE_INFINITY,
+        splitChecks: Number.POSITIVE_INFINITY,
       },
     },
   })

@@ -13,9 +13,13 @@ export function runsOfBatches(
 }
 
 /** Whether an image is in a batch of any run whose name begins with `prefix`. `sha256` is in hexadecimal. */
-export async function runsOfImage(db: Database, sha256: string, prefix: string): Promise<boolean> {
+export async function isImageInRuns(
+  db: Database,
+  sha256: string,
+  prefix: string,
+): Promise<boolean> {
   const rows = await db.rows(
-    'runs-of-image',
+    'image-in-runs',
     `select 1 from batch_image join batch on batch.id = batch_image.batch_id join run on run.id = batch.run_id
      where batch_image.sha256 = decode($1, 'hex') and starts_with(run.name, $2) limit 1`,
     [sha256, prefix],

@@ -218,7 +218,7 @@ export interface SleepRequest {
  */
 export async function sleepRequests(db: Database, afterId: number): Promise<SleepRequest[]> {
   return db.rows<SleepRequest>(
-    'sleep-wishes',
+    'sleep-requests',
     `select id, m.model, coalesce((reward->>'sleepAfter')::boolean, false) as sleep_after,
             status in ('open', 'running') as open
      from (select id, reward, status from batch where status in ('open', 'running')
