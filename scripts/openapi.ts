@@ -435,8 +435,8 @@ class OutputSchemas {
   }
 
   /**
-   * The alias of a type in `server/contract`; undefined if an input already is the component of that name. The output
-   * cannot share this component, because defaults of optional fields are filled in only in outputs.
+   * The alias of an output type in `server/contract`; undefined if an input type already has its name as a component.
+   * The two cannot share it, because defaults of optional fields are filled in only in outputs.
    */
   private contractAlias(type: Type): TypeSymbol | undefined {
     const alias = type.getAliasSymbol()

@@ -6,3 +6,12 @@ export function median(values: readonly number[]): number {
     ? upper
     : ((sorted[(sorted.length >> 1) - 1] ?? Number.NaN) + upper) / 2
 }
+
+/** Factor from a median absolute deviation to a standard deviation, for a normal distribution. */
+const NORMAL_MAD = 1.4826
+
+/** The standard deviation as estimated from the median absolute deviation, which a few outliers do not raise. */
+export function robustDeviation(values: readonly number[]): number {
+  const middle = median(values)
+  return NORMAL_MAD * median(values.map((value) => Math.abs(value - middle)))
+}

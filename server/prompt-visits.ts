@@ -1,7 +1,7 @@
 import { MAX_VISITS, type PromptClass, RECENT_VISITS } from './contract/prompts.ts'
 
-/** A change is clear if twice its log likelihood ratio is at least this (p = 4e-8 by chance in one comparison). */
-const CLEAR_CHANGE = 30
+/** A change is clear if twice its log likelihood ratio is at least this (p = 1e-6 by chance in one comparison). */
+const CLEAR_CHANGE = 24
 /** Smallest change of the pass rate that counts. */
 const CHANGED_RATE = 0.25
 /** Smallest change of a reward model's mean that counts, in standard deviations of the prompt's samples. */

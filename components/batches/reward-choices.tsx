@@ -46,7 +46,6 @@ export function RewardField({
   return (
     <TextArea
       label="Reward JSON"
-      note="JSON"
       mono
       rows={rows}
       hint="Fields as in batches.submit: manager, function, model, judge, combine, kwargs, onFailure …"

@@ -5,7 +5,7 @@ import { jointAt, prepareJoint } from './joint.prepare.ts'
 
 function run(name: string, step: number[], mean: (number | null)[]): ComparedRunDto {
   return {
-    ...{ name, seeded: false, step, mean },
+    ...{ name, seeded: false, reward: null, step, mean },
     batchId: step.map((at) => `b${at}`),
     n: mean.map(() => 8),
     std: mean.map(() => 1),

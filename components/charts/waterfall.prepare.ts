@@ -41,9 +41,9 @@ export function prepareWaterfall(sample: {
   if (sample.queueMs !== null) {
     rows.push({ key: 'queue', title: 'queue', parts: [['queue', 0, queueMs]], attempt: null })
   }
-  // The queue ends with the start of the first attempt. A sample may have several attempts at once. Attempt times come
-  // from the clock of a worker, which may differ by seconds from that of the accepting server. Attempts that begin in
-  // the queue or end after the sample are shifted together, so that the first one follows the queue.
+  // The clock of a worker may differ by seconds from that of the accepting server. If an attempt then appears to begin
+  // before the queue ends, or to end after the sample, all attempts are shifted by the same time, so that the first one
+  // begins where the queue ends.
   const claimed = sample.attemptLog.map(({ startedAt }) => Date.parse(startedAt) - startMs)
   const latestMs = sample.scoreMs === null ? Number.POSITIVE_INFINITY : endMs + 50
   const fits = sample.attemptLog.every(({ serviceMs }, i) => {

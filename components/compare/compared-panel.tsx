@@ -102,7 +102,7 @@ function Both({
         <PromptText prompt={first.prompt} />
       </PanelPart>
       <PanelPart
-        title={isSameResponse ? 'Response' : 'Response, first'}
+        title={isSameResponse ? 'Response' : 'Response in the first batch'}
         note={
           first.responseLength === null
             ? `${formatCount(first.response.length)} characters`
@@ -116,7 +116,7 @@ function Both({
         />
       </PanelPart>
       {!isSameResponse && (
-        <PanelPart title="Response, second">
+        <PanelPart title="Response in the second batch">
           <ResponseText
             text={second.response}
             extracted={second.extracted}

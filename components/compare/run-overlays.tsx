@@ -40,7 +40,7 @@ const TABLE_STEPS = 200
 const LIST_STEPS = 50
 
 const BAND_OPTIONS: { value: Band; label: string }[] = [
-  { value: 'none', label: 'Mean' },
+  { value: 'none', label: 'None' },
   { value: 'middle', label: 'p25–p75' },
   { value: 'most', label: 'p5–p95' },
 ]
@@ -238,9 +238,24 @@ function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<st
           />
         ))}
       </div>
-      <p className="max-w-3xl px-5 pb-4 text-xs text-ink-3">{HOW}</p>
+      <p className="max-w-3xl px-5 pb-4 text-xs text-ink-3">
+        {HOW} {rewardsText(data.runs)}
+      </p>
     </div>
   )
+}
+
+/** A warning if the runs have different rewards, whose scales and meanings may differ; empty if they do not. */
+function rewardsText(runs: CompareRunsDto['runs']): string {
+  const rewards = new Map<string, string[]>()
+  for (const { name, reward } of runs) {
+    if (reward === null) continue
+    const text = `${reward.name} (${reward.version})`
+    rewards.set(text, [...(rewards.get(text) ?? []), name])
+  }
+  if (rewards.size < 2) return ''
+  const listed = [...rewards].map(([reward, of]) => `${of.join(', ')}: ${reward}`).join('; ')
+  return `The runs have different rewards, which a difference includes. ${listed}.`
 }
 
 function sharedText(n: number, width: number): string {
@@ -328,11 +343,13 @@ function SharedSteps({ data }: { data: CompareRunsDto }) {
   // Bins have no batches. A zoom loads the steps with their batches.
   if (data.runs.length !== 2 || data.width > 1 || !only || only.steps.length === 0) return null
   const steps = only.steps.toReversed().slice(0, LIST_STEPS)
+  const isClear = ({ low, high }: StepDelta) => low > 0 || high < 0
+  const clear = steps.filter(isClear).length
   return (
     <Section
       className="border-t"
       title="Shared steps"
-      note={`newest ${formatCount(steps.length)} of ${formatCount(only.steps.length)}`}
+      note={`newest ${formatCount(steps.length)} of ${formatCount(only.steps.length)}; at ${formatCount(clear)} the interval excludes 0, which chance alone does at about ${formatCount(Math.round(steps.length / 20))}`}
     >
       <Scroll label="Shared steps">
         <table className="grid-table">
@@ -351,7 +368,9 @@ function SharedSteps({ data }: { data: CompareRunsDto }) {
                     {one.firstBatch} and {one.otherBatch}
                   </PageLink>
                 </td>
-                <td className="num end">{formatSigned(one.delta)}</td>
+                <td className={`num end ${isClear(one) ? 'font-semibold' : 'text-ink-3'}`}>
+                  {formatSigned(one.delta)}
+                </td>
                 <td className="num end text-ink-2">
                   {formatSigned(one.low)} to {formatSigned(one.high)}
                 </td>

@@ -63,6 +63,12 @@ export function formatSigned(difference: number | null | undefined): string {
   return Number(difference) > 0 && text !== UNKNOWN ? `+${text}` : text
 }
 
+/** A difference with its sign, to three decimals if its half-width is shown to three: `0.000` beside `± 0.003`. */
+export function formatSignedWithin(difference: number, halfWidth: number): string {
+  const isNoise = Math.abs(difference) < 0.001 && halfWidth >= 0.001 && halfWidth < 1_000
+  return isNoise ? '0.000' : formatSigned(difference)
+}
+
 /**
  * The largest double below a number. As the upper bound of a range, it excludes the edge, which belongs to the next
  * range.

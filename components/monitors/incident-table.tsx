@@ -29,8 +29,8 @@ export function IncidentTable({
             ...(withRun ? ['Run or server'] : []),
             'Opened',
             'Resolved',
-            { end: 'Value', title: 'Value that opened the incident' },
-            { end: 'Worst value' },
+            { end: 'Opening value', title: 'The value that opened the incident.' },
+            { end: 'Worst value', title: 'The worst value until now or until the end.' },
             { end: 'Threshold' },
             'Detail',
           ]}

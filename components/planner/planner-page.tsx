@@ -161,13 +161,13 @@ function Planned({
           detail={`per step, ${plural(plan.miniBatches, 'update')}`}
         />
         <Figure
-          label="Reward wait, barrier"
+          label="Reward wait (barrier)"
           hint="Time per step that the trainer waits for rewards with a barrier."
           value={stepText(barrier?.waitMs ?? 0)}
           detail={`of ${stepText(barrier?.stepMs ?? 0)}`}
         />
         <Figure
-          label="Reward wait, recommended"
+          label="Reward wait (recommended)"
           hint={`Time per step that the trainer waits for rewards with the recommended strategy. ${RECOMMENDED}`}
           value={stepText(best?.waitMs ?? 0)}
           detail={`of ${stepText(best?.stepMs ?? 0)}`}
@@ -239,8 +239,8 @@ function NothingNamed({ draft, isWrong }: { draft: PlannerDraft; isWrong: boolea
         </PageLink>
       }
     >
-      The plan replays the recorded reward latencies of the batch or run under every strategy.
-      Without a record, enter a latency distribution.
+      The plan replays the recorded reward latencies of the batch or run under every strategy. If
+      you have none, enter a latency distribution.
     </Empty>
   )
 }

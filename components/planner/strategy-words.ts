@@ -23,8 +23,7 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
   off_policy: {
     label: 'One step off-policy',
     within: 'one step off-policy',
-    about:
-      'start the next rollout before training on this one, so rewards may take one step longer',
+    about: 'roll out the next step before training, so rewards may take a step longer',
   },
   both: {
     label: 'Off-policy + pipeline',

@@ -4,7 +4,7 @@ import type { ConfigValue } from '../../server/contract/run-config.ts'
 import type { RunChangeDto, RunTableRowDto } from '../../server/contract/run-table.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { useHue } from '../charts/use-hue.ts'
-import { formatCount, formatScore, formatSigned, plural } from '../format/numbers.ts'
+import { formatCount, formatScore, formatSignedWithin, plural } from '../format/numbers.ts'
 import { ageText, dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { RunStatusView } from '../ui/status.tsx'
@@ -73,7 +73,7 @@ export function RunChange({ change }: { change: RunChangeDto | null }) {
       className={`num whitespace-nowrap ${isClear ? '' : 'text-ink-3'}`}
       title={`Linear trend over the last ${formatCount(steps)} steps, 95 % confidence interval from ${formatScore(low)} to ${formatScore(high)}${isClear ? '' : ': no clear change'}.`}
     >
-      {formatSigned(value)}
+      {formatSignedWithin(value, (high - low) / 2)}
       <span className="unit">&nbsp;±&nbsp;{formatScore((high - low) / 2)}</span>
     </span>
   )

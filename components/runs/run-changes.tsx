@@ -168,6 +168,7 @@ function Loaded({
           <BatchLinks label="After" ids={data.after.batchIds} />
         </span>
       </div>
+      <SuddenChanges data={data} onChange={onChange} />
       <div className="px-5 pb-1">
         <Segmented
           label="Split change by"
@@ -183,6 +184,37 @@ function Loaded({
       <Parts run={run} data={data} dimension={dimension} change={data.change} />
       {dimension.dimension === 'prompt' && <Prompts run={run} data={data} />}
       <Beside data={data} />
+    </div>
+  )
+}
+
+/** The sudden changes of the run, to compare the steps around one of them. */
+function SuddenChanges({
+  data: { suddenChanges, before, after },
+  onChange,
+}: {
+  data: ChangesDto
+  onChange(change: Partial<RunUrl>): void
+}) {
+  const isShown = (one: ChangesDto['suddenChanges'][number]) =>
+    rangeText(one.before) === rangeText(before) && rangeText(one.after) === rangeText(after)
+  if (suddenChanges.every(isShown)) return null
+  return (
+    <div className="flex flex-wrap items-center gap-1.5 px-5 pb-2 text-xs text-ink-3">
+      Sudden changes
+      {suddenChanges.map((one) => (
+        <Button
+          key={one.after.from}
+          small
+          variant="quiet"
+          className="num"
+          aria-pressed={isShown(one)}
+          title={`Compare steps ${rangeText(one.before)} with ${rangeText(one.after)}`}
+          onClick={() => onChange({ before: one.before, after: one.after, dimension: null })}
+        >
+          step {formatCount(one.after.from)} <b>{formatSigned(one.change)}</b>
+        </Button>
+      ))}
     </div>
   )
 }

@@ -81,7 +81,7 @@ const COLUMNS: readonly RunColumn[] = [
   },
   {
     ...{ label: 'No-signal', sort: 'noSignal' },
-    title: 'Share of groups whose advantages are all zero.',
+    title: 'Share of groups whose advantages are all zero, over all ended batches of training.',
     cell: ({ noSignal }) =>
       noSignal === null ? (
         DASH

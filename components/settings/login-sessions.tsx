@@ -80,7 +80,7 @@ function SessionTable({ sessions }: { sessions: readonly LoginSessionDto[] }) {
               { start: 'Key', title: 'The key with which the browser signed in' },
               'Role',
               'Browser',
-              { start: 'IP address', title: 'The IP address of the browser at the sign-in' },
+              { start: 'IP address', title: 'The browser’s IP address at sign-in' },
               'Signed in',
               'Last used',
               { start: 'Expires', title: 'The session ends at this time unless it is used before' },

@@ -71,7 +71,8 @@ export function PageHeader({
           className={`${actions ? 'hidden sm:flex' : 'flex'} h-7 items-center gap-2 rounded-md border px-2 text-xs text-ink-3 hover:bg-hover hover:text-ink quick transition-colors`}
         >
           <Search size={13} aria-hidden />
-          <span className="max-lg:sr-only">Go to…</span>
+          {/* Beside buttons, the name of a run has priority on narrow screens. */}
+          <span className={actions ? 'max-[1400px]:sr-only' : 'max-lg:sr-only'}>Go to…</span>
           <kbd aria-hidden className="font-mono text-2xs max-sm:hidden">
             {useModifier()}K
           </kbd>

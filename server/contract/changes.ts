@@ -108,6 +108,14 @@ export interface ChangedPromptDto {
   contribution: number
 }
 
+/** A sudden change of the mean, between two steps and the two after them. */
+export interface SuddenChangeDto {
+  before: { from: number; to: number }
+  after: { from: number; to: number }
+  /** The change of the mean of the steps' means. */
+  change: number
+}
+
 /** The output of `runs.changes`. */
 export interface ChangesDto {
   /**
@@ -115,6 +123,8 @@ export interface ChangesDto {
    * latest steps, because no step stands out. `unsearched`: the latest steps, because fewer than 11 steps have a mean.
    */
   chosen: 'given' | 'largest' | 'latest' | 'unsearched'
+  /** The sudden changes of the run in the order of steps: the eight largest. */
+  suddenChanges: SuddenChangeDto[]
   before: ChangeRangeDto
   after: ChangeRangeDto
   /** The change of the mean; null if a range has no counted sample. */

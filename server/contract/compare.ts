@@ -288,6 +288,8 @@ export interface CompareCandidatesDto {
 export interface ComparedRunDto {
   name: string
   seeded: boolean
+  /** The reward of the last batch, and a hash that changes whenever the reward changes; null: no batch. */
+  reward: { name: string; version: string } | null
   /** The batch; for a bin, the batch of the last step. */
   batchId: string[]
   /** The step; for a bin, the first step. */

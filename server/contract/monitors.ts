@@ -3,6 +3,7 @@ import { Cursor, RunName, stepRange } from './fields.ts'
 
 /** Monitors of runs, in the order in which pages show them. docs/monitors.md defines each. */
 export const MONITORS = [
+  'reward_drop',
   'length_correlation',
   'variance_collapse',
   'ceiling',
@@ -51,6 +52,15 @@ export interface MonitorDefinition {
 
 /** The definitions with their default thresholds. */
 export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
+  reward_drop: {
+    label: 'Reward drop',
+    short: 'Drop',
+    measures:
+      'fall of the mean reward below its median over the previous 20 batches, in robust standard deviations of these means',
+    why: 'The responses changed suddenly, such as a lost answer format, or the reward did.',
+    ...{ unit: 'ratio', bad: 'above', warning: 5, alerting: 10, openAfter: 2 },
+    ...{ countedUnit: 'samples', minCount: 32 },
+  },
   length_correlation: {
     label: 'Length and reward',
     short: 'Length',

@@ -33,7 +33,7 @@ export const PROMPT_CLASS_TEXT: Record<PromptClass, string> = {
   unsolved: 'No sample has passed yet.',
   solved: 'All samples of the last two visits passed.',
   regressed:
-    'The pass rate fell by at least 25 points, and stayed low until the last visit. A single comparison shows such a fall by chance less than once in 10 million. For reward models: the mean score fell by at least half a standard deviation.',
+    'The pass rate fell by at least 25 points, and stayed low until the last visit. A single comparison shows such a fall by chance less than once in a million. For reward models: the mean score fell by at least half a standard deviation.',
   learning:
     'The pass rate rose by at least 25 points, and stayed high until the last visit. For reward models: the mean score rose by at least half a standard deviation.',
   flapping:

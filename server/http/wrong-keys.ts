@@ -12,7 +12,7 @@ const FORGET_MS = 15 * 60_000
 const MAX_ADDRESSES = 10_000
 /** Minimum time between two log lines. */
 const LOG_EVERY_MS = 10_000
-/** Maximum back-offs that are reported in an hour, because each becomes an entry of the audit log. */
+/** Maximum back-offs reported per hour. Each report becomes an entry of the audit log. */
 const MAX_REPORTS_PER_HOUR = 60
 const HOUR_MS = 3_600_000
 

@@ -18,7 +18,7 @@ import type {
   ComparePairDto,
 } from '../contract/compare.ts'
 
-/** Comparisons of two rewards on the same rollouts, and of runs over their steps, agree with the results. */
+/** Comparing two rewards on the same rollouts, or two runs by step, agrees with the results of the samples. */
 
 const DATA = new URL('../../../shared/data/', import.meta.url)
 const hasData = existsSync(DATA)
@@ -319,6 +319,8 @@ describe('runs', () => {
       return runs.deltas[0]?.steps.length === 2 ? runs : false
     })
     expect(trends.missing).toEqual(['missing'])
+    expect(trends.runs[0]?.reward).toEqual(trends.runs[1]?.reward)
+    expect(trends.runs[0]?.reward?.version).toMatch(/^[0-9a-f]+$/)
     expect(trends.runs.map(({ name, step }) => [name, step])).toEqual([
       ['base', [1, 2]],
       ['tried', [1, 2]],

@@ -4,7 +4,7 @@ import type { FigureRow } from '../store/sql/monitor-batches.ts'
 import { readMonitors, varianceShares, type Watched } from './definitions.ts'
 
 const figures = (change: Partial<FigureRow> = {}): FigureRow => ({
-  ...{ batch_id: 1, samples: 100, failed: 0, std: 0.5, min: 0, max: 1 },
+  ...{ batch_id: 1, samples: 100, failed: 0, mean: 0.5, std: 0.5, min: 0, max: 1 },
   ...{ bin_values: [0, 1], bin_counts: [50, 50], components: null },
   ...{ length_n: 100, length_unit: 'tokens', length_correlation: 0.25 },
   ...{ duplicates: 5, duplicates_of: 100, group_std: 0.4, group_std_of: 12 },
@@ -16,8 +16,8 @@ const watched = (change: Partial<Watched> = {}): Watched => ({
   reference: null,
   ...change,
 })
-const past = (std: number | null, min = 0, max = 1) => ({
-  ...{ min, max, group_std: std, group_std_of: 12 },
+const past = (std: number | null, min = 0, max = 1, mean = 0.5) => ({
+  ...{ mean, min, max, group_std: std, group_std_of: 12 },
 })
 
 describe('the values of the monitors', () => {
@@ -62,6 +62,25 @@ describe('the values of the monitors', () => {
       }),
     )
     for (const reading of Object.values(read)) expect(reading.value).toBeNull()
+  })
+
+  test('a reward drop is measured by the variation of the previous means', () => {
+    const means = [0.6, 0.62, 0.58, 0.61, 0.59, 0.6, 0.63, 0.57, 0.6, 0.6]
+    const window = means.map((mean) => past(0.4, 0, 1, mean))
+    const read = (mean: number, rows = window) =>
+      readMonitors(watched({ window: rows, figures: figures({ mean }) })).reward_drop
+    // The median absolute deviation of the means is 0.01.
+    expect(read(0.34).value).toBeCloseTo(0.26 / 0.014826, 9)
+    expect(read(0.34)).toMatchObject({ n: 100, detail: 'mean 0.34, usually 0.6' })
+    expect(read(0.7).value).toBeCloseTo(-0.1 / 0.014826, 9)
+    expect(read(0.34, window.slice(1)).value).toBeNull()
+    // Equal means vary by 1 % of the score range at least, so a small fall is no drop.
+    const flat = Array(20).fill(past(0.4, 0, 1, 1))
+    expect(read(0.98, flat).value).toBeCloseTo(2, 9)
+    expect(read(1, flat).value).toBe(0)
+    // A rising reward varies by its trend.
+    const rising = Array.from({ length: 20 }, (_, i) => past(0.4, 0, 1, 0.3 + 0.02 * i))
+    expect(read(0.4, rising).value).toBeLessThan(1)
   })
 
   test('a variance collapse is compared with the median before it, for as long as it lasts', () => {

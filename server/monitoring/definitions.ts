@@ -1,7 +1,7 @@
 import { GROUP_SIGNALS, type GroupSignalCounts } from '../contract/group-signal.ts'
 import { MONITOR_DEFINITIONS, type MonitorName } from '../contract/monitors.ts'
 import { isByModelsAlone, type ResolvedReward } from '../contract/resolved-reward.ts'
-import { median } from '../median.ts'
+import { median, robustDeviation } from '../median.ts'
 import type { FigureRow, WindowRow } from '../store/sql/monitor-batches.ts'
 
 /** A monitor's value at a batch. */
@@ -31,6 +31,10 @@ export interface Watched {
 const END_OF_RANGE = 0.01
 /** Minimum previous batches for a comparison. */
 const MIN_REFERENCES = 5
+/** Minimum previous batches for {@link readDrop}, which estimates the variation of their means. */
+const MIN_MEANS = 10
+/** Minimum standard deviation of batch means, as a share of the score range: means may be equal for many batches. */
+const MIN_DEVIATION = 0.01
 
 /** Computes all monitors of a batch. docs/monitors.md has the definitions and their sources. */
 export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
@@ -42,6 +46,7 @@ export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
   // this, not the classes: a group whose only sample failed is `all_failed`, not `single_sample`.
   const compared = figures.samples <= groups ? 0 : groups
   const readings: Record<MonitorName, Reading> = {
+    reward_drop: readDrop(watched),
     length_correlation: {
       value: figures.length_correlation,
       n: figures.length_n ?? 0,
@@ -108,8 +113,7 @@ function readSpread({ figures, reward }: Watched): Reading {
     seen.push({ value: max - min, n, detail: min === max ? `${what} is ${round(min)}` : name })
   }
   if (isByModelsAlone(reward)) {
-    const n = figures.bin_counts.reduce((sum, count) => sum + count, 0)
-    note(null, n, figures.min, figures.max)
+    note(null, countScores(figures), figures.min, figures.max)
   }
   for (const { name, reward: part } of reward.components ?? []) {
     const scores = figures.components?.find((one) => one.name === name)
@@ -117,6 +121,28 @@ function readSpread({ figures, reward }: Watched): Reading {
   }
   if (seen.length === 0) return { value: null, n: 0, detail: null }
   return seen.reduce((a, b) => ((b.value as number) < (a.value as number) ? b : a))
+}
+
+/**
+ * The fall of the mean below its median over the previous batches, in robust standard deviations of their means.
+ * Negative: the mean rose.
+ */
+function readDrop({ figures, window }: Watched): Reading {
+  const n = countScores(figures)
+  const means = window.flatMap(({ mean }) => mean ?? [])
+  if (figures.mean === null || means.length < MIN_MEANS) return { value: null, n, detail: null }
+  const usual = median(means)
+  const range = rangeOf(figures, window)
+  const deviation = Math.max(
+    robustDeviation(means),
+    range === null ? 0 : MIN_DEVIATION * (range.high - range.low),
+  )
+  const fall = usual - figures.mean
+  return {
+    value: fall === 0 ? 0 : fall / deviation,
+    n,
+    detail: `mean ${round(figures.mean)}, usually ${round(usual)}`,
+  }
 }
 
 /** The standard deviation within groups relative to its median over the previous batches. */
@@ -146,14 +172,12 @@ export function referenceOf({ figures }: Watched, ratio: number | null): number 
 
 /** The shares of scores at the top and bottom of the range of this and the previous batches. */
 function readEnds({ figures, window }: Watched): { ceiling: Reading; floor: Reading } {
-  const lows = [figures.min, ...window.map(({ min }) => min)].filter((one) => one !== null)
-  const highs = [figures.max, ...window.map(({ max }) => max)].filter((one) => one !== null)
-  const n = figures.bin_counts.reduce((sum, count) => sum + count, 0)
-  if (n === 0 || figures.min === null || figures.max === null) {
+  const n = countScores(figures)
+  const scores = rangeOf(figures, window)
+  if (n === 0 || scores === null) {
     return { ceiling: { value: null, n, detail: null }, floor: { value: null, n, detail: null } }
   }
-  const low = lows.reduce((a, b) => Math.min(a, b))
-  const high = highs.reduce((a, b) => Math.max(a, b))
+  const { low, high } = scores
   const end = (high - low) * END_OF_RANGE
   const range = `score range ${round(low)} to ${round(high)}`
   if (low === high) {
@@ -165,6 +189,23 @@ function readEnds({ figures, window }: Watched): { ceiling: Reading; floor: Read
   return {
     ceiling: { value: countBetween(figures, high - end, high) / n, n, detail: range },
     floor: { value: countBetween(figures, low, low + end) / n, n, detail: range },
+  }
+}
+
+/** Number of scores of a batch, without failed and substituted samples. */
+function countScores({ bin_counts }: FigureRow): number {
+  return bin_counts.reduce((sum, count) => sum + count, 0)
+}
+
+/** The range of the scores of this and the previous batches; null if this batch has no scores. */
+function rangeOf(
+  { min, max }: FigureRow,
+  window: readonly WindowRow[],
+): { low: number; high: number } | null {
+  if (min === null || max === null) return null
+  return {
+    low: window.reduce((low, row) => Math.min(low, row.min ?? low), min),
+    high: window.reduce((high, row) => Math.max(high, row.max ?? high), max),
   }
 }
 

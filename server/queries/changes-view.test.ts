@@ -115,6 +115,13 @@ describe('a planted cause is named', () => {
     expect([found.before.from, found.before.to, found.after.from, found.after.to]).toEqual([
       10, 11, 12, 13,
     ])
+    // The recovery is listed too.
+    expect(found.suddenChanges).toMatchObject([
+      { before: { from: 10, to: 11 }, after: { from: 12, to: 13 } },
+      { before: { from: 12, to: 13 }, after: { from: 14, to: 15 } },
+    ])
+    expect(found.suddenChanges[0]?.change).toBeLessThan(-0.1)
+    expect(found.suddenChanges[1]?.change).toBeGreaterThan(0.1)
     expect(found.standsOut).toEqual({ dimension: 'outcome', key: 'no answer', by: 'total' })
     const part = partOf(found, 'outcome', 'no answer')
     expect(part?.after.share).toBeCloseTo(0.65, 1)

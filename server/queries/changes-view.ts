@@ -8,6 +8,7 @@ import {
   MAX_SAMPLES_BY_GROUP,
   MIN_SHIFT_STEPS,
   OTHERS,
+  type SuddenChangeDto,
 } from '../contract/changes.ts'
 import { Z_95 } from '../contract/intervals.ts'
 import { MAX_STEPS } from '../contract/runs.ts'
@@ -20,7 +21,7 @@ import {
   type Decomposition,
   decompose,
 } from '../rewards/comparison/decompose.ts'
-import { findShift } from '../rewards/comparison/find-shift.ts'
+import { findShifts } from '../rewards/comparison/find-shift.ts'
 import type { Database } from '../store/database.ts'
 import {
   type ChangeStepRow,
@@ -90,7 +91,7 @@ export class ChangesView {
     const runId = await runIdOf(this.#db, name)
     if (runId === undefined) throw runNotFound(name)
     const steps = await scoredSteps(this.#db, runId, split, MAX_STEPS)
-    const { chosen, ...sides } = sidesOf(steps, input)
+    const { chosen, suddenChanges, ...sides } = sidesOf(steps, input)
     const [before, after] = await ofBoth(sides, (rows) => changeSteps(this.#db, rows))
     const total = sum([...before, ...after], ({ samples }) => samples)
     const byGroup = total <= MAX_SAMPLES_BY_GROUP
@@ -123,6 +124,7 @@ export class ChangesView {
     const { components: _, ...rest } = facts
     return {
       chosen,
+      suddenChanges,
       ...rest,
       change,
       unit: byGroup ? 'group' : 'step',
@@ -555,11 +557,43 @@ function promptsOf({ before, after }: Read): ChangesDto['prompts'] {
     .slice(0, LISTED_PROMPTS)
 }
 
+/** The steps before and after a change, whose first step has the index `at`. */
+function around(steps: readonly ScoredStepRow[], at: number): Sides<ScoredStepRow[]> {
+  return {
+    before: steps.slice(Math.max(0, at - FOUND_STEPS), at),
+    after: steps.slice(at, at + FOUND_STEPS),
+  }
+}
+
+/** The sudden changes whose first steps have these indexes, in the order of steps. */
+function suddenChanges(
+  steps: readonly ScoredStepRow[],
+  shifts: readonly number[],
+): SuddenChangeDto[] {
+  const rangeOf = (side: readonly ScoredStepRow[]) => ({
+    from: side[0]!.step,
+    to: side.at(-1)!.step,
+  })
+  const meanOf = (side: readonly ScoredStepRow[]) => sum(side, ({ mean }) => mean) / side.length
+  return shifts
+    .toSorted((a, b) => a - b)
+    .map((at) => {
+      const { before, after } = around(steps, at)
+      return {
+        before: rangeOf(before),
+        after: rangeOf(after),
+        change: meanOf(after) - meanOf(before),
+      }
+    })
+}
+
 /** The steps of both ranges: the given ones, else around the largest sudden change, else the newest ones. */
 function sidesOf(
   steps: readonly ScoredStepRow[],
   { before, after }: ChangesInput,
-): { chosen: ChangesDto['chosen'] } & Sides<ScoredStepRow[]> {
+): Pick<ChangesDto, 'chosen' | 'suddenChanges'> & Sides<ScoredStepRow[]> {
+  const shifts = findShifts(steps)
+  const found = suddenChanges(steps, shifts)
   if (before !== undefined && after !== undefined) {
     const within = ({ from, to }: { from: number; to: number }) =>
       steps.filter(({ step }) => step >= from && step <= to)
@@ -572,20 +606,18 @@ function sidesOf(
         { hint: 'Choose steps of ended batches whose samples retention has kept.' },
       )
     }
-    return { chosen: 'given', ...sides }
+    return { chosen: 'given', suddenChanges: found, ...sides }
   }
   if (steps.length < 2) {
     throw new RewardOpsError('no_such_step', 'The run has fewer than two scored steps.', {
       hint: 'Wait for the second step.',
     })
   }
-  const found = findShift(steps)
-  const at = found ?? Math.max(1, steps.length - FOUND_STEPS)
   const latest = steps.length < MIN_SHIFT_STEPS ? 'unsearched' : 'latest'
   return {
-    chosen: found === null ? latest : 'largest',
-    before: steps.slice(Math.max(0, at - FOUND_STEPS), at),
-    after: steps.slice(at, at + FOUND_STEPS),
+    chosen: shifts.length === 0 ? latest : 'largest',
+    suddenChanges: found,
+    ...around(steps, shifts[0] ?? Math.max(1, steps.length - FOUND_STEPS)),
   }
 }
 

@@ -5,9 +5,10 @@ import { MAX_POINTS } from '../contract/runs.ts'
 import { Memo } from '../memo.ts'
 import { type StepScores, stepDeltas } from '../rewards/comparison/step-delta.ts'
 import type { Database } from '../store/database.ts'
-import { runColumns, runsByName, sourceSteps } from '../store/sql/compare.ts'
+import { type NamedRunRow, runColumns, runsByName, sourceSteps } from '../store/sql/compare.ts'
 import { runBins, sourceBins } from '../store/sql/run-bins.ts'
 import { type StepRangeRow, type StepsOfRun, stepRange } from '../store/sql/run-view.ts'
+import { rewardOf } from './run-table.ts'
 import { binWidth, pairOf } from './run-view.ts'
 
 /** Time that a comparison of runs is cached. */
@@ -70,7 +71,7 @@ export class CompareRunsView {
     return {
       split: wanted.split,
       width: grid?.width ?? 1,
-      runs: runs.map(({ name, seeded }, at) => toRun(name, seeded, compared[at] as Compared)),
+      runs: runs.map((run, at) => toRun(run, compared[at] as Compared)),
       missing: names.filter((name) => !byName.has(name)),
       deltas:
         first === undefined
@@ -200,9 +201,9 @@ function differencesBySource(
     .map(({ name, steps }) => ({ name, steps }))
 }
 
-function toRun(name: string, seeded: boolean, { points, ...columns }: Compared): ComparedRunDto {
+function toRun(run: NamedRunRow, { points, ...columns }: Compared): ComparedRunDto {
   return {
-    ...{ name, seeded },
+    ...{ name: run.name, seeded: run.seeded, reward: rewardOf(run) },
     batchId: points.map(({ batchId }) => batchId),
     step: points.map(({ step }) => step),
     n: points.map(({ n }) => n),

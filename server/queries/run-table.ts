@@ -117,6 +117,15 @@ function placeOf(cursor: string | null): RunPlace | null {
   }
 }
 
+/** The reward of a run's last batch, as its roll-up has it. */
+export function rewardOf({
+  reward_name,
+  reward_hash,
+}: Pick<RunTableRow, 'reward_name' | 'reward_hash'>): RunTableRowDto['reward'] {
+  if (reward_name === null || reward_hash === null) return null
+  return { name: reward_name, version: reward_hash.slice(0, VERSION_CHARS) }
+}
+
 function runOf(row: RunTableRow, byTag: boolean): RunTableRowDto {
   return {
     name: row.name,
@@ -142,10 +151,7 @@ function runOf(row: RunTableRow, byTag: boolean): RunTableRowDto {
         : { mean: row.best_mean, step: row.best_step },
     change: intervalOf(row.change, row.change_error, row.change_steps),
     curve: curveOf(row.curve_steps, row.curve_means),
-    reward:
-      row.reward_name === null || row.reward_hash === null
-        ? null
-        : { name: row.reward_name, version: row.reward_hash.slice(0, VERSION_CHARS) },
+    reward: rewardOf(row),
     config: row.config ?? {},
     tag: row.tag,
     tagRuns: byTag ? row.tag_runs : null,

@@ -83,7 +83,7 @@ export class ServerView {
   }
 }
 
-/** Each server's share of its pool's capacity and of its requests. */
+/** Each server's share of its pool's capacity, and of the pool's requests. */
 function poolOf(fleet: SeenFleet, model: string): PoolShareDto[] {
   const servers = fleet.servers.filter((s) => s.model === model)
   const ready = servers.filter((s) => s.state === 'ready')

@@ -6,7 +6,7 @@ import type { RouterServer } from './router-types.ts'
 export interface LimitOptions {
   /** The limit to start from; if `fixed`, the limit itself. */
   initial: number
-  /** The lower bound, even if the server is always busy; at least 1. */
+  /** The limit never falls below this, even if the server always answers that it is busy; at least 1. */
   min: number
   max: number
   /** Whether the limit is configured. A configured limit shrinks only while the server is busy. */

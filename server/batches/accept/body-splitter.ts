@@ -32,8 +32,9 @@ function isSpace(c: number): boolean {
  */
 export class BodySplitter {
   readonly #onElement: (json: Buffer, longInteger: boolean) => void
-  /** Consecutive digits outside strings, and whether the element (or envelope) had 16 of them. */
+  /** Consecutive digits outside strings. */
   #digits = 0
+  /** Whether the element had 16 consecutive digits, which a JavaScript number may not hold exactly. */
   #longInteger = false
   #longInEnvelope = false
   #inSamples = false

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { MIN_SHIFT_STEPS } from '../../contract/changes.ts'
 import { inPortions } from '../../queries/in-portions.ts'
 import { type Cell, decompose, type Part } from './decompose.ts'
-import { findShift } from './find-shift.ts'
+import { findShifts } from './find-shift.ts'
 
 /** A linear congruential generator: the same numbers in every run. */
 function numbers(seed: number): () => number {
@@ -133,7 +133,7 @@ describe('the parts of a change', () => {
   })
 })
 
-describe('the largest sudden change', () => {
+describe('sudden changes', () => {
   const run = (seed: number, steps: number, shift: (step: number) => number) => {
     const random = numbers(seed)
     const noise = () => random() + random() + random() + random() - 2
@@ -143,25 +143,30 @@ describe('the largest sudden change', () => {
     }))
   }
 
-  test('is found at its step, also on a slope', () => {
-    expect(findShift(run(3, 60, (step) => (step >= 31 ? 0.4 : 0.5)))).toBe(31)
-    expect(
-      findShift(run(4, 60, (step) => 0.005 * step + (step >= 20 && step < 22 ? -0.2 : 0))),
-    ).toSatisfy((at) => at === 20 || at === 22)
+  test('are found at their steps, also on a slope', () => {
+    expect(findShifts(run(3, 60, (step) => (step >= 31 ? 0.4 : 0.5)))).toEqual([31])
+    const dip = run(4, 60, (step) => 0.005 * step + (step >= 20 && step < 22 ? -0.2 : 0))
+    expect(findShifts(dip).toSorted()).toEqual([20, 22])
   })
 
-  test('is found in at most 5 % of steady runs', () => {
+  test('are ordered by size, and only the eight largest are returned', () => {
+    const levels = [0, 2, 1, 6.5, 5, 9, 3, 8, 1, 3.5, 10]
+    const found = findShifts(run(5, 110, (step) => levels[Math.floor(step / 10)] as number))
+    expect(found).toEqual([80, 100, 60, 30, 70, 50, 90, 10])
+  })
+
+  test('are found in at most 5 % of steady runs', () => {
     const found = Array.from({ length: 60 }, (_, seed) =>
-      findShift(run(seed, 100, (step) => 0.004 * step)),
+      findShifts(run(seed, 100, (step) => 0.004 * step)),
     )
-    expect(found.filter((at) => at !== null).length).toBeLessThanOrEqual(3)
-    expect(findShift(run(1, 30, () => 0).map(({ step }) => ({ step, mean: 0.5 })))).toBeNull()
-    expect(findShift(run(1, 5, (step) => step))).toBeNull()
+    expect(found.filter((at) => at.length > 0).length).toBeLessThanOrEqual(3)
+    expect(findShifts(run(1, 30, () => 0).map(({ step }) => ({ step, mean: 0.5 })))).toEqual([])
+    expect(findShifts(run(1, 5, (step) => step))).toEqual([])
   })
 
-  test('is found from the minimum number of steps on', () => {
+  test('are found from the minimum number of steps on', () => {
     const steps = (count: number) => run(1, count, (step) => (step >= 6 ? 1 : 0))
-    expect(findShift(steps(MIN_SHIFT_STEPS))).toBe(6)
-    expect(findShift(steps(MIN_SHIFT_STEPS - 1))).toBeNull()
+    expect(findShifts(steps(MIN_SHIFT_STEPS))).toEqual([6])
+    expect(findShifts(steps(MIN_SHIFT_STEPS - 1))).toEqual([])
   })
 })

@@ -1,5 +1,5 @@
 import { MIN_SHIFT_STEPS } from '../../contract/changes.ts'
-import { median } from '../../median.ts'
+import { median, robustDeviation } from '../../median.ts'
 
 /** A step of a run with the mean of its scores. */
 export interface ShiftStep {
@@ -19,18 +19,18 @@ const MANY_WINDOWS = 24
  * is 3.5 to 4.2.
  */
 const MIN_DEVIATIONS = 5
-/** Factor from a median absolute deviation to a standard deviation, for a normal distribution. */
-const NORMAL_MAD = 1.4826
+/** Maximum number of changes that are returned. */
+const MAX_SHIFTS = 8
 
 /**
- * Finds the largest sudden change of the mean, by comparing two steps with the two before them. The usual variation is
+ * Finds the sudden changes of the mean, by comparing two steps with the two before them. The usual variation is
  * estimated from the differences of neighboring steps, and in long runs also from the differences of neighboring
- * windows, to cover slow swings.
- * @returns the index of the first step after the change; null if no step stands out, or with fewer than {@link
- * MIN_SHIFT_STEPS} steps
+ * windows, to cover slow swings. Of changes less than two steps apart, only the largest counts.
+ * @returns the indexes of the first steps after the changes, the largest change first; empty if no step stands out, or
+ * with fewer than {@link MIN_SHIFT_STEPS} steps
  */
-export function findShift(steps: readonly ShiftStep[]): number | null {
-  if (steps.length < MIN_SHIFT_STEPS) return null
+export function findShifts(steps: readonly ShiftStep[]): number[] {
+  if (steps.length < MIN_SHIFT_STEPS) return []
   const at: number[] = []
   const differences: number[] = []
   for (let i = WINDOW; i + WINDOW <= steps.length; i++) {
@@ -40,14 +40,21 @@ export function findShift(steps: readonly ShiftStep[]): number | null {
   const usual = median(differences)
   const deviations = differences.map((difference) => Math.abs(difference - usual))
   const neighbors = steps.slice(1).map(({ mean }, i) => mean - (steps[i] as ShiftStep).mean)
-  const middle = median(neighbors)
   // The difference of two windows varies as much as one step, that of two neighboring steps √2 times as much.
-  const noise = median(neighbors.map((value) => Math.abs(value - middle))) / Math.SQRT2
-  const swings = differences.length < MANY_WINDOWS ? 0 : median(deviations)
+  const noise = robustDeviation(neighbors) / Math.SQRT2
+  const swings = differences.length < MANY_WINDOWS ? 0 : robustDeviation(differences)
   // Rounding errors of equal means are not variation.
-  const scale = Math.max(NORMAL_MAD * noise, NORMAL_MAD * swings, 1e-9)
-  const largest = deviations.indexOf(Math.max(...deviations))
-  return (deviations[largest] as number) > MIN_DEVIATIONS * scale ? (at[largest] as number) : null
+  const scale = Math.max(noise, swings, 1e-9)
+  const found: number[] = []
+  const largestFirst = deviations
+    .map((deviation, window) => ({ deviation, at: at[window] as number }))
+    .filter(({ deviation }) => deviation > MIN_DEVIATIONS * scale)
+    .toSorted((a, b) => b.deviation - a.deviation)
+  for (const one of largestFirst) {
+    if (found.length === MAX_SHIFTS) break
+    if (found.every((other) => Math.abs(other - one.at) >= WINDOW)) found.push(one.at)
+  }
+  return found
 }
 
 function meanOf(steps: readonly ShiftStep[], from: number, to: number): number {

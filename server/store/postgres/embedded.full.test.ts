@@ -86,7 +86,7 @@ async function query(url: string, sql: string): Promise<Record<string, unknown>[
 
 interface Service {
   node: ChildProcess
-  /** The shell between Node and Postgres, and its child that watches the pipe. */
+  /** Process ids of the shell between Node and Postgres, and of its child, which watches the pipe from Node. */
   keepers: number[]
   postmaster: number
   url: string

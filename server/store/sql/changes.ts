@@ -56,7 +56,7 @@ export async function changeSteps(
   )
 }
 
-/** Counted samples by group, data source and verdict, as columns: one JSON text is parsed faster than rows. */
+/** Sample counts by group, data source and verdict, as columns, because one JSON text is parsed faster than rows. */
 export interface GroupCells {
   batch_id: number[]
   group_no: number[]

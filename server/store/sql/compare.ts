@@ -160,14 +160,23 @@ export interface RunColumns {
   wait_ms: (number | null)[]
 }
 
+/** A run, and the reward of its last batch. */
+export interface NamedRunRow {
+  id: number
+  name: string
+  seeded: boolean
+  reward_name: string | null
+  reward_hash: string | null
+}
+
 /** The runs with these names, in any order. */
-export async function runsByName(
-  db: Database,
-  names: readonly string[],
-): Promise<{ id: number; name: string; seeded: boolean }[]> {
-  return db.rows('runs-by-name', 'select id, name, seeded from run where name = any($1::text[])', [
-    [...names],
-  ])
+export async function runsByName(db: Database, names: readonly string[]): Promise<NamedRunRow[]> {
+  return db.rows(
+    'runs-by-name',
+    `select run.id, run.name, run.seeded, r.reward_name, r.reward_hash
+     from run left join run_roll_up r on r.run_id = run.id where run.name = any($1::text[])`,
+    [[...names]],
+  )
 }
 
 export async function runColumns(

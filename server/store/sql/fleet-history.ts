@@ -141,7 +141,7 @@ export async function retryHistory(db: Database, range: HistoryRange): Promise<R
 
 /**
  * Ejections, outages and recoveries of servers, and deaths of workers, newest first. Equal events of one interval are
- * counted in one row with the time of the first. Workers that ended by themselves are excluded.
+ * counted in one row with the time of the first. Workers that shut down normally are excluded.
  */
 export async function fleetEvents(
   db: Database,

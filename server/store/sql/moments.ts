@@ -26,10 +26,13 @@ export function meanOf(value: string, where = 'true'): string {
     then ${scaled('avg', value, `${where} and abs(${value}) < ${LARGEST}`)} end`
 }
 
-/** SQL of the standard deviation (n − 1) of `value`; null for fewer than two rows, or if one exceeds 1e150. */
+/**
+ * SQL of the standard deviation (n − 1) of `value`; null for fewer than two rows, or if one exceeds 1e150. Equal numbers
+ * have 0, although Postgres would return a rounding error such as 4e-15.
+ */
 export function deviationOf(value: string): string {
-  return `case when max(abs(${value})) < ${LARGEST}
-    then ${scaled('stddev_samp', value, `abs(${value}) < ${LARGEST}`)} end`
+  return `case when count(${value}) > 1 and min(${value}) = max(${value}) then 0
+    when max(abs(${value})) < ${LARGEST} then ${scaled('stddev_samp', value, `abs(${value}) < ${LARGEST}`)} end`
 }
 
 /** SQL of an array of quantiles with linear interpolation; null as in {@link meanOf}. */

@@ -54,6 +54,7 @@ export interface FigureRow {
   batch_id: number
   samples: number
   failed: number
+  mean: number | null
   std: number | null
   min: number | null
   max: number | null
@@ -69,7 +70,7 @@ export interface FigureRow {
   group_std_of: number | null
 }
 
-const FIGURES = `r.batch_id, r.samples, r.failed, r.std, r.min, r.max, r.bin_values, r.bin_counts, r.components, r.length_n,
+const FIGURES = `r.batch_id, r.samples, r.failed, r.mean, r.std, r.min, r.max, r.bin_values, r.bin_counts, r.components, r.length_n,
   r.length_unit, r.length_correlation, r.duplicates, r.duplicates_of, r.group_std, r.group_std_of`
 
 /** A batch's figures; undefined if it has no roll-up. */
@@ -83,7 +84,7 @@ export async function figuresOf(client: Client, batchId: number): Promise<Figure
 }
 
 /** The figures of earlier batches that monitors use. */
-export type WindowRow = Pick<FigureRow, 'min' | 'max' | 'group_std' | 'group_std_of'>
+export type WindowRow = Pick<FigureRow, 'mean' | 'min' | 'max' | 'group_std' | 'group_std_of'>
 
 /** The last evaluated batches of a run and split that precede this batch and its step. */
 export async function windowBefore(
@@ -93,7 +94,7 @@ export async function windowBefore(
 ): Promise<WindowRow[]> {
   const { rows } = await client.query<WindowRow>({
     name: 'monitor-window',
-    text: `select r.min, r.max, r.group_std, r.group_std_of
+    text: `select r.mean, r.min, r.max, r.group_std, r.group_std_of
            from (select batch_id from monitor_evaluation where run_id = $1 and split = $2 and batch_id < $3 and step < $4
                  order by batch_id desc limit $5) e
            join batch_roll_up r on r.batch_id = e.batch_id and r.data_source = ''`,
