@@ -26,9 +26,11 @@ export function requestOf(draft: PlannerDraft): PlannerRequest {
     }
     return value ?? 1
   }
-  // The service derives empty trainer times of a recorded batch or run.
+  // The service derives empty trainer times and limits of a recorded batch or run.
+  const isDerived = (key: 'rollout' | 'logprob' | 'update' | 'limits') =>
+    draft.source !== 'typed' && draft[key].trim() === ''
   const phase = (key: 'rollout' | 'logprob' | 'update') =>
-    draft.source !== 'typed' && draft[key].trim() === '' ? undefined : seconds(key)
+    isDerived(key) ? undefined : seconds(key)
   const phases = {
     rolloutMs: phase('rollout'),
     logProbMs: phase('logprob'),
@@ -36,7 +38,7 @@ export function requestOf(draft: PlannerDraft): PlannerRequest {
   }
   const steps = count('steps', 32)
   const miniBatches = count('mini', 256)
-  const limits = listOf(draft.limits, true)
+  const limits = isDerived('limits') ? undefined : listOf(draft.limits, true)
   if (limits === null)
     errors.limits = 'Enter up to six whole numbers or "none", such as 64, 256, none.'
   const servers = listOf(draft.servers, false)
@@ -64,7 +66,7 @@ export function requestOf(draft: PlannerDraft): PlannerRequest {
     }
   }
   if (Object.keys(errors).length > 0 || source === null) return { input: null, errors }
-  const columns = { limits: limits ?? [null], servers: servers ?? [1] }
+  const columns = { ...(limits && { limits }), servers: servers ?? [1] }
   const show = shownOf(draft.show, columns)
   return {
     input: { source, phases, steps, miniBatches, ...columns, ...(show === null ? {} : { show }) },
@@ -95,15 +97,17 @@ export function showKey(limit: number | null, servers: number): string {
   return `${limit ?? 'none'}x${servers}`
 }
 
-/** The selected combination, if it is part of the request; otherwise null. */
+/** The selected combination, if it may be part of the request; otherwise null. */
 function shownOf(
   text: string,
-  { limits, servers }: { limits: (number | null)[]; servers: number[] },
+  { limits, servers }: { limits?: (number | null)[]; servers: number[] },
 ): { limit: number | null; servers: number } | null {
-  for (const limit of limits) {
-    for (const n of servers) if (showKey(limit, n) === text) return { limit, servers: n }
-  }
-  return null
+  const [, limit, n] = /^(none|[1-9]\d{0,5})x(\d+)$/.exec(text) ?? []
+  if (limit === undefined) return null
+  const show = { limit: limit === 'none' ? null : Number(limit), servers: Number(n) }
+  // Derived limits are not known here. The service draws the first of them if this one is not planned.
+  const isPlanned = limits === undefined || limits.includes(show.limit)
+  return isPlanned && servers.includes(show.servers) ? show : null
 }
 
 function numberOf(text: string): number | null {

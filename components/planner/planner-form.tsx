@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useId } from 'react'
+import type { PlannerDto } from '../../server/contract/planner.ts'
 import type { Phases } from '../../server/contract/strategies.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
@@ -20,13 +21,13 @@ const SPREAD_LABELS: Record<Spread, { name: string; first: string; second: strin
 export function PlannerForm({
   draft,
   errors,
-  phases,
+  plan,
   onChange,
 }: {
   draft: PlannerDraft
   errors: PlannerErrors
-  /** The trainer times of the plan, shown in empty fields; null: no plan yet. */
-  phases: Phases | null
+  /** The plan, whose derived values are shown in empty fields; null: no plan yet. */
+  plan: Pick<PlannerDto, 'phases' | 'columns'> | null
   onChange(part: Partial<PlannerDraft>): void
 }) {
   const field = (name: keyof PlannerDraft) => ({
@@ -35,7 +36,8 @@ export function PlannerForm({
     onChange: (event: { target: { value: string } }) => onChange({ [name]: event.target.value }),
   })
   const derived = (name: keyof Phases) =>
-    draft.source === 'typed' || phases === null ? '' : `${phases[name] / 1_000}`
+    draft.source === 'typed' || plan === null ? '' : `${plan.phases[name] / 1_000}`
+  const limits = [...new Set(plan?.columns.map(({ limit }) => limit ?? 'none'))].join(', ')
   return (
     <form
       aria-label="Plan settings"
@@ -99,7 +101,11 @@ export function PlannerForm({
       <div className="grid grid-cols-2 gap-3">
         <TextField label="Mini-batches per step" inputMode="numeric" {...field('mini')} />
         <TextField label="Steps" inputMode="numeric" {...field('steps')} />
-        <TextField label="Concurrency per server" {...field('limits')} />
+        <TextField
+          label="Concurrency per server"
+          placeholder={draft.source === 'typed' ? '' : limits}
+          {...field('limits')}
+        />
         <TextField label="Servers" {...field('servers')} />
       </div>
     </form>

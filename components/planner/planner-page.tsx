@@ -50,7 +50,7 @@ export function PlannerPage() {
           <PlannerForm
             draft={draft}
             errors={errors}
-            phases={plan.data === undefined || plan.isPlaceholderData ? null : plan.data.phases}
+            plan={plan.data === undefined || plan.isPlaceholderData ? null : plan.data}
             onChange={change}
           />
         </div>

@@ -27,7 +27,7 @@ export interface PlannerDraft {
   update: string
   steps: string
   mini: string
-  /** Concurrent rewards per server, comma-separated. `none` means no limit. */
+  /** Concurrent rewards per server, comma-separated. `none`: no limit. Empty: as recorded, and no limit. */
   limits: string
   servers: string
   /** The selected combination of limit and servers, such as `256x1` or `nonex1`. Empty selects the first one. */
@@ -58,19 +58,19 @@ export const ASYNC_AGENT_EXPERIMENT: PlannerDraft = {
   show: '',
 }
 
-/** Omitted trainer times of a recorded batch or run are derived from the record by the service. */
-const BLANK_TIMES = { rollout: '', logprob: '', update: '' } as const
+/** The service derives these fields from the record of a batch or run if they are empty. */
+const RECORDED = { rollout: '', logprob: '', update: '', limits: '' } as const
 
 function defaultsOf(source: SourceKind): PlannerDraft {
   return source === 'typed'
     ? ASYNC_AGENT_EXPERIMENT
-    : { ...ASYNC_AGENT_EXPERIMENT, source, ...BLANK_TIMES }
+    : { ...ASYNC_AGENT_EXPERIMENT, source, ...RECORDED }
 }
 
-/** Selects a source. Trainer times that are defaults of the previous source become those of the new one. */
+/** Selects a source. Fields with a default of the previous source get the default of the new one. */
 export function withSource(draft: PlannerDraft, source: SourceKind): PlannerDraft {
   const next = { ...draft, source }
-  for (const key of Object.keys(BLANK_TIMES) as (keyof typeof BLANK_TIMES)[]) {
+  for (const key of Object.keys(RECORDED) as (keyof typeof RECORDED)[]) {
     if (draft[key] === defaultsOf(draft.source)[key]) next[key] = defaultsOf(source)[key]
   }
   return next

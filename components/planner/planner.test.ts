@@ -16,7 +16,7 @@ const draft = (over: Partial<PlannerDraft> = {}): PlannerDraft => ({
   ...ASYNC_AGENT_EXPERIMENT,
   ...over,
 })
-const NO_TIMES = { rollout: '', logprob: '', update: '' }
+const DERIVED = { rollout: '', logprob: '', update: '', limits: '' }
 const parsed = (query: string) => plannerUrl.parse(new URLSearchParams(query))
 
 describe('planner URL', () => {
@@ -35,18 +35,18 @@ describe('planner URL', () => {
 
   test('needs only an ID for a batch', () => {
     expect(parsed(planBatchHref('b7').split('?')[1] as string)).toEqual(
-      draft({ source: 'batch', batch: 'b7', ...NO_TIMES }),
+      draft({ source: 'batch', batch: 'b7', ...DERIVED }),
     )
   })
 
-  test('leaves trainer times of a record empty, except given ones', () => {
-    const recorded = draft({ source: 'run', run: 'r', ...NO_TIMES })
+  test('leaves derived fields of a record empty, except given ones', () => {
+    const recorded = draft({ source: 'run', run: 'r', ...DERIVED })
     expect(plannerUrl.write(recorded).toString()).toBe('run=r')
     const given = { ...recorded, rollout: '40' }
     expect(plannerUrl.write(given).toString()).toBe('run=r&rollout=40')
     expect(parsed('run=r&rollout=40')).toEqual(given)
     expect(withSource(draft({ update: '7' }), 'batch')).toEqual(
-      draft({ source: 'batch', ...NO_TIMES, update: '7' }),
+      draft({ source: 'batch', ...DERIVED, update: '7' }),
     )
     expect(withSource({ ...given, rollout: '9' }, 'typed')).toEqual(
       draft({ run: 'r', rollout: '9' }),
@@ -110,9 +110,12 @@ describe('planner form', () => {
     expect(Object.keys(errors)).toEqual([key])
   })
 
-  test('omits empty trainer times of a record', () => {
-    const { input } = requestOf(draft({ source: 'run', run: 'r', ...NO_TIMES, update: '2' }))
+  test('omits empty trainer times and limits of a record', () => {
+    const { input } = requestOf(draft({ source: 'run', run: 'r', ...DERIVED, update: '2' }))
     expect(input?.phases).toEqual({ updateMs: 2_000 })
+    expect(input).not.toHaveProperty('limits')
+    const shown = requestOf(draft({ source: 'run', run: 'r', ...DERIVED, show: '16x1' }))
+    expect(shown.input?.show).toEqual({ limit: 16, servers: 1 })
   })
 
   test('ignores fields of other sources', () => {
@@ -161,14 +164,19 @@ describe('planner texts', () => {
   test('name the source of trainer times and concurrency', () => {
     const phases = { rolloutMs: 40_000, logProbMs: 43_000, updateMs: 120_000 }
     const columns = [column(), column({ limit: null })]
-    expect(originText({ phases, phasesFrom: 'record', columns })).toBe(
-      'Trainer times are from the record. Concurrency is an assumption.',
+    expect(
+      originText({ phases, phasesFrom: 'record', limitsFrom: 'record', columns: [column()] }),
+    ).toBe(
+      'Trainer times are from the record. Concurrency is the most rewards that the record had in flight.',
     )
-    expect(originText({ phases, phasesFrom: 'input', columns })).toBe(
+    expect(originText({ phases, phasesFrom: 'input', limitsFrom: 'input', columns })).toBe(
       'Trainer times are assumptions: enter those of your trainer. Concurrency is an assumption.',
     )
     expect(
-      originText({ phases: { ...phases, updateMs: 1 }, phasesFrom: 'input', columns: [column()] }),
+      originText({
+        ...{ phases: { ...phases, updateMs: 1 }, phasesFrom: 'input', limitsFrom: 'input' },
+        columns: [column()],
+      }),
     ).toBe('Trainer times are as entered. Concurrency is as entered.')
   })
 

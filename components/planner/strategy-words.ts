@@ -94,8 +94,9 @@ export function verdictOf(column: PlannedColumn): { title: string; detail: strin
 export function originText({
   phases,
   phasesFrom,
+  limitsFrom,
   columns,
-}: Pick<PlannerDto, 'phases' | 'phasesFrom' | 'columns'>): string {
+}: Pick<PlannerDto, 'phases' | 'phasesFrom' | 'limitsFrom' | 'columns'>): string {
   const { rollout, logprob, update, limits, servers } = ASYNC_AGENT_EXPERIMENT
   const times = [phases.rolloutMs, phases.logProbMs, phases.updateMs].map((ms) => `${ms / 1_000}`)
   const isUsual = times.join() === [rollout, logprob, update].join()
@@ -108,5 +109,7 @@ export function originText({
   const planned = [...new Set(columns.map(({ limit }) => limit ?? 'none'))].join(', ')
   const isUsualConcurrency =
     planned === limits && columns.every((column) => `${column.servers}` === servers)
-  return `${trainer} Concurrency is ${isUsualConcurrency ? 'an assumption' : 'as entered'}.`
+  if (limitsFrom === 'record')
+    return `${trainer} Concurrency is the most rewards that the record had in flight.`
+  return `${trainer} Concurrency is ${limitsFrom === 'assumption' || isUsualConcurrency ? 'an assumption' : 'as entered'}.`
 }

@@ -2,7 +2,7 @@
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { MessageSquareText } from 'lucide-react'
-import { useMemo } from 'react'
+import { useMemo, useRef } from 'react'
 import {
   PROMPT_CLASS_TEXT,
   type PromptHistoryDto,
@@ -112,6 +112,12 @@ function Loaded({
   const data = useMemo(() => prepareVisits(visits), [visits])
   const rate = data.passRates ? 'Pass rate' : 'Mean score'
   const text = data.passRates ? percentText : formatScore
+  const responses = useRef<HTMLDivElement>(null)
+  /** Scrolls up to the responses, which may be far above the row that was clicked. */
+  const reveal = () => {
+    if ((responses.current?.getBoundingClientRect().bottom ?? 0) < window.innerHeight / 2)
+      responses.current?.scrollIntoView()
+  }
   const show = (id: string) =>
     onChange(id === url.beside ? { visit: id, beside: null } : { visit: id })
   return (
@@ -154,13 +160,21 @@ function Loaded({
           }}
         />
       </div>
-      <PromptResponses visit={visit} beside={beside} onClose={() => onChange({ beside: null })} />
+      <div ref={responses} className="scroll-mt-12">
+        <PromptResponses visit={visit} beside={beside} onClose={() => onChange({ beside: null })} />
+      </div>
       <PromptVisits
         visits={visits}
         shown={visit?.id ?? null}
         beside={beside?.id ?? null}
-        onShow={show}
-        onBeside={(id) => onChange({ beside: id })}
+        onShow={(id) => {
+          show(id)
+          reveal()
+        }}
+        onBeside={(id) => {
+          onChange({ beside: id })
+          reveal()
+        }}
       />
     </>
   )

@@ -78,7 +78,14 @@ export function RunPage({ name }: { name: string }) {
         actions={
           run.data && (
             <>
-              <RunSplits run={run.data} split={url.split} onChange={(split) => setUrl({ split })} />
+              {/* On phones it is below the header, which has the name of the run. */}
+              <span className="max-sm:hidden">
+                <RunSplits
+                  run={run.data}
+                  split={url.split}
+                  onChange={(split) => setUrl({ split })}
+                />
+              </span>
               <HeaderLinks
                 of={name}
                 links={[
@@ -114,6 +121,9 @@ export function RunPage({ name }: { name: string }) {
         <QueryView query={run} skeleton={<RunSkeleton />}>
           {(data) => (
             <>
+              <div className="px-5 pt-3 empty:hidden sm:hidden">
+                <RunSplits run={data} split={url.split} onChange={(split) => setUrl({ split })} />
+              </div>
               <RunConfig run={name} />
               {data.steps.length === 0 ? (
                 <Empty

@@ -16,7 +16,7 @@ export interface HeaderLink {
 }
 
 /**
- * The links of a page header, also in the palette. Phones show them in a menu, to leave space for the title.
+ * The links of a page header, also in the palette. Phones and tablets show them in a menu, to leave space for the title.
  * @param of the name of the page's run or batch, for the palette
  */
 export function HeaderLinks({ of, links }: { of: string; links: readonly HeaderLink[] }) {
@@ -32,7 +32,7 @@ export function HeaderLinks({ of, links }: { of: string; links: readonly HeaderL
   )
   return (
     <>
-      <span className="flex items-center gap-2 max-sm:hidden">
+      <span className="flex items-center gap-2 max-lg:hidden">
         {links.map(({ label, icon, href, title }) => (
           <PageLink
             key={label}
@@ -45,7 +45,7 @@ export function HeaderLinks({ of, links }: { of: string; links: readonly HeaderL
           </PageLink>
         ))}
       </span>
-      <span className="sm:hidden">
+      <span className="lg:hidden">
         <ActionMenu
           label="More actions"
           actions={links.map(({ label, icon, href }) => ({

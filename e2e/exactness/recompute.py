@@ -283,6 +283,7 @@ def timeline(rows):
         if (tail := group["tailMs"]) is not None
         and tail > typical + 4 * deviation
         and tail >= least
+        and group["lostMs"] >= 50
     ]
     return {
         "samples": marks,

@@ -77,11 +77,14 @@ export const PlannerInput = z.strictObject({
   steps: z.int().min(1).max(32).default(7),
   /** Mini-batches per step. */
   miniBatches: z.int().min(1).max(256).default(4),
-  /** Limits to predict for: requests in flight per server; null: no limit. */
-  limits: z.array(z.int().min(1).max(1_000_000).nullable()).min(1).max(6).default([256, null]),
+  /**
+   * Limits to predict for: requests in flight per server; null: no limit. If omitted, the recorded concurrency, or 256
+   * for entered numbers, and no limit.
+   */
+  limits: z.array(z.int().min(1).max(1_000_000).nullable()).min(1).max(6).optional(),
   /** Numbers of servers to predict for. */
   servers: z.array(z.int().min(1).max(10_000)).min(1).max(6).default([1]),
-  /** The combination of limit and servers to draw; left out: the first. */
+  /** The combination of limit and servers to draw. The first one is drawn if it is omitted or not planned. */
   show: z.strictObject({ limit: z.int().min(1).nullable(), servers: z.int().min(1) }).optional(),
 })
 export type PlannerInput = z.infer<typeof PlannerInput>
@@ -152,7 +155,12 @@ export interface PlannedRewards {
   pending: number
   /** Samples without a request, because they came with a score or were cancelled. They take no time. */
   withoutCall: number
-  /** Recorded step time: median time between the acceptance of two successive batches. */
+  /** The most rewards that a recorded batch had in flight at the same time; null for entered numbers. */
+  recordedConcurrency: number | null
+  /**
+   * Recorded step time: median time between the acceptance of two successive batches; for a batch, of the newest ones of
+   * its run.
+   */
   recordedStepMs: number | null
   /** Recorded reward wait: median time from the acceptance of a batch until its last sample was scored or failed. */
   recordedWaitMs: number | null
@@ -163,6 +171,8 @@ export interface PlannerDto {
   phases: Phases
   /** The source of the omitted trainer times; `input`: none was omitted. */
   phasesFrom: 'input' | 'record' | 'assumption'
+  /** The source of the limits, likewise. */
+  limitsFrom: 'input' | 'record' | 'assumption'
   steps: number
   miniBatches: number
   rewards: PlannedRewards

@@ -18,7 +18,7 @@ const typed = (over: object = {}) => {
     servers: [1, 2],
     ...over,
   })
-  return { ...input, phases: input.phases as Phases }
+  return { ...input, phases: input.phases as Phases, limits: input.limits ?? [null] }
 }
 
 function stepsOf(input: PlannerInput) {

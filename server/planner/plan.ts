@@ -19,7 +19,8 @@ const DRAWN_INTERVALS = 160
 
 /** The planner's input without the source of the reward durations. */
 export type Plan = PlanSize & { phases: Phases }
-type PlanSize = Omit<PlannerInput, 'source' | 'phases'>
+export type PlanSize = Omit<PlannerInput, 'source' | 'phases' | 'limits'> &
+  Required<Pick<PlannerInput, 'limits'>>
 
 /** The reason why a plan is too large to be replayed; null: it can be replayed. */
 export function tooLarge(plan: PlanSize, samplesOfStep: number): string | null {
@@ -73,7 +74,9 @@ export async function planSteps(
       })
     }
   }
-  const show = plan.show ?? {
+  const isPlanned =
+    plan.show && plan.limits.includes(plan.show.limit) && plan.servers.includes(plan.show.servers)
+  const show = (isPlanned && plan.show) || {
     limit: plan.limits[0] as number | null,
     servers: plan.servers[0] as number,
   }

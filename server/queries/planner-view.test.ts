@@ -63,11 +63,22 @@ describe('a recorded batch', () => {
       batches: [{ batchId: 'b2', step: 2 }],
       pending: 0,
       withoutCall: 1,
-      recordedStepMs: null,
+      recordedConcurrency: 39,
+      // The step time is that of the run.
+      recordedStepMs: 240_000,
       recordedWaitMs: 20_000,
     })
     // Every planned step consists of rollout, wait for the slowest reward of this batch, and training.
     expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(350 + 239)
+  })
+
+  it('provides the omitted trainer times and limits', async () => {
+    const { phasesFrom, limitsFrom, columns } = await plan(
+      { kind: 'batch', batchId: 'b2' },
+      { phases: {}, limits: undefined },
+    )
+    expect([phasesFrom, limitsFrom]).toEqual(['record', 'record'])
+    expect(columns.map(({ limit }) => limit)).toEqual([39, null])
   })
 
   it('that is still running counts its ended samples only', async () => {

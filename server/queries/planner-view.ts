@@ -8,7 +8,7 @@ import {
 } from '../contract/planner.ts'
 import { RewardOpsError, runNotFound } from '../errors.ts'
 import type { StepRewards } from '../planner/overlap.ts'
-import { planSteps, tooLarge } from '../planner/plan.ts'
+import { type PlanSize, planSteps, tooLarge } from '../planner/plan.ts'
 import { trainerTimes } from '../planner/trainer-times.ts'
 import { typedSteps } from '../planner/typed-rewards.ts'
 import type { Database } from '../store/database.ts'
@@ -26,6 +26,8 @@ interface Rewards {
 
 /** Largest number of queued plans; each takes up to 2 s of CPU. */
 const MAX_WAITING = 8
+/** Concurrency per server if none was recorded: that of the experiment of verl PR 2854. */
+const ASSUMED_CONCURRENCY = 256
 
 /** Predicts step times of reward and training strategies from recorded or typed latencies. */
 export class PlannerView {
@@ -60,31 +62,39 @@ export class PlannerView {
 
   async #make(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto> {
     signal?.throwIfAborted()
-    const { source, ...plan } = input
-    const { steps, summary } = await this.#rewardsOf(source, input)
-    const times = trainerTimes(plan.phases, summary)
+    const { source, phases, ...plan } = input
+    const { steps, summary } = await this.#rewardsOf(source, {
+      ...plan,
+      limits: plan.limits ?? [ASSUMED_CONCURRENCY, null],
+    })
+    const times = trainerTimes(phases, summary)
+    const { recordedConcurrency } = summary
+    const limits = plan.limits ?? [recordedConcurrency ?? ASSUMED_CONCURRENCY, null]
     return {
       ...times,
+      limitsFrom: plan.limits ? 'input' : recordedConcurrency === null ? 'assumption' : 'record',
       steps: plan.steps,
       miniBatches: plan.miniBatches,
       rewards: summary,
-      ...(await planSteps({ ...plan, phases: times.phases }, steps, signal)),
+      ...(await planSteps({ ...plan, limits, phases: times.phases }, steps, signal)),
     }
   }
 
-  async #rewardsOf(source: PlannerSource, plan: PlannerInput): Promise<Rewards> {
+  async #rewardsOf(source: PlannerSource, plan: PlanSize): Promise<Rewards> {
     if (source.kind === 'typed') {
       checkSize(plan, source.prompts * source.groupSize)
-      return describe(typedSteps(source, plan.steps), [], 0)
+      return describe(typedSteps(source, plan.steps), { batches: [], pending: 0, concurrency: 0 })
     }
     const batches = await this.#batchesOf(source, plan.steps)
     checkSize(plan, Math.max(...batches.map(({ samples }) => samples)))
     const recorded: StepRewards[] = []
     const from: PlannableBatch[] = []
     let pending = 0
+    let concurrency = 0
     for (const batch of batches) {
       const latencies = await recordedLatencies(this.#db, batch.id, MAX_PLANNED_REWARDS)
       pending += latencies.pending
+      concurrency = Math.max(concurrency, latencies.concurrency)
       if (latencies.scoreMs.length === 0) continue
       recorded.push(stepOf(latencies.scoreMs, latencies.groupNo))
       from.push(batch)
@@ -99,7 +109,13 @@ export class PlannerView {
       { length: plan.steps },
       (_, i) => recorded[i % recorded.length] as StepRewards,
     )
-    return describe(steps, from, pending)
+    const rewards = describe(steps, { batches: from, pending, concurrency })
+    if (source.kind === 'run') return rewards
+    // A single batch has no step time, but its run has.
+    const [{ run }] = from as [PlannableBatch]
+    const newest = (await plannableBatches(this.#db, run, plan.steps)) ?? []
+    rewards.summary.recordedStepMs = medianGapMs(newest.reverse())
+    return rewards
   }
 
   /** The batches of a source, oldest first. */
@@ -128,7 +144,7 @@ export class PlannerView {
   }
 }
 
-function checkSize(plan: PlannerInput, samplesOfStep: number): void {
+function checkSize(plan: PlanSize, samplesOfStep: number): void {
   const why = tooLarge(plan, samplesOfStep)
   if (why !== null) throw new RewardOpsError('plan_too_large', why)
 }
@@ -144,7 +160,17 @@ function stepOf(rewardMs: Float64Array, groupNo: Int32Array): StepRewards {
   return { rewardMs, groupOf, groups: known.size }
 }
 
-function describe(steps: StepRewards[], from: PlannableBatch[], pending: number): Rewards {
+/** What was recorded; `concurrency` is 0 if no sample had a call. */
+interface Recorded {
+  batches: PlannableBatch[]
+  pending: number
+  concurrency: number
+}
+
+function describe(
+  steps: StepRewards[],
+  { batches: from, pending, concurrency }: Recorded,
+): Rewards {
   // A repeated step counts once.
   const distinct = [...new Set(steps)]
   const n = distinct.reduce((sum, { rewardMs }) => sum + rewardMs.length, 0)
@@ -171,6 +197,7 @@ function describe(steps: StepRewards[], from: PlannableBatch[], pending: number)
       batches: from.map(({ id, step }) => ({ batchId: `b${id}`, step })),
       pending,
       withoutCall: from.length > 0 ? all.lastIndexOf(0) + 1 : 0,
+      recordedConcurrency: concurrency === 0 ? null : concurrency,
       recordedStepMs: medianGapMs(from),
       recordedWaitMs: medianWaitMs(from),
     },

@@ -222,7 +222,7 @@ function Timeline({
               <div className="mt-2">
                 <TimelineLegend data={data} running={nowMs !== null} />
               </div>
-              <ReachedNote pointed={pointed} batchId={batchId} />
+              <ReachedNote pointed={pointed} data={data} batchId={batchId} />
             </>
           )}
           <PartsNote model={model} onPart={(part) => setView({ part, zoom: null })} />

@@ -20,8 +20,10 @@ export function PointedTip({
   y,
   width,
   height,
+  isStraggler,
 }: {
   pointed: Pointed
+  isStraggler: boolean
   x: number
   y: number
   width: number
@@ -66,7 +68,10 @@ export function PointedTip({
       {row.failed > 0 && <Line label="failed" value={formatCount(row.failed)} />}
       {lost && row.last && (
         <>
-          <Line label={`straggler delay, #${row.last.index}`} value={durationText(row.lostMs)} />
+          <Line
+            label={`${isStraggler ? 'straggler delay' : 'wait for the last sample'}, #${row.last.index}`}
+            value={durationText(row.lostMs)}
+          />
           {WAIT_CAUSES.filter((cause) => row.waits[cause] >= 0.5).map((cause) => (
             <Line
               key={cause}

@@ -26,12 +26,20 @@ export function LostNote({ data }: { data: TimelineData }) {
 }
 
 /** The selected group or sample as text with a link. Without a selection, it lists the keyboard shortcuts. */
-export function ReachedNote({ pointed, batchId }: { pointed: Pointed | null; batchId: string }) {
+export function ReachedNote({
+  pointed,
+  data,
+  batchId,
+}: {
+  pointed: Pointed | null
+  data: TimelineData
+  batchId: string
+}) {
   const of = pointed?.mark ?? pointed?.row.last ?? null
   return (
     <div className="num mt-2 min-h-8 text-xs text-ink-2">
       <span role="status" data-timeline-reached>
-        {pointed && groupText(pointed.row)}
+        {pointed && groupText(pointed.row, data.stragglers.has(pointed.row.track.no))}
         {pointed?.mark && `. ${sampleText(pointed.mark)}`}
       </span>
       {of && (

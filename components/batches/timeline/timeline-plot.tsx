@@ -302,7 +302,14 @@ export function TimelinePlot({
         </div>
       </div>
       {hovered !== null && pointed !== null && selection === null && (
-        <PointedTip pointed={pointed} x={hovered.x} y={hovered.y} width={width} height={height} />
+        <PointedTip
+          pointed={pointed}
+          isStraggler={data.stragglers.has(pointed.row.track.no)}
+          x={hovered.x}
+          y={hovered.y}
+          width={width}
+          height={height}
+        />
       )}
       {dragged && <SelectionWords scene={scene} selection={selection} />}
     </div>

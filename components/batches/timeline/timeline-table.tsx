@@ -123,7 +123,7 @@ function Cells({ row, batchId, late }: { row: TimelineRow; batchId: string; late
       <span role="cell" className="text-right">
         <Quantity of={formatDuration(row.medianMs)} />
       </span>
-      <span role="cell" className={`text-right ${late ? 'font-medium' : ''}`}>
+      <span role="cell" className={`text-right ${late ? 'font-medium' : 'text-ink-3'}`}>
         {row.endMs === null ? (
           <span className="text-ink-3">–</span>
         ) : (

@@ -52,7 +52,7 @@ export function waitedOn(row: TimelineRow): string {
 }
 
 /** A group as one line, which screen readers read out when a key selects the group. */
-export function groupText(row: TimelineRow): string {
+export function groupText(row: TimelineRow, isStraggler: boolean): string {
   const { track } = row
   const name = track.seq > 0 ? `Group ${formatCount(track.seq)}` : 'Running group'
   const parts = [`${name}, ${shortenMiddle(track.uid, 24)}`, plural(track.size, 'sample')]
@@ -68,7 +68,7 @@ export function groupText(row: TimelineRow): string {
     )
   if (row.lostMs >= MIN_LOST_MS && row.last)
     parts.push(
-      `straggler delay ${durationText(row.lostMs)} by sample #${row.last.index}: ${causesText(row.waits)}`,
+      `${isStraggler ? 'straggler delay' : 'waited'} ${durationText(row.lostMs)} ${isStraggler ? 'by' : 'for'} sample #${row.last.index}: ${causesText(row.waits)}`,
     )
   return `${parts.join(' · ')}`
 }

@@ -49,7 +49,7 @@ export interface TimelineRow {
 export const STRAGGLER_DEVIATIONS = 4
 /**
  * A straggler's tail is also at least this share of the batch's time so far. A shorter tail does not delay the
- * trainer noticeably.
+ * trainer noticeably. Nor has a group a straggler whose last two samples end together.
  */
 export const MIN_STRAGGLER_SHARE = 0.05
 /** Delays shorter than this are not significant, because workers write results only every 40 ms. */
@@ -224,7 +224,10 @@ function stragglersAmong(rows: readonly TimelineRow[], spanMs: number): Set<numb
   const deviation = median(tails.map((ms) => Math.abs(ms - typical)))
   const limit = typical + STRAGGLER_DEVIATIONS * deviation
   const least = Math.max(MIN_LOST_MS, MIN_STRAGGLER_SHARE * spanMs)
-  const late = rows.filter(({ tailMs }) => tailMs !== null && tailMs > limit && tailMs >= least)
+  const late = rows.filter(
+    ({ tailMs, lostMs }) =>
+      tailMs !== null && tailMs > limit && tailMs >= least && lostMs >= MIN_LOST_MS,
+  )
   return new Set(late.map((row) => row.track.no))
 }
 

@@ -68,7 +68,7 @@ export const command = defineCommand({
     concurrency: {
       type: 'string',
       value: 'LIST',
-      help: 'limits of concurrent rewards per server to compare; "none": no limit (default 256,none)',
+      help: 'limits of concurrent rewards per server to compare; "none": no limit (default: recorded, else 256; and none)',
     },
     servers: { type: 'string', value: 'LIST', help: 'server counts to compare (default 1)' },
   },

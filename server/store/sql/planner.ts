@@ -2,6 +2,7 @@ import type { Database } from '../database.ts'
 
 export interface PlannableBatch {
   id: number
+  run: string
   step: number
   samples: number
   submitted_at: Date
@@ -15,7 +16,8 @@ export async function plannableBatch(
 ): Promise<PlannableBatch | undefined> {
   const [row] = await db.rows<PlannableBatch>(
     'plannable-batch',
-    'select id, step, samples, submitted_at, completed_at from batch where id = $1',
+    `select batch.id, run.name as run, step, samples, submitted_at, completed_at
+     from batch join run on run.id = batch.run_id where batch.id = $1`,
     [id],
   )
   return row
@@ -35,10 +37,10 @@ export async function plannableBatches(
   if (known === undefined) return null
   return db.rows(
     'plannable-batches',
-    `select id, step, samples, submitted_at, completed_at from batch
+    `select id, $3 as run, step, samples, submitted_at, completed_at from batch
      where run_id = $1 and split = 'train' and status = 'completed' and samples > 0 and rescored_from is null
      order by id desc limit $2`,
-    [known.id, limit],
+    [known.id, limit, run],
   )
 }
 
@@ -48,6 +50,8 @@ export interface RecordedLatencies {
   scoreMs: Float64Array
   groupNo: Int32Array
   pending: number
+  /** The most samples between first dispatch and result at the same time. */
+  concurrency: number
 }
 
 /**
@@ -59,20 +63,29 @@ export async function recordedLatencies(
   batchId: number,
   limit: number,
 ): Promise<RecordedLatencies> {
-  const [row] = await db.rows<{ ms: string | null; groups: string | null; pending: number }>(
+  const [row] = await db.rows<{
+    ms: string | null
+    groups: string | null
+    pending: number
+    concurrency: number
+  }>(
     'recorded-latencies',
     `with s as materialized (
-       select idx, group_no, status, score_ms from sample where batch_id = $1 order by idx limit $2)
+       select idx, group_no, status, coalesce(queue_ms, 0) as queue_ms, score_ms from sample where batch_id = $1 order by idx limit $2)
      select string_agg(coalesce(score_ms, 0)::text, ',' order by idx) filter (where status >= 2) as ms,
        string_agg(group_no::text, ',' order by idx) filter (where status >= 2) as groups,
-       (count(*) filter (where status < 2))::int as pending
+       (count(*) filter (where status < 2))::int as pending,
+       (select coalesce(max(n), 0)::int from (
+          select sum(change) over (order by at, change) as n
+          from s, lateral (values (queue_ms, 1), (queue_ms + score_ms, -1)) of(at, change) where score_ms > 0) c) as concurrency
      from s`,
     [batchId, limit],
   )
-  const { ms, groups, pending } = row as NonNullable<typeof row>
+  const { ms, groups, pending, concurrency } = row as NonNullable<typeof row>
   return {
     scoreMs: Float64Array.from(ms === null ? [] : ms.split(','), Number),
     groupNo: Int32Array.from(groups === null ? [] : groups.split(','), Number),
     pending,
+    concurrency,
   }
 }
