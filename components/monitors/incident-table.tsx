@@ -31,6 +31,11 @@ export function IncidentTable({
             'Resolved',
             { end: 'Opening value', title: 'The value that opened the incident.' },
             { end: 'Worst value', title: 'The worst value until now or until the end.' },
+            {
+              end: 'Latest value',
+              title:
+                'The value at the last batch, or the one that closed the incident. An incident closes after three batches that clear the warning threshold by a tenth.',
+            },
             { end: 'Threshold' },
             'Detail',
           ]}
@@ -89,6 +94,7 @@ export function IncidentTable({
               >
                 {readingText(incident.monitor, incident.worst)}
               </td>
+              <td className="num end">{readingText(incident.monitor, incident.latest)}</td>
               <td className="num end text-ink-2">
                 {incident.threshold === null || !(incident.monitor in MONITOR_DEFINITIONS)
                   ? '–'

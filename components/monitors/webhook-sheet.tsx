@@ -1,6 +1,6 @@
 'use client'
 
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { WebhookDto } from '../../server/contract/alerts.ts'
 import type { Severity } from '../../server/contract/monitors.ts'
@@ -46,6 +46,12 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
   )
   const [runs, setRuns] = useState(before?.runs.join(', ') ?? '')
   const [error, setError] = useState<string | null>(null)
+  const known = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
+  const named = runs
+    .split(',')
+    .map((run) => run.trim())
+    .filter((run) => run !== '')
+  const unknown = named.filter((run) => known.data?.every(({ name }) => name !== run))
   const outcome = {
     onError: (thrown: unknown) => setError(describeFailure(thrown).message),
     onSuccess: () => {
@@ -63,10 +69,7 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
     const severities: Severity[] = alertsOnly ? ['alerting'] : ['warning', 'alerting']
     const wanted = {
       ...{ name, severities, ...subscriptionOf(monitors) },
-      runs: runs
-        .split(',')
-        .map((run) => run.trim())
-        .filter((run) => run !== ''),
+      runs: named,
     }
     if (before === null) {
       create.mutate({ ...wanted, url, ...(secret === '' ? {} : { secret }) })
@@ -113,7 +116,7 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
         hint={
           before?.signed
             ? 'Leave empty to keep the current secret. It is never shown.'
-            : 'At least 8 characters. The secret signs every request (x-rewardops-signature) and is not shown again.'
+            : 'Optional, at least 8 characters. The secret signs every request (x-rewardops-signature) and is not shown again.'
         }
         value={secret}
         onChange={(event) => setSecret(event.target.value)}
@@ -151,7 +154,16 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
       </fieldset>
       <TextField
         label="Runs"
-        hint="Names of the runs whose monitors notify this webhook, separated by commas. Leave empty for all runs."
+        hint={
+          unknown.length > 0 ? (
+            <span className="text-warn">
+              There is no run {unknown.map((run) => `“${run}”`).join(', ')} yet. Its incidents are
+              sent once it exists.
+            </span>
+          ) : (
+            'Names of the runs whose monitors notify this webhook, separated by commas. Leave empty for all runs.'
+          )
+        }
         value={runs}
         onChange={(event) => setRuns(event.target.value)}
       />

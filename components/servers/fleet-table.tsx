@@ -56,7 +56,11 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
                     {server.state === 'ready' && healthWords(server.health).tone !== 'ok' ? (
                       <HealthCell server={server} />
                     ) : (
-                      <ServerStateView state={server.state} cause={server.stateCause} />
+                      <ServerStateView
+                        state={server.state}
+                        cause={server.stateCause}
+                        inFlight={server.inFlight}
+                      />
                     )}
                   </td>
                   <td>

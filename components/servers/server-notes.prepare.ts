@@ -30,8 +30,8 @@ export function serverNotes(
   else if (state === 'quarantined') say('error', 'Quarantined', whyKeptOut(server) || cause)
   else if (state === 'draining')
     say(
-      'warning',
-      'Draining',
+      inFlight === 0 ? 'info' : 'warning',
+      inFlight === 0 ? 'Drained' : 'Draining',
       `${inFlight === 0 ? 'No requests in flight' : `${plural(inFlight, 'request')} in flight`}. ${cause}`.trim(),
     )
   else if (state === 'waking') say('info', 'Waking', cause)

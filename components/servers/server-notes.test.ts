@@ -36,6 +36,9 @@ describe('server notices', () => {
     const notes = (inFlight: number) =>
       serverNotes({ ...READY, state: 'draining', stateCause: 'drain requested', inFlight }, [])
     expect(notes(3)[0]?.text).toBe('3 requests in flight. Drain requested.')
-    expect(notes(0)[0]?.text).toBe('No requests in flight. Drain requested.')
+    expect(notes(0)[0]).toMatchObject({
+      title: 'Drained',
+      text: 'No requests in flight. Drain requested.',
+    })
   })
 })

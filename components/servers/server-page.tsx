@@ -124,7 +124,11 @@ function Loaded({ server }: { server: ServerDetailDto }) {
         title={<ServerName name={server.name} link={false} />}
         state={
           <>
-            <ServerStateView state={server.state} cause={server.stateCause} />
+            <ServerStateView
+              state={server.state}
+              cause={server.stateCause}
+              inFlight={server.inFlight}
+            />
             <span className="hidden text-ink-3 md:inline">
               <AwakeOr server={server} />
             </span>

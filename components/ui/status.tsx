@@ -9,6 +9,7 @@ import {
   CircleFadingArrowUp,
   CircleHelp,
   CircleOff,
+  CirclePause,
   CircleX,
   Contrast,
   Equal,
@@ -77,6 +78,8 @@ const SERVER: Record<ServerState, Look> = {
   waking: { icon: Sunrise, text: 'waking', tone: 'run' },
   dead: { icon: Skull, text: 'dead', tone: 'bad' },
 }
+
+const DRAINED: Look = { icon: CirclePause, text: 'drained', tone: 'idle' }
 
 /** The health of a server as one process sees it. */
 type PassiveHealth = NonNullable<WorkerServerStats['health']>
@@ -157,8 +160,18 @@ export function RunStatusView({
 export function SampleStatusView({ status }: { status: SampleStatus }) {
   return <Status look={SAMPLE[status]} />
 }
-export function ServerStateView({ state, cause }: { state: ServerState; cause?: string | null }) {
-  return <Status look={SERVER[state]} title={cause ?? undefined} />
+/** The state of a server. A draining server without requests in flight is drained. */
+export function ServerStateView({
+  state,
+  cause,
+  inFlight,
+}: {
+  state: ServerState
+  cause?: string | null
+  inFlight?: number
+}) {
+  const look = state === 'draining' && inFlight === 0 ? DRAINED : SERVER[state]
+  return <Status look={look} title={cause ?? undefined} />
 }
 export function HealthView({ health }: { health: PassiveHealth }) {
   return <Status look={HEALTH[health]} />

@@ -242,6 +242,8 @@ export interface IncidentDto {
   /** The value that opened the incident. */
   value: number | null
   threshold: number | null
+  /** The value at the last batch, or of a closed incident the value that closed it; null for monitors of servers. */
+  latest: number | null
   /** The worst value so far. */
   worst: number | null
   worstStep: number | null

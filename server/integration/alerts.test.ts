@@ -94,7 +94,9 @@ describe('alerts', () => {
       run: 'watched',
       monitor: 'failures',
     })
-    expect(items).toMatchObject([{ openedStep: 1, closedStep: 4, worst: 0.25, closedValue: 0 }])
+    expect(items).toMatchObject([
+      { openedStep: 1, closedStep: 4, worst: 0.25, latest: 0, closedValue: 0 },
+    ])
     const list = await service.api.monitors.list.query()
     expect(list.open.filter(({ monitor }) => monitor === 'failures')).toMatchObject([
       { run: 'other', openedStep: 1 },

@@ -180,8 +180,11 @@ export function monitorAttention(
 
 const SPLIT = { train: 'training', val: 'validation' }
 
-function sinceText({ monitor, openedStep, value, threshold }: IncidentRow): string {
-  return `since step ${openedStep}: ${valueText(monitor, value)}, threshold ${valueText(monitor, threshold)}`
+function sinceText({ monitor, openedStep, latest, worst, threshold }: IncidentRow): string {
+  const now = valueText(monitor, latest)
+  const most = valueText(monitor, worst)
+  const values = now === most ? now : `${now}, at worst ${most}`
+  return `since step ${openedStep}: ${values}, threshold ${valueText(monitor, threshold)}`
 }
 
 function sum(values: number[]): number {

@@ -9,14 +9,19 @@ export type IncidentRow = RowOf<IncidentDto, 'openedAt' | 'closedAt'>
 
 const INCIDENT = `'i' || i.id as id, i.monitor, run.name as run, i.split, i.subject, i.severity,
   i.opened_at as "openedAt", i.opened_step as "openedStep", 'b' || i.opened_batch as "openedBatchId", i.value, i.threshold,
+  case when i.closed_at is null then (s.monitors -> i.monitor ->> 'value')::float8 else i.closed_value end as latest,
   i.worst, i.worst_step as "worstStep", i.detail, i.closed_at as "closedAt", i.closed_step as "closedStep",
   'b' || i.closed_batch as "closedBatchId", i.closed_value as "closedValue"`
+
+/** SQL of the incidents, their runs and the latest values of their monitors. */
+const INCIDENTS = `monitor_incident i left join run on run.id = i.run_id
+     left join monitor_standing s on s.run_id = i.run_id and s.split = i.split`
 
 /** Open incidents, newest first. */
 export async function openIncidents(db: Database, limit: number): Promise<IncidentRow[]> {
   return db.rows(
     'open-incidents',
-    `select ${INCIDENT} from monitor_incident i left join run on run.id = i.run_id
+    `select ${INCIDENT} from ${INCIDENTS}
      where i.closed_at is null and (i.run_id is null or run.id is not null) order by i.id desc limit $1`,
     [limit],
   )
@@ -26,9 +31,8 @@ export async function openIncidents(db: Database, limit: number): Promise<Incide
 export async function incidentsOfLate(db: Database, limit: number): Promise<IncidentRow[]> {
   return db.rows(
     'incidents-of-late',
-    `select ${INCIDENT} from monitor_incident i join run on run.id = i.run_id
-     join monitor_standing s on s.run_id = i.run_id and s.split = i.split
-     where i.closed_at is null and s.at > now() - interval '1 day' order by i.id desc limit $1`,
+    `select ${INCIDENT} from ${INCIDENTS}
+     where run.id is not null and i.closed_at is null and s.at > now() - interval '1 day' order by i.id desc limit $1`,
     [limit],
   )
 }
@@ -53,7 +57,7 @@ export async function listIncidents(
   if (filter.monitor !== undefined) where.push(`i.monitor = ${arg(filter.monitor)}`)
   if (filter.beforeId !== null) where.push(`i.id < ${arg(filter.beforeId)}`)
   return db.adhoc(
-    `select ${INCIDENT} from monitor_incident i left join run on run.id = i.run_id
+    `select ${INCIDENT} from ${INCIDENTS}
      where ${where.join(' and ')} order by i.id desc limit ${arg(filter.limit)}`,
     values,
   )
