@@ -128,6 +128,18 @@ test('names responses without the answer marker as the cause, with a link to the
   errors.expectNone()
 })
 
+test('lists the sudden changes, each of which is compared on a click', async ({ page }) => {
+  await page.goto(`${service.url}/runs/format-regression`)
+  const fall = changes(page).getByRole('button', { name: /^step 9 −0\.\d+$/ })
+  const recovery = changes(page).getByRole('button', { name: /^step 11 \+0\.\d+$/ })
+  await recovery.click()
+  await expect(page).toHaveURL(/before=9-10&after=11-12/)
+  await expect(recovery).toHaveAttribute('aria-pressed', 'true')
+  await fall.click()
+  await expect(page).toHaveURL(/before=7-8&after=9-10/)
+  await expect(changes(page)).toContainText(/no answer went from \S+\s% to 6\S+\s% of the samples/)
+})
+
 test('names a drifting component as the cause, with its contribution', async ({ page }) => {
   await page.goto(`${service.url}/runs/component-drift?before=1-8&after=9-16`)
   await expect(changes(page)).toContainText(

@@ -207,7 +207,7 @@ function SuddenChanges({
           key={one.after.from}
           small
           variant="quiet"
-          className="num"
+          className="num aria-pressed:bg-selected aria-pressed:text-ink"
           aria-pressed={isShown(one)}
           title={`Compare steps ${rangeText(one.before)} with ${rangeText(one.after)}`}
           onClick={() => onChange({ before: one.before, after: one.after, dimension: null })}

@@ -112,7 +112,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   },
   all_incorrect: {
     label: 'All incorrect',
-    short: 'All incorrect',
+    short: 'Incorrect',
     measures: 'share of groups with equal scores of 0 or less',
     why: 'The prompts are too hard, or the reward is 0 for every response.',
     ...{ unit: 'share', bad: 'above', warning: 0.6, alerting: 0.9, openAfter: 2 },
