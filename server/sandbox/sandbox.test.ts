@@ -3,9 +3,10 @@ import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import type { RunTestsRequest } from '../contract/sandbox.ts'
+import { RunCodeRequest, type RunTestsRequest } from '../contract/sandbox.ts'
 import { sandboxServer } from './http.ts'
 import type { PythonRuns } from './python-runs.ts'
+import { runCode } from './run-code.ts'
 import { SandboxProcess } from './sandbox-process.ts'
 import { CHEATED_TESTS, CHEATS } from './testing/cheats.ts'
 import {
@@ -124,6 +125,21 @@ for what in (lambda: socket.socket(), lambda: os.listdir("/opt/rewardops"), lamb
   })
 })
 
+test.for(['wall_time', 'cpu_time'] as const)(
+  'a program that exceeded its limit of %s has no return code',
+  async (limit) => {
+    const run = async () => ({
+      ...{ limit, wallS: 1, cpuS: 1, peakBytes: 0, returnCode: -9, stdout: 'a', stderr: '' },
+    })
+    const request = RunCodeRequest.parse({ code: 'while True: pass', language: 'python' })
+    const reply = await runCode(request, { run }, new AbortController().signal)
+    expect(reply).toMatchObject({
+      status: 'Failed',
+      run_result: { status: 'TimeLimitExceeded', return_code: null, limit, stdout: 'a' },
+    })
+  },
+)
+
 describe.skipIf(!python.ok)('/run_tests', () => {
   test('judges each case, and continues after one that ends the program', async () => {
     const program = `
@@ -152,6 +168,7 @@ def f(x):
     const cases = [
       `v = ${values}\nassert same(v) == v and [type(one) for one in same(v)] == [type(one) for one in v]`,
       'l = [3, 1, 2]; d = {}; s = set()\nassert change(l, d, key=s) is None and (l, d, s) == ([1, 2, 3], {"a": 1}, set())',
+      'd = {"a": 1, "b": 2}; s = {1, 2}\nremove(d, s=s)\nassert (d, s) == ({"b": 2}, {2})',
       'assert list(items(3)) == [0, 1, 2]',
       'assert type(counted("aab")) is dict and counted("aab") == {"a": 2, "b": 1}',
       'try: same(nested)\nexcept RecursionError: pass',
@@ -161,13 +178,15 @@ from collections import Counter
 def same(x): return x
 def change(l, d, key):
     l.sort(); d["a"] = 1
+def remove(d, s):
+    d.pop("a"); s.discard(1)
 def items(n): return (i for i in range(n))
 def counted(text): return Counter(text)
 `
     const setup = 'nested = []\nfor _ in range(500): nested = [nested]'
     const { cases: found } = await check(program, cases, { setup })
     expect(found.map((one: { status: string }) => one.status)).toEqual([
-      ...['passed', 'passed', 'passed', 'passed'],
+      ...['passed', 'passed', 'passed', 'passed', 'passed'],
       'runtime_error',
     ])
   })

@@ -86,8 +86,9 @@ class Grader:
             self._end(f"the program ended before the call of {name}")
         match self._receive():
             case ("returned", result, list(changed)):
-                for at, value in changed:
-                    _replace_content(arguments, at, value)
+                given = {**dict(enumerate(arguments)), **keywords}
+                for key, value in changed:
+                    _replace_content(given, key, value)
                 return result
             case ("raised", str(kind), str(text), limit):
                 if limit is not None:
@@ -160,11 +161,11 @@ def _exception(kind, text):
         return Exception(text)
 
 
-def _replace_content(arguments, at, value):
-    """Changes an argument in place as the program did."""
-    if not (isinstance(at, int) and 0 <= at < len(arguments)):
+def _replace_content(given, key, value):
+    """Changes the argument with this position or keyword in place, as the program did."""
+    if not (isinstance(key, (int, str)) and key in given):
         return
-    target = arguments[at]
+    target = given[key]
     if type(target) is not type(value):
         return
     if isinstance(target, (list, bytearray)):

@@ -124,14 +124,15 @@ def serve_calls(channel, job):
 
 
 def _answer(channel, module, name, arguments, keywords):
-    sent = [values.encode(one) for one in arguments]
+    given = {**dict(enumerate(arguments)), **keywords}
+    sent = {key: values.encode(argument) for key, argument in given.items()}
     try:
         if name not in module.__dict__:
             raise NameError(f"the program does not define {name}")
         result = module.__dict__[name](*arguments, **keywords)
         # If the function returns a value, changes to arguments are ignored: a test may compare the value with an
         # argument.
-        changed = _changed(arguments, sent) if result is None else []
+        changed = _changed(given, sent) if result is None else []
         values.send(channel, ("returned", result, changed))
     except values.UnsupportedType as error:
         values.send(channel, ("unsupported", str(error)))
@@ -141,15 +142,15 @@ def _answer(channel, module, name, arguments, keywords):
         values.send(channel, ("raised", *_named(error), limit_of(error)))
 
 
-def _changed(arguments, sent):
-    """The arguments that the call changed in place, with their positions."""
+def _changed(given, sent):
+    """The arguments that the call changed in place, with their positions or keywords."""
     changed = []
-    for at, (argument, before) in enumerate(zip(arguments, sent)):
+    for key, argument in given.items():
         if not isinstance(argument, (list, dict, set, bytearray)):
             continue
         try:
-            if values.encode(argument) != before:
-                changed.append((at, argument))
+            if values.encode(argument) != sent[key]:
+                changed.append((key, argument))
         except (values.UnsupportedType, values.TooLarge):
             continue
     return changed
