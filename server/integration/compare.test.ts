@@ -311,7 +311,10 @@ describe('runs', () => {
         means.set(`${run} ${step}`, (await ended(id)).mean as number)
         const { score } = await service.api.batches.results.query({ batchId: id })
         errors.set(`${run} ${step}`, errorOverGroups(score as number[], 4))
-        if (run === 'base' && step === 2) await ended(await rescore(id, { combine }))
+        if (run === 'base' && step === 2) {
+          const doubled = combine.map((part) => ({ ...part, weight: 2 * part.weight }))
+          await ended(await rescore(id, { combine: doubled }))
+        }
       }
     }
     const trends = await waitFor('the roll-ups', async () => {

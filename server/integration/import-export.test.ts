@@ -497,6 +497,9 @@ describe('the commands submit, wait, results, rescore and servers', () => {
       expect.stringMatching(/^ +0 +q-0 +scored +1 /),
       expect.stringMatching(/^ +1 +q-0 +scored +0 /),
     ])
+    const part = await cli('results', batchId, '--offset', '5', '--limit', '8')
+    expect(part.stdout.match(/^ +\d+/gm)?.map(Number)).toEqual([5, 6, 7, 8, 9, 10, 11, 12])
+    expect(part.stderr).toContain('There may be more samples')
     const { stdout: lines } = await cli('results', batchId, '--json')
     const results = lines
       .trim()

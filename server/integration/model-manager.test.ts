@@ -199,6 +199,16 @@ describe('calibration', () => {
     expect(await row('c')).toMatchObject({ state: 'ready' })
   })
 
+  it('leaves an overridden server in use if its pool disagrees with it', async () => {
+    const [a, b, c] = await Promise.all([simulated({ weights: 7 }), simulated(), simulated()])
+    const m = manager({}, false)
+    await register(m, 'a', a, { selfTestOverride: true })
+    await register(m, 'b', b)
+    await register(m, 'c', c)
+    expect(await row('a')).toMatchObject({ state: 'ready', selfTest: { verdict: 'differs' } })
+    expect(await row('b')).toMatchObject({ state: 'ready', selfTest: { verdict: 'raw' } })
+  })
+
   it('can be overridden, and the override can be withdrawn', async () => {
     const rm = await simulated({ activation: 'ignored' })
     const m = manager({}, false)

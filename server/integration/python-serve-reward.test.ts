@@ -238,7 +238,10 @@ custom_reward_function:
 })
 
 it.skipIf(missing)('the Python client passes its own tests that need no service', () => {
-  const tests = ['tests.test_samples', 'tests.test_turns']
+  const tests = [
+    ...['tests.test_samples', 'tests.test_turns', 'tests.test_trace_context'],
+    ...['tests.test_notebook.NotebookFile', 'tests.test_export_metrics.OptionsTest'],
+  ]
   const options = { cwd: CLIENT, env: environment() }
   const { status, stderr } = spawnSync('python3', ['-m', 'unittest', ...tests], options)
   expect(status, String(stderr)).toBe(0)

@@ -217,6 +217,18 @@ describe('a pool', () => {
     await refused({ url: judge.url, kind: 'generative', engine: 'openai' }, kind)
   })
 
+  it('changes its kind with its only server, but not with one of several', async () => {
+    const [rm, judge] = await Promise.all([simulated({}), simulated({ serves: 'generate' })])
+    await register('rm', rm.url)
+    const changed = await register('rm', judge.url, { kind: 'generative' })
+    expect(changed).toMatchObject({ state: 'ready', kind: 'generative' })
+    await register('other', judge.url, { kind: 'generative' })
+    await refused(
+      { name: 'rm', url: rm.url },
+      { status: 400, reason: 'invalid_input', message: /generative on other/ },
+    )
+  })
+
   it('warns about two servers with the same URL', async () => {
     const rm = await simulated({})
     await register('rm', rm.url)

@@ -67,10 +67,11 @@ const list = (filter: SampleFilter, more: Partial<SampleListInput> = {}) =>
 async function listed(
   filter: SampleFilter,
   sort: SampleListInput['sort'] = 'newest',
+  limit = 33,
 ): Promise<string[]> {
   const ids: string[] = []
   for (let cursor: string | null = null; ; ) {
-    const page: SamplePageDto = await list(filter, { sort, limit: 33, cursor })
+    const page: SamplePageDto = await list(filter, { sort, limit, cursor })
     ids.push(...page.items.map(({ id }) => id))
     cursor = page.nextCursor
     if (cursor === null) return ids
@@ -192,6 +193,15 @@ describe('filtered samples', () => {
     expect(ids.length).toBeGreaterThan(50)
     for (const sort of ['worst', 'best'] as const)
       expect(inOrder(await listed(filter, sort))).toEqual(inOrder(ids))
+  })
+
+  it('are listed once each if pages end at negative and very small scores', async () => {
+    const scores = [-1, -0.5, 1e-7]
+    const samples = rollouts(3, 3, 'signed').map((one, at) => ({ ...one, score: scores[at] }))
+    const { batchId } = await service.api.batches.submit.mutate({ run: 'signed', step: 0, samples })
+    const ids = [0, 1, 2].map((at) => `${batchId}-${at}`)
+    expect(await listed({ batch: batchId }, 'worst', 1)).toEqual(ids)
+    expect(await listed({ batch: batchId }, 'best', 1)).toEqual(ids.toReversed())
   })
 
   it('are as many in the list as in the facets of a run', async () => {
@@ -332,10 +342,11 @@ describe('annotations', () => {
     })
   })
 
-  it('report unknown samples, and are refused with both or neither of samples and filter', async () => {
-    expect(
-      await service.api.annotations.add.mutate({ samples: [`${batches[0]}-999999`], label: 'x' }),
-    ).toMatchObject({ added: 0, missing: 1 })
+  it('report unknown and already annotated samples, and are refused with both or neither of samples and filter', async () => {
+    const samples = [0, 1, 999_999].map((index) => `${batches[0]}-${index}`)
+    const add = () => service.api.annotations.add.mutate({ samples, label: 'x' })
+    expect(await add()).toMatchObject({ added: 2, alreadyAnnotated: 0, missing: 1 })
+    expect(await add()).toMatchObject({ added: 0, alreadyAnnotated: 2, missing: 1 })
     for (const input of [{ label: 'x' }, { label: 'x', samples: ['b1-1'], filter: {} }]) {
       expectRefusal(await service.post('annotations.add', JSON.stringify(input)), {
         ...{ status: 400, reason: 'invalid_input', message: 'either samples or filter' },

@@ -869,6 +869,13 @@ describe('retention', () => {
       )
       return row!.n === 0
     })
+    await service.api.annotations.add.mutate({ samples: [`${one}-0`], label: 'x' })
+    await service.sql(
+      `with k as (insert into score_key values ('doomed', $1, 0, ''))
+       insert into attempt (batch_id, idx, attempt, worker_id, started_at, queue_ms, backoff_ms, service_ms, outcome)
+       values ($1, 0, 1, 1, now(), 0, 0, 0, 'ok')`,
+      [Number(one.slice(1))],
+    )
     const preview = await service.api.retention.preview.query({ run: 'doomed' })
     expect(preview).toMatchObject({ batches: 3, samples: 80 })
 
@@ -889,6 +896,8 @@ describe('retention', () => {
     const left = await service.sql(
       `select 1 from sample where batch_id = any($1) union all select 1 from sample_text where batch_id = any($1)
        union all select 1 from sample_group where batch_id = any($1) union all select 1 from batch_roll_up where batch_id = any($1)
+       union all select 1 from sample_annotation where batch_id = any($1) union all select 1 from attempt where batch_id = any($1)
+       union all select 1 from score_key where batch_id = any($1)
        union all select 1 from run where name = 'doomed' union all select 1 from removal`,
       [[one, two, rescored].map((id) => Number(id.slice(1)))],
     )

@@ -191,6 +191,21 @@ describe('the values of the monitors', () => {
     const old = components.map(({ corr: _, ...rest }) => rest)
     expect(varianceShares({ ...of, figures: figures({ components: old }) })).toEqual([])
   })
+
+  test('the shares of GDPO keys are multiplied by their weights', () => {
+    const part = (name: string, corr: number) => ({
+      ...{ name, n: 40, mean: 0, min: 0, max: 0, std: 1, corr },
+    })
+    const components = [part('', 1), part('a', 0.5), part('b', 0.5)]
+    const shares = varianceShares({
+      figures: figures({ components }),
+      reward: { gdpo: { keys: ['a', 'b'], weights: [1, 3] } },
+    })
+    expect(shares.map(({ name, share }) => [name, share])).toEqual([
+      ['a', 0.5],
+      ['b', 1.5],
+    ])
+  })
 })
 
 function covariance(x: number[], y: number[]): number {

@@ -43,10 +43,11 @@ describe('incidents of the fleet', () => {
 
   it('open once, notify webhooks for servers, and end when the server is back or removed', async () => {
     await db.adhoc(
-      `insert into webhook (name, url, severities, monitors, runs, fleet, created_by)
-       select name, 'http://x.example', severities::text[], '{}', '{}', fleet, 'a' from (values
-         ('all', '{warning,alerting}', true), ('bad alone', '{alerting}', true), ('runs alone', '{warning,alerting}', false)
-       ) as v(name, severities, fleet)`,
+      `insert into webhook (name, url, severities, monitors, runs, fleet, created_by, created_at)
+       select name, 'http://x.example', severities::text[], '{}', '{}', fleet, 'a', now() + later::interval from (values
+         ('all', '{warning,alerting}', true, '0'), ('bad alone', '{alerting}', true, '0'),
+         ('runs alone', '{warning,alerting}', false, '0'), ('created later', '{warning,alerting}', true, '1 hour')
+       ) as v(name, severities, fleet, later)`,
     )
     await db.adhoc(
       `insert into server (name, url, engine, kind, model, tags, state, state_since) values

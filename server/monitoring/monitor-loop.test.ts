@@ -4,7 +4,7 @@ import type { MonitorName } from '../contract/monitors.ts'
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
-import type { FigureRow, StoredValue } from '../store/sql/monitor-batches.ts'
+import { type FigureRow, type StoredValue, windowBefore } from '../store/sql/monitor-batches.ts'
 import { deleteRemovedRuns } from '../store/sql/monitor-state.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 import { checkBatch } from './check-batch.ts'
@@ -279,6 +279,20 @@ describe('the monitors', () => {
       await view.history({ run: 'collapse', monitor: 'variance_collapse', limit: 9 })
     ).items
     expect(ended).toMatchObject({ closedStep: 33, worstStep: expect.any(Number) })
+  })
+
+  it('compare a resumed run only with the steps before the one that it repeats', async () => {
+    for (let step = 1; step <= 4; step++)
+      await batchOf(
+        'resumed',
+        step,
+        usual(() => ({ score: step / 10 })),
+      )
+    const id = await batchOf('resumed', 3, usual())
+    await loop.all()
+    const batch = { id, run_id: runs.get('resumed')!, split: 'train', step: 3 } as const
+    const before = await db.transaction((client) => windowBefore(client, batch, 9))
+    expect(before.map(({ min }) => min).sort()).toEqual([0.1, 0.2])
   })
 
   it('report one batch of equal scores by a reward model, whose groups are all equal', async () => {

@@ -1,6 +1,12 @@
 import { expect, it } from 'vitest'
 import type { MonitorName } from '../contract/monitors.ts'
+import { createLogger } from '../log.ts'
+import { Database } from '../store/database.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { overviewFigures } from '../store/sql/fleet.ts'
 import { monitorAttention } from './overview-view.ts'
+
+const database = testDatabaseForFile()
 
 type Incidents = Parameters<typeof monitorAttention>[0]
 
@@ -39,4 +45,18 @@ it('incidents of a monitor are one item, whose splits are named', () => {
       ...{ detail: 'a, b, c and 1 more', href: '/monitors' },
     },
   ])
+})
+
+it('samples of rescored validation batches count as rescored, not also as validation', async () => {
+  const db = new Database(database.url, createLogger('error', 'test'), { max: 1, name: 'test' })
+  await db.adhoc("insert into run (id, name) values (1, 'r')")
+  await db.adhoc(
+    `insert into batch (id, run_id, step, split, status, closed, reward, reward_name, samples, scored, failed, text_bucket, rescored_from)
+     select id, 1, 1, split, 'completed', true, '{}', 'test', scored + 1, scored, 1, current_date, origin
+     from (values (1, 'train', 40, null), (2, 'val', 20, null), (3, 'val', 10, 2), (4, 'train', 5, 1)) b(id, split, scored, origin)`,
+  )
+  expect(await overviewFigures(db)).toMatchObject({
+    ...{ scored_hour: 75, failed_hour: 4, val_hour: 21, rescored_hour: 17 },
+  })
+  await db.close()
 })

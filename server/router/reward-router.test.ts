@@ -115,6 +115,18 @@ describe('the offsets of token scores', () => {
     expect(harness.stats()).toMatchObject({ inFlight: 0, requests: 2, errors: 0 })
   })
 
+  test('are read for a sample although an identical one without offsets is in flight', async () => {
+    const fake = await serve(tokens)
+    const same = { input, group: 'g' }
+    const [without, read] = await Promise.all([
+      harness.score(same),
+      harness.score({ ...same, needsTokenOffsets: true }),
+    ])
+    expect(without).not.toHaveProperty('tokenOffsets')
+    expect(read).toMatchObject({ ok: true, score: 4, tokenOffsets: placed })
+    expect(fake.calls.map(({ path }) => path)).toEqual(['/pooling', '/pooling', '/tokenize'])
+  })
+
   test('are requested again with the score after a temporary failure', async () => {
     await serve(answer(503, 'busy'), answer(500, 'fault'), tokens)
     const result = await harness.score({ input, needsTokenOffsets: true })

@@ -47,6 +47,21 @@ describe('tokens per second', () => {
     expect(rating.tokensPerSecond(idle.endMs)).toBeGreaterThanOrEqual(before)
   })
 
+  test('rises with a faster measurement below full load, and does not fall with a slower one', () => {
+    const rating = new ServerRating()
+    /** Scores a sample of 1,000 tokens, begun with `inFlight` of 8 slots in use. */
+    const measure = (nowMs: number, inFlight: number, elapsedMs: number) => {
+      rating.began(inFlight, 8)
+      rating.completed(nowMs, 1_000, elapsedMs)
+      return rating.tokensPerSecond(nowMs)
+    }
+    measure(0, 8, 8_000)
+    expect(measure(2_000, 8, 8_000)).toBe(1_000)
+    // 4 samples in flight, each 2 s long, are 2,000 tokens/s. After 10 s, half of the change counts.
+    expect(measure(12_000, 4, 2_000)).toBeCloseTo(1_500, 9)
+    expect(measure(22_000, 4, 8_000)).toBeCloseTo(1_500, 9)
+  })
+
   test('follows a server that becomes slower: half of the change in 10 s', () => {
     const { rating, endMs } = rate(server, 16, { samples: 500, seed: 1 })
     const slow = { ...server, tokensPerSecond: 4_000 }

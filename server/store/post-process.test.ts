@@ -98,7 +98,13 @@ const batchRow = async (id: number) =>
     )
   )[0]
 const samplesOf = (id: number) =>
-  db.adhoc<{ status: number; score: number | null; raw_score: number | null; reason: string }>(
+  db.adhoc<{
+    status: number
+    score: number | null
+    raw_score: number | null
+    reason: string
+    substituted: boolean
+  }>(
     'select status, score, raw_score, reason, substituted from sample where batch_id = $1 order by idx',
     [id],
   )
@@ -158,6 +164,24 @@ describe('a staged sample', () => {
   })
 })
 
+describe('pending samples of a batch that ends early', () => {
+  it.each(['cancelled', 'deadline'])(
+    'end as %s, with the score of the failure policy',
+    async (reason) => {
+      for (const [policy, score] of [
+        [{ policy: 'constant', value: -1 }, -1],
+        [{ policy: 'null' }, null],
+      ] as const) {
+        const id = await makeBatch({ samples: 3, groups: 1, reward: { onFailure: policy } })
+        await stage(id, [0])
+        await db.adhoc('select end_pending($1, $2)', [id, reason])
+        const ended = { status: 3, score, reason, substituted: score !== null }
+        expect(await samplesOf(id)).toMatchObject([ended, ended, ended])
+      }
+    },
+  )
+})
+
 describe('a group to post-process', () => {
   it('is queued once, after its last sample ended, even by concurrent callers', async () => {
     const id = await makeBatch({ samples: 60, groups: 20 })
@@ -188,7 +212,8 @@ describe('a group to post-process', () => {
   })
 
   it('completes together with its scores; numbers are dense, and repetition changes nothing', async () => {
-    const id = await makeBatch({ samples: 6, groups: 2 })
+    const onFailure = { policy: 'constant', value: -1 }
+    const id = await makeBatch({ samples: 6, groups: 2, reward: { onFailure } })
     await stage(id, [0, 1, 2, 3, 4, 5])
     await finish(id, 1, (score) => score * 10)
     expect(await batchRow(id)).toMatchObject({ status: 'running', scored: 3, groups_completed: 1 })
@@ -196,6 +221,7 @@ describe('a group to post-process', () => {
     await finish(id, 0, (score) => -score)
     expect((await samplesOf(id)).map((s) => s.score)).toEqual([0, 10, -2, 30, -4, 50])
     expect((await samplesOf(id)).map((s) => s.raw_score)).toEqual([0, 1, 2, 3, 4, 5])
+    expect((await samplesOf(id)).map((s) => s.substituted)).toEqual(Array(6).fill(false))
     expect(await batchRow(id)).toMatchObject({
       status: 'completed',
       scored: 6,

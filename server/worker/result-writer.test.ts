@@ -24,3 +24,22 @@ test('results that a stopping process cannot write are no error', async () => {
   expect(written).toBe(false)
   expect(lines).toEqual(['warn: results were not written before the stop'])
 })
+
+test('a flush is reported only if all its samples were still pending', async () => {
+  const log = createLogger('silent', 'test')
+  const db = new Database(database.url, log, { max: 1, name: 'test' })
+  const reported: number[][] = []
+  for (const pending of [0, 1, 2]) {
+    const writer = new ResultWriter(db, 1, log, {
+      statement: () => ({ name: undefined, text: `select ${pending} as n`, values: [] }),
+      onCommitted: (samples) => reported.push([pending, samples.length]),
+    })
+    for (const index of [0, 1]) {
+      const sample = { batchId: 1, index, attemptLog: null, settled: () => {} }
+      writer.add(sample as unknown as EndedSample)
+    }
+    await writer.drain()
+  }
+  expect(reported).toEqual([[2, 2]])
+  await db.close()
+})

@@ -21,6 +21,7 @@ beforeAll(() => {
 afterAll(() => db.close())
 beforeEach(() => db.adhoc('truncate rate_bucket, lease, call_limiter'))
 afterEach(async () => {
+  vi.useRealTimers()
   for (const worker of workers.splice(0)) await worker.close()
 })
 
@@ -198,6 +199,25 @@ describe('the limits in force', () => {
       limits: readLimits({ max_rpm: 600 }),
     })
     expect(gate.limits.maxRpm).toBe(600)
+  })
+
+  it('stay in force while a call is in flight, even if no other call begins for 10 s', async () => {
+    const worker = new Worker()
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    const limits = new SharedLimits(worker.db, worker.leases, silent)
+    const gateOf = () => limits.gate({ name: 'judge', limits: readLimits({ max_concurrent: 1 }) })
+    const gate = await gateOf()
+    // The last call began 11 s ago.
+    const now = vi.spyOn(performance, 'now')
+    now.mockReturnValueOnce(performance.now() - 11_000)
+    await gateOf()
+    now.mockRestore()
+    const permit = await gate.acquire()
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(worker.leases.slots('limit:judge')).toBe(1)
+    permit.release()
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(await gateOf()).not.toBe(gate)
   })
 
   it('are separate for each name', async () => {

@@ -58,6 +58,10 @@ test('for a long response, the last scores are kept, and the omitted ones are co
   expect(only).toMatchObject({ message: 0, omitted: 7 })
   expect([only?.starts?.[0], only?.ends?.at(-1)]).toEqual([7, MAX_TOKEN_SCORES + 7])
   expect(only?.scores).toHaveLength(MAX_TOKEN_SCORES)
+  const tokenScores = [...solutionStr].map((_, i) => i)
+  const [unplaced] = tokenRewards({ tokenScores }, { solutionStr })
+  expect(unplaced).toMatchObject({ starts: null, omitted: 7 })
+  expect(unplaced?.scores).toEqual(tokenScores.slice(7))
 })
 
 test('tokens that are part of a character or end after the response have offsets', () => {

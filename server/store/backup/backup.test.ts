@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createLogger } from '../../log.ts'
 import { Database } from '../database.ts'
-import { JobQueue } from '../job-queue.ts'
+import { JobQueue, RULES_POOL } from '../job-queue.ts'
 import { BACKUP_LOCK, migrate, readMigrations } from '../migrate.ts'
 import {
   createTestDatabase,
@@ -221,9 +221,15 @@ describe('a restore', () => {
   it('replaces data only with `replace`, and never the data of a running service', async () => {
     const restored = await restore(file)
     await restored.adhoc('delete from sample')
-    await restored
-      .adhoc(`insert into pgboss.job (name, data) values ('rules', '{}')`)
-      .catch(() => {})
+    const queue = new JobQueue(restored, log, { supervise: false })
+    await queue.start()
+    await queue.ensure(RULES_POOL)
+    await restored.transaction((client) =>
+      queue.insert(RULES_POOL, [{ b: 1, i: [0, 0], t: 0 }], { run: 'r', priority: 0, client }),
+    )
+    await queue.stop()
+    const jobs = () => restored.adhoc('select count(*)::int as n from pgboss.job')
+    expect(await jobs()).toEqual([{ n: 1 }])
     await expect(restore(file)).rejects.toThrow(/6 runs and \d+ batches.* add --replace/)
     await restored.adhoc(
       `insert into process (host, pid, local, state, role) values ('h', 1, false, 'alive', 'server')`,
@@ -232,7 +238,7 @@ describe('a restore', () => {
     await restored.adhoc('delete from process')
     const again = await restore(file, true)
     expect(await again.adhoc('select count(*)::int as n from sample')).toEqual([{ n: 600 }])
-    expect(await again.adhoc('select count(*)::int as n from pgboss.job')).toEqual([{ n: 0 }])
+    expect(await jobs()).toEqual([{ n: 0 }])
     await again.close()
     await restored.close()
   })
