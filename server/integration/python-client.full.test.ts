@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { FULL } from '../../testkit/service/full-run.ts'
 
 /** The Python client's own suite, on the standard library alone and, if installed, on aiohttp and numpy. */
 
@@ -15,18 +14,13 @@ if (missing) {
   console.warn('python3 (3.9 or newer) is not installed: tests of the Python client are skipped')
 }
 
-/** Files that restart services take two minutes and run only in the full run. */
-const SLOW = /restart|failures|adapters|client_errors/
-
 function environment(): NodeJS.ProcessEnv {
   const { PATH, HOME, NODE_ENV } = process.env
   return { PATH, HOME, NODE_ENV, PYTHONPATH: join(CLIENT, 'src') }
 }
 
 describe.skipIf(missing)('the Python client', () => {
-  const files = readdirSync(join(CLIENT, 'tests')).filter(
-    (file) => /^test_.*\.py$/.test(file) && (FULL || !SLOW.test(file)),
-  )
+  const files = readdirSync(join(CLIENT, 'tests')).filter((file) => /^test_.*\.py$/.test(file))
   const withService = files.filter((file) =>
     readFileSync(join(CLIENT, 'tests', file), 'utf8').includes('@requires_service'),
   )

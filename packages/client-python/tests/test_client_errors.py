@@ -224,6 +224,13 @@ class Errors(unittest.TestCase):
             ("idempotency_conflict", "Do better.", "r-7", 409),
         )
 
+    def test_a_proxy_that_refuses_a_large_body_is_named(self):
+        with Web((413, {}, b"<html>Request Entity Too Large</html>"), look=session()) as web:
+            reason, text = self.error_of(web.url, lambda c: c.summary("b1"))
+        self.assertEqual(reason, "body_too_large")
+        self.assertIn("client_max_body_size", text)
+        self.assertEqual(len([path for path, _, _ in web.requests if "batches.get" in path]), 1)
+
     def test_temporary_failures_are_retried_with_the_same_key(self):
         scored = {
             **{"score": 1, "reason": None, "substituted": False, "rewardExtraInfo": {}},

@@ -10,7 +10,7 @@ import type {
   SubmitResult,
 } from '../../../server/contract/trainer.ts'
 import { RewardOpsClientError } from './error.ts'
-import { refusalOf, unreachable } from './failure.ts'
+import { ForeignAnswer, isJson, refusalOf, unreachable } from './failure.ts'
 import { type RewardOpsApi, RewardPipeline } from './pipeline.ts'
 import { Reach } from './reach.ts'
 import { resilientLink } from './resilient-link.ts'
@@ -127,7 +127,11 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
       httpLink({
         url: `${url}/api/trpc`,
         headers,
-        fetch: (input, init) => send(input as string, init as RequestInit),
+        fetch: async (input, init) => {
+          const response = await send(input as string, init as RequestInit)
+          if (isJson(response)) return response
+          throw new ForeignAnswer(response)
+        },
       }),
     ],
   })

@@ -20,6 +20,20 @@ const BACK_PRESSURE = new Set(['busy', 'queue_full', 'run_queue_full'])
 /** Reasons with status 503 for which a retry would get the same answer. */
 const FINAL = new Set(['not_scored', 'query_timeout'])
 
+/** An answer that is not JSON, so it is not from the service: tRPC would report only that it cannot be parsed. */
+export class ForeignAnswer extends Error {
+  readonly response: Response
+
+  constructor(response: Response) {
+    super(`HTTP ${response.status} without JSON`)
+    this.response = response
+  }
+}
+
+export function isJson(response: Response): boolean {
+  return typeOf(response) === 'application/json'
+}
+
 /** Classifies the error that an attempt at a call to `url` threw. */
 export function failureOf(thrown: unknown, url: string): Failure {
   if (thrown instanceof RewardOpsClientError) {
@@ -29,7 +43,8 @@ export function failureOf(thrown: unknown, url: string): Failure {
   const data =
     thrown instanceof TRPCClientError ? (thrown.data as ErrorData | undefined) : undefined
   if (data?.reason !== undefined) return serviceError(thrown as Error, data)
-  const response = (thrown as { meta?: { response?: Response } } | null)?.meta?.response
+  const { meta, cause } = (thrown ?? {}) as { meta?: { response?: Response }; cause?: unknown }
+  const response = cause instanceof ForeignAnswer ? cause.response : meta?.response
   if (response !== undefined) {
     // The answer came from a gateway, or the service ended while answering.
     const away = response.status >= 500 || response.ok
@@ -43,7 +58,7 @@ export function failureOf(thrown: unknown, url: string): Failure {
               cause: thrown,
             },
           )
-        : notRewardOps(url, response),
+        : foreignRefusal(url, response),
       kind: away ? 'away' : 'refused',
       notDone: !away,
     }
@@ -75,12 +90,26 @@ export async function refusalOf(url: string, response: Response): Promise<Reward
   } catch {
     // A proxy answered.
   }
-  if (error?.data?.reason === undefined) return notRewardOps(url, response)
+  if (error?.data?.reason === undefined) return foreignRefusal(url, response)
   return serviceError(new Error(error.message), error.data).error
 }
 
+/** The error for a request that something else than the service refused. */
+function foreignRefusal(url: string, response: Response): RewardOpsClientError {
+  if (response.status !== 413) return notRewardOps(url, response)
+  return new RewardOpsClientError(
+    'body_too_large',
+    `A proxy in front of ${url} refused the request as too large (HTTP 413).`,
+    { hint: 'Raise the proxy’s limit (nginx: client_max_body_size), or submit smaller batches.' },
+  )
+}
+
+function typeOf(response: Response): string | undefined {
+  return response.headers.get('content-type')?.split(';', 1)[0]
+}
+
 export function notRewardOps(url: string, response: Response): RewardOpsClientError {
-  const type = response.headers.get('content-type')?.split(';', 1)[0]
+  const type = typeOf(response)
   return new RewardOpsClientError(
     'not_rewardops',
     `The server at ${url} is not a rewardops service (HTTP ${response.status}${type ? `, ${type}` : ''}).`,

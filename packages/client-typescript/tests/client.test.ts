@@ -11,6 +11,7 @@ import { rollouts, sample } from '../../../testkit/service/rollouts.ts'
 import { Service } from '../../../testkit/service/service.ts'
 import { waitFor } from '../../../testkit/service/wait-for.ts'
 import { createRewardOpsClient, type RewardChunk, type RewardOpsClient } from '../src/index.ts'
+import { CLIENT_VERSION } from '../src/reach.ts'
 
 /** Tests of the client against a real service: pipelines, resumption and restarts. */
 
@@ -212,6 +213,54 @@ it('refuses a service of another minor version before 1.0', async () => {
     fetch: async () => Response.json(session),
   })
   await expect(other.connect()).rejects.toMatchObject({ reason: 'version_mismatch' })
+})
+
+describe('an answer without a result or a reason', () => {
+  function answering(first: Response) {
+    let calls = 0
+    const session = { result: { data: { version: CLIENT_VERSION, signedIn: true } } }
+    const later = { result: { data: { batchId: 'b1' } } }
+    const other = createRewardOpsClient({
+      ...{ url: 'http://127.0.0.1:1', onTrouble: () => {} },
+      fetch: async (input) => {
+        if (String(input).includes('session.get')) return Response.json(session)
+        return calls++ === 0 ? first : Response.json(later)
+      },
+    })
+    return { other, calls: () => calls }
+  }
+
+  const html = (status: number) =>
+    new Response('<html>nginx</html>', { status, headers: { 'content-type': 'text/html' } })
+
+  it.each([
+    [200, 'JSON', () => Response.json({})],
+    [502, 'JSON', () => Response.json({}, { status: 502 })],
+    [200, 'HTML', () => html(200)],
+    [502, 'HTML', () => html(502)],
+  ])(
+    'is an outage if its status is %s (%s): calls are retried, unless a retry could run them twice',
+    async (status, _, answer) => {
+      const read = answering(answer())
+      await read.other.api.batches.get.query({ batchId: 'b1' })
+      expect(read.calls()).toBe(2)
+      const change = answering(answer())
+      await expect(change.other.api.demo.load.mutate()).rejects.toMatchObject({
+        ...{ reason: 'unreachable', message: expect.stringContaining(`HTTP ${status}`) },
+      })
+      expect(change.calls()).toBe(1)
+    },
+  )
+
+  it.each([
+    [404, 'not_rewardops', () => Response.json({ detail: 'Not Found' }, { status: 404 })],
+    [404, 'not_rewardops', () => html(404)],
+    [413, 'body_too_large', () => html(413)],
+  ])('with status %s is refused as %s, and is not retried', async (_, reason, answer) => {
+    const { other, calls } = answering(answer())
+    await expect(other.api.batches.get.query({ batchId: 'b1' })).rejects.toMatchObject({ reason })
+    expect(calls()).toBe(1)
+  })
 })
 
 describe('a service that fails and recovers', { timeout: 120_000 }, () => {

@@ -56,6 +56,13 @@ def read_answer(url: str, procedure: str, answer: Answer) -> Result | Later:
                 status=answer.status,
             )
             return Later(None, silence)
+        if answer.status == 413:
+            raise RewardOpsError(
+                f"A proxy in front of {url} refused the request as too large (HTTP 413).",
+                reason="body_too_large",
+                hint="Raise the proxy's limit (nginx: client_max_body_size), or submit smaller batches.",
+                status=answer.status,
+            )
         raise not_rewardops(url, f"answered {answer.status}, which no rewardops service does")
     after_ms = data.get("retryAfterMs")
     after_s = after_ms / 1000 if isinstance(after_ms, (int, float)) else _header_s(answer)
