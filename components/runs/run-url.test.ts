@@ -12,6 +12,14 @@ test('a range is compared with as many steps before it', () => {
   expect(againstBefore({ steps }, { from: 3, to: 9 })?.before).toEqual({ from: 1, to: 2 })
 })
 
+test('a range of bins is compared up to the last step of the bin before it', () => {
+  const binned = [0, 10, 20].map(
+    (step) => ({ step, bin: { last: step + 9, steps: 10 } }) as RunStepDto,
+  )
+  const compared = againstBefore({ steps: binned }, { from: 20, to: 29 })
+  expect(compared?.before).toEqual({ from: 10, to: 19 })
+})
+
 test('a range without steps, or without earlier steps, is not compared', () => {
   expect(againstBefore({ steps }, { from: 6, to: 7 })).toBeNull()
   expect(againstBefore({ steps }, { from: 20, to: 30 })).toBeNull()
