@@ -56,7 +56,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     label: 'Reward drop',
     short: 'Drop',
     measures:
-      'fall of the mean reward below its median over the previous 20 batches, in robust standard deviations of these means',
+      'fall of the mean reward below its median over the previous 5 batches, in standard deviations of a batch’s mean',
     why: 'The responses changed suddenly, such as a lost answer format, or the reward did.',
     ...{ unit: 'ratio', bad: 'above', warning: 5, alerting: 10, openAfter: 2 },
     ...{ countedUnit: 'samples', minCount: 32 },

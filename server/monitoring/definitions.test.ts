@@ -64,23 +64,25 @@ describe('the values of the monitors', () => {
     for (const reading of Object.values(read)) expect(reading.value).toBeNull()
   })
 
-  test('a reward drop is measured by the variation of the previous means', () => {
+  test('a reward drop is measured by the variation between successive batches', () => {
     const means = [0.6, 0.62, 0.58, 0.61, 0.59, 0.6, 0.63, 0.57, 0.6, 0.6]
-    const window = means.map((mean) => past(0.4, 0, 1, mean))
-    const read = (mean: number, rows = window) =>
-      readMonitors(watched({ window: rows, figures: figures({ mean }) })).reward_drop
-    // The median absolute deviation of the means is 0.01.
-    expect(read(0.34).value).toBeCloseTo(0.26 / 0.014826, 9)
+    // Newest first, as the monitors read them.
+    const rows = (values: number[]) => values.toReversed().map((mean) => past(0.4, 0, 1, mean))
+    const read = (mean: number, window = rows(means)) =>
+      readMonitors(watched({ window, figures: figures({ mean }) })).reward_drop
+    // The differences have a median of 0.01 and a median absolute deviation of 0.02.
+    const deviation = (1.4826 * 0.02) / Math.SQRT2
+    expect(read(0.34).value).toBeCloseTo(0.26 / deviation, 9)
     expect(read(0.34)).toMatchObject({ n: 100, detail: 'mean 0.34, usually 0.6' })
-    expect(read(0.7).value).toBeCloseTo(-0.1 / 0.014826, 9)
-    expect(read(0.34, window.slice(1)).value).toBeNull()
+    expect(read(0.7).value).toBeCloseTo(-0.1 / deviation, 9)
+    expect(read(0.34, rows(means.slice(1))).value).toBeNull()
     // Equal means vary by 1 % of the score range at least, so a small fall is no drop.
-    const flat = Array(20).fill(past(0.4, 0, 1, 1))
+    const flat = rows(Array(20).fill(1))
     expect(read(0.98, flat).value).toBeCloseTo(2, 9)
     expect(read(1, flat).value).toBe(0)
-    // A rising reward varies by its trend.
-    const rising = Array.from({ length: 20 }, (_, i) => past(0.4, 0, 1, 0.3 + 0.02 * i))
-    expect(read(0.4, rising).value).toBeLessThan(1)
+    // A rising reward is compared with its newest batches, and its trend is no variation.
+    const rising = rows(Array.from({ length: 20 }, (_, i) => 0.3 + 0.02 * i))
+    expect(read(0.5, rising).value).toBeCloseTo(0.14 / 0.01, 9)
   })
 
   test('a variance collapse is compared with the median before it, for as long as it lasts', () => {

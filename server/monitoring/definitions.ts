@@ -18,7 +18,7 @@ export interface Watched {
   figures: FigureRow
   signals: GroupSignalCounts | null
   reward: Pick<ResolvedReward, 'kind' | 'components' | 'wraps' | 'gdpo'>
-  /** Up to `WINDOW` previous batches. */
+  /** Up to `WINDOW` previous batches, newest first. */
   window: readonly WindowRow[]
   /**
    * The standard deviation with which an open variance collapse is compared; null: none is open. It is fixed when the
@@ -33,6 +33,8 @@ const END_OF_RANGE = 0.01
 const MIN_REFERENCES = 5
 /** Minimum previous batches for {@link readDrop}, which estimates the variation of their means. */
 const MIN_MEANS = 10
+/** Number of newest batches whose median mean is the usual one in {@link readDrop}. */
+const RECENT_MEANS = 5
 /** Minimum standard deviation of batch means, as a share of the score range: means may be equal for many batches. */
 const MIN_DEVIATION = 0.01
 
@@ -124,17 +126,19 @@ function readSpread({ figures, reward }: Watched): Reading {
 }
 
 /**
- * The fall of the mean below its median over the previous batches, in robust standard deviations of their means.
- * Negative: the mean rose.
+ * The fall of the mean below its median over the last batches, in standard deviations of a batch's mean. These are
+ * estimated from the differences of successive means, so that a trend does not raise them. Negative: the mean rose.
  */
 function readDrop({ figures, window }: Watched): Reading {
   const n = countScores(figures)
   const means = window.flatMap(({ mean }) => mean ?? [])
   if (figures.mean === null || means.length < MIN_MEANS) return { value: null, n, detail: null }
-  const usual = median(means)
+  const usual = median(means.slice(0, RECENT_MEANS))
+  const differences = means.slice(1).map((mean, i) => mean - (means[i] as number))
   const range = rangeOf(figures, window)
+  // The difference of two means varies √2 times as much as one mean.
   const deviation = Math.max(
-    robustDeviation(means),
+    robustDeviation(differences) / Math.SQRT2,
     range === null ? 0 : MIN_DEVIATION * (range.high - range.low),
   )
   const fall = usual - figures.mean

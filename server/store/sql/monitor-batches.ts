@@ -86,7 +86,7 @@ export async function figuresOf(client: Client, batchId: number): Promise<Figure
 /** The figures of earlier batches that monitors use. */
 export type WindowRow = Pick<FigureRow, 'mean' | 'min' | 'max' | 'group_std' | 'group_std_of'>
 
-/** The last evaluated batches of a run and split that precede this batch and its step. */
+/** The last evaluated batches of a run and split that precede this batch and its step, newest first. */
 export async function windowBefore(
   client: Client,
   batch: Pick<MonitoredBatch, 'id' | 'run_id' | 'split' | 'step'>,
@@ -97,7 +97,7 @@ export async function windowBefore(
     text: `select r.mean, r.min, r.max, r.group_std, r.group_std_of
            from (select batch_id from monitor_evaluation where run_id = $1 and split = $2 and batch_id < $3 and step < $4
                  order by batch_id desc limit $5) e
-           join batch_roll_up r on r.batch_id = e.batch_id and r.data_source = ''`,
+           join batch_roll_up r on r.batch_id = e.batch_id and r.data_source = '' order by e.batch_id desc`,
     values: [batch.run_id, batch.split, batch.id, batch.step, size],
   })
   return rows
