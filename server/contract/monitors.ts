@@ -58,7 +58,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     measures:
       'fall of the mean reward below its median over the previous 5 batches, in standard deviations of a batch’s mean',
     why: 'The responses changed suddenly, such as a lost answer format, or the reward did.',
-    ...{ unit: 'ratio', bad: 'above', warning: 5, alerting: 10, openAfter: 2 },
+    ...{ unit: 'ratio', bad: 'above', warning: 4, alerting: 8, openAfter: 2 },
     ...{ countedUnit: 'samples', minCount: 32 },
   },
   length_correlation: {
