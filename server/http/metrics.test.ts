@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { rawRequest } from '../../testkit/processes/trpc-call.ts'
 import {
   parsePrometheusText,
@@ -11,29 +11,21 @@ import { insertServer } from '../cluster/testing/servers.ts'
 import { createLogger } from '../log.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
 import { Database } from '../store/database.ts'
-import { JobQueue } from '../store/job-queue.ts'
-import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { addServerCalls } from '../store/sql/server-reports.ts'
+import { testQueueForFile } from '../store/testing/test-queue.ts'
 import { Access } from './access.ts'
 import type { ProcessView } from './metric-families.ts'
 import { createMetrics } from './metrics.ts'
 
-const database = testDatabaseForFile()
+const database = testQueueForFile({ max: 4, level: 'silent' })
 const log = createLogger('silent', 'test')
 
 let db: Database
-let queue: JobQueue
 let server: Server | undefined
 let own: ProcessView
 
-beforeAll(async () => {
-  db = new Database(database.url, log, { max: 4, name: 'test' })
-  queue = new JobQueue(db, log, { supervise: true })
-  await queue.start()
-})
-afterAll(async () => {
-  await queue.stop()
-  await db.close()
+beforeAll(() => {
+  db = database.db
 })
 beforeEach(async () => {
   own = {}
@@ -220,15 +212,15 @@ describe('the reward loop', () => {
 
   it('is reported by the depth of its queues', async () => {
     await db.adhoc("insert into pool (name) values ('rules'), ('idle')")
-    await queue.ensure('rules')
+    await database.queue.ensure('rules')
     await db.transaction((client) =>
-      queue.insert(
+      database.queue.insert(
         'rules',
         [1, 2, 3].map((b) => ({ b, i: [0, 1], t: 0 })),
         { run: 'r', priority: 0, client },
       ),
     )
-    await queue.fetch('rules', 1, [])
+    await database.queue.fetch('rules', 1, [])
     const m = await (await scraper())()
     const depth = (pool: string, state: string) =>
       seriesValue(m, 'rewardops_queue_jobs', { pool, state })

@@ -1,26 +1,16 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { insertServer } from '../cluster/testing/servers.ts'
-import { createLogger } from '../log.ts'
-import { Database } from './database.ts'
-import { JobQueue } from './job-queue.ts'
+import type { Database } from './database.ts'
 import { MetricsReader } from './metrics-reader.ts'
-import { testDatabaseForFile } from './postgres/test-database.ts'
 import { MAX_METRIC_RUNS } from './run-totals.ts'
+import { testQueueForFile } from './testing/test-queue.ts'
 
-const database = testDatabaseForFile()
-const log = createLogger('silent', 'test')
+const database = testQueueForFile({ max: 4, level: 'silent' })
 
 let db: Database
-let queue: JobQueue
 
-beforeAll(async () => {
-  db = new Database(database.url, log, { max: 4, name: 'test' })
-  queue = new JobQueue(db, log, { supervise: true })
-  await queue.start()
-})
-afterAll(async () => {
-  await queue.stop()
-  await db.close()
+beforeAll(() => {
+  db = database.db
 })
 beforeEach(() => db.adhoc('truncate server, server_minute, batch, run'))
 

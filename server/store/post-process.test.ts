@@ -1,28 +1,20 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createLogger } from '../log.ts'
-import { Database } from './database.ts'
-import { FUNCTIONS_POOL, JobQueue } from './job-queue.ts'
-import { testDatabaseForFile } from './postgres/test-database.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { Database } from './database.ts'
+import { FUNCTIONS_POOL, type JobQueue } from './job-queue.ts'
 import { type FlushedSample, flushStatement, stageStatement } from './sql/flush.ts'
 import { finishStaged, queuePostProcessing, stagedSamples } from './sql/post-process.ts'
+import { testQueueForFile } from './testing/test-queue.ts'
 
 /**
  * Tests the post-processing of groups: their scores are pending until the whole group is processed, then set together.
  */
 
-const database = testDatabaseForFile()
+const database = testQueueForFile({ max: 8 })
 let db: Database
 let queue: JobQueue
 
-beforeAll(async () => {
-  const log = createLogger('error', 'test')
-  db = new Database(database.url, log, { max: 8, name: 'test' })
-  queue = new JobQueue(db, log, { supervise: true })
-  await queue.start()
-})
-afterAll(async () => {
-  await queue.stop()
-  await db.close()
+beforeAll(() => {
+  ;({ db, queue } = database)
 })
 
 /** Creates a batch whose sample `i` is in group `i % groups`. */

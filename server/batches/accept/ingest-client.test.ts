@@ -1,26 +1,12 @@
-import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { createLogger } from '../../log.ts'
 import { TEST_PLAN } from '../../rewards/functions/testing/test-plan.ts'
-import { Database } from '../../store/database.ts'
-import { JobQueue } from '../../store/job-queue.ts'
-import { testDatabaseForFile } from '../../store/postgres/test-database.ts'
+import { testQueueForFile } from '../../store/testing/test-queue.ts'
 import { IngestClient } from './ingest-client.ts'
 
-const database = testDatabaseForFile()
+// The thread requires the tables of the queue.
+const database = testQueueForFile()
 const log = createLogger('error', 'test')
-let db: Database
-let queue: JobQueue
-
-beforeAll(async () => {
-  db = new Database(database.url, log, { max: 2, name: 'test' })
-  // Creates the queue's tables, which the thread requires.
-  queue = new JobQueue(db, log, { supervise: true })
-  await queue.start()
-})
-afterAll(async () => {
-  await queue.stop()
-  await db.close()
-})
 
 async function* body() {
   yield Buffer.from('{"samples": [nothing')
