@@ -2,6 +2,7 @@
 
 import { type ReactNode, useMemo } from 'react'
 import type { ComparedRunDto, CompareRunsDto, StepDelta } from '../../server/contract/compare.ts'
+import { excludesZero } from '../../server/contract/intervals.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import {
   deltaTicks,
@@ -343,8 +344,7 @@ function SharedSteps({ data }: { data: CompareRunsDto }) {
   // Bins have no batches. A zoom loads the steps with their batches.
   if (data.runs.length !== 2 || data.width > 1 || !only || only.steps.length === 0) return null
   const steps = only.steps.toReversed().slice(0, LIST_STEPS)
-  const isClear = ({ low, high }: StepDelta) => low > 0 || high < 0
-  const clear = steps.filter(isClear).length
+  const clear = steps.filter(excludesZero).length
   return (
     <Section
       className="border-t"
@@ -368,7 +368,7 @@ function SharedSteps({ data }: { data: CompareRunsDto }) {
                     {one.firstBatch} and {one.otherBatch}
                   </PageLink>
                 </td>
-                <td className={`num end ${isClear(one) ? 'font-semibold' : 'text-ink-3'}`}>
+                <td className={`num end ${excludesZero(one) ? 'font-semibold' : 'text-ink-3'}`}>
                   {formatSigned(one.delta)}
                 </td>
                 <td className="num end text-ink-2">

@@ -244,7 +244,7 @@ function Model({ model, ...toggle }: { model: RewardModelDto } & Toggle) {
         {servers.map((server) => (
           <li key={server.name} className="flex flex-wrap items-center gap-x-4">
             <ServerName name={server.name} />
-            <ServerStateView state={server.state as ServerState} />
+            <ServerStateView server={{ state: server.state as ServerState }} />
             <span className="text-xs text-ink-3">
               {engineName(server.engine)} {server.version}
             </span>

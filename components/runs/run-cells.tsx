@@ -1,5 +1,6 @@
 'use client'
 
+import { excludesZero } from '../../server/contract/intervals.ts'
 import type { ConfigValue } from '../../server/contract/run-config.ts'
 import type { RunChangeDto, RunTableRowDto } from '../../server/contract/run-table.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
@@ -67,7 +68,7 @@ export function RunCurve({
 export function RunChange({ change }: { change: RunChangeDto | null }) {
   if (change === null) return <span className="text-ink-3">–</span>
   const { value, low, high, steps } = change
-  const isClear = low > 0 || high < 0
+  const isClear = excludesZero(change)
   return (
     <span
       className={`num whitespace-nowrap ${isClear ? '' : 'text-ink-3'}`}

@@ -68,6 +68,9 @@ export function RunPage({ name }: { name: string }) {
     ),
   )
   const gone = run.error !== null && describeFailure(run.error).reason === 'run_not_found'
+  const splits = run.data && (
+    <RunSplits run={run.data} split={url.split} onChange={(split) => setUrl({ split })} />
+  )
   const batches = `/batches?run=${encodeURIComponent(name)}`
   return (
     <>
@@ -79,13 +82,7 @@ export function RunPage({ name }: { name: string }) {
           run.data && (
             <>
               {/* On phones it is below the header, which has the name of the run. */}
-              <span className="max-sm:hidden">
-                <RunSplits
-                  run={run.data}
-                  split={url.split}
-                  onChange={(split) => setUrl({ split })}
-                />
-              </span>
+              <span className="max-sm:hidden">{splits}</span>
               <HeaderLinks
                 of={name}
                 links={[
@@ -121,9 +118,7 @@ export function RunPage({ name }: { name: string }) {
         <QueryView query={run} skeleton={<RunSkeleton />}>
           {(data) => (
             <>
-              <div className="px-5 pt-3 empty:hidden sm:hidden">
-                <RunSplits run={data} split={url.split} onChange={(split) => setUrl({ split })} />
-              </div>
+              <div className="px-5 pt-3 empty:hidden sm:hidden">{splits}</div>
               <RunConfig run={name} />
               {data.steps.length === 0 ? (
                 <Empty

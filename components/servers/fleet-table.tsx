@@ -56,11 +56,7 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
                     {server.state === 'ready' && healthWords(server.health).tone !== 'ok' ? (
                       <HealthCell server={server} />
                     ) : (
-                      <ServerStateView
-                        state={server.state}
-                        cause={server.stateCause}
-                        inFlight={server.inFlight}
-                      />
+                      <ServerStateView server={server} />
                     )}
                   </td>
                   <td>

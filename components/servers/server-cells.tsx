@@ -69,7 +69,7 @@ export function LoadBar({ server }: { server: Pick<ServerDto, 'inFlight' | 'limi
 export function StateSince({ server }: { server: ServerDto }) {
   return (
     <span className="block leading-[17px]">
-      <ServerStateView state={server.state} cause={server.stateCause} inFlight={server.inFlight} />
+      <ServerStateView server={server} />
       <span className="block pl-5 text-2xs text-ink-3">
         <AwakeOr server={server}>
           <For since={server.stateSince} />

@@ -28,12 +28,10 @@ export function serverNotes(
   else if (state === 'dead')
     say('error', 'Dead', `${cause} The server is probed once a minute.`.trim())
   else if (state === 'quarantined') say('error', 'Quarantined', whyKeptOut(server) || cause)
+  else if (state === 'draining' && inFlight === 0)
+    say('info', 'Drained', `No requests in flight. ${cause}`.trim())
   else if (state === 'draining')
-    say(
-      inFlight === 0 ? 'info' : 'warning',
-      inFlight === 0 ? 'Drained' : 'Draining',
-      `${inFlight === 0 ? 'No requests in flight' : `${plural(inFlight, 'request')} in flight`}. ${cause}`.trim(),
-    )
+    say('warning', 'Draining', `${plural(inFlight, 'request')} in flight. ${cause}`.trim())
   else if (state === 'waking') say('info', 'Waking', cause)
   else if (state === 'probing') say('info', 'Testing', cause)
   else if (state === 'registering') say('info', 'Starting', cause)

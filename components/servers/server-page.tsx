@@ -124,11 +124,7 @@ function Loaded({ server }: { server: ServerDetailDto }) {
         title={<ServerName name={server.name} link={false} />}
         state={
           <>
-            <ServerStateView
-              state={server.state}
-              cause={server.stateCause}
-              inFlight={server.inFlight}
-            />
+            <ServerStateView server={server} />
             <span className="hidden text-ink-3 md:inline">
               <AwakeOr server={server} />
             </span>

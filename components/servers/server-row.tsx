@@ -180,11 +180,7 @@ export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) 
           <Tags tags={server.tags} />
         </span>
         <span className="ml-auto flex shrink-0 items-center gap-1.5">
-          <ServerStateView
-            state={server.state}
-            cause={server.stateCause}
-            inFlight={server.inFlight}
-          />
+          <ServerStateView server={server} />
           <ActionMenu label={`Actions for ${server.name}`} actions={actions.menu} />
         </span>
       </div>

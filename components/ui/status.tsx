@@ -162,16 +162,12 @@ export function SampleStatusView({ status }: { status: SampleStatus }) {
 }
 /** The state of a server. A draining server without requests in flight is drained. */
 export function ServerStateView({
-  state,
-  cause,
-  inFlight,
+  server: { state, stateCause, inFlight },
 }: {
-  state: ServerState
-  cause?: string | null
-  inFlight?: number
+  server: { state: ServerState; stateCause?: string | null; inFlight?: number }
 }) {
   const look = state === 'draining' && inFlight === 0 ? DRAINED : SERVER[state]
-  return <Status look={look} title={cause ?? undefined} />
+  return <Status look={look} title={stateCause ?? undefined} />
 }
 export function HealthView({ health }: { health: PassiveHealth }) {
   return <Status look={HEALTH[health]} />

@@ -162,7 +162,7 @@ export function predict(work: Workload, strategy: Strategy, observe?: RewardObse
 export interface Bound {
   /** Mean per step, ms. */
   boundMs: number
-  /** compute: the trainer time; rewards: the time of all rewards at this concurrency. */
+  /** trainer: the trainer time; rewards: the time of all rewards at this concurrency. */
   boundBy: 'trainer' | 'rewards'
 }
 

@@ -83,7 +83,9 @@ export class PlannerView {
   async #rewardsOf(source: PlannerSource, plan: PlanSize): Promise<Rewards> {
     if (source.kind === 'typed') {
       checkSize(plan, source.prompts * source.groupSize)
-      return describe(typedSteps(source, plan.steps), { batches: [], pending: 0, concurrency: 0 })
+      return describe(typedSteps(source, plan.steps), {
+        ...{ batches: [], pending: 0, concurrency: 0, stepMs: null },
+      })
     }
     const batches = await this.#batchesOf(source, plan.steps)
     checkSize(plan, Math.max(...batches.map(({ samples }) => samples)))
@@ -109,13 +111,15 @@ export class PlannerView {
       { length: plan.steps },
       (_, i) => recorded[i % recorded.length] as StepRewards,
     )
-    const rewards = describe(steps, { batches: from, pending, concurrency })
-    if (source.kind === 'run') return rewards
-    // A single batch has no step time, but its run has.
-    const [{ run }] = from as [PlannableBatch]
-    const newest = (await plannableBatches(this.#db, run, plan.steps)) ?? []
-    rewards.summary.recordedStepMs = medianGapMs(newest.reverse())
-    return rewards
+    const stepMs =
+      source.kind === 'run' ? medianGapMs(from) : await this.#stepMsOf(from[0]!.run, plan.steps)
+    return describe(steps, { batches: from, pending, concurrency, stepMs })
+  }
+
+  /** The step time of a run. A single batch has none of its own. */
+  async #stepMsOf(run: string, steps: number): Promise<number | null> {
+    const newest = (await plannableBatches(this.#db, run, steps)) ?? []
+    return medianGapMs(newest.reverse())
   }
 
   /** The batches of a source, oldest first. */
@@ -165,11 +169,12 @@ interface Recorded {
   batches: PlannableBatch[]
   pending: number
   concurrency: number
+  stepMs: number | null
 }
 
 function describe(
   steps: StepRewards[],
-  { batches: from, pending, concurrency }: Recorded,
+  { batches: from, pending, concurrency, stepMs }: Recorded,
 ): Rewards {
   // A repeated step counts once.
   const distinct = [...new Set(steps)]
@@ -198,7 +203,7 @@ function describe(
       pending,
       withoutCall: from.length > 0 ? all.lastIndexOf(0) + 1 : 0,
       recordedConcurrency: concurrency === 0 ? null : concurrency,
-      recordedStepMs: medianGapMs(from),
+      recordedStepMs: stepMs,
       recordedWaitMs: medianWaitMs(from),
     },
   }

@@ -49,7 +49,7 @@ export interface TimelineRow {
 export const STRAGGLER_DEVIATIONS = 4
 /**
  * A straggler's tail is also at least this share of the batch's time so far. A shorter tail does not delay the
- * trainer noticeably. Nor has a group a straggler whose last two samples end together.
+ * trainer noticeably.
  */
 export const MIN_STRAGGLER_SHARE = 0.05
 /** Delays shorter than this are not significant, because workers write results only every 40 ms. */
@@ -218,6 +218,7 @@ const ORDERS: Record<TimelineSort, (a: TimelineRow, b: TimelineRow) => number> =
   lost: (a, b) => b.lostMs - a.lostMs || byCompletion(a, b),
 }
 
+/** The groups with a straggler. A group whose last two samples end together has none. */
 function stragglersAmong(rows: readonly TimelineRow[], spanMs: number): Set<number> {
   const tails = rows.flatMap(({ tailMs }) => tailMs ?? [])
   const typical = median(tails)
