@@ -1,13 +1,14 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ERROR_REASONS } from '../server/contract/error-reasons.ts'
 import { GROUP_SIGNAL_TEXT } from '../server/contract/group-signal.ts'
 import { SAMPLE_FAILURE_TEXT } from '../server/contract/sample-reason.ts'
 import { accessPage } from './access-doc.ts'
+import { markdownTable, withTables } from './doc-tables.ts'
 import { openApi, type Procedure, type Reference, readReference, type Schema } from './openapi.ts'
 
-// node scripts/api-doc.ts: writes docs/api.md, docs/access-matrix.md and the OpenAPI document. With --check, it fails
-// if they are out of date.
+// node scripts/api-doc.ts: writes docs/api.md, docs/access-matrix.md, the OpenAPI document and the marked tables of the
+// other pages. With --check, it fails if they are out of date.
 
 const ROOT = join(import.meta.dirname, '..')
 const REF = '#/components/schemas/'
@@ -73,18 +74,18 @@ export function apiPage(reference: Reference): string {
   const tables = [
     '## Group signals',
     'Values of `GroupSignal`.',
-    table(
+    markdownTable(
       ['signal', 'group'],
       Object.entries(GROUP_SIGNAL_TEXT).map(([word, text]) => [`\`${word}\``, text]),
     ),
     '## Why a sample failed',
     'A sample is `queued`, then `running`, then `scored` or `failed`. A failed sample has `score: null`, or the score of its\n[failure policy](batches.md#failure-policies) with `substituted: true`, and one of these reasons (`SampleFailureReason`):',
-    table(
+    markdownTable(
       ['reason', 'meaning'],
       Object.entries(SAMPLE_FAILURE_TEXT).map(([word, text]) => [`\`${word}\``, text]),
     ),
     '## Why a call was refused',
-    table(
+    markdownTable(
       ['reason', 'HTTP', 'what to do'],
       Object.entries(ERROR_REASONS).map(([word, { httpStatus, hint }]) => [
         `\`${word}\``,
@@ -116,7 +117,7 @@ class Page {
         .map(({ path }) => `[${path.slice(name.length + 1)}](#${anchor(path)})`)
         .join(' · '),
     ])
-    return ['## Procedures', table(['namespace', 'procedures'], rows)].join('\n\n')
+    return ['## Procedures', markdownTable(['namespace', 'procedures'], rows)].join('\n\n')
   }
 
   namespaces(): string[] {
@@ -187,7 +188,7 @@ class Page {
   }
 
   private fields(schema: Schema): string {
-    return table(['field', 'type', 'default', 'meaning'], [...this.rows(schema, '')])
+    return markdownTable(['field', 'type', 'default', 'meaning'], [...this.rows(schema, '')])
   }
 
   /** A type in TypeScript, with a comment for each described field. */
@@ -403,14 +404,6 @@ function sharedObjects({ procedures, schemas }: Reference): Set<string> {
   )
 }
 
-function table(head: string[], rows: readonly string[][]): string {
-  return [head, head.map(() => '---'), ...rows]
-    .map((cells) => `| ${cells.join(' | ')} |`)
-    .join('\n')
-    .replaceAll('| --- |', '|---|')
-    .replaceAll(' --- |', '---|')
-}
-
 /** Only inputs refuse unknown fields. */
 const isInput = ({ additionalProperties }: Schema) => additionalProperties === false
 
@@ -495,15 +488,21 @@ const anchor = (heading: string) => heading.toLowerCase().replaceAll('.', '')
 
 if (import.meta.main) {
   const reference = await readReference()
-  const files = {
+  const pages = globSync('docs/**/*.md', { cwd: ROOT }).map((file) => [
+    file,
+    withTables(readFileSync(join(ROOT, file), 'utf8')),
+  ])
+  const files: Record<string, string> = {
+    ...Object.fromEntries(pages),
     'docs/api.md': apiPage(reference),
     'docs/access-matrix.md': accessPage(reference.procedures),
     'server/http/openapi.json': `${JSON.stringify(openApi(reference), null, 1)}\n`,
   }
   for (const [file, text] of Object.entries(files)) {
     const path = join(ROOT, file)
+    if (readFileSync(path, 'utf8') === text) continue
     if (!process.argv.includes('--check')) writeFileSync(path, text)
-    else if (readFileSync(path, 'utf8') !== text) {
+    else {
       console.log(`${file} is out of date: run node scripts/api-doc.ts`)
       process.exitCode = 1
     }

@@ -1,7 +1,12 @@
 'use client'
 
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import type { BalancingPolicyName, PoolDto } from '../../server/contract/pools.ts'
+import {
+  BALANCING_POLICIES,
+  DEFAULT_POLICY,
+  POLICY_NAMES,
+  type PoolDto,
+} from '../../server/contract/pools.ts'
 import type { PoolShareDto, ServerMonitorDto } from '../../server/contract/server-detail.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { describeFailure } from '../api/failure.ts'
@@ -15,9 +20,7 @@ import { Section } from '../ui/section.tsx'
 import { Select } from '../ui/select.tsx'
 import { useNarrow } from '../ui/use-narrow.ts'
 import { POOL_COLUMNS, ServerBlock, ServerRow } from './server-row.tsx'
-import { imbalanceWords, POLICY_WORDS } from './server-words.ts'
-
-const POLICIES = Object.keys(POLICY_WORDS) as BalancingPolicyName[]
+import { imbalanceWords } from './server-words.ts'
 
 /** A pool: the servers of one model, which share the requests for this model. */
 export function Pool({
@@ -137,8 +140,8 @@ function Policy({ pool }: { pool: PoolDto }) {
         }
         value={wanted}
         options={[
-          { value: null, label: `${POLICY_WORDS.least_work} (default)` },
-          ...POLICIES.map((value) => ({ value, label: POLICY_WORDS[value] })),
+          { value: null, label: `${BALANCING_POLICIES[DEFAULT_POLICY].label} (default)` },
+          ...POLICY_NAMES.map((value) => ({ value, label: BALANCING_POLICIES[value].label })),
         ]}
         onChange={(policy) => update.mutate({ model: pool.model, policy })}
       />

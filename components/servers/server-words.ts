@@ -1,4 +1,3 @@
-import type { BalancingPolicyName } from '../../server/contract/pools.ts'
 import type { SelfTestVerdict } from '../../server/contract/self-test-verdict.ts'
 import type { MonitorKind } from '../../server/contract/server-detail.ts'
 import type { ServerDto, ServerState } from '../../server/contract/servers.ts'
@@ -188,15 +187,4 @@ export function readServerRef(segment: string): { id: string } | { name: string 
   }
   if (/^~s\d{1,15}$/.test(text)) return { id: text.slice(1) }
   return /^[\w.:-]{1,128}$/.test(text) ? { name: text } : null
-}
-
-export const POLICY_WORDS: Record<BalancingPolicyName, string> = {
-  least_work: 'Least work',
-  least_connections: 'Least connections',
-  power_of_two: 'Power of two choices',
-  peak_ewma: 'Peak EWMA',
-  round_robin: 'Round robin',
-  weighted_random: 'Weighted random',
-  group_affinity: 'Group affinity',
-  deterministic: 'Deterministic',
 }

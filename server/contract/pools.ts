@@ -1,24 +1,72 @@
 import { z } from 'zod'
 import { name } from './fields.ts'
 
-/** Balancing policies, as in server/router/policies. */
-export const BALANCING_POLICIES = [
-  'least_work',
-  'least_connections',
-  'power_of_two',
-  'peak_ewma',
-  'round_robin',
-  'weighted_random',
-  'group_affinity',
-  'deterministic',
-] as const
-export type BalancingPolicyName = (typeof BALANCING_POLICIES)[number]
+interface PolicyDefinition {
+  label: string
+  /** The server that the policy chooses, as in docs/router.md. */
+  choice: string
+  /** Whether a server with more samples in flight gets fewer new samples. */
+  isLoadAware: boolean
+}
+
+/** Balancing policies, in the order in which pages and docs/router.md list them. The first one is the default. */
+export const BALANCING_POLICIES = {
+  least_work: {
+    label: 'Least work',
+    choice:
+      'the server that finishes first: tokens in flight over measured tokens per second, by weight',
+    isLoadAware: true,
+  },
+  least_connections: {
+    label: 'Least connections',
+    choice: 'the fewest samples in flight, by weight',
+    isLoadAware: true,
+  },
+  power_of_two: {
+    label: 'Power of two choices',
+    choice: 'the less loaded of two random servers',
+    isLoadAware: true,
+  },
+  peak_ewma: {
+    label: 'Peak EWMA',
+    choice:
+      'the smallest product of latency (peak EWMA per 1,000 tokens) and samples in flight, by weight',
+    isLoadAware: true,
+  },
+  round_robin: {
+    label: 'Round robin',
+    choice: 'the next server, by weight',
+    isLoadAware: false,
+  },
+  weighted_random: {
+    label: 'Weighted random',
+    choice: 'random, by weight',
+    isLoadAware: false,
+  },
+  group_affinity: {
+    label: 'Group affinity',
+    choice: 'one server for the samples of a group, unless its load is over 1.25 times the mean',
+    isLoadAware: true,
+  },
+  deterministic: {
+    label: 'Deterministic',
+    choice:
+      'by a hash of the seed and a key, regardless of load. The key is a sample’s index in its batch, or the body of a call to the router address. The seed is 0 in all processes',
+    isLoadAware: false,
+  },
+} as const satisfies Record<string, PolicyDefinition>
+export type BalancingPolicyName = keyof typeof BALANCING_POLICIES
+export const POLICY_NAMES = Object.keys(BALANCING_POLICIES) as [
+  BalancingPolicyName,
+  ...BalancingPolicyName[],
+]
+export const DEFAULT_POLICY = POLICY_NAMES[0]
 
 /** The input of `pools.update`. */
 export const UpdatePoolInput = z.strictObject({
   model: name(256),
   /** The balancing policy; null: the default, `least_work`. */
-  policy: z.enum(BALANCING_POLICIES).nullable(),
+  policy: z.enum(POLICY_NAMES).nullable(),
 })
 
 /** The servers of one model. */

@@ -1,11 +1,10 @@
 import { DEAD_AFTER_MS } from '../cluster/process-row.ts'
 import type { WorkerDto } from '../contract/pages.ts'
-import type { BalancingPolicyName, PoolDto } from '../contract/pools.ts'
+import { type BalancingPolicyName, DEFAULT_POLICY, type PoolDto } from '../contract/pools.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import type { WorkerServerStats, WorkerStats } from '../contract/worker-stats.ts'
 import { RewardOpsError } from '../errors.ts'
 import { Memo } from '../memo.ts'
-import { DEFAULT_POLICY } from '../router/policies/registry.ts'
 import type { Database } from '../store/database.ts'
 import {
   otherServerProcesses,

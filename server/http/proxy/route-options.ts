@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { POLICY_NAMES } from '../../contract/pools.ts'
 import { RewardOpsError } from '../../errors.ts'
-import { POLICY_NAMES, type PolicyName } from '../../router/policies/policy.ts'
+import type { PolicyName } from '../../router/policies/policy.ts'
 
 /** Maximum wait for an answer to begin, ms. Longer deadlines are shortened to this. */
 export const MAX_WAIT_MS = 600_000

@@ -1,7 +1,4 @@
-import { BALANCING_POLICIES, type BalancingPolicyName } from '../../contract/pools.ts'
-
-/** The names of all policies, as in settings, pages and the API. */
-export const POLICY_NAMES = BALANCING_POLICIES
+import type { BalancingPolicyName } from '../../contract/pools.ts'
 
 export type PolicyName = BalancingPolicyName
 

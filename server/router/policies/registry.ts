@@ -1,16 +1,13 @@
+import { POLICY_NAMES } from '../../contract/pools.ts'
 import { deterministic } from './deterministic.ts'
 import { groupAffinity } from './group-affinity.ts'
 import { leastConnections } from './least-connections.ts'
 import { leastWork } from './least-work.ts'
 import { peakEwma } from './peak-ewma.ts'
-import { type BalancingPolicy, POLICY_NAMES, type PolicyName } from './policy.ts'
+import type { BalancingPolicy, PolicyName } from './policy.ts'
 import { powerOfTwo } from './power-of-two.ts'
 import { roundRobin } from './round-robin.ts'
 import { weightedRandom } from './weighted-random.ts'
-
-export { POLICY_NAMES, type PolicyName } from './policy.ts'
-
-export const DEFAULT_POLICY: PolicyName = 'least_work'
 
 /**
  * Default seed of the policies that hash. It is the same in all processes, so that they send a group to the same

@@ -2,10 +2,12 @@
  * Prints the cost of the router's components: `node server/router/testing/router-cost.ts`. It runs in plain Node,
  * because a test runner rewrites imports, which makes the code five times as slow.
  */
+
+import { POLICY_NAMES } from '../../contract/pools.ts'
 import { AdaptiveLimit } from '../concurrency-limit.ts'
 import { type FairItem, FairQueue } from '../fair-queue.ts'
 import type { PolicyServer } from '../policies/policy.ts'
-import { POLICY_NAMES, policyNamed } from '../policies/registry.ts'
+import { policyNamed } from '../policies/registry.ts'
 import { ServerRating } from '../server-rating.ts'
 
 const CALLS = 50_000
