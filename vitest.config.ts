@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { configDefaults, defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
@@ -42,9 +42,14 @@ const ISOLATED = [
 
 const ORDER = ['services', 'isolated', 'units']
 
+/** Files that share a service run one after the other, so that it can stop early. */
+const sharesService = ({ moduleId }: TestSpecification) =>
+  readFileSync(moduleId, 'utf8').includes('sharedService(')
+
 class ServicesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ project }: TestSpecification) => ORDER.indexOf(project.name)
+    const rank = (file: TestSpecification) =>
+      sharesService(file) ? -1 : ORDER.indexOf(file.project.name)
     return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b))
   }
 }

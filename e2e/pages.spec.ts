@@ -3,7 +3,7 @@ import { expect, type Page } from '@playwright/test'
 import type { SampleInput } from '../server/contract/trainer.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectFits, expectLive } from './fixtures/look.ts'
-import { checkEach, type View } from './fixtures/looks.ts'
+import { checkEach, EVERYTHING, type View } from './fixtures/looks.ts'
 import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
@@ -164,9 +164,9 @@ test('the first result of a list is a few keys away, and j and k move between ro
       ].filter((row) => row.querySelector('a[href], button:not([role="columnheader"] *)'))
       return rows.findIndex((row) => row.contains(document.activeElement))
     })
-  for (const { name, path, make } of PAGES) {
-    if (!['overview', 'runs', 'batches', 'samples', 'servers', 'workers', 'batch'].includes(name))
-      continue
+  const quick = ['overview', 'samples', 'batch']
+  const names = EVERYTHING ? [...quick, 'runs', 'batches', 'servers', 'workers'] : quick
+  for (const { name, path, make } of PAGES.filter((one) => names.includes(one.name))) {
     await test.step(name, async () => {
       await page.goto(`${service.url}${typeof path === 'string' ? path : path()}`)
       await make?.(page)

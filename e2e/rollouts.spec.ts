@@ -196,9 +196,9 @@ test('tokens are colored by their scores, with a legend and a table', async ({ p
   await expect(other.locator('[data-token-scores="4"] tbody tr').first()).toContainText('7')
 })
 
-test('a response of 100 kB is rendered in chunks, with an outline and a jump to the answer', async ({
-  page,
-}) => {
+test('a response of 100 kB is rendered in chunks, with an outline and a jump to the answer', {
+  tag: '@full',
+}, async ({ page }) => {
   expect(LONG.length).toBeGreaterThan(100_000)
   const batch = await submit('long', 1, [LONG])
   await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-0`)

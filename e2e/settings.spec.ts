@@ -138,19 +138,13 @@ test.describe('settings', () => {
     })
     expect(refused.status()).toBe(403)
     expect(await refused.text()).toContain('"forbidden_role"')
-    await readsSamplesOnly(viewer)
-    await viewer.goto(`${service.url}/settings?tab=audit`)
-    await expect(viewer.getByText('The audit log is for admins only')).toBeVisible()
-    await expectStateAccessible(viewer)
-    await viewer.goto(`${service.url}/workers`)
-    await expectLive(viewer)
 
     await admin.getByRole('button', { name: 'Actions for wall display' }).click()
     await admin.getByRole('menuitem', { name: 'Revoke…' }).click()
     await admin.getByRole('button', { name: 'Revoke key' }).click()
     await expect(admin.locator('[data-key="wall display"]')).toContainText('revoked')
     // The page redirects without interaction, because the viewer's stream ended with the key.
-    await viewer.waitForURL(/\/login\?next=%2Fworkers$/)
+    await viewer.waitForURL(/\/login\?next=%2Fservers$/)
     const next = await viewer.request.get(`${service.url}/api/trpc/batches.list`)
     expect(next.status()).toBe(401)
     await viewer.getByLabel('API key').fill(key)
@@ -198,9 +192,20 @@ test.describe('settings', () => {
     errors.expectNone()
   })
 
+  test('a viewer reads samples and settings, and changes nothing', { tag: '@full' }, async ({
+    browser,
+  }) => {
+    const admin = await signedIn(browser, ADMIN, '/settings')
+    const viewer = await signedIn(browser, await makeKey(admin, 'wall screen', 'viewer'))
+    await readsSamplesOnly(viewer)
+    await viewer.goto(`${service.url}/settings?tab=audit`)
+    await expect(viewer.getByText('The audit log is for admins only')).toBeVisible()
+    await expectStateAccessible(viewer)
+  })
+
   /** Expects that annotating, rescoring and saving views are disabled for a viewer, with the reason. */
   async function readsSamplesOnly(viewer: Page): Promise<void> {
-    const why = /Requires the role trainer.*wall display.*viewer/
+    const why = /Requires the role trainer.*wall screen.*viewer/
     const id = (await service.api.samples.list.query({ limit: 1 })).items[0]?.id as string
     await service.api.annotations.add.mutate({ samples: [id], label: 'odd', note: null })
     await viewer.goto(`${service.url}/samples?sample=${id}`)

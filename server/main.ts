@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { flushCompileCache } from 'node:module'
 import { requeueOrphans } from './background/worker-supervisor.ts'
 import { loadConfig } from './config.ts'
 import { prepareDataDir } from './data-dir.ts'
@@ -98,9 +97,6 @@ async function main(): Promise<void> {
     `rewardops ${version} is on ${front.url}` +
       `${access.requiresKey ? ' (API keys required)' : ' (no API keys: this machine only)'}\n`,
   )
-
-  // The compile cache is normally written at exit, but a killed process would not write it.
-  flushCompileCache()
 
   let stopping = false
   const stop = async (signal: string) => {

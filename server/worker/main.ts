@@ -1,4 +1,3 @@
-import { flushCompileCache } from 'node:module'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { ProcessRow } from '../cluster/process-row.ts'
 import { SharedServers } from '../cluster/shared-servers.ts'
@@ -155,7 +154,6 @@ async function main(): Promise<void> {
   })
   report.start()
   log.info({ worker: `w${id}`, local }, 'worker ready')
-  flushCompileCache()
 
   let stopping: Promise<void> | null = null
   const stop = (why: string) => {
