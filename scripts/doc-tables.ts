@@ -1,4 +1,7 @@
+import { MONITOR_DEFINITIONS, MONITORS, type MonitorName } from '../server/contract/monitors.ts'
 import { BALANCING_POLICIES, DEFAULT_POLICY, POLICY_NAMES } from '../server/contract/pools.ts'
+import { valueText } from '../server/monitoring/alerts/alert-payload.ts'
+import { MONITOR_READERS } from '../server/monitoring/definitions.ts'
 
 /**
  * The tables of docs/ that are written from the definitions in the code. A page marks the place of a table by its name:
@@ -13,6 +16,25 @@ const TABLES: Readonly<Record<string, () => Table>> = {
       BALANCING_POLICIES[name].choice,
     ]),
   }),
+  monitors: () => ({
+    head: ['monitor', 'figure', 'minimum n', 'warning', 'alerting', 'batches in a row'],
+    rows: MONITORS.map((name) => {
+      const { minCount, countedUnit, warning, alerting, openAfter } = MONITOR_DEFINITIONS[name]
+      return [
+        code(name),
+        MONITOR_READERS[name].figure,
+        `${minCount} ${countedUnit}`,
+        threshold(name, warning),
+        threshold(name, alerting),
+        String(openAfter),
+      ]
+    }),
+  }),
+}
+
+function threshold(monitor: MonitorName, value: number): string {
+  const sides = { above: '≥ ', below: '≤ ', size: '±' }
+  return sides[MONITOR_DEFINITIONS[monitor].bad] + valueText(monitor, value)
 }
 
 interface Table {

@@ -1,26 +1,6 @@
 import { z } from 'zod'
 import { Cursor, RunName, stepRange } from './fields.ts'
 
-/** Monitors of runs, in the order in which pages show them. docs/monitors.md defines each. */
-export const MONITORS = [
-  'reward_drop',
-  'length_correlation',
-  'variance_collapse',
-  'ceiling',
-  'floor',
-  'component_dominance',
-  'duplicates',
-  'all_incorrect',
-  'failures',
-  'no_signal',
-  'no_spread',
-] as const
-export type MonitorName = (typeof MONITORS)[number]
-
-/** Monitors of servers. */
-export const FLEET_MONITORS = ['server_unavailable', 'no_healthy_server'] as const
-export type FleetMonitorName = (typeof FLEET_MONITORS)[number]
-
 export const SEVERITIES = ['warning', 'alerting'] as const
 export type Severity = (typeof SEVERITIES)[number]
 
@@ -50,8 +30,11 @@ export interface MonitorDefinition {
   minCount: number
 }
 
-/** The definitions with their default thresholds. */
-export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
+/**
+ * Monitors of runs with their default thresholds, in the order in which pages and docs/monitors.md show them.
+ * server/monitoring/definitions.ts computes their values.
+ */
+export const MONITOR_DEFINITIONS = {
   reward_drop: {
     label: 'Reward drop',
     short: 'Drop',
@@ -142,12 +125,20 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     ...{ unit: 'score', bad: 'below', warning: 0, alerting: 0, openAfter: 1 },
     ...{ countedUnit: 'samples', minCount: 32 },
   },
-}
+} as const satisfies Record<string, MonitorDefinition>
+export type MonitorName = keyof typeof MONITOR_DEFINITIONS
+export const MONITORS = namesOf(MONITOR_DEFINITIONS)
 
-/** Labels and severities of the monitors of servers. */
-export const FLEET_DEFINITIONS: Record<FleetMonitorName, { label: string; severity: Severity }> = {
+/** Monitors of servers. */
+export const FLEET_DEFINITIONS = {
   server_unavailable: { label: 'Server unavailable', severity: 'warning' },
   no_healthy_server: { label: 'No healthy server', severity: 'alerting' },
+} as const satisfies Record<string, { label: string; severity: Severity }>
+export type FleetMonitorName = keyof typeof FLEET_DEFINITIONS
+export const FLEET_MONITORS = namesOf(FLEET_DEFINITIONS)
+
+function namesOf<Name extends string>(definitions: Record<Name, unknown>): readonly Name[] {
+  return Object.keys(definitions) as Name[]
 }
 
 /** A monitor compares a batch with this many previous batches of the same split. */

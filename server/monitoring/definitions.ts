@@ -1,5 +1,5 @@
 import { GROUP_SIGNALS, type GroupSignalCounts } from '../contract/group-signal.ts'
-import { MONITOR_DEFINITIONS, type MonitorName } from '../contract/monitors.ts'
+import { MONITOR_DEFINITIONS, MONITORS, type MonitorName } from '../contract/monitors.ts'
 import { isByModelsAlone, type ResolvedReward } from '../contract/resolved-reward.ts'
 import { median, robustDeviation } from '../median.ts'
 import type { FigureRow, WindowRow } from '../store/sql/monitor-batches.ts'
@@ -38,37 +38,103 @@ const RECENT_MEANS = 5
 /** Minimum standard deviation of batch means, as a share of the score range: means may be equal for many batches. */
 const MIN_DEVIATION = 0.01
 
-/** Computes all monitors of a batch. docs/monitors.md has the definitions and their sources. */
-export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
-  const { figures, signals } = watched
-  const { ceiling, floor } = readEnds(watched)
-  const groups =
-    signals === null ? 0 : GROUP_SIGNALS.reduce((n, s) => n + signals[s], 0) - signals.empty
-  // If every group has a single sample, the run has no advantages by design, and no share is computed. The counts decide
-  // this, not the classes: a group whose only sample failed is `all_failed`, not `single_sample`.
-  const compared = figures.samples <= groups ? 0 : groups
-  const readings: Record<MonitorName, Reading> = {
-    reward_drop: readDrop(watched),
-    length_correlation: {
+interface MonitorReader {
+  /** The exact definition of the value, as in docs/monitors.md. */
+  figure: string
+  read(watched: Watched): Reading
+}
+
+/** The exact definition of each monitor's value, and its computation. docs/monitors.md has the sources. */
+export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
+  reward_drop: {
+    figure:
+      'fall of the mean reward below its median over the last 5 batches, in standard deviations of a batch’s mean. These come from the differences of successive means of the last 20 batches (at least 10): 1.4826 × their median absolute deviation ÷ √2, at least 1 % of the score range. A trend does not raise them. If the mean stays low, it becomes the usual one after three batches, and the incident resolves. In simulated runs of 1,000 steps with normal noise, 0.1 incidents opened',
+    read: readDrop,
+  },
+  length_correlation: {
+    figure:
+      'Pearson correlation of response length and score within the batch. Length is in tokens if every sample has `responseLength`, else in bytes. Either sign counts',
+    read: ({ figures }) => ({
       value: figures.length_correlation,
       n: figures.length_n ?? 0,
       detail: figures.length_unit === null ? null : `length in ${figures.length_unit}`,
+    }),
+  },
+  variance_collapse: {
+    figure:
+      'mean standard deviation (n − 1) within groups ÷ its median over the last 20 batches (at least 5). During an incident the median is frozen',
+    read: readCollapse,
+  },
+  ceiling: {
+    figure:
+      'share of scores within 1 % of the top of the range of this and the last 20 batches. With a single score value: 1 if it is above 0',
+    read: (watched) => readEnds(watched).ceiling,
+  },
+  floor: {
+    figure: 'the same at the bottom of the range. With a single score value: 1 if it is 0 or less',
+    read: (watched) => readEnds(watched).floor,
+  },
+  component_dominance: {
+    figure:
+      'for composite rewards: the largest share of the reward’s variance that one component contributes (weight × covariance with the reward ÷ variance of the reward). The shares add up to 1; if one is above 1, another is negative',
+    read: readDominance,
+  },
+  duplicates: {
+    figure:
+      'duplicate responses: share of samples whose response equals another one of their group, byte for byte. Groups of one are excluded',
+    read: ({ figures }) => share(figures.duplicates, figures.duplicates_of ?? 0),
+  },
+  all_incorrect: {
+    figure: 'share of all-incorrect groups: every score is the same, 0 or less',
+    read: (watched) => share(watched.signals?.all_incorrect ?? null, countCompared(watched)),
+  },
+  failures: {
+    figure: 'share of failed samples',
+    read: ({ figures }) => share(figures.failed, figures.samples),
+  },
+  no_signal: {
+    figure:
+      'share of no-signal groups: all correct, all incorrect, all equal, or fewer than two samples scored. No value if every group has a single scored sample',
+    read: (watched) => {
+      const { signals } = watched
+      return share(
+        signals === null ? null : countGroups(signals) - signals.varied,
+        countCompared(watched),
+      )
     },
-    variance_collapse: readCollapse(watched),
-    ceiling,
-    floor,
-    component_dominance: readDominance(watched),
-    duplicates: share(figures.duplicates, figures.duplicates_of ?? 0),
-    all_incorrect: share(signals?.all_incorrect ?? null, compared),
-    failures: share(figures.failed, figures.samples),
-    no_signal: share(signals === null ? null : groups - signals.varied, compared),
-    no_spread: readSpread(watched),
-  }
-  for (const [name, reading] of Object.entries(readings) as [MonitorName, Reading][]) {
-    const tooFew = reading.n < MONITOR_DEFINITIONS[name].minCount
-    if (tooFew || (reading.value !== null && !Number.isFinite(reading.value))) reading.value = null
-  }
-  return readings
+  },
+  no_spread: {
+    figure:
+      'highest minus lowest score of a batch or a component that only reward models score. One batch of equal scores opens an incident; its groups count as `all_equal`, even if the score is 1 or 0',
+    read: readSpread,
+  },
+}
+
+/** Computes all monitors of a batch. */
+export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
+  return Object.fromEntries(
+    MONITORS.map((name) => {
+      const reading = MONITOR_READERS[name].read(watched)
+      const tooFew = reading.n < MONITOR_DEFINITIONS[name].minCount
+      const isUsable = !tooFew && reading.value !== null && Number.isFinite(reading.value)
+      return [name, isUsable ? reading : { ...reading, value: null }]
+    }),
+  ) as Record<MonitorName, Reading>
+}
+
+/** Number of groups with samples. */
+function countGroups(signals: GroupSignalCounts): number {
+  return GROUP_SIGNALS.reduce((n, signal) => n + signals[signal], 0) - signals.empty
+}
+
+/**
+ * Number of groups whose samples are compared. If every group has a single sample, the run has no advantages by design,
+ * and no group counts. The counts decide this, not the classes: a group whose only sample failed is `all_failed`, not
+ * `single_sample`.
+ */
+function countCompared({ figures, signals }: Watched): number {
+  const groups = signals === null ? 0 : countGroups(signals)
+  return figures.samples <= groups ? 0 : groups
 }
 
 /**
