@@ -1,3 +1,4 @@
+import { Settings } from '../server/config.ts'
 import { MONITOR_DEFINITIONS, MONITORS, type MonitorName } from '../server/contract/monitors.ts'
 import { BALANCING_POLICIES, DEFAULT_POLICY, POLICY_NAMES } from '../server/contract/pools.ts'
 import { valueText } from '../server/monitoring/alerts/alert-payload.ts'
@@ -28,6 +29,15 @@ const TABLES: Readonly<Record<string, () => Table>> = {
         threshold(name, alerting),
         String(openAfter),
       ]
+    }),
+  }),
+  settings: () => ({
+    head: ['name', 'default', 'meaning'],
+    rows: Object.entries(Settings.shape).flatMap(([name, schema]) => {
+      const { description } = schema
+      if (description === undefined) return []
+      const value = schema.parse(undefined) ?? ''
+      return [[code(name), value === '' ? 'unset' : code(String(value)), description]]
     }),
   }),
 }

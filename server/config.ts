@@ -17,149 +17,173 @@ import { networksOf } from './networks.ts'
 const integer = (fallback: number, min: number, max: number) =>
   z.coerce.number().int().min(min).max(max).default(fallback)
 
+/** A setting without a default. */
+const text = (meaning: string) => z.string().optional().describe(meaning)
+
 const networks = () =>
   z
     .string()
-    .superRefine((text, context) => {
+    .superRefine((list, context) => {
       try {
-        networksOf(listed(text))
+        networksOf(listed(list))
       } catch (error) {
         context.addIssue((error as Error).message)
       }
     })
     .optional()
 
-/** All settings with units and defaults. An unknown REWARDOPS_ name is an error at start. */
-const Settings = z.object({
-  /** TCP port of the service; 0 selects a free one. */
-  PORT: integer(3000, 0, 65_535),
-  HOST: z.string().min(1).default('127.0.0.1'),
-  /** Unset: the embedded Postgres 18 in the data folder. */
-  DATABASE_URL: z.string().optional(),
-  REWARDOPS_DATA_DIR: z.string().min(1).default('.data'),
-  /** The path below which a proxy serves the pages and the API, such as `/rewardops`. Empty: the root. */
+/** Variables about the machine that any program may read. */
+const HARMLESS = [
+  'PATH',
+  'HOME',
+  'TMPDIR',
+  'LANG',
+  'LC_ALL',
+  'TZ',
+  'NODE_ENV',
+  'NODE_EXTRA_CA_CERTS',
+]
+
+/**
+ * All settings with their defaults. The descriptions become the table of docs/settings.md. An unknown REWARDOPS_ name is
+ * an error at start.
+ */
+export const Settings = z.object({
+  PORT: integer(3000, 0, 65_535).describe(
+    'TCP port; `0` selects a free one, which the first line of output names',
+  ),
+  HOST: z
+    .string()
+    .min(1)
+    .default('127.0.0.1')
+    .describe('listen address; any address but loopback requires `REWARDOPS_API_KEYS`'),
+  DATABASE_URL: text(
+    'Postgres 14 or newer ([Postgres](deployment.md#postgres)); unset: embedded Postgres 18 in the data folder',
+  ),
+  REWARDOPS_DATA_DIR: z
+    .string()
+    .min(1)
+    .default('.data')
+    .describe(
+      'folder of all files of the service except the Postgres socket; relative to the project, or to the current folder if installed from a tarball',
+    ),
   REWARDOPS_BASE_PATH: z
     .string()
     .superRefine((path, context) => {
       const problem = basePathProblem(path)
       if (problem !== null) context.addIssue(problem)
     })
-    .default(''),
-  /** 0: the service has only the API, without the pages, and starts 0.7 s faster. */
-  REWARDOPS_PAGES: z.enum(['0', '1']).default('1'),
-  /** RewardLoopWorker processes started by this server; 0: none. */
-  REWARDOPS_WORKERS: integer(2, 0, 64),
-  /**
-   * Maximum samples per request to a reward model that answers faster than requests can be sent; 1: no micro-batching.
-   */
-  REWARDOPS_SAMPLES_PER_CALL: integer(8, 1, 32),
-  /** Seconds that active requests through the router address may take to finish when the service stops. */
-  REWARDOPS_DRAIN_SECONDS: integer(30, 0, 3_600),
-  /** API keys, separated by commas. Unset: loopback only, no login. */
-  REWARDOPS_API_KEYS: z.string().optional(),
-  /** Addresses and networks of trusted proxies, separated by commas. The service uses their forwarding headers. */
-  REWARDOPS_TRUSTED_PROXIES: networks(),
-  /**
-   * Host names, separated by commas, that are allowed in a request besides loopback names. Unset: with API keys, any
-   * name is allowed; without API keys, none.
-   */
-  REWARDOPS_ALLOWED_HOSTS: z.string().optional(),
-  /**
-   * Addresses, separated by commas, that the service may call for reward models, sandboxes and webhooks: `loopback`,
-   * `private`, `public`, networks, host names, `*.example.org`. Link-local and metadata addresses are always refused.
-   */
-  REWARDOPS_EGRESS_ALLOW: z.string().default('loopback,private,public'),
-  /** PEM files of a certificate and its private key. If both are set, the listener uses TLS. */
-  REWARDOPS_TLS_CERT: z.string().min(1).optional(),
-  REWARDOPS_TLS_KEY: z.string().min(1).optional(),
-  /** Days after which a login session ends. */
-  REWARDOPS_SESSION_DAYS: integer(7, 1, 365),
-  /** Hours without a request after which a login session ends. */
-  REWARDOPS_SESSION_IDLE_HOURS: integer(24, 1, 8_760),
-  /** Maximum size of an image in a message, MiB. */
-  REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128),
-  REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
-  /** Maximum child processes per worker for reward functions; 0: number of cores ÷ number of workers, at least 2. */
-  REWARDOPS_FUNCTION_PROCESSES: integer(0, 0, 256),
-  /** MiB that a function process may use beyond its memory at start. */
-  REWARDOPS_FUNCTION_MEMORY_MB: integer(1_024, 64, 1 << 20),
-  /** Names of environment variables, separated by commas, that reward functions may read. */
-  REWARDOPS_FUNCTION_ENV: z.string().optional(),
-  /** Keys for secrets in the database, separated by commas. The first one encrypts; all of them decrypt. */
-  REWARDOPS_SECRETS_KEY: z.string().optional(),
-  /**
-   * The file of the keys that encrypt secrets, one per line. Unset: secrets.key in the data folder, created at the
-   * first start.
-   */
-  REWARDOPS_SECRETS_KEY_FILE: z.string().min(1).optional(),
-  /** Isolation level of reward functions. */
-  REWARDOPS_FUNCTION_ISOLATION: z.enum(ISOLATION_LEVELS).default('process'),
-  /** Network access of reward functions at the isolation level `sandbox`. */
-  REWARDOPS_FUNCTION_NETWORK: z.enum(SANDBOX_NETWORKS).default('router'),
-  /** Sandboxes that rewards may use, separated by commas: `name=http://host:8080`. */
-  REWARDOPS_SANDBOXES: z.string().optional(),
-  /**
-   * Path of the Python interpreter for programs of the rule `code`. Unset: /usr/bin/python3 or /usr/local/bin/python3.
-   */
-  REWARDOPS_SANDBOX_PYTHON: z.string().startsWith('/').optional(),
-  /** Maximum concurrent programs of a sandbox; 0: the number of cores. */
-  REWARDOPS_SANDBOX_SLOTS: integer(0, 0, 1_024),
-  /** Address on which `npm run sandbox` listens: `host:port`. */
+    .default('')
+    .describe(
+      'the path below which a proxy serves the pages and the API, such as `/rewardops` ([path prefix](deployment.md#path-prefix)); unset: the root',
+    ),
+  REWARDOPS_PAGES: z
+    .enum(['0', '1'])
+    .default('1')
+    .describe('`0` serves the API without the dashboard, and starts 0.7 s faster'),
+  REWARDOPS_WORKERS: integer(2, 0, 64).describe(
+    'worker processes started with the server; `0`: none',
+  ),
+  REWARDOPS_SAMPLES_PER_CALL: integer(8, 1, 32).describe(
+    'maximum samples in one request to a reward model that answers faster than requests can be sent ([micro-batching](router.md#micro-batching)); `1` turns micro-batching off',
+  ),
+  REWARDOPS_DRAIN_SECONDS: integer(30, 0, 3_600).describe(
+    'time for requests through the router address to end when the service stops, in seconds',
+  ),
+  REWARDOPS_API_KEYS: text(
+    'admin keys, separated by commas: random, of at least 20 characters ([keys](access.md#keys)); unset: local access only, without a login',
+  ),
+  REWARDOPS_TRUSTED_PROXIES: networks().describe(
+    'addresses and networks, separated by commas, of trusted proxies: the service uses their forwarding headers ([proxies](deployment.md#proxies))',
+  ),
+  REWARDOPS_ALLOWED_HOSTS: text(
+    'host names, separated by commas, that requests may use besides loopback names ([access](access.md)); unset: only loopback names without API keys, any name with them',
+  ),
+  REWARDOPS_EGRESS_ALLOW: z
+    .string()
+    .default('loopback,private,public')
+    .describe(
+      '[addresses that the service may call](#outgoing-calls) for reward models, sandboxes and webhooks',
+    ),
+  REWARDOPS_TLS_CERT: text(
+    'PEM file of a certificate with its chain: the service speaks [TLS](deployment.md#tls-of-the-service). Set it together with `REWARDOPS_TLS_KEY`',
+  ),
+  REWARDOPS_TLS_KEY: text('PEM file of its private key'),
+  REWARDOPS_SESSION_DAYS: integer(7, 1, 365).describe(
+    'days after which a [login session](access.md#signing-in) ends',
+  ),
+  REWARDOPS_SESSION_IDLE_HOURS: integer(24, 1, 8_760).describe(
+    'hours without a request after which a login session ends',
+  ),
+  REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128).describe(
+    'maximum size of an image in a message, MiB ([trajectories](batches.md#trajectories))',
+  ),
+  REWARDOPS_FUNCTIONS_DIR: z
+    .string()
+    .min(1)
+    .default('functions')
+    .describe('folder of [custom reward functions](functions.md)'),
+  REWARDOPS_FUNCTION_PROCESSES: integer(0, 0, 256).describe(
+    'maximum function processes per worker; `0`: cores divided by workers, at least 2. Each function has at least one process',
+  ),
+  REWARDOPS_FUNCTION_MEMORY_MB: integer(1_024, 64, 1 << 20).describe(
+    'MiB that a function process may use beyond its memory at start (about 100)',
+  ),
+  REWARDOPS_FUNCTION_ENV: text(
+    `names of variables, separated by commas, that functions may read in addition to ${HARMLESS.map((name) => `\`${name}\``).join(', ')}`,
+  ),
+  REWARDOPS_SECRETS_KEY: text(
+    'keys that [encrypt secrets](deployment.md#encrypted-secrets) in the database: 32 bytes each in hexadecimal or base64, separated by commas. The first one encrypts; all of them decrypt',
+  ),
+  REWARDOPS_SECRETS_KEY_FILE: text(
+    'file of these keys, one per line; unset: `secrets.key` in the data folder. The first server of a database creates it',
+  ),
+  REWARDOPS_FUNCTION_ISOLATION: z
+    .enum(ISOLATION_LEVELS)
+    .default('process')
+    .describe(
+      '[isolation level](security.md#isolation-of-reward-functions) of reward functions: `process` or `sandbox`. Set the same value on all machines',
+    ),
+  REWARDOPS_FUNCTION_NETWORK: z
+    .enum(SANDBOX_NETWORKS)
+    .default('router')
+    .describe(
+      'network of functions at the level `sandbox`: `none`, `router` (the router address only) or `open`',
+    ),
+  REWARDOPS_SANDBOXES: text(
+    '[sandboxes](code-rewards.md#other-sandboxes) that rewards may name, separated by commas: `name=http://host:8080`',
+  ),
+  REWARDOPS_SANDBOX_PYTHON: z
+    .string()
+    .startsWith('/')
+    .optional()
+    .describe(
+      'path of the Python of the [sandbox](code-rewards.md#the-sandbox-of-the-service); unset: `/usr/bin/python3`, else `/usr/local/bin/python3`',
+    ),
+  REWARDOPS_SANDBOX_SLOTS: integer(0, 0, 1_024).describe(
+    'maximum concurrent programs of the sandbox; `0`: the number of cores',
+  ),
   REWARDOPS_SANDBOX_LISTEN: z
     .string()
     .regex(/^.+:\d{1,5}$/, 'expected host:port')
-    .default('127.0.0.1:8080'),
-  /** A JSON file with servers to launch. */
-  REWARDOPS_SERVERS_FILE: z.string().min(1).optional(),
-  /** 1: servers.launch may start processes. */
-  REWARDOPS_ALLOW_LAUNCH: z.enum(['0', '1']).default('0'),
-  LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+    .default('127.0.0.1:8080')
+    .describe('listen address of `npm run sandbox`'),
+  REWARDOPS_SERVERS_FILE: text('JSON file of [servers to launch](servers.md#launching-servers)'),
+  REWARDOPS_ALLOW_LAUNCH: z
+    .enum(['0', '1'])
+    .default('0')
+    .describe('`1` allows `servers.launch` to start processes on this machine'),
+  LOG_LEVEL: z
+    .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+    .default('info')
+    .describe(
+      '`trace` `debug` `info` `warn` `error` `fatal` `silent`; logs are JSON lines on stderr',
+    ),
   NODE_ENV: z.enum(['development', 'production', 'test']).default('production'),
 })
 
-export interface Config {
-  port: number
-  host: string
-  databaseUrl: string | null
-  /** Absolute path of the folder under which the service writes all its files, except the Postgres socket. */
-  dataDir: string
-  /** The prefix of all paths in the browser, without a trailing slash; empty: none. */
-  basePath: string
-  /** Whether the pages are served next to the API. */
-  pages: boolean
-  workers: number
-  samplesPerCall: number
-  /** Maximum time that active requests may take to finish when the service stops. */
-  drainMs: number
-  apiKeys: string[]
-  trustedProxies: string[]
-  /** Host names that are allowed in a request besides loopback names, in lower case and without ports. */
-  allowedHosts: string[]
-  /** Addresses that the service may call, as in REWARDOPS_EGRESS_ALLOW. */
-  egressAllow: string[]
-  /** Absolute paths of the certificate and its key; null: no TLS. */
-  tls: { certFile: string; keyFile: string } | null
-  sessions: { maxAgeMs: number; idleMs: number }
-  /** Maximum size of an image in a message. */
-  maxImageBytes: number
-  /** The value of REWARDOPS_SECRETS_KEY; null: the keys are read from `file`. */
-  secrets: { value: string | null; file: string }
-  functionsDir: string
-  functions: FunctionConfig
-  sandbox: SandboxConfig
-  /** Absolute path of the file with servers to launch; null: none. */
-  serversFile: string | null
-  /** Whether servers.launch may start processes. */
-  allowLaunch: boolean
-  logLevel: string
-  /** Export of traces; null: off. */
-  tracing: TracingConfig | null
-  dev: boolean
-  /** Every setting in force, as `about.get` returns them. */
-  settings: SettingInForce[]
-  /** The environment as it was read, for child processes. */
-  inherited: NodeJS.ProcessEnv
-}
+/** The settings as the service uses them. */
+export type Config = ReturnType<typeof loadConfig>
 
 /** Sampling and export of traces. The exporter itself reads the other OTEL_EXPORTER_OTLP_ variables. */
 export interface TracingConfig {
@@ -239,30 +263,6 @@ export interface FunctionConfig {
   isolation: { level: Isolation; network: SandboxNetwork }
 }
 
-/** The sandboxes in which programs of the rule `code` run. */
-export interface SandboxConfig {
-  /** URLs of sandboxes, without `/run_code`, by name. */
-  named: Record<string, string>
-  /** Path of the interpreter; null: /usr/bin/python3 or /usr/local/bin/python3. */
-  python: string | null
-  slots: number
-  /** Address on which `npm run sandbox` listens. */
-  host: string
-  port: number
-}
-
-/** Variables about the machine that any program may read. */
-const HARMLESS = [
-  'PATH',
-  'HOME',
-  'TMPDIR',
-  'LANG',
-  'LC_ALL',
-  'TZ',
-  'NODE_ENV',
-  'NODE_EXTRA_CA_CERTS',
-]
-
 function functionEnvironment(
   env: NodeJS.ProcessEnv,
   names: readonly string[],
@@ -313,7 +313,7 @@ function withSslOf(env: NodeJS.ProcessEnv, databaseUrl: string): string {
 }
 
 /** Reads the environment once. @throws Error whose message lists every wrong setting */
-export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
+export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
   const given = Object.fromEntries(
     Object.entries(env).filter(([key, value]) => key in Settings.shape && value !== ''),
   )
@@ -361,6 +361,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     host: s.HOST,
     databaseUrl: s.DATABASE_URL === undefined ? null : withSslOf(env, s.DATABASE_URL),
     dataDir,
+    /** The prefix of all paths in the browser, without a trailing slash; empty: none. */
     basePath: s.REWARDOPS_BASE_PATH,
     pages: s.REWARDOPS_PAGES === '1',
     workers: s.REWARDOPS_WORKERS,
@@ -368,8 +369,10 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     drainMs: 1_000 * s.REWARDOPS_DRAIN_SECONDS,
     apiKeys,
     trustedProxies: listed(s.REWARDOPS_TRUSTED_PROXIES),
+    /** In lower case and without ports. */
     allowedHosts: listed(s.REWARDOPS_ALLOWED_HOSTS?.toLowerCase()),
     egressAllow: listed(s.REWARDOPS_EGRESS_ALLOW),
+    /** Absolute paths; null: no TLS. */
     tls:
       certFile === undefined || keyFile === undefined
         ? null
@@ -379,6 +382,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
       idleMs: 3_600_000 * s.REWARDOPS_SESSION_IDLE_HOURS,
     },
     maxImageBytes: s.REWARDOPS_MAX_IMAGE_MB * 2 ** 20,
+    /** `value`: null if the keys are read from `file`. */
     secrets: {
       value: s.REWARDOPS_SECRETS_KEY ?? null,
       file: resolve(s.REWARDOPS_SECRETS_KEY_FILE ?? join(dataDir, 'secrets.key')),
@@ -396,21 +400,28 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
         level: s.REWARDOPS_FUNCTION_ISOLATION,
         network: s.REWARDOPS_FUNCTION_NETWORK,
       },
-    },
+    } satisfies FunctionConfig,
+    /** The sandboxes in which programs of the rule `code` run. */
     sandbox: {
+      /** URLs of sandboxes, without `/run_code`, by name. */
       named: namedAddresses(s.REWARDOPS_SANDBOXES),
+      /** Path of the interpreter; null: /usr/bin/python3 or /usr/local/bin/python3. */
       python: s.REWARDOPS_SANDBOX_PYTHON ?? null,
       slots: s.REWARDOPS_SANDBOX_SLOTS || availableParallelism(),
+      /** Address on which `npm run sandbox` listens. */
       ...hostAndPort(s.REWARDOPS_SANDBOX_LISTEN),
     },
     serversFile: s.REWARDOPS_SERVERS_FILE === undefined ? null : resolve(s.REWARDOPS_SERVERS_FILE),
     allowLaunch: s.REWARDOPS_ALLOW_LAUNCH === '1',
     logLevel: s.LOG_LEVEL,
+    /** Export of traces; null: off. */
     tracing: tracingConfig(env),
     dev: s.NODE_ENV === 'development',
+    /** Every setting in force, as `about.get` returns them. */
     settings: Object.keys(Settings.shape)
       .filter((name) => name !== 'NODE_ENV')
       .map((name) => inForce(name, s[name as keyof typeof s], !(name in given))),
+    /** The environment as it was read, for child processes. */
     inherited: env,
   }
 }
