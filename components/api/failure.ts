@@ -1,4 +1,4 @@
-import type { ErrorData } from '../../server/contract/error-reasons.ts'
+import { ERROR_TITLES, type ErrorData } from '../../server/contract/error-reasons.ts'
 
 /** A failed or refused request, as pages show it. */
 export interface Failure {
@@ -38,7 +38,7 @@ export function describeFailure(error: unknown): Failure {
   }
   const status = data.httpStatus ?? 500
   return {
-    title: TITLES[data.reason] ?? (status >= 500 ? 'The request failed' : 'Request refused'),
+    title: ERROR_TITLES[data.reason] ?? (status >= 500 ? 'The request failed' : 'Request refused'),
     message: error instanceof Error ? error.message : 'The service returned no message.',
     hint: data.hint ?? '',
     reason: data.reason,
@@ -52,24 +52,6 @@ export function describeFailure(error: unknown): Failure {
 export function failureText(error: unknown): string {
   const { message, hint } = describeFailure(error)
   return hint === '' ? message : `${message} ${hint}`
-}
-
-const TITLES: Partial<Record<ErrorData['reason'], string>> = {
-  batch_not_found: 'Batch not found',
-  sample_not_found: 'Sample not found',
-  server_not_found: 'Server not found',
-  database_unavailable: 'Database unavailable',
-  plan_too_large: 'Plan too large',
-  nothing_recorded: 'No recorded data yet',
-  query_timeout: 'Query timed out',
-  unauthorized: 'API key required',
-  forbidden_role: 'Insufficient role',
-  removed_by_retention: 'Removed by retention',
-  run_queue_full: 'Run queue full',
-  run_limit: 'Run limit exceeded',
-  internal: 'Internal service error',
-  busy: 'Service busy',
-  shutting_down: 'Service stopping',
 }
 
 /** The delay before an automatic retry, ms; null for no automatic retry. */

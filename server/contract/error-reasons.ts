@@ -339,6 +339,28 @@ export const ERROR_REASONS = {
 
 export type ErrorReason = keyof typeof ERROR_REASONS
 
+/**
+ * Titles on pages. They are not part of ERROR_REASONS, because pages would load its hints too: 3 KB compressed on the
+ * first load.
+ */
+export const ERROR_TITLES: Partial<Record<ErrorReason, string>> = {
+  batch_not_found: 'Batch not found',
+  sample_not_found: 'Sample not found',
+  server_not_found: 'Server not found',
+  database_unavailable: 'Database unavailable',
+  plan_too_large: 'Plan too large',
+  nothing_recorded: 'No recorded data yet',
+  query_timeout: 'Query timed out',
+  unauthorized: 'API key required',
+  forbidden_role: 'Insufficient role',
+  removed_by_retention: 'Removed by retention',
+  run_queue_full: 'Run queue full',
+  run_limit: 'Run limit exceeded',
+  internal: 'Internal service error',
+  busy: 'Service busy',
+  shutting_down: 'Service stopping',
+}
+
 /** The field `error.data` of every refused call. */
 export interface ErrorData {
   /** tRPC's name of the HTTP status, such as `NOT_FOUND`. */

@@ -1,5 +1,5 @@
 import { TRPCClientError } from '@trpc/client'
-import type { ErrorData } from '../../../server/contract/error-reasons.ts'
+import type { ErrorData, ErrorReason } from '../../../server/contract/error-reasons.ts'
 import { RewardOpsClientError } from './error.ts'
 
 /** Classification of a failed attempt. */
@@ -16,9 +16,9 @@ export interface Failure {
 }
 
 /** Reasons of overload. The call was not executed, and the service works. */
-const BACK_PRESSURE = new Set(['busy', 'queue_full', 'run_queue_full'])
+const BACK_PRESSURE: ReadonlySet<ErrorReason> = new Set(['busy', 'queue_full', 'run_queue_full'])
 /** Reasons with status 503 for which a retry would get the same answer. */
-const FINAL = new Set(['not_scored', 'query_timeout'])
+const FINAL: ReadonlySet<ErrorReason> = new Set(['not_scored', 'query_timeout'])
 
 /** An answer that is not JSON, so it is not from the service: tRPC would report only that it cannot be parsed. */
 export class ForeignAnswer extends Error {
