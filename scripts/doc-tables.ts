@@ -1,8 +1,14 @@
+import type { z } from 'zod'
 import { Settings } from '../server/config.ts'
 import { MONITOR_DEFINITIONS, MONITORS, type MonitorName } from '../server/contract/monitors.ts'
 import { BALANCING_POLICIES, DEFAULT_POLICY, POLICY_NAMES } from '../server/contract/pools.ts'
 import { valueText } from '../server/monitoring/alerts/alert-payload.ts'
 import { MONITOR_READERS } from '../server/monitoring/definitions.ts'
+import { describeOptions } from '../server/rewards/registered.ts'
+import { listAsyncRules, listRules } from '../server/rewards/rules/registry.ts'
+import type { RuleDescription } from '../server/rewards/rules/rule.ts'
+
+const RULES: readonly RuleDescription[] = [...listRules(), ...listAsyncRules()]
 
 /**
  * The tables of docs/ that are written from the definitions in the code. A page marks the place of a table by its name:
@@ -40,11 +46,50 @@ const TABLES: Readonly<Record<string, () => Table>> = {
       return [[code(name), value === '' ? 'unset' : code(String(value)), description]]
     }),
   }),
+  rules: () => ({
+    head: ['rule', 'data sources', 'verl file', 'ground truth', 'score'],
+    rows: RULES.map(({ name, dataSources, docs }) => [
+      code(name),
+      dataSources.length === 0 ? 'by name only' : dataSources.map(code).join(', '),
+      docs.verlFile,
+      docs.groundTruth,
+      docs.score,
+    ]),
+  }),
+  'rule-options': () => ({
+    head: ['rule', 'option', 'default', 'meaning'],
+    rows: [
+      ...RULES.flatMap(({ name, kwargs }) =>
+        optionRows(code(name), kwargs, (key) => !isOfAllRules(key)),
+      ),
+      ...optionRows('all', RULES[0]!.kwargs, isOfAllRules),
+    ],
+  }),
+  'rule-results': () => ({
+    head: ['rule', '`extracted`', '`reason`', 'keys of `rewardExtraInfo`'],
+    rows: RULES.map(({ name, docs }) => [code(name), docs.extracted, docs.reason, docs.extraInfo]),
+  }),
 }
 
 function threshold(monitor: MonitorName, value: number): string {
   const sides = { above: '≥ ', below: '≤ ', size: '±' }
   return sides[MONITOR_DEFINITIONS[monitor].bad] + valueText(monitor, value)
+}
+
+/** Whether every rule has this option, with the same meaning. */
+function isOfAllRules(key: string): boolean {
+  return RULES.every(({ kwargs }) => kwargs.shape[key] === RULES[0]!.kwargs.shape[key])
+}
+
+/** A row for each of these options. The first row names the rule. */
+function optionRows(rule: string, kwargs: z.ZodObject, isIncluded: (key: string) => boolean) {
+  const options = describeOptions(kwargs).filter(({ name }) => isIncluded(name))
+  return options.map(({ name, defaultJson }, at) => [
+    at === 0 ? rule : '',
+    code(name),
+    defaultJson?.replaceAll('"', '`') ?? '',
+    (kwargs.shape[name] as z.ZodType).description ?? '',
+  ])
 }
 
 interface Table {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { JudgeDto, ManagerDto, OptionDto, RuleDto } from '../contract/rewards.ts'
+import { plainText } from '../plain-text.ts'
 import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
 import { RATE_LIMITED, rateLimitedOptions } from './limits/limit-settings.ts'
 import { gdpoOptions } from './managers/gdpo.ts'
@@ -7,6 +8,7 @@ import { dapoOptions } from './managers/overlong-buffer.ts'
 import { MANAGER_ALIASES, managerNames } from './managers/registry.ts'
 import { remoteOptions } from './managers/remote.ts'
 import { listAsyncRules, listRules } from './rules/registry.ts'
+import type { RuleDescription } from './rules/rule.ts'
 
 const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObject }>> = {
   naive: {
@@ -35,7 +37,7 @@ const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObj
 
 /** The built-in rules, in the order of lookup by data source. */
 export function describeRules(): RuleDto[] {
-  const of = (callsService: boolean) => (rule: ReturnType<typeof listRules>[number] | Async) => ({
+  const of = (callsService: boolean) => (rule: RuleDescription) => ({
     name: rule.name,
     title: rule.title,
     dataSources: [...rule.dataSources],
@@ -44,8 +46,6 @@ export function describeRules(): RuleDto[] {
   })
   return [...listRules().map(of(false)), ...listAsyncRules().map(of(true))]
 }
-
-type Async = ReturnType<typeof listAsyncRules>[number]
 
 export function describeManagers(): ManagerDto[] {
   return managerNames().map((name) => ({
@@ -110,7 +110,7 @@ function flat(schema: Schema, prefix: string): OptionDto[] {
       type: typeOf(option),
       choices: option.enum?.map(String) ?? null,
       defaultJson: option.default === undefined ? null : JSON.stringify(option.default),
-      description: option.description ?? '',
+      description: plainText(option.description ?? ''),
     }
   })
 }

@@ -1,12 +1,6 @@
 import type { z } from 'zod'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
-import {
-  explainKwargsError,
-  ownKwargs,
-  type RuleInput,
-  RuleInputError,
-  type RuleResult,
-} from './rule.ts'
+import { optionsParser, type RuleDescription, type RuleInput, type RuleResult } from './rule.ts'
 
 export interface RuleService {
   /** URL of the service, without a path. */
@@ -25,11 +19,7 @@ export interface AsyncRuleContext {
 }
 
 /** A built-in scorer that calls a service: like `Rule`, but asynchronous, so it never runs in the synchronous path. */
-export interface AsyncRule {
-  name: string
-  title: string
-  dataSources: readonly string[]
-  kwargs: z.ZodObject
+export interface AsyncRule extends RuleDescription {
   /**
    * Scores one rollout.
    * @throws RuleInputError as `Rule.score` does; RuleServiceError if the service returned no verdict
@@ -49,30 +39,17 @@ export class RuleServiceError extends Error {
 }
 
 /** Makes an async rule. Its `score` receives the rule's kwargs parsed, with defaults. */
-export function defineAsyncRule<Options extends z.ZodObject>(definition: {
-  name: string
-  title: string
-  dataSources: readonly string[]
-  kwargs: Options
-  score(
-    input: RuleInput,
-    options: z.output<Options>,
-    context: AsyncRuleContext,
-  ): Promise<RuleResult>
-}): AsyncRule {
-  const { name, kwargs, score } = definition
-  const parsed = new WeakMap<object, z.output<Options>>()
-  const optionsOf = (given: Record<string, unknown>): z.output<Options> => {
-    const known = parsed.get(given)
-    if (known !== undefined) return known
-    const result = kwargs.safeParse(ownKwargs(kwargs, given))
-    if (!result.success) {
-      const { message, hint } = explainKwargsError(name, kwargs, result.error)
-      throw new RuleInputError(message, hint)
-    }
-    parsed.set(given, result.data)
-    return result.data
-  }
+export function defineAsyncRule<Options extends z.ZodObject>(
+  definition: RuleDescription<Options> & {
+    score(
+      input: RuleInput,
+      options: z.output<Options>,
+      context: AsyncRuleContext,
+    ): Promise<RuleResult>
+  },
+): AsyncRule {
+  const { score } = definition
+  const optionsOf = optionsParser(definition)
   return {
     ...definition,
     score: async (input, context) => score(input, optionsOf(input.kwargs), context),

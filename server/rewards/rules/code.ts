@@ -90,24 +90,28 @@ const kwargs = z.strictObject({
     .string()
     .nullable()
     .default(null)
-    .describe('Name of a sandbox that an admin has set up; null: the sandbox of the service'),
+    .describe(
+      'Name of a [sandbox](code-rewards.md#other-sandboxes) of `REWARDOPS_SANDBOXES`, which an admin sets; null: the sandbox of the service',
+    ),
   sandbox_fusion_url: z
     .url({ protocol: /^https?$/ })
     .nullable()
     .default(null)
-    .describe('URL of a sandbox that an admin has named, instead of its name'),
+    .describe(
+      "URL of a sandbox that an admin has named, instead of its name, as in verl's configurations",
+    ),
   isolation: z
     .enum(['auto', 'strong', 'weak'])
     .default('auto')
     .describe(
-      "strong: unit tests run in a separate process; auto: in the program's process where they need its objects; weak: always in the program's process",
+      "[Isolation](code-rewards.md#isolation) of unit tests. `strong`: in a separate process; `auto`: in the program's process where they need its objects; `weak`: always in the program's process",
     ),
   max_concurrent: z
     .int()
     .min(1)
     .max(4_096)
     .default(64)
-    .describe('Maximum concurrent sandbox requests per process'),
+    .describe('Maximum concurrent sandbox calls per worker'),
   memory_limit_mb: z
     .int()
     .min(1)
@@ -150,6 +154,15 @@ export const codeRule = defineAsyncRule({
   name: 'code',
   title: 'Code (in a sandbox)',
   dataSources: ['codecontests', 'apps', 'codeforces', 'taco'],
+  docs: {
+    verlFile: '`sandbox_fusion/`',
+    groundTruth: '[test cases](code-rewards.md#test-cases), also as JSON text',
+    score: 'share of the first ten test cases that pass',
+    extracted: 'the program, at most 2,000 characters',
+    reason: '`7 of 10 passed` (verdict: `all passed`, `some passed` or `none passed`)',
+    extraInfo:
+      '`acc`, `passed`, `cases`, [`statuses`, `limits`, `failure`](code-rewards.md#test-cases), [`isolation`, `isolation_reason`](code-rewards.md#isolation), `extracted`, `reason`',
+  },
   kwargs,
   async score({ solutionStr, groundTruth }, options, context) {
     const given = testCasesOf(groundTruth)

@@ -25,17 +25,26 @@ export const geo3kRule = defineRule({
   name: 'geo3k',
   title: 'Geometry3K (answer and format)',
   dataSources: ['hiyouga/geometry3k'],
+  docs: {
+    verlFile: '`geo3k.py`, mathruler 0.1.0',
+    groundTruth: 'text',
+    score: '0.9 for the answer, 0.1 for the format',
+    extracted: 'the content of the last box',
+    reason:
+      '`equal`, `different` or `no boxed answer` (verdict: `no answer`); `format kept` or `format not kept` (not in the verdict)',
+    extraInfo: '`acc`, `accuracy`, `format`, `extracted`, `reason`',
+  },
   kwargs: z.strictObject({
     use_boxed: z
       .boolean()
       .default(true)
-      .describe('Extract the answer from the last \\boxed{}; otherwise use the whole response'),
+      .describe('Extract the answer from the last `\\boxed{}`; otherwise use the whole response'),
     format_score: z
       .number()
       .min(0)
       .max(1)
       .default(0.1)
-      .describe('Share of the score for the format: <think>…</think> followed by a box'),
+      .describe('Share of the score for the format: `<think>…</think>` followed by a box'),
     version: versionOption,
   }),
   score({ solutionStr, groundTruth }, options) {

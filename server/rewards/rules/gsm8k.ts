@@ -36,11 +36,19 @@ export const gsm8kRule = defineRule({
   name: 'gsm8k',
   title: 'GSM8K',
   dataSources: ['openai/gsm8k'],
+  docs: {
+    verlFile: '`reward_score/gsm8k.py`',
+    groundTruth: 'text',
+    score: '`score` if correct, `format_score` if wrong, 0 without an answer',
+    extracted: 'the number, commas removed',
+    reason: '`equal`, `different`, `no answer`',
+    extraInfo: '`acc`',
+  },
   kwargs: z.strictObject({
     method: z
       .enum(['strict', 'flexible'])
       .default('strict')
-      .describe('strict: the number after the last "#### "; flexible: the last number'),
+      .describe('`strict`: the number after the last "#### "; `flexible`: the last number'),
     format_score: z.number().default(0).describe('Score of a wrong answer'),
     score: z.number().default(1).describe('Score of a correct answer'),
     version: versionOption,

@@ -38,6 +38,14 @@ export const mathBoxedRule = defineRule({
   name: 'math_reward',
   title: 'MATH (boxed)',
   dataSources: ['lighteval/MATH', 'DigitalLearningGmbH/MATH-lighteval', 'HuggingFaceH4/MATH-500'],
+  docs: {
+    verlFile: '`math_reward.py`',
+    groundTruth: 'text',
+    score: '1 or 0',
+    extracted: 'the content of the last box',
+    reason: '`equal`, `different`, `no answer`',
+    extraInfo: '`acc`',
+  },
   kwargs: z.strictObject({ version: versionOption }),
   score({ solutionStr, groundTruth }) {
     const wanted = groundTruthText('math_reward', groundTruth)

@@ -77,19 +77,27 @@ export const mathDapoRule = defineRule({
   name: 'math_dapo',
   title: 'DAPO math',
   dataSources: ['math_dapo', 'math', 'math_dapo_reasoning', 'aime*'],
+  docs: {
+    verlFile: '`math_dapo.py`',
+    groundTruth: 'text',
+    score: '1 or -1',
+    extracted: 'the last `Answer: …`, normalized',
+    reason: '`equal`, `different`, `no answer`',
+    extraInfo: '`score`, `acc`, `pred`',
+  },
   kwargs: z.strictObject({
     strict_box_verify: z
       .boolean()
       .default(false)
-      .describe('Accept only a \\boxed{} in the last 100 characters, compared exactly'),
+      .describe('Accept only a `\\boxed{}` in the last 100 characters, compared exactly'),
     pause_tokens_index: z
       .array(z.int())
       .length(4)
       .nullable()
       .default(null)
       .describe(
-        'Four positions in the last 300 characters; the boxed answer is searched from 100 ' +
-          'characters before the last position',
+        'With `strict_box_verify`: four positions in the last 300 characters of the response. Only the text from 100 ' +
+          'characters before the fourth position to the end is searched for the box',
       ),
     version: versionOption,
   }),

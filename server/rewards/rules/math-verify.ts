@@ -44,6 +44,15 @@ export const mathVerifyRule = defineRule({
   name: 'math_verify',
   title: 'Math-Verify (mathematical equivalence)',
   dataSources: [],
+  docs: {
+    verlFile: '`math_verify.py` (also selected by name only), Math-Verify 0.8.0',
+    groundTruth: 'text',
+    score: '1 or 0',
+    extracted: 'the answer, normalized',
+    reason:
+      '`equal`, `different`, `same text` (one side could not be read), `no answer`, `not readable`, `too large`',
+    extraInfo: '`score`, `acc` (true or false), `extracted`, `reason`',
+  },
   kwargs: z.strictObject({
     deadline_ms: z
       .number()
@@ -55,11 +64,13 @@ export const mathVerifyRule = defineRule({
       .number()
       .nullable()
       .default(null)
-      .describe('Score after a comparison timeout; null: the sample fails with timeout'),
+      .describe(
+        'Score after a comparison timeout; null: the sample fails with `timeout` (verl: 0)',
+      ),
     allow_set_relation_comp: z
       .boolean()
       .default(false)
-      .describe('Accept -2 \\le x \\le 7 as equal to x \\in [-2, 7]'),
+      .describe('Accept `-2 \\le x \\le 7` for `x \\in [-2, 7]`; the reverse is always accepted'),
     version: versionOption,
   }),
   score({ solutionStr, groundTruth }, options) {

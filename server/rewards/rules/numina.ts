@@ -188,6 +188,16 @@ export const numinaRule = defineRule({
     'numina_cn_k12',
     'numina_olympiads',
   ],
+  docs: {
+    verlFile: '`prime_math/`',
+    groundTruth: 'text',
+    score: '1 or 0',
+    extracted:
+      'the text after the last "answer is", reduced to its box and then to the text after "=", "is" …',
+    reason:
+      '`equal`, `equal to four digits`, `different`, `no answer with a digit` (verdict: `no answer`)',
+    extraInfo: '`acc`, `extracted`, `reason`',
+  },
   kwargs: z.strictObject({ version: versionOption }),
   score({ solutionStr, groundTruth }) {
     const wanted = groundTruthText('prime_math', groundTruth)

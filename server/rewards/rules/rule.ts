@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { plainText } from '../../plain-text.ts'
 
 /** Input of a rule: one rollout, as the trainer sent it. */
 export interface RuleInput {
@@ -45,16 +46,31 @@ export interface RuleExplanation {
   comparison: string
 }
 
-/** A built-in scorer: pure, synchronous, and linear in the length of the response. */
-export interface Rule {
+/** The description of a built-in scorer, from which the tables of docs/rewards.md are written. */
+export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
   /** verl's name of the scorer, e.g. `math_dapo`. */
   name: string
   /** The display name, e.g. `DAPO math`. */
   title: string
   /** The data sources that select this rule: exact names, or a prefix as in `aime*`. */
   dataSources: readonly string[]
-  /** Strict schema of the kwargs, with a default and a description for each. */
-  kwargs: z.ZodObject
+  /** Strict schema of the kwargs, with a default and a description for each. The descriptions are Markdown. */
+  kwargs: Options
+  /** Cells of the tables, in Markdown, with links relative to docs/. */
+  docs: {
+    verlFile: string
+    groundTruth: string
+    score: string
+    extracted: string
+    /** The reasons, and the verdicts that differ from them. */
+    reason: string
+    /** The keys of `rewardExtraInfo`. */
+    extraInfo: string
+  }
+}
+
+/** A built-in scorer: pure, synchronous, and linear in the length of the response. */
+export interface Rule extends RuleDescription {
   /**
    * Scores one rollout.
    * @throws RuleInputError if the ground truth or a kwarg is unusable, RuleTimeoutError if the rule exceeds its own
@@ -88,23 +104,34 @@ export class RuleTimeoutError extends Error {
 export const versionOption = z
   .enum(['2026-01', '2026-08'])
   .default('2026-01')
-  .describe("Version of verl's scorers to agree with")
+  .describe("Version of verl's scorers to agree with: `2026-01` or `2026-08`")
+
+/** Makes a rule. Its `score` receives the rule's kwargs parsed, with defaults. */
+export function defineRule<Options extends z.ZodObject>(
+  definition: RuleDescription<Options> & {
+    score(input: RuleInput, options: z.output<Options>): RuleResult
+    explain(input: RuleInput, options: z.output<Options>): RuleExplanation
+  },
+): Rule {
+  const { score, explain } = definition
+  const optionsOf = optionsParser(definition)
+  return {
+    ...definition,
+    score: (input) => score(input, optionsOf(input.kwargs)),
+    explain: (input) => explain(input, optionsOf(input.kwargs)),
+  }
+}
 
 /**
- * Makes a rule. Its `score` receives the rule's kwargs parsed, with defaults. The parsed options are cached for the
- * lifetime of the kwargs object: zod runs once per batch, not once per sample.
+ * Returns a function that parses the kwargs of a rule. The parsed options are cached for the lifetime of the kwargs
+ * object: zod runs once per batch, not once per sample. The function throws RuleInputError for an unusable kwarg.
  */
-export function defineRule<Options extends z.ZodObject>(definition: {
-  name: string
-  title: string
-  dataSources: readonly string[]
-  kwargs: Options
-  score(input: RuleInput, options: z.output<Options>): RuleResult
-  explain(input: RuleInput, options: z.output<Options>): RuleExplanation
-}): Rule {
-  const { name, title, dataSources, kwargs, score, explain } = definition
+export function optionsParser<Options extends z.ZodObject>({
+  name,
+  kwargs,
+}: RuleDescription<Options>) {
   const parsed = new WeakMap<object, z.output<Options>>()
-  const optionsOf = (given: Record<string, unknown>): z.output<Options> => {
+  return (given: Record<string, unknown>): z.output<Options> => {
     const known = parsed.get(given)
     if (known !== undefined) return known
     const result = kwargs.safeParse(ownKwargs(kwargs, given))
@@ -114,14 +141,6 @@ export function defineRule<Options extends z.ZodObject>(definition: {
     }
     parsed.set(given, result.data)
     return result.data
-  }
-  return {
-    name,
-    title,
-    dataSources,
-    kwargs,
-    score: (input) => score(input, optionsOf(input.kwargs)),
-    explain: (input) => explain(input, optionsOf(input.kwargs)),
   }
 }
 
@@ -149,7 +168,7 @@ export function explainKwargsError(
   const path = issue.path.join('.')
   return {
     message: `kwarg "${path}" of rule ${ruleName} is not valid: ${issue.message}`,
-    hint: `${option?.description ?? key}. ${defaultText(option)}`,
+    hint: `${plainText(option?.description ?? key)}. ${defaultText(option)}`,
   }
 }
 

@@ -85,12 +85,21 @@ export const searchR1Rule = defineRule({
     'searchR1_musique',
     'searchR1_bamboogle',
   ],
+  docs: {
+    verlFile: '`search_r1_like_qa_em.py`',
+    groundTruth: '`{"target": "…"}` or a list',
+    score:
+      '`score` if correct (a quarter of it with more than ten answer tags), `format_score` if wrong, 0 without an answer',
+    extracted: 'the last `<answer>`',
+    reason: '`equal`, `contained`, `different`, `no answer`, `equal, too many answer tags`',
+    extraInfo: '`acc`',
+  },
   kwargs: z.strictObject({
     method: z
       .enum(['em', 'subem', 'strict'])
       .default('em')
       .describe(
-        'em: the answer equals an accepted one; subem: it contains one; strict: same as em, ' +
+        '`em`: the answer equals an accepted one; `subem`: it contains one; `strict`: same as `em`, ' +
           'verl’s other name for it',
       ),
     format_score: z.number().default(0).describe('Score of a wrong answer'),
@@ -98,7 +107,7 @@ export const searchR1Rule = defineRule({
       .number()
       .default(1)
       .describe(
-        'Score of a correct answer; with em, a quarter of it with more than 10 answer tags',
+        'Score of a correct answer; with `em`, a quarter of it with more than 10 answer tags',
       ),
     version: versionOption,
   }),
