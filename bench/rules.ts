@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { verifyResponse } from '../packages/math-verify/src/index.ts'
 import { ruleByName } from '../server/rewards/rules/registry.ts'
 import type { RuleInput } from '../server/rewards/rules/rule.ts'
+import { RULE_CASES, truthOf } from '../testkit/rules/rule-cases.ts'
 import type { Emit } from './harness.ts'
 import { quantile, rounded } from './statistics.ts'
 import { randomTexts } from './texts.ts'
@@ -10,20 +11,6 @@ const SAMPLES = 8_192
 /** Measuring time per rule. The warm-up before it takes 10 % of this time. */
 const MEASURE_MS = 2_000
 const MEGABYTE = 1_048_576
-
-/** Typical answers and ground truths by rule. */
-const USUAL: Record<string, { answer: (n: number) => string; truth: (n: number) => unknown }> = {
-  gsm8k: { answer: (n) => `#### ${n}`, truth: String },
-  math_reward: { answer: (n) => `$\\boxed{\\frac{${n}}{7}}$.`, truth: (n) => `\\frac{${n}}{7}` },
-  math_dapo: { answer: (n) => `Answer: ${n}`, truth: String },
-  search_r1: { answer: (n) => `<answer>The ${n}</answer>`, truth: (n) => ({ target: String(n) }) },
-  prime_math: { answer: (n) => `The answer is \\boxed{${n}}.`, truth: String },
-  geo3k: { answer: (n) => `</think> \\boxed{${n}\\sqrt{2}}`, truth: (n) => `${n}\\sqrt{2}` },
-  math_verify: {
-    answer: (n) => `$\\boxed{\\frac{${n}}{7}}$.`,
-    truth: (n) => `\\frac{${2 * n}}{14}`,
-  },
-}
 
 /**
  * Texts designed to be slow. `text` is repeated to 1 MB. `answer` is repeated to about the maximum length that rules
@@ -116,14 +103,14 @@ const TRAPS = {
 /** Measures each rule's verdicts per second on one core, and its longest time for a text designed to be slow. */
 export async function measureRules(emit: Emit): Promise<void> {
   const text = randomTexts(1)
-  for (const [name, { answer, truth }] of Object.entries(USUAL)) {
+  for (const [name, { usual }] of Object.entries(RULE_CASES)) {
     const inputs = Array.from({ length: SAMPLES }, (_, at): RuleInput => {
       const number = 10 + ((at >> 3) % 1_000)
       const given = at % 3 === 0 ? number + 1 : number
       return {
         dataSource: 'bench',
-        solutionStr: `${text(2_200)}\n${answer(given)}`,
-        groundTruth: truth(number),
+        solutionStr: `${text(2_200)}\n${usual.response(given)}`,
+        groundTruth: truthOf(name, usual.accepted(number)),
         extraInfo: {},
         kwargs: {},
       }
@@ -139,7 +126,7 @@ export async function measureRules(emit: Emit): Promise<void> {
     })
   }
   measurePublished(emit)
-  for (const name of Object.keys(USUAL)) {
+  for (const name of Object.keys(RULE_CASES)) {
     const slow = trapsOf(name)
     emit({
       name: 'rules.adversarial',
@@ -209,7 +196,6 @@ function measurePublished(emit: Emit): void {
 
 function trapsOf(name: string): { title: string; ms: number }[] {
   const rule = ruleByName(name)!
-  const isSearch = name === 'search_r1'
   const texts: [title: string, response: string, truth: string][] = []
   for (const unit of TRAPS.text) {
     const units = unit.repeat(Math.ceil(MEGABYTE / unit.length))
@@ -233,7 +219,7 @@ function trapsOf(name: string): { title: string; ms: number }[] {
   }
   return texts
     .map(([title, solutionStr, truth]) => {
-      const groundTruth = isSearch ? { target: truth } : truth
+      const groundTruth = truthOf(name, truth)
       const input = { dataSource: 'bench', solutionStr, groundTruth, extraInfo: {}, kwargs: {} }
       const start = performance.now()
       let failed = ''

@@ -5,6 +5,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, describe, expect, test } from 'vitest'
+import { truthOf } from '../../testkit/rules/rule-cases.ts'
 import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import { answer, hangs, scores } from '../engines/testing/fake-server.ts'
 import { Harness, until } from '../router/testing/harness.ts'
@@ -164,7 +165,7 @@ describe('scoring', () => {
             dataSource: dataSource.replace('*', ''),
             prompt: 'Q',
             solutionStr: '#### 1 \\boxed{1} Answer: 1 <answer>1</answer>',
-            groundTruth: dataSource.startsWith('searchR1') ? { target: '1' } : '1',
+            groundTruth: truthOf(rule, '1'),
             extraInfo,
           },
           { ...reward, rule },

@@ -1,51 +1,47 @@
 import { describe, expect, test } from 'vitest'
 import { Budget, formatAnswer, parse } from '../../../packages/math-verify/src/index.ts'
+import { RULE_CASES } from '../../../testkit/rules/rule-cases.ts'
 import { listRules, ruleByName } from './registry.ts'
 import { RuleInputError } from './rule.ts'
 
-const cases: [rule: string, response: string, groundTruth: unknown, kwargs?: object][] = [
-  ['gsm8k', 'so 1,200\n#### 1,200', '1200'],
-  ['gsm8k', 'so 71\n#### 71', '72'],
-  ['gsm8k', 'no mark, 72', '72'],
-  ['gsm8k', 'no mark, 72', '72', { method: 'flexible' }],
-  ['math_reward', 'thus \\boxed{\\dfrac{1}{2}}', '\\frac12'],
-  ['math_reward', 'thus \\boxed{3}', '4'],
-  ['math_reward', 'nothing', '4'],
-  ['math_dapo', 'Answer: $\\text{12}$', '12'],
-  ['math_dapo', 'Answer: 13', '12'],
-  ['math_dapo', 'in a box: \\boxed{12}', '12', { version: '2026-08' }],
-  ['math_dapo', 'in a box: \\boxed{12}', '12', { strict_box_verify: true }],
-  ['prime_math', 'The answer is \\boxed{5 \\text{ cm}}', '5'],
-  ['geo3k', '<think>…</think>\\boxed{5}', '5'],
-  ['search_r1', '<answer>The Paris!</answer>', { target: ['London', 'Paris'] }],
-  ['search_r1', '<answer>Rome</answer>', { target: ['London', 'Paris'] }],
-  ['math_verify', 'so $x = \\frac{2}{4}$', '\\frac12'],
-  ['math_verify', 'so \\boxed{\\{2, 1\\}}', '\\{1, 2\\}'],
-]
+const cases = Object.entries(RULE_CASES).flatMap(([name, { explained }]) =>
+  explained.map(([response, groundTruth, kwargs = {}]) => ({
+    name,
+    response,
+    groundTruth,
+    kwargs,
+  })),
+)
 
 describe('a rule’s explanation', () => {
-  test.each(cases)('%s of %j against %j', (name, solutionStr, groundTruth, kwargs = {}) => {
+  test.for(cases)('$name of $response against $groundTruth', (given) => {
+    const { name, response: solutionStr, groundTruth, kwargs } = given
+    const { isFoundNormalized, isByValue } = RULE_CASES[name]!
     const rule = ruleByName(name)!
-    const input = {
-      dataSource: 'any',
-      solutionStr,
-      groundTruth,
-      extraInfo: {},
-      kwargs: kwargs as Record<string, unknown>,
-    }
+    const input = { dataSource: 'any', solutionStr, groundTruth, extraInfo: {}, kwargs }
     const scored = rule.score(input)
     const explained = rule.explain(input)
     expect(explained.where).not.toBe('')
     expect(explained.comparison).not.toBe('')
     // The displayed answer is the scored one, and it occurs in the response.
     expect(explained.found === null).toBe(scored.extracted === null)
-    if (explained.found !== null && name !== 'math_verify')
+    if (explained.found !== null && !isFoundNormalized)
       expect(solutionStr).toContain(explained.found)
     const last = explained.forms.at(-1)!
-    const isText = name !== 'math_verify' && name !== 'prime_math'
-    if (isText && scored.extracted !== null && !last.groundTruth?.includes(' | ')) {
+    if (!isByValue && scored.extracted !== null && !last.groundTruth?.includes(' | ')) {
       expect(last.response === last.groundTruth).toBe(scored.reason.startsWith('equal'))
     }
+  })
+
+  test.for(cases)('the docs name the reason and the extra info of $name, $response', (given) => {
+    const { name, response: solutionStr, groundTruth, kwargs } = given
+    const { docs, score } = ruleByName(name)!
+    const input = { dataSource: 'any', solutionStr, groundTruth, extraInfo: {}, kwargs }
+    const { reason, verdict = reason, extra } = score(input)
+    const words = docs.reason.split('`').filter((_, at) => at % 2 === 1)
+    const reasons = words.includes(reason) ? [reason] : reason.split(', ')
+    expect(words).toEqual(expect.arrayContaining([verdict, ...reasons]))
+    for (const key of Object.keys(extra)) expect(docs.extraInfo).toContain(`\`${key}\``)
   })
 
   test('every rule refuses to explain a sample that it refuses to score', () => {

@@ -6,8 +6,9 @@
 
 import { expect, test } from 'vitest'
 import { verifyResponse } from '../../../packages/math-verify/src/index.ts'
+import { RULE_CASES, truthOf } from '../../../testkit/rules/rule-cases.ts'
 import { inFullRun } from '../../../testkit/service/full-run.ts'
-import { ruleByName, ruleForDataSource } from './registry.ts'
+import { ruleByName } from './registry.ts'
 
 const lengths = [16_384, 65_536, 262_144, ...inFullRun(1_048_576)]
 
@@ -17,177 +18,23 @@ const noiseMs = 4
 /** Maximum growth of CPU time, between 4 and 16, and nearer to 16 because pauses add to the measured time. */
 const mostGrowth = 11
 
-interface Adversarial {
-  title: string
-  /** A data source with a rule, or a rule's name. */
-  dataSource: string
-  kwargs?: Record<string, unknown>
-  /** Text that is repeated until the response has the wanted length. */
-  unit: string
-  /** Builds the response from the units. */
-  wrap?: (units: string) => string
-  truth?: (units: string) => unknown
-  wanted: number
-}
-
-const target = { target: 'x' }
-const dapo2026 = { version: '2026-08' }
-
-const cases: Adversarial[] = [
-  { title: 'gsm8k: hashes', dataSource: 'openai/gsm8k', unit: '#### ', wanted: 0 },
-  {
-    title: 'gsm8k: digits and points, flexible',
-    dataSource: 'openai/gsm8k',
-    kwargs: { method: 'flexible' },
-    unit: '-.,1',
-    wanted: 0,
-  },
-  {
-    title: 'gsm8k: pairs of surrogates',
-    dataSource: 'openai/gsm8k',
-    unit: '😀',
-    wrap: (units) => `${units}#### 1`,
-    wanted: 1,
-  },
-  { title: 'math: open boxes', dataSource: 'lighteval/MATH', unit: '\\boxed{', wanted: 0 },
-  { title: 'math: empty boxes', dataSource: 'lighteval/MATH', unit: '\\boxed', wanted: 0 },
-  { title: 'math: spaced boxes', dataSource: 'lighteval/MATH', unit: '\\boxed ', wanted: 0 },
-  {
-    title: 'math: deep braces',
-    dataSource: 'lighteval/MATH',
-    unit: '{',
-    wrap: (units) => `\\boxed{${units}${'}'.repeat(units.length)}}`,
-    truth: (units) => `${units}${'}'.repeat(units.length)}`,
-    wanted: 1,
-  },
-  ...[
-    '\\frac12',
-    '\\sqrt3',
-    '\\sqrt',
-    '\\text{ ',
-    ' ',
-    '\\\\',
-    '\\!',
-    '=',
-    '/',
-    '^\\circ',
-    '9',
-  ].map((unit) => ({
-    title: `math: a box full of ${JSON.stringify(unit)}`,
-    dataSource: 'lighteval/MATH',
-    unit,
-    wrap: (units: string) => `\\boxed{${units}`.concat('}'),
-    wanted: 0,
-  })),
-  { title: 'dapo: answers', dataSource: 'math_dapo', unit: 'Answer:', wanted: -1 },
-  { title: 'dapo: spaces', dataSource: 'math_dapo', unit: 'Answer \n', wanted: -1 },
-  { title: 'dapo: boxes', dataSource: 'aime24', kwargs: dapo2026, unit: '\\boxed{', wanted: -1 },
-  ...[
-    '\\text{',
-    '\\text{\n',
-    '\\boxed{',
-    '$',
-    'frac',
-    'sqrt',
-    ' \t',
-    '\t',
-    'a ',
-    '=',
-    '1,',
-    '}',
-  ].map((unit) => ({
-    title: `dapo: a ground truth full of ${JSON.stringify(unit)}`,
-    dataSource: 'math_dapo',
-    unit,
-    wrap: () => 'Answer: 7',
-    truth: (units: string) => `x${units}x`,
-    wanted: -1,
-  })),
-  ...['<answer>', '</answer>', '<answer', '<answer></answer>', '<answer> '].map((unit) => ({
-    title: `search: ${unit}`,
-    dataSource: 'searchR1_nq',
-    unit,
-    truth: () => target,
-    wanted: 0,
-  })),
-  ...['the ', 'a', ' \u0085', '.', 'É'].map((unit) => ({
-    title: `search: an answer full of ${JSON.stringify(unit)}`,
-    dataSource: 'searchR1_nq',
-    kwargs: { method: 'subem' },
-    unit,
-    wrap: (units: string) => `<answer>x${units}x</answer>`,
-    truth: () => ({ target: 'x z' }),
-    wanted: 0,
-  })),
-  ...[
-    '$',
-    '$$',
-    '$\\$',
-    '$x$ ',
-    '$x$, ',
-    '\\[',
-    '\\(',
-    ' [',
-    '\\boxed{',
-    '\\boxed{x}',
-    '\\boxed{x} and ',
-    '\\frac{',
-    '{',
-    ' ',
-    '=',
-    '= ',
-    '1+',
-    '**',
-    'x %',
-    'answer',
-    'Answer: ',
-    'final answer is ',
-    'The final answer is $x$. ',
-    'x\n',
-  ].map((unit) => ({
-    title: `math_verify: ${JSON.stringify(unit)}`,
-    dataSource: 'math_verify',
-    unit,
-    truth: () => 'y',
-    wanted: 0,
-  })),
-  ...['x ', '(', '\\frac1', '9^', '{', 'x,', '\\text{', '|'].map((unit) => ({
-    title: `math_verify: a box full of ${JSON.stringify(unit)}`,
-    dataSource: 'math_verify',
-    unit,
-    wrap: (units: string) => `\\boxed{${units}}`,
-    truth: () => 'y',
-    wanted: 0,
-  })),
-  ...['answer is', 'is ', '= ', '. ', '\\boxed{', '\\boxed', '\n', '\\fbox{x}', 'İ is '].map(
-    (unit) => ({
-      title: `prime_math: ${JSON.stringify(unit)}`,
-      dataSource: 'numina_cn_k12',
-      unit,
-      truth: () => '7',
-      wanted: 0,
-    }),
-  ),
-  ...['<think>', '</think>', '<think></think>', '\\boxed{', '}', '\\boxed{x}'].map((unit) => ({
-    title: `geo3k: ${JSON.stringify(unit)}`,
-    dataSource: 'hiyouga/geometry3k',
-    unit,
-    wrap: (units: string) => `x${units}`,
-    truth: () => '7',
-    wanted: 0,
-  })),
-]
+const cases = Object.entries(RULE_CASES).flatMap(([name, { slow }]) =>
+  slow.map((text) => {
+    const title = [`${name}:`, text.place, JSON.stringify(text.unit)].filter(Boolean).join(' ')
+    return { name, title, ...text }
+  }),
+)
 
 test.for(cases)('$title', { timeout: 60_000 }, (given) => {
-  const { dataSource, kwargs = {}, unit, wrap, truth, wanted } = given
-  const rule = ruleForDataSource(dataSource) ?? ruleByName(dataSource)!
+  const { name, kwargs = {}, unit, response, accepted, wanted } = given
+  const rule = ruleByName(name)!
   let before = Number.POSITIVE_INFINITY
   for (const length of lengths) {
     const units = unit.repeat(Math.ceil(length / unit.length))
     const input = {
-      dataSource,
-      solutionStr: wrap?.(units) ?? units,
-      groundTruth: truth?.(units) ?? '1',
+      dataSource: 'any',
+      solutionStr: response?.(units) ?? units,
+      groundTruth: truthOf(name, accepted?.(units) ?? '1'),
       extraInfo: {},
       kwargs,
     }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+import { RULE_CASES, truthOf } from '../../../testkit/rules/rule-cases.ts'
 import {
   asyncRuleForDataSource,
   checkRuleKwargs,
@@ -76,6 +77,24 @@ test('every rule has a unique name, data sources that select it, and documented 
       expect(option, `${rule.name}.${key}`).toHaveProperty('default')
       expect(option, `${rule.name}.${key}`).toHaveProperty('description')
     }
+  }
+})
+
+test('every rule has cases, and a higher score for its usual answer than for another one', () => {
+  expect(Object.keys(RULE_CASES).toSorted()).toEqual(
+    listRules()
+      .map(({ name }) => name)
+      .toSorted(),
+  )
+  for (const rule of listRules()) {
+    const { usual, explained, slow } = RULE_CASES[rule.name]!
+    expect([explained.length, slow.length], rule.name).not.toContain(0)
+    const score = (n: number) => {
+      const groundTruth = truthOf(rule.name, usual.accepted(10))
+      const sample = { dataSource: 'any', groundTruth, extraInfo: {}, kwargs: {} }
+      return rule.score({ ...sample, solutionStr: usual.response(n) }).score
+    }
+    expect(score(10), rule.name).toBeGreaterThan(score(11))
   }
 })
 
