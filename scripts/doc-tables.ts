@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import { Settings } from '../server/config.ts'
 import { MONITOR_DEFINITIONS, MONITORS, type MonitorName } from '../server/contract/monitors.ts'
 import { BALANCING_POLICIES, DEFAULT_POLICY, POLICY_NAMES } from '../server/contract/pools.ts'
+import { describeMetrics } from '../server/http/metrics.ts'
 import { valueText } from '../server/monitoring/alerts/alert-payload.ts'
 import { MONITOR_READERS } from '../server/monitoring/definitions.ts'
 import { describeOptions } from '../server/rewards/registered.ts'
@@ -69,6 +70,15 @@ const TABLES: Readonly<Record<string, () => Table>> = {
     head: ['rule', '`extracted`', '`reason`', 'keys of `rewardExtraInfo`'],
     rows: RULES.map(({ name, docs }) => [code(name), docs.extracted, docs.reason, docs.extraInfo]),
   }),
+  ...Object.fromEntries(
+    Object.entries(describeMetrics()).map(([section, families]) => [
+      `metrics-${section}`,
+      () => ({
+        head: ['metric', 'type', 'meaning'],
+        rows: families.map(({ name, type, help }) => [code(name), type, help]),
+      }),
+    ]),
+  ),
 }
 
 function threshold(monitor: MonitorName, value: number): string {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { loadConfig } from '../config.ts'
-import { metricFamilies } from '../http/metric-families.ts'
+import { describeMetrics } from '../http/metrics.ts'
 import { CORRELATION_WORDS, KAPPA_WORDS } from './agreement.ts'
 import { ERROR_REASONS } from './error-reasons.ts'
 import { GROUP_SIGNAL_TEXT } from './group-signal.ts'
@@ -34,11 +34,8 @@ it('docs/compare.md has the words for agreement', () => {
 
 it('docs/metrics.md lists every metric', () => {
   const metrics = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8')
-  const batches = { batches: new Map(), pending: 0, scored: 0, failed: 0, groups: 0 }
-  const runs = { active: 0, counts: new Map(), lastBatches: [] }
-  const figures = { servers: [], calls: new Map(), workers: [], batches, runs, queues: [] }
-  for (const { name, type } of metricFamilies(figures, new Map()))
-    expect(metrics).toContain(`| \`${name}\` | ${type} |`)
+  for (const { name, type, help } of Object.values(describeMetrics()).flat())
+    expect(metrics).toContain(`| \`${name}\` | ${type} | ${help} |`)
 })
 
 it('docs/settings.md lists every setting', () => {

@@ -15,6 +15,7 @@ export interface Series {
 /** A Prometheus metric with all its series. */
 export interface Family {
   name: string
+  /** A sentence in Markdown, with links relative to docs/. docs/metrics.md shows it, and `/metrics` as plain text. */
   help: string
   type: 'counter' | 'gauge' | 'histogram'
   values: Series[]
@@ -41,19 +42,16 @@ const HEALTH = ['ok', 'suspect', 'ejected', 'half_open', 'slow_start'] as const
 const DURATION_BUCKETS = Array.from({ length: 18 }, (_, i) => 4 * (i + 4))
 
 /**
- * The metrics of servers, workers, batches, runs and queues, from the database and the processes. `views`: server
- * statistics by process name.
+ * The metrics of servers, workers, batches, runs and queues, from the database and the processes, by section of
+ * docs/metrics.md. `views`: server statistics by process name.
  */
-export function metricFamilies(
-  figures: Figures,
-  views: ReadonlyMap<string, ProcessView>,
-): Family[] {
-  return [
-    ...serverFamilies(figures, views),
-    ...workerFamilies(figures),
-    ...loopFamilies(figures),
-    ...runFamilies(figures),
-  ]
+export function metricFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView>) {
+  return {
+    servers: serverFamilies(figures, views),
+    workers: workerFamilies(figures),
+    batches: loopFamilies(figures),
+    runs: runFamilies(figures),
+  } satisfies Record<string, Family[]>
 }
 
 function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView>): Family[] {
@@ -75,19 +73,19 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
   return [
     gauge(
       'server_up',
-      '1 while the server takes traffic.',
+      '1 while the server’s state is `ready`, so that it takes traffic.',
       one((s) => flag(s.state === 'ready')),
     ),
     gauge(
       'server_state',
-      'State of the server in the registry: 1 for the current one.',
+      '1 for the current `state` of the server in the registry ([states](servers.md#states)).',
       each((s) =>
         SERVER_STATES.map((state) => ({ labels: { state }, value: flag(s.state === state) })),
       ),
     ),
     gauge(
       'server_health_processes',
-      'Processes for which the server has this health. Processes without calls to it are not counted.',
+      `Processes that see the server in this \`health\`: ${HEALTH.map((health) => `\`${health}\``).join(', ')}. Processes without calls to it are not counted.`,
       each((s) =>
         HEALTH.map((health) => ({
           labels: { health },
@@ -95,20 +93,20 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
         })),
       ),
     ),
+    gauge('server_in_flight', 'Requests in flight over all processes.', seen('inFlight')),
     gauge(
-      'server_in_flight',
-      'Samples in flight to the server, over all processes.',
-      seen('inFlight'),
+      'server_slots',
+      'Requests allowed in flight by the leases that processes hold.',
+      seen('slots'),
     ),
-    gauge('server_slots', 'Slots for samples in flight that processes lease.', seen('slots')),
     gauge(
       'server_lease_slots',
-      'Slots for samples in flight in unexpired leases in the database.',
+      'Requests allowed in flight by unexpired leases in the database.',
       one((s) => s.lease_slots),
     ),
     gauge(
       'server_limit',
-      'Maximum samples in flight over all processes, fixed or adaptive.',
+      'Maximum requests in flight over all processes, fixed or adaptive.',
       one((s) => limitOf(s, viewsOf(s, views))),
     ),
     gauge(
@@ -118,12 +116,12 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     counter(
       'server_requests_total',
-      'Requests sent. In a request with several samples, each sample counts.',
+      'Requests sent. Each sample of a micro-batch counts as one.',
       one((s) => s.requests),
     ),
     counter(
       'server_errors_total',
-      'Failed requests: client (refused as invalid), busy, corrupt (invalid response), fault (server or network error, or no answer).',
+      'Failed requests by `class`: `client` (refused because of the sample), `busy`, `corrupt` (invalid response), `fault` (any other failure: server or network error, or no answer).',
       each((s) => errorsOf(calls.get(s.id))),
     ),
     counter(
@@ -138,7 +136,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     counter(
       'server_ejections_total',
-      'Ejections of the server by a process.',
+      'Ejections of the server, by `process`.',
       servers.flatMap((s) =>
         [...views].flatMap(([process, view]) => {
           const stats = view[s.id]
@@ -165,7 +163,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     },
     gauge(
       'server_self_test',
-      'Verdict of the last self-test: 1 for the current one.',
+      '1 for the `verdict` of the last [self-test](servers.md#self-test).',
       each((s) =>
         Object.keys(VERDICTS).map((verdict) => ({
           labels: { verdict },
@@ -201,7 +199,7 @@ function workerFamilies({ workers }: Figures): Family[] {
     ),
     gauge(
       'worker_event_loop_p99_seconds',
-      'Event-loop delay p99 over the last second.',
+      'Event-loop delay, 99th percentile of the last second.',
       of((s) => (s.eventLoopP99Ms ?? 0) / 1_000),
     ),
     gauge(
@@ -217,7 +215,7 @@ function loopFamilies({ batches, queues }: Figures): Family[] {
   return [
     gauge(
       'batches',
-      'Batches by status.',
+      'Batches by `status`.',
       [...states].map((status) => ({
         labels: { status },
         value: batches.batches.get(status) ?? 0,
@@ -233,7 +231,7 @@ function loopFamilies({ batches, queues }: Figures): Family[] {
     counter('groups_completed_total', 'Completed groups.', single(batches.groups)),
     gauge(
       'queue_jobs',
-      'Jobs (chunks of samples) of a pool: queued or claimed.',
+      'Jobs (chunks of samples) by `pool` and `state`: `queued`, or `active` if claimed.',
       queues.map(({ pool, state, jobs }) => ({ labels: { pool, state }, value: jobs })),
     ),
   ]
@@ -273,7 +271,7 @@ function runFamilies({ runs }: Figures): Family[] {
     ),
     gauge(
       'run_no_signal_ratio',
-      'Share of groups of the last completed batch whose advantages are all zero.',
+      'Share of [no-signal groups](glossary.md), whose advantages are all zero, in the last completed batch.',
       last((batch) => batch.noSignal),
     ),
     gauge(

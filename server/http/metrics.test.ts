@@ -15,7 +15,7 @@ import { addServerCalls } from '../store/sql/server-reports.ts'
 import { testQueueForFile } from '../store/testing/test-queue.ts'
 import { Access } from './access.ts'
 import type { ProcessView } from './metric-families.ts'
-import { createMetrics } from './metrics.ts'
+import { createMetrics, describeMetrics } from './metrics.ts'
 
 const database = testQueueForFile({ max: 4, level: 'silent' })
 const log = createLogger('silent', 'test')
@@ -254,4 +254,18 @@ it('reports this process even when the database does not answer', async () => {
   expect(seriesValue(m, 'rewardops_process_resident_memory_bytes')).toBeGreaterThan(1e6)
   expect(m.has('rewardops_server_up')).toBe(false)
   await gone.close()
+})
+
+it('explains each metric in plain text, and each metric has a section in the docs', async () => {
+  await worker({})
+  const m = await (await scraper())()
+  expect(m.get('rewardops_wrong_keys_total')?.help).toMatch(
+    /unauthorized, .* the back-off of their IP address\.$/,
+  )
+  const helps = [...m.values()].map(({ help }) => help)
+  expect(helps.filter((help) => /`|\]\(/.test(help))).toEqual([])
+  const { tracing: _, ...sections } = describeMetrics()
+  const described = Object.values(sections).flat()
+  const own = [...m.keys()].filter((name) => !/^rewardops_(process|nodejs)_/.test(name))
+  expect(own.toSorted()).toEqual(described.map(({ name }) => name).toSorted())
 })

@@ -3,8 +3,9 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { Memo } from '../memo.ts'
+import { plainText } from '../plain-text.ts'
 import type { Database } from '../store/database.ts'
-import { MetricsReader } from '../store/metrics-reader.ts'
+import { MetricsReader, NO_FIGURES } from '../store/metrics-reader.ts'
 import { withTimeout } from '../with-timeout.ts'
 import type { Access } from './access.ts'
 import {
@@ -63,26 +64,16 @@ export function createMetrics(sources: MetricsSources) {
       views.set(`w${id}`, (stats.servers ?? {}) as ProcessView)
     }
     if (sources.own !== null) views.set('server', sources.own())
-    const info = { version: sources.version, node_version: process.version }
     return [
-      gauge('build_info', 'Version of the service; always 1.', [{ labels: info, value: 1 }]),
-      gauge(
-        'database_up',
-        '1 when the database answered. At 0, only this process is reported.',
-        single(figures === null ? 0 : 1),
-      ),
-      gauge('live_streams', 'Open live streams, one per browser.', single(sources.liveStreams())),
-      counter(
-        'orphaned_samples_total',
-        'Pending samples without a job that this process requeued. Above 0 is a defect: report it.',
-        single(sources.orphanedSamples()),
-      ),
-      counter('wrong_keys_total', 'Wrong API keys, by the reason of the refusal.', [
-        { labels: { reason: 'unauthorized' }, value: access.wrongKeys.counts.unauthorized },
-        { labels: { reason: 'too_many_wrong_keys' }, value: access.wrongKeys.counts.tooMany },
-      ]),
-      ...traceFamilies(sources.traces),
-      ...(figures === null ? [] : metricFamilies(figures, views)),
+      ...processFamilies({
+        version: sources.version,
+        isDatabaseUp: figures !== null,
+        liveStreams: sources.liveStreams(),
+        orphanedSamples: sources.orphanedSamples(),
+        wrongKeys: access.wrongKeys.counts,
+      }),
+      ...(sources.traces === null ? [] : traceFamilies(sources.traces)),
+      ...(figures === null ? [] : Object.values(metricFamilies(figures, views)).flat()),
     ]
   }
 
@@ -91,7 +82,8 @@ export function createMetrics(sources: MetricsSources) {
     for (const family of await families()) {
       // The registry accepts any object with a name and values. A counter of prom-client would not work, because it
       // cannot be set to a value.
-      registry.registerMetric({ name: family.name, get: async () => family } as never)
+      const plain = { ...family, help: plainText(family.help) }
+      registry.registerMetric({ name: family.name, get: async () => plain } as never)
     }
     // Values not measured yet are NaN. They are left out, because a NaN turns every sum over it into NaN.
     return (await Registry.merge([registry, ofProcess]).metrics()).replaceAll(/^.* Nan\n/gm, '')
@@ -111,8 +103,60 @@ export function createMetrics(sources: MetricsSources) {
   }
 }
 
-function traceFamilies(traces: MetricsSources['traces']): Family[] {
-  if (traces === null) return []
+/** All metrics without series, by section of docs/metrics.md. */
+export function describeMetrics() {
+  return {
+    ...metricFamilies(NO_FIGURES, new Map()),
+    process: processFamilies(NO_PROCESS_FIGURES),
+    tracing: traceFamilies({ exported: 0, droppedBatches: 0 }),
+  }
+}
+
+interface ProcessFigures {
+  version: string
+  isDatabaseUp: boolean
+  liveStreams: number
+  orphanedSamples: number
+  wrongKeys: Access['wrongKeys']['counts']
+}
+
+const NO_PROCESS_FIGURES: ProcessFigures = {
+  version: '',
+  isDatabaseUp: false,
+  liveStreams: 0,
+  orphanedSamples: 0,
+  wrongKeys: { unauthorized: 0, tooMany: 0 },
+}
+
+function processFamilies(figures: ProcessFigures): Family[] {
+  const info = { version: figures.version, node_version: process.version }
+  return [
+    gauge('build_info', 'Always 1, with the `version` of the service and `node_version`.', [
+      { labels: info, value: 1 },
+    ]),
+    gauge(
+      'database_up',
+      '1 if the database answered. At 0, only the metrics of the server process are reported.',
+      single(figures.isDatabaseUp ? 1 : 0),
+    ),
+    gauge('live_streams', 'Open live streams, one per browser.', single(figures.liveStreams)),
+    counter(
+      'orphaned_samples_total',
+      'Pending samples that had lost their job and that this process requeued. A value above 0 is a defect: report it.',
+      single(figures.orphanedSamples),
+    ),
+    counter(
+      'wrong_keys_total',
+      'Wrong API keys by `reason`: `unauthorized`, or `too_many_wrong_keys` during the [back-off](access.md#wrong-keys) of their IP address.',
+      [
+        { labels: { reason: 'unauthorized' }, value: figures.wrongKeys.unauthorized },
+        { labels: { reason: 'too_many_wrong_keys' }, value: figures.wrongKeys.tooMany },
+      ],
+    ),
+  ]
+}
+
+function traceFamilies(traces: NonNullable<MetricsSources['traces']>): Family[] {
   return [
     counter(
       'trace_spans_exported_total',

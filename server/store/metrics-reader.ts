@@ -64,6 +64,16 @@ export interface Figures {
   queues: QueueFigures[]
 }
 
+/** The figures of an empty database. */
+export const NO_FIGURES: Figures = {
+  servers: [],
+  calls: new Map(),
+  workers: [],
+  batches: emptyBatches(),
+  runs: { active: 0, counts: new Map(), lastBatches: [] },
+  queues: [],
+}
+
 interface BatchRow extends RunBatchesRow {
   status: string
   edge: number
