@@ -3,9 +3,10 @@ import { expect, test } from 'vitest'
 import { basePathProblem, OWN_PARTS, withoutBasePath } from './base-path.ts'
 import { EXPORT_PATH } from './contract/export.ts'
 import { IMAGES_PATH } from './contract/images.ts'
+import { PROXIED_PATHS } from './contract/proxied-paths.ts'
 import { COMPAT_PATH } from './http/compat/compat.ts'
 import { HEALTH_PATHS } from './http/health.ts'
-import { MODELS_PATH, PROXIED_PATHS } from './http/proxy/routes.ts'
+import { MODELS_PATH } from './http/proxy/routes.ts'
 import { STATIC_PATH } from './http/static-files.ts'
 
 test.each(['', '/rewardops', '/ml/reward-ops', '/a.b_c~d/2'])(

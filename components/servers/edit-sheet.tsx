@@ -2,6 +2,7 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import { ENGINES } from '../../server/contract/engines.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -16,7 +17,7 @@ import {
   placeFailure,
   prepareUpdate,
 } from './register-form.prepare.ts'
-import { ENGINE_WORDS, KIND_WORDS } from './server-words.ts'
+import { KIND_WORDS } from './server-words.ts'
 import { SettingFields } from './setting-fields.tsx'
 import { TemplateField } from './template-field.tsx'
 
@@ -82,7 +83,7 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
       beside={update.isPending && willProbe && <Probing address={draft.url.trim()} />}
     >
       <p className="text-ink-2">
-        {ENGINE_WORDS[before.engine]}, {KIND_WORDS[before.kind]} server of{' '}
+        {ENGINES[before.engine].label}, {KIND_WORDS[before.kind]} server of{' '}
         <span className="font-mono text-xs">{before.model}</span>. Register the server again to
         change these.
       </p>

@@ -1,6 +1,5 @@
-import type { ServerDto } from '../../server/contract/servers.ts'
 import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
-import { ENGINE_WORDS } from './server-words.ts'
+import { engineName } from './server-words.ts'
 
 export interface EvidenceRow {
   label: string
@@ -93,7 +92,7 @@ function valueText(key: string, value: unknown): string {
     if (/PerSecond$/.test(key)) return `${formatScore(value)} per second`
     return Number.isInteger(value) ? formatCount(value) : formatScore(value)
   }
-  if (key === 'engine') return ENGINE_WORDS[value as ServerDto['engine']] ?? String(value)
+  if (key === 'engine') return engineName(String(value))
   if (typeof value === 'string') return WORDS[value] ?? value
   if (Array.isArray(value)) return value.map((item) => itemText(item)).join(', ')
   return itemText(value)

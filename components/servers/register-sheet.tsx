@@ -2,6 +2,7 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { type RefObject, useState } from 'react'
+import { ENGINE_NAMES, ENGINES } from '../../server/contract/engines.ts'
 import { isOverridable } from '../../server/contract/self-test-verdict.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { describeFailure } from '../api/failure.ts'
@@ -21,7 +22,7 @@ import {
   type RegisterDraft,
 } from './register-form.prepare.ts'
 import { SelfTestFacts } from './self-test-facts.tsx'
-import { ENGINE_WORDS, ROUTE_WORDS } from './server-words.ts'
+import { ROUTE_WORDS } from './server-words.ts'
 import { SettingFields } from './setting-fields.tsx'
 import { TemplateField } from './template-field.tsx'
 
@@ -174,10 +175,7 @@ function RegisterForm({
         error={errors.engine}
         options={[
           { value: 'auto', label: 'Auto-detect' },
-          ...(Object.keys(ENGINE_WORDS) as ServerDto['engine'][]).map((value) => ({
-            value,
-            label: ENGINE_WORDS[value],
-          })),
+          ...ENGINE_NAMES.map((value) => ({ value, label: ENGINES[value].label })),
         ]}
         onChange={(engine) => change({ engine })}
       />

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Check, CircleX, RefreshCw, ServerOff, TriangleAlert } from 'lucide-react'
 import { useRouter } from 'next/navigation'
 import { useMemo } from 'react'
+import { ENGINES } from '../../server/contract/engines.ts'
 import type { MonitorKind, ServerDetailDto } from '../../server/contract/server-detail.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -37,7 +38,7 @@ import { CallsChart, LatencyChart } from './server-minutes.tsx'
 import { serverNotes } from './server-notes.prepare.ts'
 import { ServerNotes } from './server-notes.tsx'
 import { ServerProcesses } from './server-processes.tsx'
-import { ENGINE_WORDS, KIND_WORDS, MONITOR_WORDS, ROUTE_WORDS, ratesWords } from './server-words.ts'
+import { KIND_WORDS, MONITOR_WORDS, ROUTE_WORDS, ratesWords } from './server-words.ts'
 
 interface ServerView {
   edit: boolean
@@ -182,7 +183,7 @@ function Identity({ server }: { server: ServerDetailDto }) {
         <CopyText text={server.url} maxChars={44} />
       </Fact>
       <Fact label="Engine">
-        {ENGINE_WORDS[server.engine]}
+        {ENGINES[server.engine].label}
         {server.version && <span className="unit"> {server.version}</span>}
         {server.launched && <span className="unit"> launched</span>}
       </Fact>

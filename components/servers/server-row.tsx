@@ -1,6 +1,7 @@
 'use client'
 
 import { useState } from 'react'
+import { ENGINES } from '../../server/contract/engines.ts'
 import { isTrusted } from '../../server/contract/self-test-verdict.ts'
 import type { PoolShareDto, ServerMonitorDto } from '../../server/contract/server-detail.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
@@ -24,7 +25,7 @@ import {
 } from './server-cells.tsx'
 import { type ServerNote, serverNotes } from './server-notes.prepare.ts'
 import { ServerNotes } from './server-notes.tsx'
-import { ENGINE_WORDS, ratesWords } from './server-words.ts'
+import { ratesWords } from './server-words.ts'
 
 const SHARES_TITLE =
   'Share of the pool’s requests in the last 10 minutes, and share of its capacity'
@@ -87,7 +88,7 @@ export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
               <Tags tags={server.tags} />
             </span>
             <span className="block truncate pl-4 text-2xs text-ink-3" title={server.url}>
-              {ENGINE_WORDS[server.engine]}
+              {ENGINES[server.engine].label}
               {server.version && ` ${server.version}`} ·{' '}
               <span className="font-mono">
                 {shortenMiddle(server.url.replace(/^https?:\/\//, ''), 28)}

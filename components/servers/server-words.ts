@@ -1,3 +1,4 @@
+import { ENGINES, type EngineName } from '../../server/contract/engines.ts'
 import type { SelfTestVerdict } from '../../server/contract/self-test-verdict.ts'
 import type { MonitorKind } from '../../server/contract/server-detail.ts'
 import type { ServerDto, ServerState } from '../../server/contract/servers.ts'
@@ -5,20 +6,9 @@ import { formatCompact, plural } from '../format/numbers.ts'
 
 /** Display labels for enum values of the API. */
 
-/** The official spelling of each engine. */
-export const ENGINE_WORDS: Record<ServerDto['engine'], string> = {
-  vllm: 'vLLM',
-  sglang: 'SGLang',
-  tei: 'TEI',
-  llamacpp: 'llama.cpp',
-  openai: 'OpenAI-compatible',
-  openrlhf: 'OpenRLHF',
-  http: 'HTTP scorer',
-}
-
 /** The official spelling of an engine that the API returns as text. */
 export const engineName = (engine: string): string =>
-  ENGINE_WORDS[engine as ServerDto['engine']] ?? engine
+  Object.hasOwn(ENGINES, engine) ? ENGINES[engine as EngineName].label : engine
 
 export const KIND_WORDS: Record<ServerDto['kind'], string> = {
   discriminative: 'discriminative',

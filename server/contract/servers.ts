@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { ADAPTIVE_MAX_IN_FLIGHT } from './adaptive-limit.ts'
+import { ENGINE_NAMES, type EngineName } from './engines.ts'
 import { name as nameOf, storableText } from './fields.ts'
 import type { SelfTestVerdict } from './self-test-verdict.ts'
 
@@ -11,8 +12,7 @@ export function mostInFlight(maxInFlight: number | null, maxConcurrent: number |
   return maxInFlight ?? Math.min(ADAPTIVE_MAX_IN_FLIGHT, Math.max(1, maxConcurrent ?? Infinity))
 }
 
-export const ENGINES = ['vllm', 'sglang', 'tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const
-export const EngineChoice = z.enum([...ENGINES, 'auto'])
+export const EngineChoice = z.enum([...ENGINE_NAMES, 'auto'])
 
 /** The key is sent as a bearer token, which cannot contain spaces or line ends. */
 const apiKey = z
@@ -41,7 +41,8 @@ const chatTemplate = z
 /**
  * The input and output of the model: a whole text, a whole text with a score per token or step, or a pair of texts.
  */
-const route = z.enum(['classify', 'token', 'pair'])
+export const SCORE_ROUTES = ['classify', 'token', 'pair'] as const
+const route = z.enum(SCORE_ROUTES)
 /** A label of the model, by its index from 0 or by its name; stored as text. */
 const label = z
   .union([z.int().min(0).max(999), storableText(128).min(1)], 'must be an index from 0, or a name')
@@ -211,7 +212,7 @@ const word = z
 export const LaunchServerInput = z
   .strictObject({
     name,
-    engine: z.enum(ENGINES),
+    engine: z.enum(ENGINE_NAMES),
     ...fixed,
     ...ServerSettings.shape,
     /** The URL of the server. Default: `http://127.0.0.1:<port>`. */
@@ -290,7 +291,7 @@ export interface ServerDto extends ListedSettings {
   id: string
   name: string
   url: string
-  engine: (typeof ENGINES)[number]
+  engine: EngineName
   kind: 'discriminative' | 'generative'
   model: string
   state: ServerState

@@ -1,163 +1,23 @@
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ENGINE_NAMES } from '../contract/engines.ts'
 import type {
   EngineFailure,
-  EngineName,
   EngineScore,
   EngineTarget,
   ResponseHeaders,
   ScoreInput,
 } from './engine.ts'
 import { MAX_DETAIL_CHARS } from './engine.ts'
-import { ENGINE_NAMES, engineOf } from './registry.ts'
+import { engineOf } from './registry.ts'
+import { DIALECTS, dialectOf } from './testing/dialects.ts'
 import { answer, type FakeHandler, FakeServer, hangs, scoreBody } from './testing/fake-server.ts'
 
-type ScoringEngine = Exclude<EngineName, 'openai'>
-const SCORING = ENGINE_NAMES.filter((name): name is ScoringEngine => engineOf(name).scores)
+const SCORING = ENGINE_NAMES.filter((name) => engineOf(name).scores)
 
-/** The requests and responses of each engine. */
-const dialects: Record<
-  ScoringEngine,
-  {
-    path: string
-    /** The text to score in a request: prompt, newline, response. */
-    textOf(body: Record<string, unknown>): string
-    /** The fields of the body that request the raw score of one whole text. */
-    raw: Record<string, unknown>
-    /** A response with the scores of two texts. */
-    two: string
-    /** A response without a score. */
-    none: string
-    /** The engine's responses to a text longer than the max context. */
-    tooLong: [status: number, body: unknown][]
-  }
-> = {
-  vllm: {
-    path: '/classify',
-    textOf: (body) =>
-      (body.messages as { content: string }[]).map((turn) => turn.content).join('\n'),
-    raw: { use_activation: false, add_special_tokens: false },
-    two: '{"data":[{"index":0,"probs":[1]},{"index":1,"probs":[2]}]}',
-    none: '{"data":[{"index":0,"probs":[]}]}',
-    tooLong: [
-      [
-        400,
-        {
-          error: {
-            message:
-              "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens in the input for classification. Please reduce the length of the input.",
-            type: 'BadRequestError',
-            param: 'input_tokens',
-            code: 400,
-          },
-        },
-      ],
-      [
-        400,
-        {
-          object: 'error',
-          message:
-            'The decoder prompt (length 5000) is longer than the maximum model length of 4096.',
-        },
-      ],
-    ],
-  },
-  sglang: {
-    path: '/v1/embeddings',
-    textOf: (body) => body.input as string,
-    raw: { model: 'rm' },
-    two: '{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[2]}]}',
-    none: '{"data":[{"index":0,"embedding":[]}]}',
-    tooLong: [
-      [
-        400,
-        {
-          object: 'error',
-          message:
-            "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
-        },
-      ],
-      [400, { object: 'error', message: 'Requested token count exceeds the model’s limit' }],
-    ],
-  },
-  tei: {
-    path: '/predict',
-    textOf: (body) => (body.inputs as string[][])[0]?.[0] as string,
-    raw: { raw_scores: true, truncate: false },
-    two: '[[{"score":1,"label":"LABEL_0"}],[{"score":2,"label":"LABEL_0"}]]',
-    none: '[[]]',
-    tooLong: [
-      [
-        422,
-        {
-          error: 'Input validation error: `inputs` must have less than 512 tokens. Given: 700',
-          error_type: 'Validation',
-        },
-      ],
-      [
-        422,
-        {
-          error: '`inputs` must have less than 20000 characters. Given: 21000',
-          error_type: 'Validation',
-        },
-      ],
-    ],
-  },
-  llamacpp: {
-    path: '/rerank',
-    textOf: (body) => `${body.query}\n${(body.documents as string[])[0]}`,
-    raw: { model: 'rm' },
-    two: '{"results":[{"index":1,"relevance_score":1},{"index":0,"relevance_score":2}]}',
-    none: '{"results":[]}',
-    tooLong: [
-      [
-        400,
-        {
-          error: {
-            code: 400,
-            message: 'the request exceeds the available context size, try increasing it',
-            type: 'exceed_context_size_error',
-            n_prompt_tokens: 5000,
-            n_ctx: 4096,
-          },
-        },
-      ],
-      [
-        500,
-        {
-          error: {
-            code: 500,
-            message:
-              'input (596 tokens) is too large to process. increase the physical batch size (current batch size: 512)',
-            type: 'server_error',
-          },
-        },
-      ],
-    ],
-  },
-  openrlhf: {
-    path: '/get_reward',
-    textOf: (body) => (body.query as string[])[0] as string,
-    raw: { labels: [null] },
-    two: '{"rewards":[1,2]}',
-    none: '{"rewards":[]}',
-    tooLong: [[400, { detail: 'text exceeds the context length' }]],
-  },
-  http: {
-    path: '/',
-    textOf: (body) => {
-      const [sample] = body.samples as { prompt: ScoreInput['prompt']; solutionStr: string }[]
-      const prompt = sample?.prompt as ScoreInput['prompt']
-      const before =
-        typeof prompt === 'string' ? prompt : prompt.map((turn) => turn.content ?? '').join('\n')
-      return `${before}\n${sample?.solutionStr}`
-    },
-    raw: {},
-    two: '{"results":[{"score":1},{"score":2}]}',
-    none: '{"results":[]}',
-    tooLong: [[400, { error: { code: 'context_length_exceeded', message: 'too many tokens' } }]],
-  },
-}
+test.each(ENGINE_NAMES)('%s is tested if it gives scores', (name) => {
+  expect(DIALECTS[name] !== null).toBe(engineOf(name).scores)
+})
 
 const target: EngineTarget = { model: 'rm', version: null, basePath: '' }
 const sample: ScoreInput = { prompt: 'What is 1 + 1?', response: 'It is 2.' }
@@ -170,7 +30,7 @@ afterAll(() => server.close())
 
 describe.each(SCORING)('engine %s', (name) => {
   const engine = engineOf(name)
-  const dialect = dialects[name]
+  const dialect = dialectOf(name)
 
   async function score(
     handler: FakeHandler,
@@ -511,47 +371,16 @@ describe.each(SCORING)('engine %s', (name) => {
   })
 })
 
-/** Requests and responses of each engine that accepts several texts per request. */
-const microBatchDialects: Record<
-  string,
-  {
-    target: EngineTarget
-    texts(body: Record<string, unknown>): string[]
-    body(scores: string[]): string
-  }
-> = {
-  vllm: {
-    // Newer versions render conversations themselves, one per request.
-    target: { model: 'rm', version: '0.11.2', basePath: '' },
-    texts: (body) => body.input as string[],
-    body: (scores) =>
-      `{"data":[${scores.map((score, i) => `{"index":${i},"probs":[${score}]}`)}],"usage":{"prompt_tokens":21}}`,
-  },
-  sglang: {
-    target: { model: 'rm', version: null, basePath: '' },
-    texts: (body) => body.input as string[],
-    body: (scores) =>
-      `{"data":[${scores.map((score, i) => `{"index":${i},"embedding":[${score}]}`)}],"usage":{"prompt_tokens":21}}`,
-  },
-  tei: {
-    target: { model: 'rm', version: null, basePath: '' },
-    texts: (body) => (body.inputs as string[][]).flat(),
-    body: (scores) => `[${scores.map((score) => `[{"score":${score},"label":"LABEL_0"}]`)}]`,
-  },
-}
-
-test('these engines accept several texts per request', () => {
-  expect(SCORING.filter((name) => engineOf(name).microBatch !== null).sort()).toEqual(
-    Object.keys(microBatchDialects).sort(),
-  )
+test.each(SCORING)('%s is tested with several texts per request if it accepts them', (name) => {
+  expect(dialectOf(name).microBatch !== undefined).toBe(engineOf(name).microBatch !== null)
 })
 
-describe.each(Object.keys(microBatchDialects) as ScoringEngine[])(
+describe.each(SCORING.filter((name) => engineOf(name).microBatch !== null))(
   'engine %s, several texts in one request',
   (name) => {
     const engine = engineOf(name)
     const microBatch = engine.microBatch!
-    const dialect = microBatchDialects[name]!
+    const dialect = dialectOf(name).microBatch!
     const samples: ScoreInput[] = ['a', 'b', 'c'].map((response) => ({ prompt: 'Q', response }))
     const parse = (body: string, status = 200, headers: ResponseHeaders = {}) =>
       microBatch.parse(status, headers, body, 3)

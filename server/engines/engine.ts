@@ -1,8 +1,10 @@
+import type { EngineName } from '../contract/engines.ts'
+import type { ProxiedPath } from '../contract/proxied-paths.ts'
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
-import type { ENGINES } from '../contract/servers.ts'
+import type { SCORE_ROUTES } from '../contract/servers.ts'
 import type { ChatTurn, TurnContent } from '../contract/turn-text.ts'
 
-export type EngineName = (typeof ENGINES)[number]
+export type { EngineName } from '../contract/engines.ts'
 
 /**
  * Routes of discriminative models on engines that have several. The probe finds the route, and the registry stores it.
@@ -10,7 +12,7 @@ export type EngineName = (typeof ENGINES)[number]
  * - `token`: a logit per token or step; the last one is the score (vLLM /pooling with `token_classify`)
  * - `pair`: prompt and response as a pair, for a cross-encoder (vLLM /score, TEI and llama.cpp /rerank)
  */
-export type ScoreRoute = 'classify' | 'token' | 'pair'
+export type ScoreRoute = (typeof SCORE_ROUTES)[number]
 
 export interface ScoreInput {
   /** A turn without content (a tool call) counts as empty. */
@@ -210,15 +212,25 @@ export interface EngineLoad {
 /** Sleep level: 1 keeps the weights in main memory, 2 drops them. */
 export type SleepLevel = 1 | 2
 
+/** Properties of an engine whose servers can sleep. */
+export interface SleepAbilities {
+  /** The remedy for a server that was started without sleep. */
+  readonly hint: string
+  /** Whether its servers report that they sleep. If not, the registered state applies. */
+  readonly reportsSleep: boolean
+  /** Whether level 2 differs from level 1. */
+  readonly hasLevels: boolean
+}
+
 /** Sleep and wake of one engine. @throws ProbeStop, or an Error with the server's answer */
-export interface EngineLifecycle {
+export interface EngineLifecycle extends SleepAbilities {
   /**
    * Puts the server to sleep. Call this only with nothing in flight, because sleep may abort requests or crash the
    * server. Resolves when the server has confirmed.
    */
   sleep(fetch: EngineFetch, basePath: string, level: SleepLevel): Promise<void>
   wake(fetch: EngineFetch, basePath: string): Promise<void>
-  /** Whether the server sleeps. Null: it does not report it (SGLang), and the registered state applies. */
+  /** Whether the server sleeps. Null: it does not report it. */
   isSleeping(fetch: EngineFetch, basePath: string): Promise<boolean | null>
 }
 
@@ -283,6 +295,8 @@ export interface ProbeFacts {
   engine: EngineName
   /** Ids of the served models; empty: not reported. */
   models: string[]
+  /** Whether the server ignores the model name of requests, so that a pool can have any name. */
+  ignoresModelName?: boolean
   version: string | null
   /** The max context in tokens, of the requested model or the first one. */
   maxModelLen: number | null
@@ -327,6 +341,8 @@ export interface ProbeContext {
    * `inUse`, the routes are tried again, and the earlier result is used if the server does not answer.
    */
   known?: { route: ScoreRoute; plainText: boolean; inUse: boolean } | null
+  /** Engines by the owner of the models that their servers list, {@link Engine.modelOwner}. */
+  engineOfOwner: ReadonlyMap<string | null, EngineName>
 }
 
 /** The protocol of one backend: builds requests, reads scores and classifies failures. It keeps no state. */
@@ -350,6 +366,13 @@ export interface Engine {
    * apart).
    */
   readonly templated: boolean
+  /**
+   * Whether the concurrency that its servers report is the number of requests that they process at once (slots). The
+   * adaptive limit starts at this number, and may fall to 1.
+   */
+  readonly hasSlots?: boolean
+  /** Paths of the router address that its servers have; empty: they have one route with its own format. */
+  readonly paths: ReadonlySet<ProxiedPath>
   readonly lifecycle: EngineLifecycle | null
   /** Builds the request for one sample. @throws Error if the target's template rejects the sample */
   buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest
@@ -368,4 +391,14 @@ export interface Engine {
   readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null>
   /** Checks whether the server runs this engine, and reads its properties. */
   probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult>
+  /** `owned_by` of the models that its servers list in /v1/models, by which they are auto-detected; null: none. */
+  readonly modelOwner: string | null
+  /** The remedy if a server generates text, but scores are wanted; absent: the general remedy. */
+  readonly generatesHint?: string
+  /**
+   * Auto-detects a server whose models have no known owner. Returns null if another engine may fit. Otherwise the result
+   * is that of {@link probe}.
+   * @param listed whether the server lists models in /v1/models
+   */
+  detect(fetch: EngineFetch, context: ProbeContext, listed: boolean): Promise<ProbeResult | null>
 }

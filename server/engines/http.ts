@@ -11,6 +11,7 @@ import type {
   ResponseHeaders,
   ScoreInput,
 } from './engine.ts'
+import { ProbeStop } from './engine-fetch.ts'
 import { isBusy, notReady, notRecognized } from './probe-answers.ts'
 import { wellFormed } from './sample-text.ts'
 
@@ -115,6 +116,17 @@ function answersNoResults(status: number, bodyText: string): boolean {
   }
 }
 
+/** Rejects if the server does not answer. */
+async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult | null> {
+  try {
+    const result = await probe(fetch, context)
+    return result.ok ? result : null
+  } catch (error) {
+    if (error instanceof ProbeStop && error.failure.reason !== 'server_unreachable') return null
+    throw error
+  }
+}
+
 /** A custom HTTP scorer: POST {"samples":[…]} to its URL returns {"results":[{"score", …} | {"error"}]}. */
 export const http: Engine = {
   name: 'http',
@@ -124,10 +136,13 @@ export const http: Engine = {
   templated: false,
   routes: [],
   labels: null,
+  paths: new Set(),
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
   microBatch: null,
   readLoad: async () => null,
   probe,
+  modelOwner: null,
+  detect,
 }

@@ -101,15 +101,17 @@ async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoa
   return { running, waiting: 0 }
 }
 
+const MODEL_OWNER = 'llamacpp'
+
 async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
   const base = rootOf(context.basePath)
   const models = await listModels(fetch, `${base}/v1/models`)
   if (!models.ok) return models
-  if (models.owner === 'vllm') return otherEngine('llama.cpp', 'vLLM', 'vllm')
-  if (models.owner === 'sglang') return otherEngine('llama.cpp', 'SGLang', 'sglang')
+  const other = otherEngine('llamacpp', models.owner, context)
+  if (other !== null) return other
   const props = await jsonOrNull(fetch, `${base}/props`)
   const slots = positiveInt(field(props, 'total_slots'))
-  if (models.owner !== 'llamacpp' && slots === null) {
+  if (models.owner !== MODEL_OWNER && slots === null) {
     return notRecognized(
       'the server answers, but not as llama.cpp’s llama-server does',
       'Check that the URL is the root of a llama-server.',
@@ -130,6 +132,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     ok: true,
     engine: 'llamacpp',
     models: models.ids,
+    ignoresModelName: models.ids.length === 1,
     version: textOrNull(field(props, 'build_info')),
     // The context of one slot, which may be less than that of the model.
     maxModelLen: positiveInt(ofSlot) ?? positiveInt(trained),
@@ -170,10 +173,26 @@ export const llamacpp: Engine = {
   templated: false,
   routes: ['pair'],
   labels: 'two',
+  hasSlots: true,
+  paths: new Set([
+    '/rerank',
+    '/v1/rerank',
+    '/v1/embeddings',
+    '/v1/chat/completions',
+    '/v1/completions',
+    '/tokenize',
+    '/detokenize',
+  ]),
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
   microBatch: null,
   readLoad,
   probe,
+  modelOwner: MODEL_OWNER,
+  detect: async (fetch, context, listed) => {
+    if (!listed) return null
+    const props = await jsonOrNull(fetch, `${rootOf(context.basePath)}/props`)
+    return positiveInt(field(props, 'total_slots')) === null ? null : probe(fetch, context)
+  },
 }

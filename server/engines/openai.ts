@@ -59,10 +59,25 @@ export const openai: Engine = {
   templated: false,
   routes: [],
   labels: null,
+  // A server of this engine may be a gateway to other engines, with all paths of /v1.
+  paths: new Set([
+    '/v1/embeddings',
+    '/v1/score',
+    '/v1/classify',
+    '/v1/rerank',
+    '/v1/chat/completions',
+    '/v1/completions',
+  ]),
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
   microBatch: null,
   readLoad: async () => null,
   probe,
+  modelOwner: null,
+  detect: async (fetch, context, listed) => {
+    if (!listed) return null
+    const result = await probe(fetch, context)
+    return result.ok ? result : null
+  },
 }

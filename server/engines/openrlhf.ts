@@ -93,6 +93,7 @@ export const openrlhf: Engine = {
   templated: true,
   routes: [],
   labels: null,
+  paths: new Set(),
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
@@ -100,4 +101,9 @@ export const openrlhf: Engine = {
   microBatch: null,
   readLoad: async () => null,
   probe,
+  modelOwner: null,
+  detect: async (fetch, context) => {
+    const result = await probe(fetch, context)
+    return result.ok || result.reason === 'server_unreachable' ? result : null
+  },
 }

@@ -1,5 +1,6 @@
+import { ENGINES, type EngineName } from '../contract/engines.ts'
 import { errorMessage, field, looksLikeHtml } from './answer.ts'
-import type { EngineFetch, EngineReply, ProbeFailure } from './engine.ts'
+import type { EngineFetch, EngineReply, ProbeContext, ProbeFailure } from './engine.ts'
 import { ProbeStop } from './engine-fetch.ts'
 
 /** The models that a server lists at /v1/models, or a failure. */
@@ -81,14 +82,20 @@ export function routerAddress(): ProbeFailure {
   )
 }
 
-/** Returns the failure for a server whose engine is not the one named. */
-export function otherEngine(named: string, found: string, engine: string): ProbeFailure {
+/** Returns the failure for a server whose models have the owner of another engine than the one named; null: none. */
+export function otherEngine(
+  named: EngineName,
+  owner: string | null,
+  { engineOfOwner }: ProbeContext,
+): ProbeFailure | null {
+  const found = engineOfOwner.get(owner)
+  if (found === undefined || found === named) return null
   return {
     ok: false,
     reason: 'server_not_recognized',
     cause: 'other_engine',
-    message: `the server is ${found}, not ${named}`,
-    hint: `Register it with "engine": "${engine}", or "auto".`,
+    message: `the server is ${ENGINES[found].label}, not ${ENGINES[named].label}`,
+    hint: `Register it with "engine": "${found}", or "auto".`,
   }
 }
 

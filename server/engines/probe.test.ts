@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
+import { ENGINE_NAMES } from '../contract/engines.ts'
 import { probeServer } from './probe.ts'
-import { ENGINE_NAMES } from './registry.ts'
 import { answer, type FakeHandler, FakeServer, hangs, scoreBody } from './testing/fake-server.ts'
 import { models, routes } from './testing/routes.ts'
 
@@ -95,6 +95,27 @@ test('a model list without an owner needs further requests', async () => {
   expect(await probe(await serve({ ...sglangRoutes, 'GET /v1/models': bare }))).toMatchObject({
     engine: 'sglang',
   })
+})
+
+test('a server without an owner that answers like several engines is detected as the first of them', async () => {
+  const signs: [string, string, FakeHandler][] = [
+    ['tei', 'GET /info', answer(200, { model_type: { reranker: {} } })],
+    ['sglang', 'GET /model_info', answer(200, { model_path: '/m/rm' })],
+    ['vllm', 'GET /version', answer(200, { version: '0.12.0' })],
+    ['llamacpp', 'GET /props', answer(200, { total_slots: 4 })],
+    ['openai', 'POST /v1/chat/completions', answer(400, {})],
+    ['http', 'POST /', answer(200, { results: [] })],
+    ['openrlhf', 'POST /get_reward', answer(200, { rewards: [0.3] })],
+  ]
+  for (const [at, [engine]] of signs.entries()) {
+    const server = await serve({
+      'GET /v1/models': answer(200, { data: [{ id: 'rm' }] }),
+      'POST /classify': answer(200, scoreBody('vllm', '1')),
+      'POST /rerank': answer(400, {}),
+      ...Object.fromEntries(signs.slice(at).map(([, route, handler]) => [route, handler])),
+    })
+    expect(await probe(server)).toMatchObject({ ok: true, engine })
+  }
 })
 
 test('with a named engine, only the scoring route is needed', async () => {

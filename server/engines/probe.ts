@@ -1,7 +1,6 @@
-import { field } from './answer.ts'
+import { ENGINE_NAMES, ENGINES, type EngineName } from '../contract/engines.ts'
 import type {
   EngineFetch,
-  EngineName,
   ProbeContext,
   ProbeFacts,
   ProbeFailure,
@@ -10,18 +9,14 @@ import type {
 } from './engine.ts'
 import { openChecked, ProbeStop } from './engine-fetch.ts'
 import {
-  jsonOrNull,
   listModels,
   notRecognized,
   otherKind,
-  positiveInt,
   ROUTER_ADDRESS_OWNER,
   routerAddress,
-  textField,
 } from './probe-answers.ts'
-import { engineOf } from './registry.ts'
+import { DETECTION_ORDER, engineOf } from './registry.ts'
 import { checkServerUrl, rootOf } from './server-url.ts'
-import { teiModelType } from './tei.ts'
 
 export { type OpenFetch, type OpenFetchOptions, openFetch, ProbeStop } from './engine-fetch.ts'
 
@@ -72,6 +67,7 @@ export async function probeServer(request: ProbeRequest): Promise<ProbedServer |
     label: request.label ?? null,
     templated: request.templated ?? false,
     known: request.known ?? null,
+    engineOfOwner: ENGINE_OF_OWNER,
   }
   try {
     const result =
@@ -93,63 +89,29 @@ export async function probeServer(request: ProbeRequest): Promise<ProbedServer |
   }
 }
 
-/**
- * Detects the engine by the owner in /v1/models, or by a route that only one engine has. Engines without either are
- * tried last: custom scorers with an empty list of samples, OpenRLHF with a short text.
- */
+const ENGINE_OF_OWNER = new Map(
+  DETECTION_ORDER.flatMap(({ name, modelOwner }) =>
+    modelOwner === null ? [] : [[modelOwner, name] as const],
+  ),
+)
+
+/** Detects the engine by the owner in /v1/models. Without a known owner, the engines are tried in their order. */
 async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
-  const base = rootOf(context.basePath)
-  const models = await listModels(fetch, `${base}/v1/models`)
+  const models = await listModels(fetch, `${rootOf(context.basePath)}/v1/models`)
   // A busy or loading server would fail all further requests too, and must not be reported as unknown.
   if (!models.ok && models.cause === 'not_ready') return models
   if (models.ok && models.owner === ROUTER_ADDRESS_OWNER) return routerAddress()
+  const owner = models.ok ? context.engineOfOwner.get(models.owner) : undefined
+  if (owner !== undefined) return engineOf(owner).probe(fetch, context)
   const listed = models.ok && models.ids.length > 0
-  const found =
-    (models.ok ? engineOfOwner(models.owner) : null) ?? (await engineOfRoutes(fetch, base, listed))
-  if (found !== null) return engineOf(found).probe(fetch, context)
-  if (listed) {
-    const chats = await engineOf('openai').probe(fetch, context)
-    if (chats.ok) return chats
+  for (const engine of DETECTION_ORDER) {
+    const result = await engine.detect(fetch, context, listed)
+    if (result !== null) return result
   }
-  const scorer = await ownScorer(fetch, context)
-  if (scorer !== null) return scorer
-  const rewards = await engineOf('openrlhf').probe(fetch, context)
-  if (rewards.ok || rewards.reason === 'server_unreachable') return rewards
   return notRecognized(
-    'the server answers, but not as any supported engine: vLLM, SGLang, text-embeddings-inference, llama.cpp, OpenAI, OpenRLHF, custom HTTP scorers',
+    `the server answers, but not as any supported engine: ${ENGINE_NAMES.map((name) => ENGINES[name].servers).join(', ')}`,
     'Set "engine", or check that the URL is the root of a reward-model server.',
   )
-}
-
-/** Probes for a custom HTTP scorer; null: the server is not one. Rejects if the server does not answer. */
-async function ownScorer(fetch: EngineFetch, context: ProbeContext): Promise<ProbeFacts | null> {
-  try {
-    const scorer = await engineOf('http').probe(fetch, context)
-    return scorer.ok ? scorer : null
-  } catch (error) {
-    if (error instanceof ProbeStop && error.failure.reason !== 'server_unreachable') return null
-    throw error
-  }
-}
-
-function engineOfOwner(owner: string | null): EngineName | null {
-  return owner === 'vllm' || owner === 'sglang' || owner === 'llamacpp' ? owner : null
-}
-
-async function engineOfRoutes(
-  fetch: EngineFetch,
-  base: string,
-  listed: boolean,
-): Promise<EngineName | null> {
-  if (teiModelType(await jsonOrNull(fetch, `${base}/info`)) !== null) return 'tei'
-  // All other engines list their models.
-  if (!listed) return null
-  if (field(await jsonOrNull(fetch, `${base}/model_info`), 'model_path') !== undefined) {
-    return 'sglang'
-  }
-  if ((await textField(fetch, `${base}/version`, 'version')) !== null) return 'vllm'
-  const props = await jsonOrNull(fetch, `${base}/props`)
-  return positiveInt(field(props, 'total_slots')) !== null ? 'llamacpp' : null
 }
 
 /** Returns a failure if the server does not fit its intended use. */
@@ -157,7 +119,7 @@ function unfitFor(
   facts: ProbeFacts,
   kind: 'discriminative' | 'generative' | null,
 ): ProbeFailure | null {
-  const { name, chats, scores } = engineOf(facts.engine)
+  const { name, chats, scores, generatesHint } = engineOf(facts.engine)
   if (kind === 'generative' && !chats) {
     return otherKind(
       `a server of engine "${name}" returns scores and does not generate text`,
@@ -167,22 +129,15 @@ function unfitFor(
   if (kind === 'discriminative' && (!scores || facts.kind === 'generative')) {
     return otherKind(
       'the server generates text and returns no scores',
-      facts.engine === 'sglang'
-        ? 'Start SGLang with --is-embedding, or register it with "kind": "generative" as a judge.'
-        : 'Register it with "kind": "generative" as a judge, or serve a reward model.',
+      generatesHint ?? 'Register it with "kind": "generative" as a judge, or serve a reward model.',
     )
   }
   return null
 }
 
-/** Whether the server ignores the model name of requests, so that a pool can have any name. */
-function takesAnyName(facts: ProbeFacts): boolean {
-  return facts.engine === 'tei' || (facts.engine === 'llamacpp' && facts.models.length === 1)
-}
-
 function modelServed(facts: ProbeFacts, wanted: string | null): string | null | ProbeFailure {
   if (wanted === null) return facts.models[0] ?? null
-  if (facts.models.length === 0 || facts.models.includes(wanted) || takesAnyName(facts)) {
+  if (facts.models.length === 0 || facts.models.includes(wanted) || facts.ignoresModelName) {
     return wanted
   }
   return {

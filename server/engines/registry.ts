@@ -1,4 +1,5 @@
-import type { Engine, EngineName } from './engine.ts'
+import type { EngineName } from '../contract/engines.ts'
+import type { Engine } from './engine.ts'
 import { http } from './http.ts'
 import { llamacpp } from './llamacpp.ts'
 import { openai } from './openai.ts'
@@ -7,17 +8,21 @@ import { sglang } from './sglang.ts'
 import { tei } from './tei.ts'
 import { vllm } from './vllm.ts'
 
+/**
+ * All engines, in the order in which auto-detection tries them. The last three have no route that identifies them:
+ * they are probed, custom scorers with an empty list of samples, OpenRLHF with a short text.
+ */
 const engines: Readonly<Record<EngineName, Engine>> = {
-  vllm,
-  sglang,
   tei,
+  sglang,
+  vllm,
   llamacpp,
   openai,
-  openrlhf,
   http,
+  openrlhf,
 }
 
-export const ENGINE_NAMES = Object.keys(engines) as EngineName[]
+export const DETECTION_ORDER = Object.values(engines)
 
 export function engineOf(name: EngineName): Engine {
   return engines[name]

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
-import { ENGINE_NAMES, engineOf } from './registry.ts'
+import { ENGINE_NAMES } from '../contract/engines.ts'
+import { engineOf } from './registry.ts'
 
 const IMAGE = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
 const WITH_IMAGE = {

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { ENGINE_NAMES } from '../contract/engines.ts'
 import type { EngineLifecycle, EngineName } from './engine.ts'
 import { type OpenFetch, openFetch, ProbeStop } from './probe.ts'
 import { engineOf } from './registry.ts'
@@ -243,7 +244,7 @@ describe('load', () => {
     expect(await load('llamacpp', { 'GET /slots': answer(200, [{ id: 0 }]) })).toBeNull()
   })
 
-  test.each(['vllm', 'sglang', 'tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const)(
+  test.each(ENGINE_NAMES)(
     '%s: a missing metric, a page, a refused key or a closed port is not a load',
     async (name) => {
       expect(await load(name, {})).toBeNull()

@@ -71,6 +71,9 @@ const microBatch: MicroBatchProtocol = {
 const NO_MEMORY_SAVER = 'start SGLang with --enable-memory-saver'
 
 const lifecycle: EngineLifecycle = {
+  hint: 'Start it with --enable-memory-saver.',
+  reportsSleep: false,
+  hasLevels: false,
   // Under load, the call fails an assertion in the scheduler, which ends the server. The body must be an object.
   sleep: (fetch, basePath) =>
     lifecyclePost(
@@ -121,8 +124,8 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   const base = rootOf(context.basePath)
   const models = await listModels(fetch, `${base}/v1/models`)
   if (!models.ok) return models
-  if (models.owner === 'vllm') return otherEngine('SGLang', 'vLLM', 'vllm')
-  if (models.owner === 'llamacpp') return otherEngine('SGLang', 'llama.cpp', 'llamacpp')
+  const other = otherEngine('sglang', models.owner, context)
+  if (other !== null) return other
   // Older servers have these routes only under their older names.
   const info =
     (await jsonOrNull(fetch, `${base}/model_info`)) ??
@@ -166,10 +169,30 @@ export const sglang: Engine = {
   templated: true,
   routes: ['classify'],
   labels: 'index',
+  paths: new Set([
+    '/classify',
+    '/generate',
+    '/v1/embeddings',
+    '/v1/score',
+    '/v1/classify',
+    '/v1/rerank',
+    '/v1/chat/completions',
+    '/v1/completions',
+    '/tokenize',
+    '/detokenize',
+  ]),
   lifecycle,
   buildScoreRequest,
   parseScoreResponse,
   microBatch,
   readLoad,
   probe,
+  modelOwner: 'sglang',
+  generatesHint:
+    'Start SGLang with --is-embedding, or register it with "kind": "generative" as a judge.',
+  detect: async (fetch, context, listed) => {
+    if (!listed) return null
+    const info = await jsonOrNull(fetch, `${rootOf(context.basePath)}/model_info`)
+    return field(info, 'model_path') === undefined ? null : probe(fetch, context)
+  },
 }

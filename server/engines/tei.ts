@@ -27,6 +27,7 @@ import { labelIndex, noSuchLabel } from './labels.ts'
 import { believableLoad, metricSum, metricsText } from './load-answers.ts'
 import {
   isBusy,
+  jsonOrNull,
   notReady,
   notRecognized,
   otherKind,
@@ -167,7 +168,7 @@ async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoa
 }
 
 /** Reads `model_type` of /info, which is `{"reranker":{…}}`, or in some builds the bare name; null: none. */
-export function teiModelType(info: unknown): { name: string; labels: string[] } | null {
+function teiModelType(info: unknown): { name: string; labels: string[] } | null {
   const type = field(info, 'model_type')
   if (typeof type === 'string') return { name: type.toLowerCase(), labels: [] }
   if (typeof type !== 'object' || type === null) return null
@@ -210,6 +211,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     ok: true,
     engine: 'tei',
     models: model === null ? [] : [model],
+    ignoresModelName: true,
     version: textOrNull(field(info, 'version')),
     maxModelLen: positiveInt(field(info, 'max_input_length')),
     kind: 'discriminative',
@@ -267,10 +269,17 @@ export const tei: Engine = {
   templated: true,
   routes: ['classify', 'pair'],
   labels: 'name',
+  // TEI converts tokens to text at /decode, not at /detokenize.
+  paths: new Set(['/predict', '/rerank', '/v1/embeddings', '/tokenize']),
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
   microBatch,
   readLoad,
   probe,
+  modelOwner: null,
+  detect: async (fetch, context) => {
+    const info = await jsonOrNull(fetch, `${rootOf(context.basePath)}/info`)
+    return teiModelType(info) === null ? null : probe(fetch, context)
+  },
 }

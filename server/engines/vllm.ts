@@ -224,6 +224,9 @@ function tokenScored(
 }
 
 const lifecycle: EngineLifecycle = {
+  hint: 'Start vLLM with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1.',
+  reportsSleep: true,
+  hasLevels: true,
   sleep: (fetch, basePath, level) =>
     // `mode=wait` has existed since 2026. Older servers ignore it, which is safe because nothing is in flight.
     lifecyclePost(
@@ -258,8 +261,8 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   const base = rootOf(context.basePath)
   const models = await listModels(fetch, `${base}/v1/models`)
   if (!models.ok) return models
-  if (models.owner === 'sglang') return otherEngine('vLLM', 'SGLang', 'sglang')
-  if (models.owner === 'llamacpp') return otherEngine('vLLM', 'llama.cpp', 'llamacpp')
+  const other = otherEngine('vllm', models.owner, context)
+  if (other !== null) return other
   const version = await textField(fetch, `${base}/version`, 'version')
   const sleeping = await sleepState(fetch, base)
   const facts = {
@@ -310,6 +313,20 @@ export const vllm: Engine = {
   templated: true,
   routes: ['classify', 'token', 'pair'],
   labels: 'index',
+  // There is no /v1/classify. /v1/embeddings works only for embedding models; the server refuses it for other models.
+  paths: new Set([
+    '/classify',
+    '/pooling',
+    '/score',
+    '/rerank',
+    '/v1/embeddings',
+    '/v1/score',
+    '/v1/rerank',
+    '/v1/chat/completions',
+    '/v1/completions',
+    '/tokenize',
+    '/detokenize',
+  ]),
   lifecycle,
   buildScoreRequest,
   parseScoreResponse,
@@ -317,4 +334,10 @@ export const vllm: Engine = {
   tokens,
   readLoad,
   probe,
+  modelOwner: 'vllm',
+  detect: async (fetch, context, listed) => {
+    if (!listed) return null
+    const version = await textField(fetch, `${rootOf(context.basePath)}/version`, 'version')
+    return version === null ? null : probe(fetch, context)
+  },
 }

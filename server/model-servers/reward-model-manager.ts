@@ -11,6 +11,7 @@ import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { maskSecrets } from '../mask-secrets.ts'
 import {
+  abilitiesOf,
   checkServerUrl,
   type ProbeFailure,
   probeServer,
@@ -166,7 +167,8 @@ export class RewardModelManager {
     const facts = factsOf(probe, apiKey)
     // A server that does not report its state counts as still asleep, because a call could crash it.
     const remembered = known?.state === 'sleeping' && known.url === fields.url && !probe.sleeping
-    const asleep = probe.sleeping || (remembered && probe.engine === 'sglang')
+    const asleep =
+      probe.sleeping || (remembered && abilitiesOf(probe.engine).lifecycle?.reportsSleep === false)
     const seen = { probeMs: probe.durationMs, engine: probe.engine, version: probe.version }
     const examination = asleep
       ? null

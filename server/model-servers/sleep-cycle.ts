@@ -76,7 +76,7 @@ export class SleepCycle {
   async sleep(row: ServerRow, level: SleepLevel, why: string): Promise<ServerRow> {
     const known = this.#sleeps.get(row.id)
     if (known) return known.done
-    if (!abilitiesOf(row.engine).sleeps || !row.canSleep) throw cannotSleep(row)
+    if (abilitiesOf(row.engine).lifecycle === null || !row.canSleep) throw cannotSleep(row)
     if (row.state === 'sleeping') return this.#alreadyAsleep(row, level)
     if (row.state !== 'ready' && row.state !== 'quarantined' && row.state !== 'draining') {
       throw notNow(row, 'put to sleep')
@@ -89,7 +89,7 @@ export class SleepCycle {
 
   /** Handles a sleep request for a sleeping server. vLLM would answer a second sleep call with 200 and do nothing. */
   async #alreadyAsleep(row: ServerRow, level: SleepLevel): Promise<ServerRow> {
-    if (level === 1 || row.engine !== 'vllm') return row
+    if (level === 1 || !abilitiesOf(row.engine).lifecycle?.hasLevels) return row
     const at = await lastSleepLevel(this.#o.db, row.id)
     if (at === 2) return row
     throw new RewardOpsError(

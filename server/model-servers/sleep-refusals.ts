@@ -4,20 +4,13 @@ import type { ServerRow } from '../store/sql/servers.ts'
 
 /** The error for a server that does not support sleep, with the setting that enables it. */
 export function cannotSleep(row: ServerRow): RewardOpsError {
-  const sleeps = abilitiesOf(row.engine).sleeps
+  const { lifecycle } = abilitiesOf(row.engine)
   return new RewardOpsError(
     'server_cannot_sleep',
-    sleeps
-      ? `${row.name} does not support sleep.`
-      : `${row.name}: ${row.engine} does not support sleep.`,
-    sleeps
-      ? {
-          hint:
-            row.engine === 'sglang'
-              ? 'Start it with --enable-memory-saver.'
-              : 'Start vLLM with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1.',
-        }
-      : {},
+    lifecycle === null
+      ? `${row.name}: ${row.engine} does not support sleep.`
+      : `${row.name} does not support sleep.`,
+    lifecycle === null ? {} : { hint: lifecycle.hint },
   )
 }
 

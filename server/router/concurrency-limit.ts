@@ -1,5 +1,6 @@
 import { ADAPTIVE_INITIAL_IN_FLIGHT } from '../contract/adaptive-limit.ts'
 import { mostInFlight } from '../contract/servers.ts'
+import { engineOf } from '../engines/registry.ts'
 import type { RouterServer } from './router-types.ts'
 
 /** Bounds of a limit, in samples in flight. */
@@ -322,13 +323,13 @@ export class ServerLimit {
       return
     }
     const max = mostInFlight(null, maxConcurrent ?? null)
-    const isLlama = config.engine === 'llamacpp'
+    const { hasSlots = false } = engineOf(config.engine)
     const wanted =
-      isLlama && maxConcurrent != null ? maxConcurrent : ADAPTIVE_INITIAL_IN_FLIGHT[kind]
+      hasSlots && maxConcurrent != null ? maxConcurrent : ADAPTIVE_INITIAL_IN_FLIGHT[kind]
     const part = (n: number) => Math.max(1, Math.min(max, Math.ceil(n / Math.max(1, processes))))
     this.#limit = new AdaptiveLimit({
       initial: part(wanted),
-      min: isLlama ? 1 : part(MIN_LIMIT),
+      min: hasSlots ? 1 : part(MIN_LIMIT),
       max,
       fixed: false,
     })

@@ -1,5 +1,12 @@
 import { type Calibration, calibrationScores } from '../engines/calibration.ts'
-import type { EngineLoad, EngineName, ScoreRoute, SleepLevel } from '../engines/engine.ts'
+import type {
+  Engine,
+  EngineLoad,
+  EngineName,
+  ScoreRoute,
+  SleepAbilities,
+  SleepLevel,
+} from '../engines/engine.ts'
 import { type OpenFetch, openFetch, ProbeStop } from '../engines/engine-fetch.ts'
 import { engineOf } from '../engines/registry.ts'
 import { chatSelfTest, rawScoreSelfTest, type SelfTestResult } from '../engines/self-test.ts'
@@ -22,21 +29,14 @@ export interface ServerAddress {
   apiKey: string | null
 }
 
-export interface EngineAbilities {
-  scores: boolean
-  chats: boolean
-  /** Whether the self-test checks that scores are raw. */
-  selfTested: boolean
-  sleeps: boolean
-  /** The routes that a registration may select. */
-  routes: readonly ScoreRoute[]
-  /** The form of label that a registration may select, as in `Engine.labels`; null: none. */
-  labels: 'index' | 'name' | 'two' | null
-}
+/** The properties of an engine for modules that may not import the engines. */
+export type EngineAbilities = Pick<
+  Engine,
+  'scores' | 'chats' | 'selfTested' | 'routes' | 'labels' | 'paths'
+> & { readonly lifecycle: SleepAbilities | null }
 
 export function abilitiesOf(engine: EngineName): EngineAbilities {
-  const { scores, chats, selfTested, lifecycle, routes, labels } = engineOf(engine)
-  return { scores, chats, selfTested, sleeps: lifecycle !== null, routes, labels }
+  return engineOf(engine)
 }
 
 export interface ScoringServer extends ServerAddress {

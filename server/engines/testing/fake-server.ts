@@ -1,6 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { EngineName } from '../engine.ts'
+import { dialectOf } from './dialects.ts'
 
 export interface FakeCall {
   /** Number of the request, from 0, in order of arrival. */
@@ -115,22 +116,7 @@ export function answer(
 
 /** The body of an engine's answer with a score; `literal` is its JSON. */
 export function scoreBody(engine: EngineName, literal: string): string {
-  switch (engine) {
-    case 'vllm':
-      return `{"id":"classify-1","object":"list","data":[{"index":0,"label":"LABEL_0","probs":[${literal}],"num_classes":1}],"usage":{"prompt_tokens":7}}`
-    case 'sglang':
-      return `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[${literal}]}],"usage":{"prompt_tokens":7}}`
-    case 'tei':
-      return `[[{"score":${literal},"label":"LABEL_0"}]]`
-    case 'llamacpp':
-      return `{"model":"rm","object":"list","usage":{"prompt_tokens":7,"total_tokens":7},"results":[{"index":0,"relevance_score":${literal}}]}`
-    case 'openrlhf':
-      return `{"rewards":[${literal}],"scores":[0.5],"extra_logs":{}}`
-    case 'http':
-      return `{"results":[{"score":${literal}}]}`
-    case 'openai':
-      throw new Error('openai servers give no scores')
-  }
+  return dialectOf(engine).one(literal)
 }
 
 /** Returns a handler that answers every request with a score, as vLLM does. */

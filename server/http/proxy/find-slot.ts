@@ -1,3 +1,4 @@
+import type { ProxiedPath } from '../../contract/proxied-paths.ts'
 import type {
   RewardRouter,
   RouterSlot,
@@ -5,7 +6,7 @@ import type {
   SlotRequest,
 } from '../../router/router-types.ts'
 import type { ModelDirectory } from './model-directory.ts'
-import { hasPath, type ProxiedPath } from './routes.ts'
+import { hasPath } from './routes.ts'
 
 /** Pause between two searches, ms, while the only free servers have an engine without the path. */
 const OTHER_ENGINE_MS = 25

@@ -1,6 +1,7 @@
+import type { ProxiedPath } from '../../contract/proxied-paths.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { RouterServer } from '../../router/router-types.ts'
-import { enginesWith, hasPath, type ProxiedPath } from './routes.ts'
+import { enginesWith, hasPath } from './routes.ts'
 
 /** Shortest time between two wake requests for a model, ms. */
 const WAKE_EVERY_MS = 1_000

@@ -4,12 +4,12 @@ import { connect } from 'node:net'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../../testkit/service/wait-for.ts'
+import { PROXIED_PATHS } from '../../contract/proxied-paths.ts'
 import { RewardOpsError } from '../../errors.ts'
 import { createRewardRouter } from '../../router/reward-router.ts'
 import { config } from '../../router/testing/harness.ts'
 import { MAX_PROXIED_BYTES } from './read-body.ts'
 import type { RouterProxyOptions } from './router-proxy.ts'
-import { PROXIED_PATHS } from './routes.ts'
 import {
   type ProxyBed,
   type Received,

@@ -1,0 +1,22 @@
+interface EngineDefinition {
+  /** The official spelling, for pages. */
+  label: string
+  /** The servers of the engine, as in docs/servers.md and error messages. */
+  servers: string
+}
+
+/**
+ * Engines, in the order in which pages and docs/servers.md list them. The protocol of an engine and its other properties
+ * are in server/engines.
+ */
+export const ENGINES = {
+  vllm: { label: 'vLLM', servers: 'vLLM' },
+  sglang: { label: 'SGLang', servers: 'SGLang' },
+  tei: { label: 'TEI', servers: 'text-embeddings-inference' },
+  llamacpp: { label: 'llama.cpp', servers: 'llama.cpp' },
+  openai: { label: 'OpenAI-compatible', servers: 'OpenAI' },
+  openrlhf: { label: 'OpenRLHF', servers: 'OpenRLHF' },
+  http: { label: 'HTTP scorer', servers: 'custom HTTP scorers' },
+} as const satisfies Record<string, EngineDefinition>
+export type EngineName = keyof typeof ENGINES
+export const ENGINE_NAMES = Object.keys(ENGINES) as [EngineName, ...EngineName[]]
