@@ -1,7 +1,11 @@
 import type { z } from 'zod'
 import { Settings } from '../server/config.ts'
+import { ENGINE_NAMES, ENGINES } from '../server/contract/engines.ts'
 import { MONITOR_DEFINITIONS, MONITORS, type MonitorName } from '../server/contract/monitors.ts'
 import { BALANCING_POLICIES, DEFAULT_POLICY, POLICY_NAMES } from '../server/contract/pools.ts'
+import { SCORE_ROUTES } from '../server/contract/servers.ts'
+import type { Engine, ScoreRoute } from '../server/engines/engine.ts'
+import { engineOf } from '../server/engines/registry.ts'
 import { describeMetrics } from '../server/http/metrics.ts'
 import { valueText } from '../server/monitoring/alerts/alert-payload.ts'
 import { MONITOR_READERS } from '../server/monitoring/definitions.ts'
@@ -23,6 +27,40 @@ const TABLES: Readonly<Record<string, () => Table>> = {
       BALANCING_POLICIES[name].label,
       BALANCING_POLICIES[name].choice,
     ]),
+  }),
+  engines: () => ({
+    head: [
+      ...['engine', 'servers', 'scores', '[judges](judges.md)', '[chat template](#chat-templates)'],
+      ...[
+        '[self-test](#self-test)',
+        '[micro-batches](router.md#micro-batching)',
+        '[sleep](#sleep)',
+      ],
+    ],
+    rows: ENGINE_NAMES.map((name) => {
+      const { scores, chats, templated, selfTested, microBatch, lifecycle } = engineOf(name)
+      const abilities = [
+        scores,
+        chats,
+        templated,
+        selfTested,
+        microBatch !== null,
+        lifecycle !== null,
+      ]
+      return [code(name), ENGINES[name].servers, ...abilities.map((can) => (can ? 'yes' : 'no'))]
+    }),
+  }),
+  'score-routes': () => ({
+    head: ['engine', ...SCORE_ROUTES.map(code), '`label`'],
+    rows: ENGINE_NAMES.map(engineOf)
+      .filter(({ routes }) => routes.length > 0)
+      .map((engine) => [
+        code(engine.name),
+        ...SCORE_ROUTES.map((route) =>
+          engine.routes.includes(route) ? scorePath(engine, route) : '',
+        ),
+        LABELS[engine.labels ?? 'none'],
+      ]),
   }),
   monitors: () => ({
     head: ['monitor', 'figure', 'minimum n', 'warning', 'alerting', 'batches in a row'],
@@ -100,6 +138,14 @@ function optionRows(rule: string, kwargs: z.ZodObject, isIncluded: (key: string)
     defaultJson?.replaceAll('"', '`') ?? '',
     (kwargs.shape[name] as z.ZodType).description ?? '',
   ])
+}
+
+const LABELS = { index: 'index', name: 'index or name', two: '0 or 1', none: 'none' }
+
+/** The path to which an engine's current release gets a sample by a route. */
+function scorePath(engine: Engine, route: ScoreRoute): string {
+  const target = { model: 'rm', version: null, route }
+  return code(engine.buildScoreRequest({ prompt: 'Q', response: 'A' }, target).path)
 }
 
 interface Table {
