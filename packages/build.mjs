@@ -61,17 +61,23 @@ export async function buildPackage(folder, outDir = join(folder, 'dist')) {
   rmSync(join(outDir, 'all-types'), { recursive: true })
 }
 
+/** Types of the service's procedures that callers never see, by their file. They reference every module of the service. */
+const INTERNAL = {
+  'server/api/context.d.ts': 'RequestContext',
+  'server/api/procedure-meta.d.ts': 'ProcedureMeta',
+}
+
 /**
- * Copies the declarations reachable from `entry`. The context type of the service's procedures becomes `object`,
- * because callers never see it and it references every module of the service.
+ * Copies the declarations reachable from `entry`. The internal types become `object`.
  * @param {string} from
  * @param {string} to
  * @param {string} entry
  */
 function keepReachable(from, to, entry) {
-  const context = join(from, 'server/api/context.d.ts')
-  if (existsSync(context)) {
-    writeFileSync(context, '/** Internal to the service. */\nexport type RequestContext = object\n')
+  for (const [file, type] of Object.entries(INTERNAL)) {
+    const path = join(from, file)
+    if (!existsSync(path)) continue
+    writeFileSync(path, `/** Internal to the service. */\nexport type ${type} = object\n`)
   }
   const reached = new Set()
   const reach = (file) => {

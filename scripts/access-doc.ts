@@ -1,7 +1,7 @@
-import type { SurfaceName } from '../server/api/roles.ts'
-import { surfaceRole } from '../server/api/roles.ts'
-import { type CallType, callableIn } from '../server/api/scopes.ts'
-import { mayDo, ROLES, type Role } from '../server/contract/roles.ts'
+import type { CallRules } from '../server/api/call-rules.ts'
+import { callableIn } from '../server/api/scopes.ts'
+import { SURFACES, type SurfaceName } from '../server/api/surfaces.ts'
+import { mayDo, ROLES } from '../server/contract/roles.ts'
 import type { Procedure } from './openapi.ts'
 
 /** Names of the requests that have an endpoint outside tRPC. */
@@ -29,6 +29,8 @@ batch, sample or image within the prefix. A refused caller gets \`unauthorized\`
 \`forbidden_scope\` with one. \`npm test\` sends each of these requests with each key and compares the answers with this
 page. [Access](access.md) explains keys, roles and limits.`
 
+const PAGES = '`GET` of pages and their files, which hold no data without a login'
+
 /** The keys with limited scope in the last columns. */
 const LIMITED = [
   { column: 'submit', role: 'trainer', scope: { access: 'submit', runPrefix: null } },
@@ -41,46 +43,39 @@ export function accessPage(procedures: readonly Procedure[]): string {
   return `${[
     INTRO,
     '## Procedures',
-    table(
-      procedures.map(({ path, kind, role }) => ({
-        request: `\`${path}\``,
-        needed: role as Role | null,
-        call: { what: path, type: kind },
-      })),
-    ),
+    table(procedures.map(({ path, rules }) => ({ request: `\`${path}\``, what: path, rules }))),
     '## Other requests',
     table([
       ...Object.entries(REQUESTS).map(([name, request]) => ({
         request,
-        needed: surfaceRole(name as SurfaceName),
-        call: { what: name, type: null },
+        what: name,
+        rules: SURFACES[name as SurfaceName],
       })),
-      { request: '`GET /healthz`, `/livez`, `/readyz`', needed: null, call: null },
-      {
-        request: '`GET` of pages and their files, which hold no data without a login',
-        needed: null,
-        call: null,
-      },
+      ...['`GET /healthz`, `/livez`, `/readyz`', PAGES].map((request) => ({
+        request,
+        what: '',
+        rules: null,
+      })),
     ]),
   ].join('\n\n')}\n`
 }
 
-/** A request with its minimum role (null: none), and its name in server/api/scopes.ts (null: not checked there). */
+/** A request with the rules for its callers (null: no key is needed), and the name by which it is checked. */
 interface Row {
   request: string
-  needed: Role | null
-  call: { what: string; type: CallType | null } | null
+  what: string
+  rules: CallRules | null
 }
 
 function table(rows: readonly Row[]): string {
-  const lines = rows.map(({ request, needed, call }) => [
+  const lines = rows.map(({ request, what, rules }) => [
     request,
-    needed === null ? '✓' : '',
-    ...ROLES.map((role) => (needed === null || mayDo(role, needed) ? '✓' : '')),
+    rules === null ? '✓' : '',
+    ...ROLES.map((role) => (rules === null || mayDo(role, rules.role) ? '✓' : '')),
     ...LIMITED.map(({ role, scope }) => {
-      if (needed === null || call === null) return '✓'
-      if (!mayDo(role, needed)) return ''
-      return { no: '', runs: 'runs', yes: '✓' }[callableIn(scope, call.what, call.type)]
+      if (rules === null) return '✓'
+      if (!mayDo(role, rules.role)) return ''
+      return { no: '', runs: 'runs', yes: '✓' }[callableIn(scope, what, rules)]
     }),
   ])
   const head = ['request', 'none', ...ROLES, ...LIMITED.map(({ column }) => column)]

@@ -141,8 +141,8 @@ class Page {
     return this.reference.procedures.filter(({ path }) => path.startsWith(`${namespace}.`))
   }
 
-  private procedure({ path, kind, role, description, input, output, errors, example }: Procedure) {
-    const access = role === null ? 'no key needed' : `role \`${role}\``
+  private procedure({ path, kind, rules, description, input, output, errors, example }: Procedure) {
+    const access = rules === null ? 'no key needed' : `role \`${rules.role}\``
     const parts = [
       `### ${path}`,
       `${kind}, ${access}. ${description}`.replace(/^./, (c) => c.toUpperCase()),

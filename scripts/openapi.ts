@@ -9,7 +9,8 @@ import {
   type Symbol as TypeSymbol,
 } from 'typescript/unstable/sync'
 import { z } from 'zod'
-import { OPEN, roleNeeded } from '../server/api/roles.ts'
+import { type CallRules, rulesOf } from '../server/api/call-rules.ts'
+import type { ProcedureMeta } from '../server/api/procedure-meta.ts'
 import { appRouter } from '../server/api/root.ts'
 import { ERROR_REASONS, type ErrorReason } from '../server/contract/error-reasons.ts'
 
@@ -53,8 +54,8 @@ export interface Schema {
 export interface Procedure {
   path: string
   kind: 'query' | 'mutation' | 'subscription'
-  /** Minimum role of the API key; null: no key is needed. */
-  role: string | null
+  /** The rules for its callers; null: no key is needed. */
+  rules: CallRules | null
   description: string
   /** Null: no input. */
   input: Schema | null
@@ -72,7 +73,7 @@ export interface Reference {
 }
 
 interface RouterProcedure {
-  _def: { type: Procedure['kind']; inputs: z.ZodType[] }
+  _def: { type: Procedure['kind']; inputs: z.ZodType[]; meta?: ProcedureMeta }
 }
 
 /** Reads the router. @throws Error if a procedure has no description, or an error reason is unknown */
@@ -111,7 +112,7 @@ export async function readReference(): Promise<Reference> {
       return {
         path,
         kind: _def.type,
-        role: OPEN.has(path) ? null : roleNeeded(path, _def.type),
+        rules: _def.meta?.isOpen ? null : rulesOf(_def.type, _def.meta),
         description,
         input,
         output: outputs.of(output),
@@ -182,7 +183,7 @@ const json = (schema: object, example?: unknown) => ({
   'application/json': { schema, ...(example === undefined ? {} : { example }) },
 })
 
-function operation({ path, kind, role, description, input, output, errors, example }: Procedure) {
+function operation({ path, kind, rules, description, input, output, errors, example }: Procedure) {
   const isRequired = input !== null && input.default === undefined
   const [sentence = ''] = description.split(/(?<=\.) /)
   const given =
@@ -208,7 +209,7 @@ function operation({ path, kind, role, description, input, output, errors, examp
     tags: [path.split('.', 1)[0]],
     summary: sentence,
     ...(description === sentence ? {} : { description }),
-    security: role === null ? [] : [{ apiKey: [role] }],
+    security: rules === null ? [] : [{ apiKey: [rules.role] }],
     ...given,
     responses: {
       200:

@@ -1,27 +1,26 @@
 import type { AuditChange } from '../contract/audit.ts'
 import type { Actor } from '../contract/roles.ts'
 import type { Modules } from './context.ts'
-import { type Audited, type Fields, MUTATIONS } from './roles.ts'
+import type { Audited, Fields } from './procedure-meta.ts'
 
 /** A mutation to record. */
 interface Call {
   modules: Modules
   actor: Actor
   path: string
+  /** The content of the entry. Undefined: the meta of the procedure describes none. */
+  audited: Audited | undefined
   input(): Promise<unknown>
 }
 
 /**
- * Runs a mutation and records it in the audit log if it succeeds. If roles.ts has a `look` for it, the changed object
- * is read before and after the mutation.
+ * Runs a mutation and records it in the audit log if it succeeds. With `look`, the changed object is read before and
+ * after the mutation.
  */
 export async function audit<R extends { ok: boolean; data?: unknown }>(
-  { modules, actor, path, input }: Call,
+  { modules, actor, path, audited = { target: () => '' }, input }: Call,
   next: () => Promise<R>,
 ): Promise<R> {
-  const row = MUTATIONS[path]
-  if (row?.audit === null) return next()
-  const audited = row?.audit ?? { target: () => '' }
   const given = fieldsOf(await input().catch(() => null))
   // An object that does not exist yet, or cannot be read, is null.
   const look = async () => (await audited.look?.(modules, given).catch(() => null)) ?? null

@@ -5,7 +5,10 @@ import {
   CompareRunsInput,
   CompareSamplesInput,
 } from '../contract/compare.ts'
+import type { RunFields } from './procedure-meta.ts'
 import { procedure, router } from './trpc.ts'
+
+const byPair: RunFields = { batches: ['first', 'second'] }
 
 /** Comparisons of two batches or of up to eight runs. */
 export const compareRouter = router({
@@ -15,6 +18,7 @@ export const compareRouter = router({
    * @example {"first": "b12", "second": "b14"}
    */
   pair: procedure
+    .meta({ runFields: byPair })
     .input(ComparePairInput)
     .query(({ ctx, input }) => ctx.comparedBatches.pair(input)),
   /**
@@ -23,6 +27,7 @@ export const compareRouter = router({
    * @example {"first": "b12", "second": "b14", "by": "rank"}
    */
   samples: procedure
+    .meta({ runFields: byPair })
     .input(CompareSamplesInput)
     .query(({ ctx, input }) => ctx.comparedBatches.samples(input)),
   /**
@@ -31,6 +36,7 @@ export const compareRouter = router({
    * @example {"first": "b12", "second": "b14"}
    */
   groups: procedure
+    .meta({ runFields: byPair })
     .input(CompareGroupsInput)
     .query(({ ctx, input }) => ctx.comparedBatches.groups(input)),
   /**
@@ -46,5 +52,8 @@ export const compareRouter = router({
    * Compares up to eight runs over their steps: each run with the first one, with 95 % intervals.
    * @example {"runs": ["gsm8k-grpo", "gsm8k-dapo"]}
    */
-  runs: procedure.input(CompareRunsInput).query(({ ctx, input }) => ctx.comparedRuns.get(input)),
+  runs: procedure
+    .meta({ runFields: { runs: ['runs'] } })
+    .input(CompareRunsInput)
+    .query(({ ctx, input }) => ctx.comparedRuns.get(input)),
 })

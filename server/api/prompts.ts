@@ -6,6 +6,7 @@ import {
   PromptSampleInput,
   PromptStepsInput,
 } from '../contract/prompts.ts'
+import { byRun } from './procedure-meta.ts'
 import { procedure, router } from './trpc.ts'
 
 export const promptsRouter = router({
@@ -14,19 +15,26 @@ export const promptsRouter = router({
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo", "class": "regressed", "orderBy": "change"}
    */
-  list: procedure.input(PromptListInput).query(({ ctx, input }) => ctx.prompts.list(input)),
+  list: procedure
+    .meta({ runFields: byRun })
+    .input(PromptListInput)
+    .query(({ ctx, input }) => ctx.prompts.list(input)),
   /**
    * Counts the prompts of a run by class and data source.
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo"}
    */
-  counts: procedure.input(PromptCountsInput).query(({ ctx, input }) => ctx.prompts.counts(input)),
+  counts: procedure
+    .meta({ runFields: byRun })
+    .input(PromptCountsInput)
+    .query(({ ctx, input }) => ctx.prompts.counts(input)),
   /**
    * Returns a prompt with its visits.
    * @throws run_not_found, prompt_not_found
    * @example {"run": "gsm8k-grpo", "key": "0f343b0931126a20f133d67c2b018a3b"}
    */
   history: procedure
+    .meta({ runFields: byRun })
     .input(PromptHistoryInput)
     .query(({ ctx, input }) => ctx.prompts.history(input)),
   /**
@@ -34,17 +42,26 @@ export const promptsRouter = router({
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo", "limit": 120}
    */
-  heat: procedure.input(PromptHeatInput).query(({ ctx, input }) => ctx.prompts.heat(input)),
+  heat: procedure
+    .meta({ runFields: byRun })
+    .input(PromptHeatInput)
+    .query(({ ctx, input }) => ctx.prompts.heat(input)),
   /**
    * Returns for each step the groups by pass rate, pass@k and best of k.
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo"}
    */
-  steps: procedure.input(PromptStepsInput).query(({ ctx, input }) => ctx.prompts.steps(input)),
+  steps: procedure
+    .meta({ runFields: byRun })
+    .input(PromptStepsInput)
+    .query(({ ctx, input }) => ctx.prompts.steps(input)),
   /**
    * Draws prompts for the next step, for curricula and dynamic sampling. Only prompts with a visit can be drawn.
    * @throws run_not_found, no_pass_rates
    * @example {"run": "gsm8k-grpo", "strategy": "thompson", "n": 128}
    */
-  sample: procedure.input(PromptSampleInput).query(({ ctx, input }) => ctx.prompts.sample(input)),
+  sample: procedure
+    .meta({ runFields: byRun })
+    .input(PromptSampleInput)
+    .query(({ ctx, input }) => ctx.prompts.sample(input)),
 })

@@ -9,21 +9,11 @@ import {
   SampleFacetsInput,
   SampleListInput,
 } from '../contract/pages.ts'
-import { UpdatePoolInput } from '../contract/pools.ts'
 import { RescoreSomeInput } from '../contract/rescore.ts'
 import { ComponentsInput, ImportConfigInput, TryInput } from '../contract/rewards.ts'
 import { RunConfigInput, UpdateRunInput } from '../contract/run-config.ts'
 import { RunTableInput } from '../contract/run-table.ts'
 import { RunInput } from '../contract/runs.ts'
-import {
-  LaunchServerInput,
-  RegisterServerInput,
-  ServerLogInput,
-  ServerRef,
-  SleepServerInput,
-  UpdateServerInput,
-  WakeServerInput,
-} from '../contract/servers.ts'
 import { TimelineInput } from '../contract/timeline.ts'
 import {
   AppendInput,
@@ -42,8 +32,10 @@ import { compareRouter } from './compare.ts'
 import { marksRouter } from './marks.ts'
 import { monitorsRouter } from './monitors.ts'
 import { plannerRouter } from './planner.ts'
+import { byBatch, byFilter, byRun, named } from './procedure-meta.ts'
 import { promptsRouter } from './prompts.ts'
 import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
+import { poolsRouter, serversRouter } from './servers.ts'
 import {
   aboutRouter,
   auditRouter,
@@ -52,10 +44,9 @@ import {
   retentionRouter,
   sessionsRouter,
 } from './settings.ts'
-import { lastingProcedure, openProcedure, procedure, router } from './trpc.ts'
+import { lastingProcedure, nothing, openProcedure, procedure, router } from './trpc.ts'
 
 const byBatchId = z.strictObject({ batchId: BatchId })
-const nothing = z.strictObject({}).optional()
 
 /** The router of the API: each procedure validates its input and calls one method of a module. */
 export const appRouter = router({
@@ -74,7 +65,10 @@ export const appRouter = router({
      * @example {"run": "gsm8k-grpo", "step": 1, "idempotencyKey": "gsm8k-grpo-1", "samples": [{"uid": "q-1",
      * "dataSource": "openai/gsm8k", "prompt": "6 * 7?", "response": "#### 42", "groundTruth": "42"}]}
      */
-    submit: procedure.input(SubmitInput).mutation(({ ctx, input }) => ctx.manager.submit(input)),
+    submit: procedure
+      .meta({ role: 'trainer', audit: null, runFields: byRun, forSubmitKeys: true })
+      .input(SubmitInput)
+      .mutation(({ ctx, input }) => ctx.manager.submit(input)),
     /**
      * Adds samples to an open batch. Appending the same samples at the same index again changes nothing.
      * @throws batch_not_found, batch_closed, append_gap, append_conflict, duplicate_index, group_too_large
@@ -83,7 +77,10 @@ export const appRouter = router({
      * @example {"batchId": "b12", "startIndex": 1, "samples": [{"uid": "q-1", "dataSource": "openai/gsm8k", "prompt":
      * "6 * 7?", "response": "#### 41", "groundTruth": "42"}]}
      */
-    append: procedure.input(AppendInput).mutation(({ ctx, input }) => ctx.manager.append(input)),
+    append: procedure
+      .meta({ role: 'trainer', audit: null, runFields: byBatch, forSubmitKeys: true })
+      .input(AppendInput)
+      .mutation(({ ctx, input }) => ctx.manager.append(input)),
     /**
      * Scores the rollouts of a batch with another reward, as a new batch.
      * @throws batch_not_found, batch_open, empty_batch, sample_not_found, idempotency_conflict, removed_by_retention,
@@ -94,6 +91,7 @@ export const appRouter = router({
      * @example {"batchId": "b12", "reward": {"model": "rm-8b"}, "select": {"uids": ["q-1"]}}
      */
     rescore: procedure
+      .meta({ role: 'trainer', audit: { target: named('batchId') }, runFields: byBatch })
       .input(RescoreSomeInput)
       .mutation(({ ctx, input }) => ctx.manager.rescore(input)),
     /**
@@ -102,6 +100,7 @@ export const appRouter = router({
      * @example {"batchId": "b12"}
      */
     close: procedure
+      .meta({ role: 'trainer', audit: null, runFields: byBatch, forSubmitKeys: true })
       .input(byBatchId)
       .mutation(({ ctx, input }) => ctx.manager.close(input.batchId)),
     /**
@@ -110,6 +109,12 @@ export const appRouter = router({
      * @example {"batchId": "b12"}
      */
     cancel: procedure
+      .meta({
+        role: 'trainer',
+        audit: { target: named('batchId') },
+        runFields: byBatch,
+        forSubmitKeys: true,
+      })
       .input(byBatchId)
       .mutation(({ ctx, input }) => ctx.manager.cancel(input.batchId)),
     /**
@@ -119,6 +124,7 @@ export const appRouter = router({
      * @example {"batchId": "b12", "after": null, "samples": 64, "waitMs": 30000}
      */
     next: lastingProcedure
+      .meta({ runFields: byBatch, forSubmitKeys: true })
       .input(NextInput)
       .query(({ ctx, input }) => ctx.reader.next(input, ctx.until)),
     /**
@@ -127,6 +133,7 @@ export const appRouter = router({
      * @example {"batchId": "b12", "waitMs": 60000}
      */
     wait: lastingProcedure
+      .meta({ runFields: byBatch, forSubmitKeys: true })
       .input(WaitInput)
       .query(({ ctx, input }) => ctx.reader.wait(input.batchId, input.waitMs, ctx.until)),
     /**
@@ -134,18 +141,25 @@ export const appRouter = router({
      * @throws batch_not_found, removed_by_retention
      * @example {"batchId": "b12", "offset": 0, "limit": 10000}
      */
-    results: procedure.input(ResultsInput).query(({ ctx, input }) => ctx.reader.results(input)),
+    results: procedure
+      .meta({ runFields: byBatch, forSubmitKeys: true })
+      .input(ResultsInput)
+      .query(({ ctx, input }) => ctx.reader.results(input)),
     /**
      * Returns the summary of a batch.
      * @throws batch_not_found
      * @example {"batchId": "b12"}
      */
-    get: procedure.input(byBatchId).query(({ ctx, input }) => ctx.reader.summary(input.batchId)),
+    get: procedure
+      .meta({ runFields: byBatch, forSubmitKeys: true })
+      .input(byBatchId)
+      .query(({ ctx, input }) => ctx.reader.summary(input.batchId)),
     /**
      * Lists batches, newest first.
      * @example {"run": "gsm8k-grpo", "status": "running"}
      */
     list: procedure
+      .meta({ runFields: byRun })
       .input(BatchListInput.prefault({}))
       .query(({ ctx, input }) => ctx.batches.list(input)),
     /**
@@ -154,6 +168,7 @@ export const appRouter = router({
      * @example {"batchId": "b12"}
      */
     view: procedure
+      .meta({ runFields: byBatch })
       .input(BatchViewInput)
       .query(({ ctx, input }) => ctx.batches.view(input.batchId)),
     /**
@@ -161,13 +176,19 @@ export const appRouter = router({
      * @throws batch_not_found
      * @example {"batchId": "b12", "limit": 50}
      */
-    groups: procedure.input(BatchGroupsInput).query(({ ctx, input }) => ctx.batches.groups(input)),
+    groups: procedure
+      .meta({ runFields: byBatch })
+      .input(BatchGroupsInput)
+      .query(({ ctx, input }) => ctx.batches.groups(input)),
     /**
      * Returns the group timeline of a batch as columns. With `after`, returns only entries that may have changed.
      * @throws batch_not_found
      * @example {"batchId": "b12"}
      */
-    timeline: procedure.input(TimelineInput).query(({ ctx, input }) => ctx.timelines.part(input)),
+    timeline: procedure
+      .meta({ runFields: byBatch })
+      .input(TimelineInput)
+      .query(({ ctx, input }) => ctx.timelines.part(input)),
     /**
      * Returns the server that held up an ended batch, with the estimated time without it. Null while the batch runs,
      * and for batches of more than 65,536 samples.
@@ -175,6 +196,7 @@ export const appRouter = router({
      * @example {"batchId": "b12"}
      */
     bottleneck: procedure
+      .meta({ runFields: byBatch })
       .input(byBatchId)
       .query(({ ctx, input }) => ctx.timelines.bottleneck(input.batchId)),
   }),
@@ -195,6 +217,12 @@ export const appRouter = router({
      * 7?", "response": "#### 42", "groundTruth": "42"}}
      */
     score: lastingProcedure
+      .meta({
+        role: 'trainer',
+        audit: null,
+        runFields: { runs: ['run'], batches: ['batchId'] },
+        forSubmitKeys: true,
+      })
       .input(ScoreInput)
       .mutation(({ ctx, input }) => ctx.manager.score(input, ctx.until)),
     /**
@@ -202,13 +230,17 @@ export const appRouter = router({
      * @throws batch_not_found
      * @example {"run": "gsm8k-grpo"}
      */
-    facets: procedure.input(SampleFacetsInput).query(({ ctx, input }) => ctx.samples.facets(input)),
+    facets: procedure
+      .meta({ runFields: byFilter })
+      .input(SampleFacetsInput)
+      .query(({ ctx, input }) => ctx.samples.facets(input)),
     /**
      * Lists samples that match a filter, without texts. One page searches at most 131,072 samples, or 65,536 texts.
      * @throws batch_not_found, cursor_mismatch
      * @example {"run": "gsm8k-grpo", "status": "failed", "sort": "newest"}
      */
     list: procedure
+      .meta({ runFields: byFilter })
       .input(SampleListInput.prefault({}))
       .query(({ ctx, input }) => ctx.samples.list(input)),
     /**
@@ -216,129 +248,21 @@ export const appRouter = router({
      * @throws batch_not_found, sample_not_found, removed_by_retention
      * @example {"id": "b12-3"}
      */
-    get: procedure.input(SampleDetailInput).query(({ ctx, input }) => ctx.samples.detail(input)),
+    get: procedure
+      .meta({ runFields: { batches: ['id'] } })
+      .input(SampleDetailInput)
+      .query(({ ctx, input }) => ctx.samples.detail(input)),
   }),
   /**
    * Register and change reward-model servers. A server is addressed by `id` or `name`.
    * @see docs/servers.md
    */
-  servers: router({
-    /** Lists all reward-model servers. */
-    list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.servers()),
-    /**
-     * Returns a server with its events, its statistics per minute and its share of the pool.
-     * @throws server_not_found
-     * @example {"name": "rm-0"}
-     */
-    get: procedure.input(ServerRef).query(({ ctx, input }) => ctx.servers.get(input)),
-    /** Returns the monitor findings of all servers. */
-    monitors: procedure.input(nothing).query(({ ctx }) => ctx.servers.monitors()),
-    /**
-     * Returns the last lines that a launched server printed. Only admins may read them.
-     * @throws server_not_found, server_not_launched
-     * @example {"name": "rm-0", "lines": 100}
-     */
-    log: procedure
-      .input(ServerLogInput)
-      .query(({ ctx, input }) => ctx.models.log(input, input.lines)),
-    /**
-     * Starts a server process on the service's machine and keeps it running.
-     * @throws launch_disabled, server_busy, forbidden_url, unsupported_setting
-     * @example {"name": "rm-0", "engine": "vllm", "port": 8100, "command": ["vllm", "serve", "my/reward-model",
-     * "--port", "8100"]}
-     */
-    launch: procedure
-      .input(LaunchServerInput)
-      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.launch(input))),
-    /**
-     * Registers a server after a probe and a self-test. Registering the same name again updates the server.
-     * @throws forbidden_url, server_unreachable, server_redirects, server_not_recognized, model_not_served,
-     * key_refused, server_busy, unsupported_setting
-     * @example {"name": "rm-0", "url": "http://10.0.0.5:8000", "engine": "auto", "maxInFlight": 32}
-     */
-    register: procedure
-      .input(RegisterServerInput)
-      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.register(input))),
-    /**
-     * Changes fields of a server. They mean the same as in servers.register; null restores the default. A new URL or
-     * key is probed first; a new chat template, route or label repeats the self-test.
-     * @throws server_not_found, forbidden_url, server_unreachable, server_redirects, server_not_recognized,
-     * model_not_served, key_refused, server_busy, unsupported_setting
-     * @example {"name": "rm-0", "weight": 2}
-     */
-    update: procedure.input(UpdateServerInput).mutation(async ({ ctx, input }) => {
-      const { id, name, ...changes } = input
-      return ctx.fleet.describe(await ctx.models.update({ id, name }, changes))
-    }),
-    /**
-     * Stops new traffic to a server. Requests in flight complete.
-     * @throws server_not_found, server_busy
-     * @example {"name": "rm-0"}
-     */
-    drain: procedure
-      .input(ServerRef)
-      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.drain(input))),
-    /**
-     * Resumes traffic to a drained server after a probe and a self-test.
-     * @throws server_not_found, server_busy, server_unreachable
-     * @example {"name": "rm-0"}
-     */
-    resume: procedure
-      .input(ServerRef)
-      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.resume(input))),
-    /**
-     * Puts a server to sleep and frees its GPU memory.
-     * @throws server_not_found, server_busy, server_cannot_sleep, server_unreachable
-     * @example {"name": "rm-0", "level": 1}
-     */
-    sleep: procedure
-      .input(SleepServerInput)
-      .mutation(async ({ ctx, input }) =>
-        ctx.fleet.describe(await ctx.models.sleep(input, input.level)),
-      ),
-    /**
-     * Wakes a sleeping server.
-     * @throws server_not_found, server_busy, server_cannot_sleep, server_unreachable
-     * @example {"name": "rm-0", "awakeForMs": 600000}
-     */
-    wake: procedure
-      .input(WakeServerInput)
-      .mutation(async ({ ctx, input }) =>
-        ctx.fleet.describe(await ctx.models.wake(input, input.awakeForMs)),
-      ),
-    /**
-     * Probes a server now and runs the self-test.
-     * @throws server_not_found, server_busy
-     * @example {"name": "rm-0"}
-     */
-    probe: procedure
-      .input(ServerRef)
-      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.probe(input))),
-    /**
-     * Removes a server and ends its process if it was launched. Samples keep its name.
-     * @throws server_not_found, server_busy
-     * @example {"name": "rm-0"}
-     */
-    remove: procedure
-      .input(ServerRef)
-      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.remove(input))),
-  }),
+  servers: serversRouter,
   /**
    * The servers of one model share a balancing policy.
    * @see docs/router.md
    */
-  pools: router({
-    /** Lists the pools: the servers of each model with the balancing policy and the waiting jobs. */
-    list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.pools()),
-    /**
-     * Sets the balancing policy of a model.
-     * @throws unknown_model
-     * @example {"model": "rm-8b", "policy": "group_affinity"}
-     */
-    update: procedure
-      .input(UpdatePoolInput)
-      .mutation(({ ctx, input }) => ctx.fleet.setPolicy(input)),
-  }),
+  pools: poolsRouter,
   /**
    * Rewards that batches can name.
    * @see docs/rewards.md
@@ -347,7 +271,10 @@ export const appRouter = router({
     /**
      * Lists everything that `reward` can name: rules, managers, judge templates, models and function files.
      */
-    list: procedure.input(nothing).query(({ ctx }) => ctx.rewards.get(ctx.actor.role)),
+    list: procedure
+      .meta({ runFields: null })
+      .input(nothing)
+      .query(({ ctx }) => ctx.rewards.get(ctx.actor.role)),
     /**
      * Scores one sample, returns every step of the calculation and stores nothing.
      * @throws busy
@@ -357,6 +284,7 @@ export const appRouter = router({
      * "42"}}
      */
     try: lastingProcedure
+      .meta({ role: 'trainer', audit: null, runFields: null })
       .input(TryInput)
       .mutation(({ ctx, input }) => ctx.playground.try(input, ctx.until)),
     /**
@@ -365,6 +293,7 @@ export const appRouter = router({
      * @example {"run": "gsm8k-grpo"}
      */
     components: procedure
+      .meta({ runFields: byRun })
       .input(ComponentsInput.prefault({}))
       .query(({ ctx, input }) => ctx.components.get(input)),
     /**
@@ -373,6 +302,8 @@ export const appRouter = router({
      * @example {"text": "reward_model.reward_manager=dapo"}
      */
     importConfig: procedure
+      // The call stores nothing.
+      .meta({ role: 'viewer', audit: null, runFields: null })
       .input(ImportConfigInput)
       .mutation(({ ctx, input }) => importOffLoop(input.text, ctx.session.address)),
   }),
@@ -426,7 +357,10 @@ export const appRouter = router({
      * @throws run_not_found
      * @example {"name": "gsm8k-grpo"}
      */
-    get: procedure.input(RunInput).query(({ ctx, input }) => ctx.runs.get(input)),
+    get: procedure
+      .meta({ runFields: { runs: ['name'] } })
+      .input(RunInput)
+      .query(({ ctx, input }) => ctx.runs.get(input)),
     /**
      * Splits the change of the mean score between two ranges of steps by outcome, data source, component and prompt.
      * The parts of each split add up to the change. Without ranges, it compares the steps before and after the largest
@@ -434,7 +368,10 @@ export const appRouter = router({
      * @throws run_not_found, no_such_step, too_many_samples
      * @example {"name": "gsm8k-grpo", "before": {"from": 1, "to": 10}, "after": {"from": 11, "to": 12}}
      */
-    changes: procedure.input(ChangesInput).query(({ ctx, input }) => ctx.changes.get(input)),
+    changes: procedure
+      .meta({ runFields: { runs: ['name'] } })
+      .input(ChangesInput)
+      .query(({ ctx, input }) => ctx.changes.get(input)),
     /**
      * Lists runs with the figures of their rewards, sorted and filtered.
      * @throws cursor_mismatch
@@ -452,6 +389,7 @@ export const appRouter = router({
      * @example {"run": "gsm8k-grpo"}
      */
     config: procedure
+      .meta({ runFields: byRun })
       .input(RunConfigInput)
       .query(({ ctx, input }) => ctx.runConfigs.get(input.run)),
     /**
@@ -461,6 +399,19 @@ export const appRouter = router({
      * @example {"run": "gsm8k-grpo", "config": {"model": "qwen3-8b", "optimizer": {"lr": 1e-6}}, "addTags": ["baseline"]}
      */
     update: procedure
+      .meta({
+        role: 'trainer',
+        audit: {
+          target: named('run'),
+          refs: ['run', 'addTags', 'removeTags'],
+          look: async ({ runConfigs }, { run }) => {
+            const { config, tags } = await runConfigs.get(String(run))
+            return { config, tags }
+          },
+        },
+        runFields: byRun,
+        forSubmitKeys: true,
+      })
       .input(UpdateRunInput)
       .mutation(({ ctx, input }) => ctx.runConfigs.update(input)),
   }),
@@ -522,6 +473,7 @@ export const appRouter = router({
      * @throws not_found
      */
     load: procedure
+      .meta({ role: 'trainer', audit: null })
       .input(nothing)
       .mutation(async ({ ctx }) => ctx.manager.submit(await demoBatch())),
   }),

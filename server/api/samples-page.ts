@@ -7,6 +7,7 @@ import {
 } from '../contract/annotations.ts'
 import { ExtraKeysInput, FirstLinesInput, SampleCountInput } from '../contract/sample-extras.ts'
 import { SaveViewInput, UpdateViewInput, ViewRef, ViewsInput } from '../contract/saved-views.ts'
+import { byFilter } from './procedure-meta.ts'
 import { procedure, router } from './trpc.ts'
 
 /** Procedures of the Samples page in addition to `samples.list`. */
@@ -17,6 +18,7 @@ export const samplesPageProcedures = {
    * @example {"run": "gsm8k-grpo"}
    */
   extraKeys: procedure
+    .meta({ runFields: byFilter })
     .input(ExtraKeysInput.prefault({}))
     .query(({ ctx, input }) => ctx.samples.extraKeys(input)),
   /**
@@ -25,6 +27,7 @@ export const samplesPageProcedures = {
    * @example {"ids": ["b12-3", "b12-4"]}
    */
   firstLines: procedure
+    .meta({ runFields: { batches: ['ids'] } })
     .input(FirstLinesInput)
     .query(({ ctx, input }) => ctx.samples.firstLines(input.ids)),
   /**
@@ -33,6 +36,7 @@ export const samplesPageProcedures = {
    * @example {"run": "gsm8k-grpo", "status": "failed"}
    */
   count: procedure
+    .meta({ runFields: byFilter })
     .input(SampleCountInput.prefault({}))
     .query(({ ctx, input }) => ctx.samples.count(input)),
   /**
@@ -41,6 +45,7 @@ export const samplesPageProcedures = {
    * @example {"run": "gsm8k-grpo", "status": "failed"}
    */
   byBatch: procedure
+    .meta({ runFields: byFilter })
     .input(SampleCountInput.prefault({}))
     .query(({ ctx, input }) => ctx.samples.byBatch(input)),
 }
@@ -51,6 +56,7 @@ export const annotationsRouter = router({
    * @example {"samples": ["b12-3"], "label": "reward hack", "note": "The answer is in the prompt."}
    */
   add: procedure
+    .meta({ role: 'trainer', audit: null })
     .input(AddAnnotationInput)
     .mutation(({ ctx, input }) => ctx.annotations.add(input, ctx.actor)),
   /**
@@ -59,6 +65,7 @@ export const annotationsRouter = router({
    * @example {"id": "a7", "label": "correct"}
    */
   update: procedure
+    .meta({ role: 'trainer', audit: null })
     .input(UpdateAnnotationInput)
     .mutation(({ ctx, input }) => ctx.annotations.update(input, ctx.actor)),
   /**
@@ -67,6 +74,7 @@ export const annotationsRouter = router({
    * @example {"id": "a7"}
    */
   remove: procedure
+    .meta({ role: 'trainer', audit: null })
     .input(AnnotationRef)
     .mutation(({ ctx, input }) => ctx.annotations.remove(input.id, ctx.actor)),
   /**
@@ -75,6 +83,7 @@ export const annotationsRouter = router({
    * @example {"sample": "b12-3"}
    */
   of: procedure
+    .meta({ runFields: { batches: ['sample'] } })
     .input(AnnotationsOfInput)
     .query(({ ctx, input }) => ctx.annotations.of(input.sample)),
   /**
@@ -83,6 +92,7 @@ export const annotationsRouter = router({
    * @example {"run": "gsm8k-grpo"}
    */
   labels: procedure
+    .meta({ runFields: byFilter })
     .input(AnnotationLabelsInput.prefault({}))
     .query(({ ctx, input }) => ctx.annotations.labels(input)),
 })
@@ -105,6 +115,7 @@ export const viewsRouter = router({
    * @example {"page": "samples", "name": "Failures", "state": "status=failed"}
    */
   save: procedure
+    .meta({ role: 'trainer', audit: null })
     .input(SaveViewInput)
     .mutation(({ ctx, input }) => ctx.savedViews.save(input, ctx.actor)),
   /**
@@ -113,6 +124,7 @@ export const viewsRouter = router({
    * @example {"id": 3, "name": "Timeouts"}
    */
   update: procedure
+    .meta({ role: 'trainer', audit: null })
     .input(UpdateViewInput)
     .mutation(({ ctx, input }) => ctx.savedViews.update(input, ctx.actor)),
   /**
@@ -121,6 +133,7 @@ export const viewsRouter = router({
    * @example {"id": 3}
    */
   remove: procedure
+    .meta({ role: 'trainer', audit: null })
     .input(ViewRef)
     .mutation(({ ctx, input }) => ctx.savedViews.remove(input.id, ctx.actor)),
 })

@@ -3,20 +3,22 @@ import { z } from 'zod'
 import { PROCEDURES } from '../../testkit/service/procedures.ts'
 import type { KeyScope } from '../admin/key-holder.ts'
 import { isRewardOpsError } from '../errors.ts'
-import { checkAccess, RUN_FIELDS } from './scopes.ts'
-
-const SURFACES = ['export', 'images', 'openapi', 'metrics', 'models', 'router', 'dialects']
+import { type CallRules, rulesOf } from './call-rules.ts'
+import { checkAccess } from './scopes.ts'
+import { SURFACES } from './surfaces.ts'
 
 /** The procedures and surfaces that a key of this scope may call. */
 function permitted(scope: KeyScope): string[] {
   const holder = { name: 'limited', scope }
-  const calls = [
-    ...PROCEDURES.map(([path, { _def }]) => [path, _def.type] as const),
-    ...SURFACES.map((surface) => [surface, null] as const),
-  ]
-  return calls.flatMap(([what, type]) => {
+  const calls: Record<string, CallRules> = {
+    ...SURFACES,
+    ...Object.fromEntries(
+      PROCEDURES.map(([path, { _def }]) => [path, rulesOf(_def.type, _def.meta)]),
+    ),
+  }
+  return Object.entries(calls).flatMap(([what, rules]) => {
     try {
-      checkAccess(holder, what, type)
+      checkAccess(holder, what, rules)
       return [what]
     } catch (error) {
       expect(isRewardOpsError(error) && error.reason).toBe('forbidden_scope')
@@ -63,10 +65,8 @@ describe('the scope of a key', () => {
     for (const path of ['live.events', 'overview.get', 'runs.table', 'metrics', 'audit.list']) {
       expect(paths).not.toContain(path)
     }
-    const known = new Set([...PROCEDURES.map(([path]) => path), ...SURFACES])
-    expect(Object.keys(RUN_FIELDS).filter((path) => !known.has(path))).toEqual([])
     for (const [path, { _def }] of PROCEDURES) {
-      const fields = RUN_FIELDS[path]
+      const fields = _def.meta?.runFields
       if (fields === undefined) continue
       const schema = z.toJSONSchema(_def.inputs.at(-1) ?? z.object({}), {
         io: 'input',

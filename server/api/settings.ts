@@ -1,4 +1,3 @@
-import { z } from 'zod'
 import {
   CreateKeyInput,
   KeyRef,
@@ -16,19 +15,32 @@ import {
   RetentionJobRef,
   RetentionPolicy,
 } from '../contract/retention.ts'
-import { procedure, router } from './trpc.ts'
+import { type Audited, named, nameOrId } from './procedure-meta.ts'
+import { nothing, procedure, router } from './trpc.ts'
 
-const nothing = z.strictObject({}).optional()
+const key: Audited = {
+  target: nameOrId,
+  refs: ['id'],
+  look: async ({ keys }, { id }) => {
+    if (typeof id !== 'string') return null
+    const { name, role, access, runPrefix, expiresAt, previousUntil, state } = await keys.get(id)
+    return { name, role, access, runPrefix, expiresAt, previousUntil, state }
+  },
+}
 
 export const keysRouter = router({
   /** Lists API keys, without the keys themselves. */
-  list: procedure.input(nothing).query(({ ctx }) => ctx.keys.list()),
+  list: procedure
+    .meta({ role: 'admin' })
+    .input(nothing)
+    .query(({ ctx }) => ctx.keys.list()),
   /**
    * Creates an API key. Only this answer contains the key.
    * @throws name_taken, too_many_keys
    * @example {"name": "ppo on node-3", "role": "trainer", "expiresInDays": 90}
    */
   create: procedure
+    .meta({ role: 'admin', audit: key })
     .input(CreateKeyInput)
     .mutation(({ ctx, input }) => ctx.keys.create(input, ctx.actor.name)),
   /**
@@ -37,6 +49,7 @@ export const keysRouter = router({
    * @example {"id": "k7", "name": "ppo on node-4"}
    */
   rename: procedure
+    .meta({ role: 'admin', audit: key })
     .input(RenameKeyInput)
     .mutation(({ ctx, input }) => ctx.keys.rename(input.id, input.name)),
   /**
@@ -45,6 +58,7 @@ export const keysRouter = router({
    * @example {"id": "k7"}
    */
   revoke: procedure
+    .meta({ role: 'admin', audit: key })
     .input(KeyRef)
     .mutation(({ ctx, input }) => ctx.keys.revoke(input.id, ctx.actor.name)),
   /**
@@ -54,37 +68,59 @@ export const keysRouter = router({
    * @throws key_not_found
    * @example {"id": "k7", "overlapHours": 24}
    */
-  rotate: procedure.input(RotateKeyInput).mutation(({ ctx, input }) => ctx.keys.rotate(input)),
+  rotate: procedure
+    .meta({ role: 'admin', audit: key })
+    .input(RotateKeyInput)
+    .mutation(({ ctx, input }) => ctx.keys.rotate(input)),
   /**
    * Requires an API key for every call, or stops requiring one.
    * @throws admin_key_needed, keys_configured
    * @example {"required": true, "key": "rwo_…"}
    */
-  require: procedure.input(RequireKeysInput).mutation(async ({ ctx, input }) => {
-    const keys = await ctx.keys.require(input, ctx.actor.name)
-    // The caller stays signed in, with the given key.
-    if (input.required && input.key !== null) await ctx.signIn(input.key)
-    return keys
-  }),
+  require: procedure
+    .meta({
+      role: 'admin',
+      audit: {
+        target: () => 'API keys required',
+        refs: ['key'],
+        look: async ({ keys }) => ({ required: keys.requiresKey }),
+      },
+    })
+    .input(RequireKeysInput)
+    .mutation(async ({ ctx, input }) => {
+      const keys = await ctx.keys.require(input, ctx.actor.name)
+      // The caller stays signed in, with the given key.
+      if (input.required && input.key !== null) await ctx.signIn(input.key)
+      return keys
+    }),
 })
 
 export const sessionsRouter = router({
   /** Lists open login sessions, most recently used first. */
-  list: procedure.input(nothing).query(({ ctx }) => ctx.keys.listSessions(ctx.actor.session)),
+  list: procedure
+    .meta({ role: 'admin' })
+    .input(nothing)
+    .query(({ ctx }) => ctx.keys.listSessions(ctx.actor.session)),
   /**
    * Ends a login session. Within 2 s, its pages go to the sign-in page and its streams and long polls end, in all
    * processes.
    * @throws session_not_found
    * @example {"id": "l7"}
    */
-  end: procedure.input(LoginSessionRef).mutation(async ({ ctx, input }) => {
-    await ctx.keys.endSession(input.id)
-    return { ended: 1 }
-  }),
+  end: procedure
+    .meta({ role: 'admin', audit: { target: named('id') } })
+    .input(LoginSessionRef)
+    .mutation(async ({ ctx, input }) => {
+      await ctx.keys.endSession(input.id)
+      return { ended: 1 }
+    }),
   /** Ends all login sessions except the caller's. Returns their number. */
-  endOthers: procedure.input(nothing).mutation(async ({ ctx }) => ({
-    ended: await ctx.keys.endOtherSessions(ctx.actor.session),
-  })),
+  endOthers: procedure
+    .meta({ role: 'admin', audit: { target: () => 'all other sessions' } })
+    .input(nothing)
+    .mutation(async ({ ctx }) => ({
+      ended: await ctx.keys.endOtherSessions(ctx.actor.session),
+    })),
 })
 
 export const limitsRouter = router({
@@ -95,6 +131,20 @@ export const limitsRouter = router({
    * @example {"run": "gsm8k-grpo", "limits": {"maxQueuedSamples": 200000, "maxOpenBatches": 8, "maxPriority": null}}
    */
   set: procedure
+    .meta({
+      role: 'admin',
+      audit: {
+        target: (input) => (typeof input.run === 'string' ? input.run : 'every run'),
+        // `look` returns the fields of `limits`.
+        refs: ['run', 'limits'],
+        look: async ({ limits }, { run }) => {
+          const { defaults, runs } = await limits.get()
+          const found = runs.find((one) => one.run === run)
+          const { maxQueuedSamples, maxOpenBatches, maxPriority } = found ?? defaults
+          return { maxQueuedSamples, maxOpenBatches, maxPriority }
+        },
+      },
+    })
     .input(SetLimitsInput)
     .mutation(({ ctx, input }) => ctx.limits.set(input, ctx.actor.name)),
   /**
@@ -102,6 +152,7 @@ export const limitsRouter = router({
    * @example {"run": "gsm8k-grpo"}
    */
   clear: procedure
+    .meta({ role: 'admin', audit: { target: named('run') } })
     .input(ClearLimitsInput)
     .mutation(({ ctx, input }) => ctx.limits.clear(input.run)),
 })
@@ -115,25 +166,39 @@ export const retentionRouter = router({
    * @example {"policy": {"textsDays": 30, "batchesDays": null, "keepRollUps": true, "eventsDays": 90, "auditDays":
    * 365}}
    */
-  preview: procedure.input(PreviewInput).query(({ ctx, input }) => ctx.retention.preview(input)),
+  preview: procedure
+    .meta({ role: 'admin' })
+    .input(PreviewInput)
+    .query(({ ctx, input }) => ctx.retention.preview(input)),
   /**
    * Sets the retention policy.
    * @example {"textsDays": 30, "batchesDays": null, "keepRollUps": true, "eventsDays": 90, "auditDays": 365}
    */
   set: procedure
+    .meta({
+      role: 'admin',
+      audit: {
+        target: () => 'retention',
+        look: async ({ retention }) => (await retention.get()).policy,
+      },
+    })
     .input(RetentionPolicy)
     .mutation(({ ctx, input }) => ctx.retention.set(input, ctx.actor.name)),
   /**
    * Applies the retention policy now.
    * @throws removal_under_way
    */
-  start: procedure.input(nothing).mutation(({ ctx }) => ctx.retention.apply(ctx.actor.name)),
+  start: procedure
+    .meta({ role: 'admin', audit: { target: named('id') } })
+    .input(nothing)
+    .mutation(({ ctx }) => ctx.retention.apply(ctx.actor.name)),
   /**
    * Excludes a run from the retention policy, or includes it again.
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo", "keep": true}
    */
   keepRun: procedure
+    .meta({ role: 'admin', audit: { target: named('run') } })
     .input(KeepRunInput)
     .mutation(({ ctx, input }) => ctx.retention.keepRun(input.run, input.keep, ctx.actor.name)),
   /**
@@ -142,6 +207,7 @@ export const retentionRouter = router({
    * @example {"run": "gsm8k-grpo", "confirm": "gsm8k-grpo"}
    */
   deleteRun: procedure
+    .meta({ role: 'admin', audit: { target: named('run') } })
     .input(DeleteRunInput)
     .mutation(({ ctx, input }) =>
       ctx.retention.deleteRun(input.run, input.confirm, ctx.actor.name),
@@ -152,6 +218,7 @@ export const retentionRouter = router({
    * @example {"id": "r3"}
    */
   cancel: procedure
+    .meta({ role: 'admin', audit: { target: named('id') } })
     .input(RetentionJobRef)
     .mutation(({ ctx, input }) => ctx.retention.cancel(input.id)),
 })
@@ -162,7 +229,10 @@ export const auditRouter = router({
    * namespace.
    * @example {"action": "servers."}
    */
-  list: procedure.input(AuditInput.prefault({})).query(({ ctx, input }) => ctx.audit.list(input)),
+  list: procedure
+    .meta({ role: 'admin' })
+    .input(AuditInput.prefault({}))
+    .query(({ ctx, input }) => ctx.audit.list(input)),
 })
 
 export const aboutRouter = router({

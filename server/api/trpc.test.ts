@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest'
+import type { KeyScope } from '../admin/key-holder.ts'
+import type { Role } from '../contract/roles.ts'
 import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
 import type { RequestContext } from './context.ts'
 import { appRouter } from './root.ts'
-import { createCallerFactory } from './trpc.ts'
+import { Scopes } from './scopes.ts'
+import { createCallerFactory, procedure, router } from './trpc.ts'
 
 const diskFull = Object.assign(new Error('could not extend file'), { code: '53100' })
 
@@ -53,5 +57,46 @@ describe('an error of a module', () => {
   it('is not an outage if invalid input contains the message of an outage', async () => {
     const wrong = await failing(null, { name: 'r', 'too many clients': 1 })
     expect(wrong).toMatchObject({ code: 'BAD_REQUEST', suspected: [] })
+  })
+})
+
+describe('a procedure without meta', () => {
+  const bare = router({
+    change: procedure.mutation(() => 'done'),
+    read: procedure.query(() => 'done'),
+  })
+  const noted: unknown[] = []
+
+  async function call(name: 'change' | 'read', role: Role, scope: KeyScope | null) {
+    const context = {
+      actor: { name: 'key', role, scope },
+      scopes: new Scopes({} as Database),
+      audit: { note: async (entry: unknown) => void noted.push(entry) },
+    } as unknown as RequestContext
+    const caller = createCallerFactory(bare)(context)
+    return caller[name]().catch(({ cause }) => cause.reason)
+  }
+
+  it('requires the role admin and is recorded if it is a mutation', async () => {
+    expect(await call('change', 'viewer', null)).toBe('forbidden_role')
+    expect(await call('change', 'trainer', null)).toBe('forbidden_role')
+    expect(noted).toEqual([])
+    expect(await call('change', 'admin', null)).toBe('done')
+    expect(noted).toMatchObject([{ action: 'change', actor: 'key', target: '' }])
+    expect(await call('read', 'viewer', null)).toBe('done')
+  })
+
+  it('is closed to keys with a run prefix or the access `submit`', async () => {
+    for (const name of ['change', 'read'] as const) {
+      for (const scope of [
+        { access: 'full', runPrefix: 'team/' },
+        { access: 'submit', runPrefix: null },
+      ] as const) {
+        expect(await call(name, 'admin', scope), name).toBe('forbidden_scope')
+      }
+    }
+    expect(await call('change', 'admin', { access: 'read', runPrefix: null })).toBe(
+      'forbidden_scope',
+    )
   })
 })

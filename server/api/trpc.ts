@@ -7,8 +7,9 @@ import { isRewardOpsError, RewardOpsError, shuttingDown } from '../errors.ts'
 import { isOutage, outageRefusal } from '../store/database.ts'
 import { PoolBusyError, PoolClosedError } from '../store/session.ts'
 import { audit } from './audit.ts'
+import { checkRole, rulesOf } from './call-rules.ts'
 import type { Modules, RequestContext } from './context.ts'
-import { checkRole, roleNeeded } from './roles.ts'
+import type { ProcedureMeta } from './procedure-meta.ts'
 import { failuresFor, quotesServers } from './upstream-text.ts'
 
 const CODE_OF_STATUS = {
@@ -123,17 +124,20 @@ export function toTrpcError(error: unknown): TRPCError {
     : new TRPCError({ code: 'INTERNAL_SERVER_ERROR', message: 'internal', cause: error })
 }
 
-const t = initTRPC.context<RequestContext>().create({
-  sse: {
-    maxDurationMs: 30 * 60_000,
-    ping: { enabled: true, intervalMs: 3_000 },
-    client: { reconnectAfterInactivityMs: 8_000 },
-  },
-  errorFormatter({ shape, error, ctx, path }) {
-    const described = describeError(error, ctx?.requestId ?? 'unknown', path ?? null)
-    return { ...shape, message: described.message, data: described.data }
-  },
-})
+const t = initTRPC
+  .context<RequestContext>()
+  .meta<ProcedureMeta>()
+  .create({
+    sse: {
+      maxDurationMs: 30 * 60_000,
+      ping: { enabled: true, intervalMs: 3_000 },
+      client: { reconnectAfterInactivityMs: 8_000 },
+    },
+    errorFormatter({ shape, error, ctx, path }) {
+      const described = describeError(error, ctx?.requestId ?? 'unknown', path ?? null)
+      return { ...shape, message: described.message, data: described.data }
+    },
+  })
 
 /**
  * Gives refusals their HTTP status: a RewardOpsError becomes the TRPCError of its reason. Errors of the database are
@@ -148,15 +152,16 @@ const refusals = t.middleware(async ({ ctx, next }) => {
   return result
 })
 
-/** Refuses callers without a required key, without the role that roles.ts requires, or outside the scope of their key. */
-const signedIn = t.middleware(async ({ ctx, next, path, type, getRawInput }) => {
+/** Refuses callers without a required key or the procedure's role, and calls outside the scope of the caller's key. */
+const signedIn = t.middleware(async ({ ctx, next, path, type, meta, getRawInput }) => {
   const { actor } = ctx
   if (actor === null) {
     throw toTrpcError(new RewardOpsError('unauthorized', 'A valid API key is required.'))
   }
+  const rules = rulesOf(type, meta)
   try {
-    checkRole(actor, roleNeeded(path, type), path)
-    if (actor.scope !== null) await ctx.scopes.check(actor, path, type, await getRawInput())
+    checkRole(actor, rules.role, path)
+    if (actor.scope !== null) await ctx.scopes.check(actor, path, rules, await getRawInput())
   } catch (error) {
     throw toTrpcError(translateError(error, ctx.readiness))
   }
@@ -170,10 +175,11 @@ const readable = t.middleware(async ({ ctx, next, path }) => {
   return { ...result, data: failuresFor(ctx.actor, result.data) }
 })
 
-/** Records successful mutations in the audit log, except those that roles.ts excludes. */
-const recorded = t.middleware(async ({ ctx, next, path, type, getRawInput }) => {
-  if (type !== 'mutation' || ctx.actor === null) return next()
-  return audit({ modules: ctx, actor: ctx.actor, path, input: getRawInput }, next)
+/** Records successful mutations in the audit log, except those whose meta excludes it. */
+const recorded = t.middleware(async ({ ctx, next, path, type, meta, getRawInput }) => {
+  if (type !== 'mutation' || ctx.actor === null || meta?.audit === null) return next()
+  const call = { modules: ctx, actor: ctx.actor, path, audited: meta?.audit, input: getRawInput }
+  return audit(call, next)
 })
 
 /** Ends a procedure when the caller's key becomes invalid: `until` aborts, and the caller gets the key's error. */
@@ -182,8 +188,12 @@ const untilKeyEnds = t.middleware(({ ctx, next, signal }) =>
 )
 
 export const router = t.router
-export const openProcedure = t.procedure.use(refusals)
-export const procedure = openProcedure.use(signedIn).use(readable).use(recorded)
+const anyProcedure = t.procedure.use(refusals)
+/** A procedure that needs no key. */
+export const openProcedure = anyProcedure.meta({ isOpen: true })
+export const procedure = anyProcedure.use(signedIn).use(readable).use(recorded)
 /** A procedure for calls that may wait for minutes and may be abandoned at any moment. */
 export const lastingProcedure = procedure.use(untilKeyEnds)
+/** The input of procedures without input fields. */
+export const nothing = z.strictObject({}).optional()
 export const createCallerFactory = t.createCallerFactory

@@ -3,8 +3,9 @@ import type { Socket } from 'node:net'
 import { endKey } from '../admin/key-end.ts'
 import { type KeyHolder, lookUpOf } from '../admin/key-holder.ts'
 import type { KeyRing } from '../admin/key-ring.ts'
-import { checkRole, type SurfaceName, surfaceRole } from '../api/roles.ts'
+import { checkRole } from '../api/call-rules.ts'
 import { checkAccess, mayBrowse } from '../api/scopes.ts'
+import { SURFACES, type SurfaceName } from '../api/surfaces.ts'
 import { type Config, isLoopback } from '../config.ts'
 import { ERROR_REASONS } from '../contract/error-reasons.ts'
 import { FUNCTION_CALLER_HEADER } from '../contract/isolation.ts'
@@ -274,8 +275,9 @@ export class Access {
           : {},
       )
     }
-    checkRole(holder, surfaceRole(surface), surface)
-    checkAccess(holder, surface, null)
+    const rules = SURFACES[surface]
+    checkRole(holder, rules.role, surface)
+    checkAccess(holder, surface, rules)
     return holder
   }
 

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { whileKeyHolds } from '../admin/key-end.ts'
 import type { Modules } from '../api/context.ts'
+import { SURFACES } from '../api/surfaces.ts'
 import { translateError } from '../api/trpc.ts'
 import { batchNumber, sampleKey } from '../batches/batch-reader.ts'
 import { describeIssues } from '../contract/describe-issues.ts'
@@ -69,7 +70,7 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
       throw new RewardOpsError('method_not_allowed', `${EXPORT_PATH} accepts only GET.`)
     }
     const query = readQuery(url.searchParams)
-    await scopes.check(caller, 'export', null, query).catch((error: unknown) => {
+    await scopes.check(caller, 'export', SURFACES.export, query).catch((error: unknown) => {
       throw translateError(error, readiness)
     })
     if (underWay >= MAX_EXPORTS) {

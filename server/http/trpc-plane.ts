@@ -4,6 +4,7 @@ import { whileKeyHolds } from '../admin/key-end.ts'
 import type { KeyHolder } from '../admin/key-holder.ts'
 import type { Modules, RequestContext } from '../api/context.ts'
 import { appRouter } from '../api/root.ts'
+import { SURFACES } from '../api/surfaces.ts'
 import { translateError } from '../api/trpc.ts'
 import { failuresFor } from '../api/upstream-text.ts'
 import { parseJsonText, utf8 } from '../batches/accept/body-splitter.ts'
@@ -158,7 +159,8 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       const input = text === '' ? undefined : parseJsonText(text, 'the body')
       if (procedure === SINGLE && !url.searchParams.has('batch')) {
         const holder = access.admit(req, SINGLE)
-        if (holder.scope !== null) await modules.scopes.check(holder, SINGLE, null, input)
+        if (holder.scope !== null)
+          await modules.scopes.check(holder, SINGLE, SURFACES[SINGLE], input)
         const score = (until: AbortSignal) => modules.manager.score(scoreInput(input), until)
         const scored = await whileKeyHolds(holder.ended, closed(res), score)
         answer(res, failuresFor(holder, scored))

@@ -20,8 +20,7 @@ import { PROCEDURES } from '../../testkit/service/procedures.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { padding, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
-import type { SurfaceName } from '../api/roles.ts'
-import { RUN_FIELDS } from '../api/scopes.ts'
+import type { SurfaceName } from '../api/surfaces.ts'
 import { ROLES, type Role } from '../contract/roles.ts'
 
 /**
@@ -391,8 +390,8 @@ describe('a key with a run prefix', () => {
   })
 
   it('calls procedures for its own runs only, and does not learn the runs of batches', async () => {
-    for (const [path] of PROCEDURES) {
-      const fields = RUN_FIELDS[path]
+    for (const [path, { _def }] of PROCEDURES) {
+      const fields = _def.meta?.runFields
       if (fields === null || fields === undefined) continue
       const named = ({ run, batchId }: NamedBatch): [string, string][] => [
         ...(fields.runs ?? []).map((field): [string, string] => [field, run]),

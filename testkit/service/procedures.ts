@@ -1,9 +1,14 @@
 import type { z } from 'zod'
+import type { ProcedureMeta } from '../../server/api/procedure-meta.ts'
 import { appRouter } from '../../server/api/root.ts'
 
 /** The parts of a procedure that tests of all procedures use. */
 export interface AnyProcedure {
-  _def: { type: 'query' | 'mutation' | 'subscription'; inputs: z.ZodType[] }
+  _def: {
+    type: 'query' | 'mutation' | 'subscription'
+    inputs: z.ZodType[]
+    meta?: ProcedureMeta
+  }
 }
 
 /** Every procedure of the router by its path, so that tests leave none out. */

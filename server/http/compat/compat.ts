@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { whileKeyHolds } from '../../admin/key-end.ts'
 import type { Modules } from '../../api/context.ts'
+import { SURFACES } from '../../api/surfaces.ts'
 import { translateError } from '../../api/trpc.ts'
 import { failuresFor } from '../../api/upstream-text.ts'
 import { parseJsonText, utf8 } from '../../batches/accept/body-splitter.ts'
@@ -63,7 +64,7 @@ export function createCompat({ access, scopes, manager, lastStep, readiness }: C
     const target = targetOf(url.pathname)
     const { dialect, run, rest } = target
     const holder = access.admit(req, 'dialects', target.key)
-    if (holder.scope !== null) await scopes.check(holder, 'dialects', null, { run })
+    if (holder.scope !== null) await scopes.check(holder, 'dialects', SURFACES.dialects, { run })
     const other = dialect.others[`${req.method} ${rest}`]
     if (other !== undefined) {
       send(res, typeof other === 'function' ? other(await jsonOf(req)) : other)

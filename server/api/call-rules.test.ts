@@ -4,40 +4,56 @@ import type { AuditEntryDto } from '../contract/audit.ts'
 import { UpdateServerInput } from '../contract/servers.ts'
 import { isRewardOpsError } from '../errors.ts'
 import { audit, changesOf } from './audit.ts'
+import { checkRole, rulesOf } from './call-rules.ts'
 import type { Modules } from './context.ts'
-import { checkRole, MUTATIONS, OPEN, QUERIES, roleNeeded } from './roles.ts'
+import type { Audited } from './procedure-meta.ts'
 
-const pathsOf = (type: string) =>
-  PROCEDURES.filter(([, { _def }]) => _def.type === type).map(([path]) => path)
+const metaOf = new Map(PROCEDURES.map(([path, { _def }]) => [path, _def.meta]))
 
-describe('the table of roles', () => {
-  it('has exactly the existing mutations', () => {
-    const mutations = pathsOf('mutation').filter((path) => !OPEN.has(path))
-    expect(mutations.length).toBeGreaterThan(20)
-    expect(Object.keys(MUTATIONS).toSorted()).toEqual(mutations.toSorted())
-  })
+/** The mutations that need a key. */
+const MUTATIONS = PROCEDURES.filter(
+  ([, { _def }]) => _def.type === 'mutation' && !_def.meta?.isOpen,
+).map(([path]) => path)
 
-  it('has only existing queries', () => {
-    const queries = pathsOf('query')
-    for (const path of Object.keys(QUERIES)) expect(queries).toContain(path)
-  })
+const auditedOf = (path: string): Audited => {
+  const audited = metaOf.get(path)?.audit
+  if (!audited) throw new Error(`${path} is not recorded`)
+  return audited
+}
 
-  it('records every change by an admin', () => {
-    const silent = Object.entries(MUTATIONS).filter(
-      ([, { role, audit }]) => role === 'admin' && audit === null,
-    )
+describe('the rules of procedures', () => {
+  it('state the role and the audit entry of every mutation', () => {
+    expect(MUTATIONS.length).toBeGreaterThan(20)
+    const silent = MUTATIONS.filter((path) => {
+      const { role, audit } = metaOf.get(path) ?? {}
+      return role === undefined || audit === undefined
+    })
     expect(silent).toEqual([])
   })
 
-  it('requires the role admin for unknown mutations', () => {
-    expect(roleNeeded('some.thing', 'mutation')).toBe('admin')
-    expect(roleNeeded('some.thing', 'query')).toBe('viewer')
+  it('need a key, except for signing in and out', () => {
+    const open = PROCEDURES.filter(([, { _def }]) => _def.meta?.isOpen).map(([path]) => path)
+    expect(open).toEqual(['session.get', 'session.signIn', 'session.signOut'])
+  })
+
+  it('record every change by an admin', () => {
+    const silent = MUTATIONS.filter((path) => {
+      const meta = metaOf.get(path)
+      return meta?.role === 'admin' && meta.audit === null
+    })
+    expect(silent).toEqual([])
+  })
+
+  it('are strict without meta', () => {
+    const closed = { forSubmitKeys: false, runFields: undefined }
+    expect(rulesOf('mutation', undefined)).toEqual({ role: 'admin', isChange: true, ...closed })
+    expect(rulesOf('query', undefined)).toEqual({ role: 'viewer', isChange: false, ...closed })
   })
 
   it('refuses with the required role and the role of the key', () => {
     const may = (role: 'viewer' | 'trainer' | 'admin', path: string) => {
       try {
-        checkRole({ name: 'board', role }, roleNeeded(path, 'mutation'), path)
+        checkRole({ name: 'board', role }, rulesOf('mutation', metaOf.get(path)).role, path)
         return null
       } catch (error) {
         return isRewardOpsError(error) ? `${error.reason}: ${error.message}` : String(error)
@@ -93,7 +109,10 @@ describe('the audit entry of servers.update', () => {
     } as unknown as Modules
     const input = async () => ({ name: 'rm', [field]: value })
     await audit(
-      { modules, actor: { name: 'me', role: 'admin' }, path: 'servers.update', input },
+      {
+        ...{ modules, input, actor: { name: 'me', role: 'admin' } },
+        ...{ path: 'servers.update', audited: auditedOf('servers.update') },
+      },
       async () => {
         row = { ...row, [column(field)]: value }
         return { ok: true, data: { name: 'rm' } }
@@ -116,7 +135,10 @@ describe('the audit entry of a change that the object does not show', () => {
     } as unknown as Modules
     const input = async () => ({ id: 'w1', url: 'https://host/T0/xyzabcd', secret: 'sesame-open' })
     await audit(
-      { modules, actor: { name: 'me', role: 'admin' }, path: 'alerts.update', input },
+      {
+        ...{ modules, input, actor: { name: 'me', role: 'admin' } },
+        ...{ path: 'alerts.update', audited: auditedOf('alerts.update') },
+      },
       async () => ({ ok: true, data: { name: 'ops' } }),
     )
     expect(entries[0]?.changes).toEqual([

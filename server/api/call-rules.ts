@@ -1,0 +1,39 @@
+import type { Actor, Role } from '../contract/roles.ts'
+import { mayDo } from '../contract/roles.ts'
+import { RewardOpsError } from '../errors.ts'
+import type { ProcedureMeta, RunFields } from './procedure-meta.ts'
+
+/** The rules for the callers of a procedure or of an endpoint outside tRPC. */
+export interface CallRules {
+  /** The minimum role. */
+  role: Role
+  /** Whether keys with the access `read` may not make the call. */
+  isChange: boolean
+  /** Whether keys with the access `submit` may make the call. */
+  forSubmitKeys: boolean
+  /** The input fields by which keys with a run prefix may make the call. Undefined: they may not make it. */
+  runFields: RunFields | null | undefined
+}
+
+/** Returns the rules of a procedure. {@link ProcedureMeta} describes the defaults. */
+export function rulesOf(
+  type: 'query' | 'mutation' | 'subscription',
+  { role, forSubmitKeys, runFields }: ProcedureMeta = {},
+): CallRules {
+  const needed = role ?? (type === 'mutation' ? 'admin' : 'viewer')
+  return {
+    role: needed,
+    isChange: type === 'mutation' && needed !== 'viewer',
+    forSubmitKeys: forSubmitKeys === true,
+    runFields,
+  }
+}
+
+/** Checks the caller's role. @throws RewardOpsError `forbidden_role` with the required role and the role of the key */
+export function checkRole(actor: Actor, needed: Role, what: string): void {
+  if (mayDo(actor.role, needed)) return
+  throw new RewardOpsError(
+    'forbidden_role',
+    `${what} needs the role ${needed}, and the key "${actor.name}" has the role ${actor.role}.`,
+  )
+}

@@ -1,0 +1,70 @@
+import type { Role } from '../contract/roles.ts'
+import type { Modules } from './context.ts'
+
+/**
+ * The callers that may call a procedure, and its audit entry: the argument of `procedure.meta()`. Without it, a mutation
+ * requires the role admin and is recorded, and keys with a run prefix or the access `submit` may not call the procedure.
+ */
+export interface ProcedureMeta {
+  /** Minimum role of the caller. Default: `admin` for mutations, `viewer` for queries and subscriptions. */
+  role?: Role
+  /**
+   * The audit entry of a mutation. Null: the mutation is not recorded, because it changes nothing or is routine work.
+   * Default: recorded without a target.
+   */
+  audit?: Audited | null
+  /** Keys with a run prefix may call the procedure with these input fields. Default: they may not call it. */
+  runFields?: RunFields | null
+  /** Keys with the access `submit` may call the procedure. */
+  forSubmitKeys?: true
+  /** The procedure needs no key, because it is called before signing in. Only `openProcedure` sets this. */
+  isOpen?: true
+}
+
+/**
+ * The input fields that name runs, batches or samples. At least one of them must be given, and each must name a run
+ * within the prefix of the key. Null stands for a call that neither reads nor changes data of a run.
+ */
+export interface RunFields {
+  runs?: readonly string[]
+  batches?: readonly string[]
+}
+
+export const byRun: RunFields = { runs: ['run'] }
+export const byBatch: RunFields = { batches: ['batchId'] }
+export const byFilter: RunFields = { runs: ['run'], batches: ['batch'] }
+
+/** The content of a mutation's audit entry, in addition to the caller and the time. */
+export interface Audited {
+  /** Returns the name of the changed object, from input or output. */
+  target(input: Fields, output: Fields): string
+  /**
+   * Reads the changed object before and after the mutation; changed fields are recorded. Input fields that the object
+   * does not have are recorded as given.
+   */
+  look?(modules: Modules, input: Fields): Promise<unknown>
+  /** Input fields that identify the object or the caller and change nothing. Only used with `look`. */
+  refs?: readonly string[]
+  /** Input fields that are recorded without their values, in addition to the fields with secret names. */
+  secrets?: readonly string[]
+}
+
+/** The fields of an input or output of any procedure. */
+export type Fields = Readonly<Record<string, unknown>>
+
+/** Returns the first of these fields that is a text and not empty. The input is read before the output. */
+export const named =
+  (...fields: string[]) =>
+  (input: Fields, output: Fields): string => {
+    for (const from of [input, output]) {
+      for (const field of fields) {
+        const value = from[field]
+        if (typeof value === 'string' && value !== '') return value
+      }
+    }
+    return ''
+  }
+
+/** The name of an object that the caller may have addressed by its id. */
+export const nameOrId: Audited['target'] = (input, output) =>
+  named('name')(output, input) || named('id')(input, output)

@@ -1,0 +1,32 @@
+import { type CallRules, rulesOf } from './call-rules.ts'
+import { byFilter, byRun } from './procedure-meta.ts'
+import { appRouter } from './root.ts'
+
+const { batches, samples } = appRouter
+
+const reading = { role: 'viewer', isChange: false, forSubmitKeys: false } as const
+const scoring = { role: 'trainer', isChange: true } as const
+
+/** Endpoints outside tRPC, with the callers that may use each. */
+export const SURFACES = {
+  /** `GET /api/export/…`. */
+  export: { ...reading, runFields: byFilter },
+  /** `GET /api/images/…`. `Scopes.checkImage` refuses images of other runs. */
+  images: { ...reading, runFields: null },
+  /** `GET /api/openapi.json`. */
+  openapi: { ...reading, forSubmitKeys: true, runFields: null },
+  /** `GET /metrics`. */
+  metrics: { ...reading, runFields: undefined },
+  /** `GET /v1/models`. */
+  models: { ...reading, runFields: null },
+  /** The router address. Its requests use the reward-model servers. */
+  router: { ...scoring, forSubmitKeys: false, runFields: null },
+  /** `/compat/…`: each request scores samples. */
+  dialects: { ...scoring, forSubmitKeys: true, runFields: byRun },
+  /** Procedures that also have an endpoint outside tRPC. */
+  'batches.submit': rulesOf('mutation', batches.submit.meta),
+  'batches.append': rulesOf('mutation', batches.append.meta),
+  'samples.score': rulesOf('mutation', samples.score.meta),
+} as const satisfies Record<string, CallRules>
+
+export type SurfaceName = keyof typeof SURFACES
