@@ -130,29 +130,24 @@ async function watched(
   }
 }
 
-/** Mutations that are safe to repeat; `keyed` ones only with an idempotency key. */
-const REPEATABLE: Readonly<Record<string, 'always' | 'keyed'>> = {
-  'batches.submit': 'keyed',
-  'batches.rescore': 'keyed',
-  'samples.score': 'keyed',
-  'batches.append': 'always',
-  'batches.close': 'always',
-  'runs.update': 'always',
-  'batches.cancel': 'always',
-  'servers.register': 'always',
-  'servers.update': 'always',
-  'servers.drain': 'always',
-  'servers.resume': 'always',
-  'servers.probe': 'always',
-  'pools.update': 'always',
-  'rewards.try': 'always',
-  'rewards.importConfig': 'always',
-}
+/** Mutations that are safe to repeat without an idempotency key. */
+const IDEMPOTENT: ReadonlySet<string> = new Set([
+  'batches.append',
+  'batches.close',
+  'runs.update',
+  'batches.cancel',
+  'servers.register',
+  'servers.update',
+  'servers.drain',
+  'servers.resume',
+  'servers.probe',
+  'pools.update',
+  'rewards.try',
+  'rewards.importConfig',
+])
 
 function isRepeatable({ type, path, input }: Operation): boolean {
-  if (type === 'query') return true
-  const when = REPEATABLE[path]
-  if (when !== 'keyed') return when === 'always'
+  if (type === 'query' || IDEMPOTENT.has(path)) return true
   return typeof (input as { idempotencyKey?: unknown } | null)?.idempotencyKey === 'string'
 }
 
