@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import { commandNames, loadCommand } from '../packages/cli/registry.ts'
 import { Settings } from '../server/config.ts'
 import { ENGINE_NAMES, ENGINES } from '../server/contract/engines.ts'
 import { MONITOR_DEFINITIONS, MONITORS, type MonitorName } from '../server/contract/monitors.ts'
@@ -15,6 +16,8 @@ import type { RuleDescription } from '../server/rewards/rules/rule.ts'
 
 const RULES: readonly RuleDescription[] = [...listRules(), ...listAsyncRules()]
 
+const COMMANDS = await Promise.all(commandNames().map(loadCommand))
+
 /**
  * The tables of docs/ that are written from the definitions in the code. A page marks the place of a table by its name:
  * `<!-- table: policies -->` and `<!-- /table -->`.
@@ -27,6 +30,10 @@ const TABLES: Readonly<Record<string, () => Table>> = {
       BALANCING_POLICIES[name].label,
       BALANCING_POLICIES[name].choice,
     ]),
+  }),
+  commands: () => ({
+    head: ['command', 'what it does'],
+    rows: COMMANDS.flatMap((one) => (one === null ? [] : [[code(one.name), one.summary]])),
   }),
   engines: () => ({
     head: [
