@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, type Page } from '@playwright/test'
+import { NAVIGATION } from '../components/shell/pages.ts'
 import { expectAccessible, expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible } from './fixtures/looks.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
@@ -204,6 +205,19 @@ test.describe('with a batch', () => {
     await palette(page).fill(`${batch}-3`)
     await page.keyboard.press('Enter')
     await expect(page.locator(`[data-panel="${batch}-3"]`)).toBeVisible()
+    errors.expectNone()
+  })
+
+  test('the navigation opens every page', async ({ page }) => {
+    const errors = watchErrors(page)
+    await page.goto(service.url)
+    for (const { href, label } of NAVIGATION.flatMap(({ pages }) => pages)) {
+      await page.getByRole('navigation').getByRole('link', { name: label, exact: true }).click()
+      await page.waitForURL((url) => url.pathname === href)
+      await expect(pageHeader(page).getByRole('heading', { name: label })).toBeVisible()
+      await expectLive(page)
+      await expect(page.locator('#page').getByRole('alert')).toHaveCount(0)
+    }
     errors.expectNone()
   })
 
