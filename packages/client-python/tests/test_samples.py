@@ -27,6 +27,7 @@ GIVEN = {"data_source": "openai/gsm8k", "prompt": "6 * 7?", "response": "#### 42
 
 def scores(**changed):
     columns = {
+        **{one.name: [None] * 3 for one in dataclasses.fields(Scores)},
         "batch_id": "b1",
         "index": [0, 1, 2],
         "uid": ["a", "a", "b"],

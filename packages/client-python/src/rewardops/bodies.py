@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rewardops.samples import Prepared, Prompt, prepare
-from rewardops.scores import Scores, number
+from rewardops.scores import Scores, columns_of_pages
 
 #: Maximum bytes of samples per request. A larger batch is sent as an open batch with appends. The service accepts 256
 #: MiB.
@@ -84,37 +84,11 @@ def scores_of(
     width: int | None,
     lengths: list[int | None] | None,
 ) -> Scores:
-    def joined(name: str) -> list[Any]:
-        return [value for page in pages for value in page[name]]
-
-    def optional(name: str) -> list[Any]:
-        # Services before version 2 of the schema do not send this column.
-        return [v for page in pages for v in page.get(name, [None] * len(page["index"]))]
-
-    keys = dict.fromkeys(key for page in pages for key in page["rewardExtraKeys"])
-    rows = len(joined("index"))
+    columns = columns_of_pages(pages)
+    rows = len(columns["index"])
     return Scores(
         batch_id=batch_id,
-        index=joined("index"),
-        uid=joined("uid"),
-        status=joined("status"),
-        reason=joined("reason"),
-        score=[number(value) for value in joined("score")],
-        raw_score=[number(value) for value in joined("rawScore")],
-        substituted=joined("substituted"),
-        advantage=[number(value) for value in joined("advantage")],
-        position=joined("position"),
-        reward_extra_info={
-            key: [
-                value
-                for page in pages
-                for value in page["rewardExtraInfo"].get(key, [None] * len(page["index"]))
-            ]
-            for key in keys
-        },
-        verdict=optional("verdict"),
-        extracted=optional("extracted"),
-        rewards=optional("rewards"),
+        **columns,
         width=width,
         lengths=lengths if lengths is not None and len(lengths) == rows else None,
     )

@@ -6,12 +6,12 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, Optional, Union
+from typing import Any, Optional, Union, get_type_hints
 from uuid import UUID
 
 from rewardops.errors import INVALID_INPUT, RewardOpsError
@@ -63,27 +63,21 @@ class Prepared:
         return [sample.get("responseLength") for sample in self.samples]
 
 
+def camel_case(name: str) -> str:
+    """The service's name of a field: `dataSource` for `data_source`."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+_NAMES = {one.name: camel_case(one.name) for one in fields(Sample)}
 #: Accepted names of fields: the service's, Python's and verl's.
 FIELDS: dict[str, str] = {
-    **{
-        name: name
-        for name in ("uid", "prompt", "response", "score", "verdict", "extracted", "rewards")
-    },
-    "dataSource": "dataSource",
-    "data_source": "dataSource",
-    "promptId": "promptId",
-    "prompt_id": "promptId",
+    **_NAMES,
+    **{name: name for name in _NAMES.values()},
     "raw_prompt": "prompt",
     "solution_str": "response",
-    "groundTruth": "groundTruth",
-    "ground_truth": "groundTruth",
-    "extraInfo": "extraInfo",
-    "extra_info": "extraInfo",
-    "responseLength": "responseLength",
-    "response_length": "responseLength",
-    "rewardExtraInfo": "rewardExtraInfo",
-    "reward_extra_info": "rewardExtraInfo",
 }
+_INTEGERS = {_NAMES[name] for name, kind in get_type_hints(Sample).items() if kind == Optional[int]}
 
 
 def prepare(
@@ -163,7 +157,7 @@ def _field(field: str, value: Any, index: int, media: str) -> Any:
         if not math.isfinite(score):
             raise _wrong(index, f"has the score {score}: leave it out to have it scored")
         return score
-    if field == "responseLength":
+    if field in _INTEGERS:
         return int(_number(value, index, field))
     if field in ("prompt", "response"):
         return _said(field, value, index, media)

@@ -6,28 +6,16 @@ import importlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rewardops.errors import INVALID_INPUT, MISSING_PACKAGE, NOT_SCORED, RewardOpsError
+from rewardops.samples import camel_case
 
-
-#: Columns of Scores that are not split by key.
-_PLAIN_COLUMNS = (
-    "index",
-    "uid",
-    "status",
-    "reason",
-    "score",
-    "raw_score",
-    "substituted",
-    "advantage",
-    "position",
-    "verdict",
-    "extracted",
-    "rewards",
-)
+#: Fields that services of all versions send.
+_REQUIRED = {"index", "uid", "status", "reason", "score", "raw_score", "substituted", "position"}
+_NUMBERS = {"score", "raw_score", "advantage"}
 
 
 @dataclass(frozen=True)
@@ -335,6 +323,14 @@ class Scores:
                 )
 
 
+#: Columns of Scores that are not split by key.
+_PLAIN_COLUMNS = [
+    one.name
+    for one in fields(Scores)
+    if one.name not in ("batch_id", "reward_extra_info", "width", "lengths")
+]
+
+
 @dataclass(frozen=True)
 class Group:
     """
@@ -398,28 +394,53 @@ def number(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
+def _plain_columns(values_of: Callable[[str, bool], list[Any]]) -> dict[str, list[Any]]:
+    """Columns by their Python names. `values_of` gets the service's name of a column, and whether it is required."""
+    columns = {name: values_of(camel_case(name), name in _REQUIRED) for name in _PLAIN_COLUMNS}
+    return {
+        name: [number(value) for value in values] if name in _NUMBERS else values
+        for name, values in columns.items()
+    }
+
+
+def columns_of_pages(pages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The columns of pages of `batches.results`."""
+
+    def values_of(name: str, is_required: bool) -> list[Any]:
+        values: list[Any] = []
+        for page in pages:
+            values += page[name] if is_required else page.get(name, [None] * len(page["index"]))
+        return values
+
+    keys = dict.fromkeys(key for page in pages for key in page["rewardExtraKeys"])
+    return {
+        **_plain_columns(values_of),
+        "reward_extra_info": {
+            key: [
+                value
+                for page in pages
+                for value in page["rewardExtraInfo"].get(key, [None] * len(page["index"]))
+            ]
+            for key in keys
+        },
+    }
+
+
 def columns_of(samples: list[dict[str, Any]]) -> dict[str, Any]:
     """The columns of samples from `batches.next`, ordered by index."""
     rows = sorted(samples, key=lambda sample: int(sample["index"]))
     keys: dict[str, None] = {}
     for row in rows:
         keys.update(dict.fromkeys(row["rewardExtraInfo"]))
+
+    def values_of(name: str, is_required: bool) -> list[Any]:
+        return [row[name] if is_required else row.get(name) for row in rows]
+
     return {
-        "index": [row["index"] for row in rows],
-        "uid": [row["uid"] for row in rows],
-        "status": [row["status"] for row in rows],
-        "reason": [row["reason"] for row in rows],
-        "score": [number(row["score"]) for row in rows],
-        "raw_score": [number(row["rawScore"]) for row in rows],
-        "substituted": [row["substituted"] for row in rows],
-        "advantage": [number(row.get("advantage")) for row in rows],
-        "position": [row["position"] for row in rows],
+        **_plain_columns(values_of),
         "reward_extra_info": {
             key: [row["rewardExtraInfo"].get(key) for row in rows] for key in keys
         },
-        "verdict": [row.get("verdict") for row in rows],
-        "extracted": [row.get("extracted") for row in rows],
-        "rewards": [row.get("rewards") for row in rows],
     }
 
 
