@@ -70,19 +70,11 @@ function rowOf(page: ResultsColumns, at: number): Record<string, unknown> {
     const value = page.rewardExtraInfo[key]?.[at]
     if (value !== null && value !== undefined) extra[key] = value
   }
-  return {
-    index: page.index[at],
-    uid: page.uid[at],
-    status: page.status[at],
-    reason: page.reason[at],
-    score: page.score[at],
-    rawScore: page.rawScore[at],
-    substituted: page.substituted[at],
-    rewardExtraInfo: extra,
-    verdict: page.verdict[at],
-    extracted: page.extracted[at],
-    rewards: page.rewards[at],
-    position: page.position[at],
-    advantage: page.advantage[at],
-  }
+  const { rewardExtraKeys, ...columns } = page
+  return Object.fromEntries(
+    Object.entries(columns).map(([name, column]) => [
+      name,
+      Array.isArray(column) ? column[at] : extra,
+    ]),
+  )
 }

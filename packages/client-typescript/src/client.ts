@@ -232,22 +232,19 @@ async function allResults(
   for (let full = all.index.length === limit; full; ) {
     const before = all.index.length
     const more: ResultsColumns = await page(before)
-    for (const key of COLUMNS) (all[key] as unknown[]).push(...more[key])
-    for (const key of new Set([...all.rewardExtraKeys, ...more.rewardExtraKeys])) {
+    const { rewardExtraKeys, rewardExtraInfo, ...columns } = more
+    for (const key of Object.keys(columns) as (keyof typeof columns)[])
+      (all[key] as unknown[]).push(...columns[key])
+    for (const key of new Set([...all.rewardExtraKeys, ...rewardExtraKeys])) {
       const column = all.rewardExtraInfo[key] ?? new Array(before).fill(null)
       all.rewardExtraInfo[key] = column
-      column.push(...(more.rewardExtraInfo[key] ?? new Array(more.index.length).fill(null)))
+      column.push(...(rewardExtraInfo[key] ?? new Array(more.index.length).fill(null)))
       if (!all.rewardExtraKeys.includes(key)) all.rewardExtraKeys.push(key)
     }
     full = more.index.length === limit
   }
   return all
 }
-
-const COLUMNS = [
-  ...(['index', 'uid', 'status', 'reason', 'score', 'rawScore'] as const),
-  ...(['substituted', 'verdict', 'extracted', 'rewards', 'position', 'advantage'] as const),
-]
 
 function addressOf(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : null
