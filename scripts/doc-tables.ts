@@ -1,6 +1,11 @@
 import type { z } from 'zod'
 import { commandNames, loadCommand } from '../packages/cli/registry.ts'
 import { Settings } from '../server/config.ts'
+import {
+  EXPORTED_RESULT_COLUMNS,
+  EXPORTED_ROLLOUT_COLUMNS,
+  TYPED_COLUMNS,
+} from '../server/contract/csv-cells.ts'
 import { ENGINE_NAMES, ENGINES } from '../server/contract/engines.ts'
 import { MONITOR_DEFINITIONS, MONITORS, type MonitorName } from '../server/contract/monitors.ts'
 import { BALANCING_POLICIES, DEFAULT_POLICY, POLICY_NAMES } from '../server/contract/pools.ts'
@@ -30,6 +35,26 @@ const TABLES: Readonly<Record<string, () => Table>> = {
       BALANCING_POLICIES[name].label,
       BALANCING_POLICIES[name].choice,
     ]),
+  }),
+  'export-columns': () => ({
+    head: ['columns', 'of'],
+    rows: [
+      [codes(EXPORTED_ROLLOUT_COLUMNS), 'the rollout'],
+      [codes(EXPORTED_RESULT_COLUMNS), 'its result; times are to the microsecond'],
+    ],
+  }),
+  'parquet-types': () => ({
+    head: ['columns', 'type'],
+    rows: [
+      [codes(TYPED_COLUMNS.integer), '32-bit integer'],
+      [codes(TYPED_COLUMNS.number), 'double'],
+      [codes(TYPED_COLUMNS.boolean), 'boolean'],
+      [codes(TYPED_COLUMNS.time), 'timestamp in UTC, microseconds'],
+      [
+        'all others',
+        'text; chat messages, `extraInfo`, `rewardExtraInfo`, `rewards` and `annotations` as JSON, other values as in CSV',
+      ],
+    ],
   }),
   commands: () => ({
     head: ['command', 'what it does'],
@@ -181,3 +206,4 @@ export function markdownTable(head: string[], rows: readonly string[][]): string
 }
 
 const code = (text: string) => `\`${text}\``
+const codes = (texts: readonly string[]) => texts.map(code).join(' ')

@@ -1,4 +1,5 @@
 import { ANNOTATIONS_COLUMN } from '../../server/contract/export.ts'
+import { fieldOf, ROW_FIELDS } from '../../server/contract/sample-fields.ts'
 import { EXTRA_PREFIX } from './sample-columns.tsx'
 
 /** The export names of table columns. */
@@ -15,7 +16,7 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   verdict: ['verdict'],
   extracted: ['extracted'],
   raw: ['rawScore'],
-  length: ['responseLength'],
+  ...Object.fromEntries(ROW_FIELDS.map((name) => [fieldOf(name).tableColumn ?? name, [name]])),
   queue: ['queueMs'],
   scoring: ['scoreMs'],
   attempts: ['attempts'],
@@ -27,7 +28,7 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
 /** All columns except texts. */
 export const DEFAULT_EXPORT_COLUMNS: readonly string[] = [
   ...['batchId', 'index', 'run', 'step', 'split', 'uid', 'dataSource', 'status', 'reason'],
-  ...['score', 'rawScore', 'substituted', 'responseLength', 'queueMs', 'scoreMs', 'attempts'],
+  ...['score', 'rawScore', 'substituted', ...ROW_FIELDS, 'queueMs', 'scoreMs', 'attempts'],
   ...['serverName', 'verdict', 'extracted', 'rewardExtraInfo', ANNOTATIONS_COLUMN],
 ]
 

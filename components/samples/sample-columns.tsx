@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react'
 import type { SampleRowDto } from '../../server/contract/pages.ts'
+import { fieldOf, ROW_FIELDS, type RowFields } from '../../server/contract/sample-fields.ts'
 import { SAMPLE_FAILURE_TEXT } from '../../server/contract/sample-reason.ts'
 import { RunName, SourceName } from '../batches/batch-cells.tsx'
 import { formatCount, formatDuration, formatScore } from '../format/numbers.ts'
@@ -101,18 +102,7 @@ const FIXED: readonly SampleColumn[] = [
     end: true,
     cell: (row) => formatScore(row.rawScore),
   },
-  {
-    name: 'length',
-    label: 'Length',
-    track: '84px',
-    end: true,
-    cell: (row) =>
-      row.responseLength === null ? (
-        '–'
-      ) : (
-        <Quantity of={{ value: formatCount(row.responseLength), unit: 'tok' }} />
-      ),
-  },
+  ...ROW_FIELDS.map(fieldColumn),
   {
     name: 'queue',
     label: 'Queue',
@@ -180,6 +170,20 @@ export const EXTRA_PREFIX = 'rewardExtraInfo.'
 /** Selectable columns: the fixed ones, and one per known reward extra info key. */
 export function columnChoices(extraKeys: readonly string[]): SampleColumn[] {
   return [...FIXED, ...extraKeys.map(extraColumn)]
+}
+
+function fieldColumn(field: keyof RowFields): SampleColumn {
+  const { tableColumn: name = field, label, unit = '', type } = fieldOf(field)
+  const isText = type === 'text'
+  return {
+    ...{ name, label, track: isText ? 'minmax(76px,0.9fr)' : '84px', end: !isText },
+    cell: (row) => {
+      const value: number | string | null = row[field]
+      if (value === null) return '–'
+      if (typeof value === 'string') return <ShortText text={value} />
+      return <Quantity of={{ value: formatCount(value), unit }} />
+    },
+  }
 }
 
 function extraColumn(key: string): SampleColumn {

@@ -4,6 +4,11 @@ import { Columns2 } from 'lucide-react'
 import { useRouter } from 'next/navigation'
 import { type ReactNode, useMemo, useState } from 'react'
 import { GROUP_SIGNAL_TEXT } from '../../server/contract/group-signal.ts'
+import {
+  DETAIL_FIELDS,
+  fieldOf,
+  type SampleFieldName,
+} from '../../server/contract/sample-fields.ts'
 import { SAMPLE_FAILURE_TEXT } from '../../server/contract/sample-reason.ts'
 import type { PartRewards } from '../../server/contract/trainer.ts'
 import { RunName } from '../batches/batch-cells.tsx'
@@ -261,11 +266,9 @@ export function SampleDetails({
           <Line name="group">
             <CopyText text={sample.uid} maxChars={40} className="text-xs" />
           </Line>
-          {sample.promptId !== null && (
-            <Line name="prompt id">
-              <CopyText text={sample.promptId} maxChars={40} className="text-xs" />
-            </Line>
-          )}
+          {DETAIL_FIELDS.map((field) => (
+            <FieldLine key={field} field={field} value={sample[field]} />
+          ))}
           <Line name="data source">{sample.dataSource}</Line>
           <Line name="reward position">
             {sample.position === null ? '–' : `token ${formatCount(sample.position)}`}
@@ -311,6 +314,22 @@ function CompareLink({ sample }: { sample: ReadSample }) {
       <Columns2 size={13} aria-hidden />
       Compare
     </PageLink>
+  )
+}
+
+/** An optional field of the rollout; without a value, no line. */
+function FieldLine({ field, value }: { field: SampleFieldName; value: number | string | null }) {
+  // The response has its length as a note.
+  if (value === null || field === 'responseLength') return null
+  const { label, unit = '' } = fieldOf(field)
+  return (
+    <Line name={label.toLowerCase()}>
+      {typeof value === 'string' ? (
+        <CopyText text={value} maxChars={40} className="text-xs" />
+      ) : (
+        `${formatCount(value)} ${unit}`
+      )}
+    </Line>
   )
 }
 

@@ -1,4 +1,5 @@
 import type { GroupSignalCounts } from '../contract/group-signal.ts'
+import { RESULT_FIELDS, withFields } from '../contract/sample-fields.ts'
 import type {
   BatchSummary,
   GroupResult,
@@ -245,7 +246,7 @@ export class BatchReader {
         column[at] = extra[key] ?? null
       }
     })
-    return {
+    const results = {
       index: rows.idx,
       uid: rows.uid,
       status: rows.status,
@@ -261,6 +262,7 @@ export class BatchReader {
       position: rows.response_length.map(positionOf),
       advantage: await this.#advantages(batch, input.offset, rows),
     }
+    return withFields(results, rows, RESULT_FIELDS)
   }
 
   /**

@@ -1,4 +1,5 @@
 import type { EndedMessage } from '../contract/ended-message.ts'
+import { RESULT_FIELDS, type ResultFields, withFields } from '../contract/sample-fields.ts'
 import type { Result, SampleInput } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
@@ -139,7 +140,7 @@ export function resultOf(
   end: Omit<EndedMessage['samples'][number], 'batchId'>,
   workerId: number,
 ): Result {
-  return {
+  const result: Omit<Result, keyof ResultFields> = {
     index: end.index,
     uid: sample.uid,
     status: end.reason === null ? 'scored' : 'failed',
@@ -158,4 +159,5 @@ export function resultOf(
     serverName: end.serverName === '' ? null : end.serverName,
     workerId: `w${workerId}`,
   }
+  return withFields(result, sample, RESULT_FIELDS)
 }

@@ -1,3 +1,4 @@
+import { INTEGER_FIELDS, PROMPT_FIELDS, RESPONSE_FIELDS } from './sample-fields.ts'
 import { isStorable } from './storable-text.ts'
 
 /**
@@ -20,12 +21,12 @@ export const EXPORTED_ROLLOUT_COLUMNS = [
   'index',
   'uid',
   'dataSource',
-  'promptId',
+  ...PROMPT_FIELDS,
   'prompt',
   'response',
   'groundTruth',
   'extraInfo',
-  'responseLength',
+  ...RESPONSE_FIELDS,
   'score',
 ] as const
 
@@ -53,6 +54,27 @@ export const EXPORTED_RESULT_COLUMNS = [
   'groupCompletedAt',
   'batchCompletedAt',
 ] as const
+
+/** The type of a column in Parquet. */
+export type ColumnType = 'integer' | 'number' | 'boolean' | 'time' | 'text'
+
+/** The columns that are not text. `queueMs` and `scoreMs` are doubles, as precise as in JSON Lines exports. */
+export const TYPED_COLUMNS: Readonly<Record<Exclude<ColumnType, 'text'>, readonly string[]>> = {
+  integer: ['step', 'index', ...INTEGER_FIELDS, 'attempts', 'groupSeq'],
+  number: ['score', 'rawScore', 'queueMs', 'scoreMs'],
+  boolean: ['substituted'],
+  time: ['submittedAt', 'dispatchedAt', 'endedAt', 'groupCompletedAt', 'batchCompletedAt'],
+}
+const TYPE_OF = new Map(
+  Object.entries(TYPED_COLUMNS).flatMap(([type, names]) =>
+    names.map((name) => [name, type as ColumnType]),
+  ),
+)
+
+/** The type of an export column. */
+export function columnType(name: string): ColumnType {
+  return TYPE_OF.get(name) ?? 'text'
+}
 
 /** Quotes a cell where RFC 4180 requires it. */
 export function quoted(cell: string): string {

@@ -4,6 +4,7 @@ import { Cursor, Int4, RunName, Step } from './fields.ts'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import type { Role } from './roles.ts'
 import type { RunTableRowDto } from './run-table.ts'
+import type { DetailFields, RowFields } from './sample-fields.ts'
 import { SampleFilter } from './sample-filter.ts'
 import type { ServerDto } from './servers.ts'
 import { BatchId, type BatchSummary, type Page, type Result, SampleId } from './trainer.ts'
@@ -203,7 +204,7 @@ export interface SampleFacetsDto {
 }
 
 /** A sample without its texts. */
-export interface SampleRowDto extends Result {
+export interface SampleRowDto extends Result, RowFields {
   id: string
   batchId: string
   run: string
@@ -212,7 +213,6 @@ export interface SampleRowDto extends Result {
   /** The batch whose rollouts were rescored; otherwise null. */
   rescoredFrom: string | null
   dataSource: string
-  responseLength: number | null
   endedAt: string | null
   /** The labels of the sample's annotations, without repeats. */
   labels: string[]
@@ -261,12 +261,10 @@ export const SampleDetailInput = z.strictObject({
 export type SampleDetailInput = z.infer<typeof SampleDetailInput>
 
 /** A sample with its texts, attempts and group. */
-export interface SampleDetailDto extends SampleRowDto {
+export interface SampleDetailDto extends SampleRowDto, DetailFields {
   /** Time at which retention removed the texts, which are then empty; null: they are stored. */
   textsRemovedAt: string | null
   annotations: AnnotationDto[]
-  /** The prompt's id in the trainer's dataset; null: none was sent. */
-  promptId: string | null
   /** The key of the prompt for `prompts.history`; null: the prompt has no visits yet. */
   promptKey: string | null
   prompt: string | ChatTurn[]

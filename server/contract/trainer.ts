@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { Int4, name, RunName, Step, storableText } from './fields.ts'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import { partRewardsProblem } from './part-rewards.ts'
+import { PROMPT_SHAPE, RESPONSE_SHAPE, type ResultFields } from './sample-fields.ts'
 import { SAMPLE_FAILURE_REASONS } from './sample-reason.ts'
 
 /** Text that is stored unchanged, including NUL and lone surrogates. */
@@ -90,19 +91,14 @@ export const SampleInput = z
     uid: name(512),
     /** Selects the rule when the reward names no model or function. */
     dataSource: name(256),
-    /**
-     * The prompt's id in the trainer's dataset, used to track it over steps. If omitted, equal texts of one data source
-     * are one prompt.
-     */
-    promptId: name(256).nullish(),
+    ...PROMPT_SHAPE,
     prompt: Prompt,
     response: RolloutResponse,
     /** The reference answer, any JSON. */
     groundTruth: z.unknown().optional(),
     /** Further inputs of the reward. */
     extraInfo: z.record(z.string(), z.unknown()).nullish(),
-    /** The length of the response in tokens. */
-    responseLength: Int4.nullish(),
+    ...RESPONSE_SHAPE,
     /** A score computed elsewhere. The sample is stored with it and not scored. */
     score: finite.nullish(),
     /** The extra info that belongs to `score`. */
@@ -335,7 +331,7 @@ export type SampleStatus = z.infer<typeof SampleStatus>
 export const FailureReason = z.enum(SAMPLE_FAILURE_REASONS)
 
 /** The reward of a sample, with its status, times and attempts. */
-export interface Result {
+export interface Result extends ResultFields {
   index: number
   uid: string
   status: SampleStatus
@@ -447,10 +443,12 @@ export const ResultsInput = z
     message: `must be at most ${MAX_RESULTS_WITH_TOKENS} with tokenScores`,
   })
 export type ResultsInput = z.infer<typeof ResultsInput>
+/** The fields of results, as columns. */
+export type FieldColumns = { [Name in keyof ResultFields]: ResultFields[Name][] }
 /**
  * Results as columns in input order. `rewardExtraKeys` lists the keys of all samples; a sample without a key has null.
  */
-export interface ResultsColumns {
+export interface ResultsColumns extends FieldColumns {
   index: number[]
   uid: string[]
   status: SampleStatus[]

@@ -1,5 +1,6 @@
 import { groundTruthCell, promptCell, textCell } from '../contract/csv-cells.ts'
 import { EXTRA_COLUMN } from '../contract/export.ts'
+import { DETAIL_FIELDS, withFields } from '../contract/sample-fields.ts'
 import type { AnnotationRow } from '../store/sql/annotations.ts'
 import type { ExportedBatch, ExportedRow } from '../store/sql/export.ts'
 import { statusOf } from '../store/sql/results.ts'
@@ -42,7 +43,7 @@ export function cellsOf(
 
 /** The cells that are neither texts nor JSON. */
 export function plainCells(batch: ExportedBatch, row: ExportedRow): Record<string, Cell> {
-  return {
+  const cells = {
     run: batch.run,
     step: batch.step,
     split: batch.split,
@@ -50,8 +51,6 @@ export function plainCells(batch: ExportedBatch, row: ExportedRow): Record<strin
     index: row.idx,
     uid: row.uid,
     dataSource: row.data_source,
-    promptId: row.prompt_id,
-    responseLength: row.response_length,
     score: row.score,
     status: statusOf({ status: row.status, held: false }),
     reason: row.reason,
@@ -70,6 +69,7 @@ export function plainCells(batch: ExportedBatch, row: ExportedRow): Record<strin
     groupCompletedAt: row.group_completed_at,
     batchCompletedAt: batch.completed_at,
   }
+  return withFields(cells, row, DETAIL_FIELDS)
 }
 
 /** Values of the selected extra-info columns, by column name. The extra info is parsed only if one is selected. */

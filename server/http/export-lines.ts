@@ -5,6 +5,7 @@ import {
   withoutFormulas,
 } from '../contract/csv-cells.ts'
 import type { ExportQuery } from '../contract/export.ts'
+import { PROMPT_FIELDS, RESPONSE_FIELDS, type SampleFieldName } from '../contract/sample-fields.ts'
 import { responseText } from '../contract/turn-text.ts'
 import type { AnnotationRow } from '../store/sql/annotations.ts'
 import type { ExportedBatch, ExportedRow } from '../store/sql/export.ts'
@@ -86,10 +87,10 @@ function ofLines(line: WriteLine): ExportWriter {
 function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
   const texts = textsAsJson(row)
   const given = [
-    row.prompt_id === null ? '' : `,"promptId":${JSON.stringify(row.prompt_id)}`,
+    ...givenFields(row, PROMPT_FIELDS),
     texts.groundTruth === null ? '' : `,"groundTruth":${oneLine(texts.groundTruth)}`,
     texts.extraInfo === null ? '' : `,"extraInfo":${oneLine(texts.extraInfo)}`,
-    row.response_length === null ? '' : `,"responseLength":${row.response_length}`,
+    ...givenFields(row, RESPONSE_FIELDS),
   ].join('')
   return (
     `{"run":${JSON.stringify(batch.run)},"step":${batch.step},"split":"${batch.split}"` +
@@ -108,6 +109,10 @@ function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
     `,"groupCompletedAt":${JSON.stringify(row.group_completed_at)}` +
     `,"batchCompletedAt":${JSON.stringify(batch.completed_at)}}\n`
   )
+}
+
+function givenFields(row: ExportedRow, names: readonly SampleFieldName[]): string[] {
+  return names.map((name) => (row[name] === null ? '' : `,"${name}":${JSON.stringify(row[name])}`))
 }
 
 /** The selected columns as JSON; missing values are null. */

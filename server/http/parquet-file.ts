@@ -1,6 +1,7 @@
 import { zstdCompressSync } from 'node:zlib'
 import type { SchemaElement } from 'hyparquet'
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer'
+import { type ColumnType, columnType } from '../contract/csv-cells.ts'
 import type { Cell } from './export-cells.ts'
 
 /** A row group ends at this number of rows or after this many characters of text. */
@@ -11,36 +12,16 @@ const GROUP_CHARS = 16 << 20
  */
 const GROUP_MS = 10_000
 
-const INTEGER: Omit<SchemaElement, 'name'> = { type: 'INT32' }
-const NUMBER: Omit<SchemaElement, 'name'> = { type: 'DOUBLE' }
-const TEXT: Omit<SchemaElement, 'name'> = {
-  type: 'BYTE_ARRAY',
-  converted_type: 'UTF8',
-  logical_type: { type: 'STRING' },
-}
-const TIME: Omit<SchemaElement, 'name'> = {
-  type: 'INT64',
-  converted_type: 'TIMESTAMP_MICROS',
-  logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MICROS' },
-}
-
-/** Types of the columns that are not text. `queueMs` and `scoreMs` are doubles, as precise as in JSON Lines exports. */
-const TYPES: Readonly<Record<string, Omit<SchemaElement, 'name'>>> = {
-  step: INTEGER,
-  index: INTEGER,
-  responseLength: INTEGER,
-  attempts: INTEGER,
-  groupSeq: INTEGER,
-  score: NUMBER,
-  rawScore: NUMBER,
-  queueMs: NUMBER,
-  scoreMs: NUMBER,
-  substituted: { type: 'BOOLEAN' },
-  submittedAt: TIME,
-  dispatchedAt: TIME,
-  endedAt: TIME,
-  groupCompletedAt: TIME,
-  batchCompletedAt: TIME,
+const TYPES: Readonly<Record<ColumnType, Omit<SchemaElement, 'name'>>> = {
+  integer: { type: 'INT32' },
+  number: { type: 'DOUBLE' },
+  boolean: { type: 'BOOLEAN' },
+  text: { type: 'BYTE_ARRAY', converted_type: 'UTF8', logical_type: { type: 'STRING' } },
+  time: {
+    type: 'INT64',
+    converted_type: 'TIMESTAMP_MICROS',
+    logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MICROS' },
+  },
 }
 
 /**
@@ -68,7 +49,7 @@ export class ParquetFile {
         ...columns.map((name) => ({
           name,
           repetition_type: 'OPTIONAL' as const,
-          ...(TYPES[name] ?? TEXT),
+          ...TYPES[columnType(name)],
         })),
       ],
     })
@@ -104,7 +85,7 @@ export class ParquetFile {
       rowGroupSize: rows,
       columnData: this.#columns.map((name, at) => {
         const cells = this.#waiting[at] as Cell[]
-        return { name, data: TYPES[name] === TIME ? cells.map(microseconds) : cells }
+        return { name, data: columnType(name) === 'time' ? cells.map(microseconds) : cells }
       }),
     })
     this.#waiting = this.#columns.map(() => [])

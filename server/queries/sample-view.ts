@@ -20,6 +20,7 @@ import type {
   FirstLinesDto,
   SampleCountDto,
 } from '../contract/sample-extras.ts'
+import { DETAIL_FIELDS, ROW_FIELDS, withFields } from '../contract/sample-fields.ts'
 import type { SampleFilter } from '../contract/sample-filter.ts'
 import { responseText } from '../contract/turn-text.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -189,14 +190,14 @@ export class SampleViews {
     const place = siblings.findIndex((s) => s.idx === row.idx)
     if (!imagesByHash) await loadImages(this.#db, [row], { mayBeGone: true })
     const { response, ...texts } = decodeTexts(row)
-    return {
+    const detail = {
       ...toRow(row, [...new Set(annotations.map(({ label }) => label))].sort()),
       ...texts,
       response: responseText(response),
       messages: typeof response === 'string' ? null : response,
       textsRemovedAt: row.texts_removed_at?.toISOString() ?? null,
       annotations: annotations.map(toAnnotation),
-      ...{ promptId: row.prompt_id, promptKey: row.prompt_key },
+      promptKey: row.prompt_key,
       advantage: report?.advantages[place] ?? null,
       groupSignal: report && (isUnclear ? withoutCorrectness(report.signal) : report.signal),
       rewardName: row.reward_name,
@@ -211,6 +212,7 @@ export class SampleViews {
         score: s.score,
       })),
     }
+    return withFields(detail, row, DETAIL_FIELDS)
   }
 }
 
@@ -245,7 +247,7 @@ function parseCursor(cursor: string): SampleCursor {
 }
 
 function toRow(row: SampleRow, labels: string[]): SampleRowDto {
-  return {
+  const shown = {
     ...toResult(row),
     id: `b${row.batch_id}-${row.idx}`,
     batchId: `b${row.batch_id}`,
@@ -254,10 +256,10 @@ function toRow(row: SampleRow, labels: string[]): SampleRowDto {
     split: row.split,
     rescoredFrom: row.rescored_from === null ? null : `b${row.rescored_from}`,
     dataSource: row.data_source,
-    responseLength: row.response_length,
     endedAt: row.ended_at?.toISOString() ?? null,
     labels,
   }
+  return withFields(shown, row, ROW_FIELDS)
 }
 
 /** The attempt of a sample with a single attempt, which is stored in the sample's table row. */

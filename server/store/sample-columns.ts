@@ -1,3 +1,9 @@
+import {
+  DETAIL_FIELDS,
+  fieldOf,
+  type SampleFieldName,
+  snakeCase,
+} from '../contract/sample-fields.ts'
 import type { SampleInput } from '../contract/trainer.ts'
 import { failedToolCalls } from '../contract/turn-text.ts'
 import type { EncodedTexts } from './stored-texts.ts'
@@ -26,8 +32,7 @@ export interface Column<Source> {
  */
 export const WRITTEN_SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
   { name: 'data_source', type: 'text', of: (sample) => sample.dataSource },
-  { name: 'prompt_id', type: 'text', of: (sample) => sample.promptId ?? null },
-  { name: 'response_length', type: 'int4', of: (sample) => sample.responseLength ?? null },
+  ...DETAIL_FIELDS.map(fieldColumn),
   {
     name: 'failed_tool_calls',
     type: 'int2',
@@ -57,6 +62,16 @@ export const WRITTEN_TEXT_COLUMNS: readonly Column<EncodedTexts>[] = [
 /** `prompt, response, …`; with a prefix `t.prompt, t.response, …`. */
 export function columnNames(columns: readonly { name: string }[], prefix = ''): string {
   return columns.map(({ name }) => prefix + name).join(', ')
+}
+
+/** SQL that selects fields of a sample under their names: `s.response_length as "responseLength", …`. */
+export function selectFields(names: readonly SampleFieldName[], prefix = ''): string {
+  return names.map((name) => `${prefix}${snakeCase(name)} as "${name}"`).join(', ')
+}
+
+function fieldColumn(name: SampleFieldName): Column<SampleInput> {
+  const type = fieldOf(name).type === 'integer' ? 'int4' : 'text'
+  return { name: snakeCase(name), type, of: (sample) => sample[name] ?? null }
 }
 
 function rewardExtraJson({ rewardExtraInfo }: SampleInput): string | null {

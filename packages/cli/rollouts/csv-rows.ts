@@ -7,22 +7,21 @@ import {
   readTextCell,
 } from '../../../server/contract/csv-cells.ts'
 import { ANNOTATIONS_COLUMN } from '../../../server/contract/export.ts'
+import { DETAIL_FIELDS, INTEGER_FIELDS, snakeCase } from '../../../server/contract/sample-fields.ts'
 import { type JsonObject, parseJsonObject, parseJsonValue } from './parse-json.ts'
 
 /** Python spellings of field names. */
-const ALIASES: Readonly<Record<string, string>> = {
-  data_source: 'dataSource',
-  ground_truth: 'groundTruth',
-  extra_info: 'extraInfo',
-  prompt_id: 'promptId',
-  response_length: 'responseLength',
-  reward_extra_info: 'rewardExtraInfo',
-}
+const ALIASES = new Map(
+  ['dataSource', 'groundTruth', 'extraInfo', ...DETAIL_FIELDS, 'rewardExtraInfo'].map((name) => [
+    snakeCase(name),
+    name,
+  ]),
+)
 
 /** Columns whose cells are JSON objects or empty. */
 const JSON_COLUMNS = new Set(['extraInfo', 'rewardExtraInfo', 'rewards'])
 /** Columns whose cells are numbers or empty. */
-const NUMBERS = new Set(['step', 'responseLength', 'score'])
+const NUMBERS = new Set(['step', ...INTEGER_FIELDS, 'score'])
 const IGNORED = new Set([
   ...['batchId', 'index', 'rawScore', 'queueMs', 'scoreMs'],
   ANNOTATIONS_COLUMN,
@@ -80,7 +79,7 @@ export function readerOfColumns(
   names: readonly string[],
   format: string,
 ): (cells: readonly unknown[]) => JsonObject {
-  const columns = names.map((name) => ALIASES[name.trim()] ?? name.trim())
+  const columns = names.map((name) => ALIASES.get(name.trim()) ?? name.trim())
   const missing = NEEDED_COLUMNS.filter((name) => !columns.includes(name))
   if (missing.length > 0) {
     throw new Error(

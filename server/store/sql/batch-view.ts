@@ -1,7 +1,9 @@
 import type { AttemptDto } from '../../contract/pages.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
+import { DETAIL_FIELDS, type DetailFields } from '../../contract/sample-fields.ts'
 import type { Database } from '../database.ts'
 import type { RowOf } from '../row-of.ts'
+import { selectFields } from '../sample-columns.ts'
 import { meanOf } from './moments.ts'
 import { type ResultRow, STORED_RESULT_COLUMNS } from './results.ts'
 
@@ -170,7 +172,7 @@ export interface SampleRow extends ResultRow {
   ended_at: Date | null
 }
 
-export interface SampleDetailRow extends SampleRow {
+export interface SampleDetailRow extends SampleRow, DetailFields {
   group_no: number
   group_done: boolean
   reward: ResolvedReward
@@ -179,7 +181,6 @@ export interface SampleDetailRow extends SampleRow {
   /** Set if retention removed the texts of the sample's batch. */
   texts_removed_at: Date | null
   dispatched_at: Date | null
-  prompt_id: string | null
   /** Hexadecimal; null: the prompt has no visits. */
   prompt_key: string | null
   prompt: string | null
@@ -198,7 +199,7 @@ export async function sampleDetail(
     'sample-detail',
     `select ${JOINED_RESULT_COLUMNS}, s.batch_id, s.group_no, r.name as run, b.step, b.split, b.rescored_from, s.data_source, s.ended_at,
        g.seq is not null as group_done, b.reward, b.reward_name, b.submitted_at, b.texts_removed_at, s.dispatched_at,
-       t.prompt, t.response, t.ground_truth, t.extra_info, t.encoding, s.prompt_id,
+       t.prompt, t.response, t.ground_truth, t.extra_info, t.encoding, ${selectFields(DETAIL_FIELDS, 's.')},
        (select encode(p.key, 'hex') from prompt p
         where p.run_id = b.run_id and p.split = b.split and p.key = g.prompt_key) as prompt_key
      from sample s join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}

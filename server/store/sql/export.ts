@@ -1,5 +1,7 @@
+import { DETAIL_FIELDS, type DetailFields } from '../../contract/sample-fields.ts'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { Database } from '../database.ts'
+import { selectFields } from '../sample-columns.ts'
 import { loadImages } from '../stored-images.ts'
 import { candidateBatches, SampleConditions, type SampleFilter } from './sample-filter.ts'
 import { searchTexts } from './sample-texts.ts'
@@ -145,12 +147,10 @@ async function* withText(
 }
 
 /** A sample with all exported fields and its stored texts. */
-export interface ExportedRow {
+export interface ExportedRow extends DetailFields {
   idx: number
   uid: string
   data_source: string
-  prompt_id: string | null
-  response_length: number | null
   status: number
   score: number | null
   raw_score: number | null
@@ -219,7 +219,7 @@ export async function exportedRows(
   const [samples, texts] = await Promise.all([
     db.rows<SampleColumns>(
       'exported-samples',
-      `select idx, group_no, data_source, prompt_id, response_length, status, score, raw_score, reason, substituted,
+      `select idx, group_no, data_source, ${selectFields(DETAIL_FIELDS)}, status, score, raw_score, reason, substituted,
          reward_extra::text as reward_extra, verdict, extracted, rewards::text as rewards, queue_ms, score_ms, attempts,
          (select name from server v where v.id = server_id) as server_name,
          ${momentOf('dispatched_at')} as dispatched_at, ${momentOf('ended_at')} as ended_at

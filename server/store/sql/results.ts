@@ -1,8 +1,17 @@
+import {
+  RESULT_FIELDS,
+  type ResultFields,
+  ROW_FIELDS,
+  type RowFields,
+  snakeCase,
+  withFields,
+} from '../../contract/sample-fields.ts'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
-import type { PartRewards, Result, SampleStatus } from '../../contract/trainer.ts'
+import type { FieldColumns, PartRewards, Result, SampleStatus } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
+import { selectFields } from '../sample-columns.ts'
 
-export interface ResultRow {
+export interface ResultRow extends RowFields {
   idx: number
   uid: string
   status: number
@@ -14,7 +23,6 @@ export interface ResultRow {
   verdict: string | null
   extracted: string | null
   rewards: PartRewards | null
-  response_length: number | null
   queue_ms: number | null
   score_ms: number | null
   attempts: number
@@ -26,7 +34,7 @@ export interface ResultRow {
 
 /** The columns of a ResultRow that come from sample s. */
 export const STORED_RESULT_COLUMNS = `s.idx, s.status, s.reason, s.score, s.raw_score, s.substituted, s.reward_extra,
-  s.verdict, s.extracted, s.rewards, s.response_length, s.queue_ms, s.score_ms, s.attempts, s.worker_id`
+  s.verdict, s.extracted, s.rewards, ${selectFields(ROW_FIELDS, 's.')}, s.queue_ms, s.score_ms, s.attempts, s.worker_id`
 
 /** A sample's own columns. One query each looks up uid, server name and `held` for all samples. */
 type SampleColumns = Omit<ResultRow, 'uid' | 'server_name' | 'held'> & {
@@ -46,7 +54,7 @@ export function statusOf(row: { status: number; held: boolean }): SampleStatus {
 }
 
 export function toResult(row: ResultRow): Result {
-  return {
+  const result: Omit<Result, keyof ResultFields> = {
     index: row.idx,
     uid: row.uid,
     status: statusOf(row),
@@ -58,13 +66,14 @@ export function toResult(row: ResultRow): Result {
     verdict: row.verdict,
     extracted: row.extracted,
     rewards: row.rewards,
-    position: positionOf(row.response_length),
+    position: positionOf(row.responseLength),
     queueMs: row.queue_ms,
     scoreMs: row.score_ms,
     attempts: row.attempts,
     serverName: row.server_name,
     workerId: row.worker_id === null ? null : `w${row.worker_id}`,
   }
+  return withFields(result, row, RESULT_FIELDS)
 }
 
 /** A completed group; `received` is its number of samples. */
@@ -142,7 +151,7 @@ export interface GroupOfPage {
 }
 
 /** Samples of a batch in input order, as columns. */
-export interface SampleColumnLists {
+export interface SampleColumnLists extends FieldColumns {
   idx: number[]
   group_no: number[]
   /** As in the table `sample`: 2 means scored. */
@@ -161,6 +170,11 @@ export interface SampleColumnLists {
   /** The groups of these samples, by number. */
   groups: Map<number, GroupOfPage>
 }
+
+const FIELD_COLUMNS = RESULT_FIELDS.map((name) => `, ${snakeCase(name)}`)
+const FIELD_LISTS = RESULT_FIELDS.map(
+  (name) => `, '${name}', coalesce(json_agg(${snakeCase(name)}), '[]')`,
+)
 
 /** Postgres's largest integer. */
 const MAX_INDEX = 2_147_483_647
@@ -185,11 +199,11 @@ export async function sampleColumns(
        'substituted', coalesce(json_agg(substituted), '[]'), 'reward_extra', coalesce(json_agg(reward_extra), '[]'),
        'verdict', coalesce(json_agg(verdict), '[]'), 'extracted', coalesce(json_agg(extracted), '[]'),
        'rewards', coalesce(json_agg(rewards), '[]'),
-       'response_length', coalesce(json_agg(response_length), '[]')) as c
+       'response_length', coalesce(json_agg(response_length), '[]')${FIELD_LISTS.join('')}) as c
      from (select idx, group_no, status, reason, score, raw_score, substituted, reward_extra, verdict, extracted,
              case when $4 or rewards->'tokens' is null then rewards
                   else json_build_object('turns', rewards->'turns', 'spans', rewards->'spans') end as rewards,
-             response_length
+             response_length${FIELD_COLUMNS.join('')}
            from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx) s`,
     // Clamped to Postgres's integer, which exceeds any index.
     [batchId, Math.min(offset, MAX_INDEX), Math.min(offset + limit, MAX_INDEX), tokenScores],
