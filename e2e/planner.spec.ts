@@ -1,6 +1,7 @@
 import { expect, type Page } from '@playwright/test'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { choose } from './fixtures/choose.ts'
+import { expectLive } from './fixtures/look.ts'
 import { checkEach, type View } from './fixtures/looks.ts'
 import { removeServers, type TestService, test } from './fixtures/service.ts'
 
@@ -75,8 +76,19 @@ const VIEWS: View[] = [
 checkEach(VIEWS, { url: () => service.url, widePx: 1280 })
 
 test('leads from a batch to its plan and back', async ({ page }) => {
+  const { promise: streamMayOpen, resolve: openStream } = Promise.withResolvers<void>()
+  await page.route(/live\.events/, async (route) => {
+    await streamMayOpen
+    await route.continue()
+  })
   await page.goto(`${service.url}/batches/${batchId}`)
-  await page.getByRole('link', { name: 'Plan', exact: true }).click()
+  const plan = page.getByRole('link', { name: 'Plan', exact: true })
+  // The buttons of the header do not move under a click when the stream opens.
+  const before = await plan.boundingBox()
+  openStream()
+  await expectLive(page)
+  expect(await plan.boundingBox()).toEqual(before)
+  await plan.click()
   await expect(page.getByRole('combobox', { name: 'Batch' })).toHaveValue(batchId)
   await expect(planned(page)).toContainText('64 samples per step')
   await page.getByRole('link', { name: batchId }).click()

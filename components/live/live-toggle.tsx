@@ -44,7 +44,17 @@ export function LiveToggle() {
         className={words.word === 'Live' ? 'pulse' : undefined}
         strokeWidth={2}
       />
-      <span className="font-medium">{words.word}</span>
+      {words.word === 'Connecting' ? (
+        // As wide as the next word, so that the buttons beside it do not move under a click.
+        <span className="font-medium">
+          <span className="sr-only">Connecting</span>
+          <span className="invisible" aria-hidden>
+            Live
+          </span>
+        </span>
+      ) : (
+        <span className="font-medium">{words.word}</span>
+      )}
       {words.ageMs !== null && (
         <span className="num text-ink-2">
           {frozen ? (
