@@ -16,8 +16,9 @@ export async function makeClusterTemplate(): Promise<() => void> {
   const log = createLogger('warn', 'template')
   const database = await openDatabase({ databaseUrl: null, dataDir, log })
   await database.close()
-  // Tests kill processes, never the machine, so no service of a test has to wait for the disk.
-  appendFileSync(join(dataDir, 'postgres/postgresql.auto.conf'), 'fsync = off\n')
+  // Tests kill processes, never the machine, so no service of a test has to wait for the disk or to log whole pages.
+  const settings = 'fsync = off\nfull_page_writes = off\n'
+  appendFileSync(join(dataDir, 'postgres/postgresql.auto.conf'), settings)
   process.env[VARIABLE] = dataDir
   return () => rmSync(dataDir, { recursive: true, force: true })
 }

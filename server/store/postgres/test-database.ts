@@ -11,7 +11,8 @@ export interface TestDatabase {
 }
 
 /**
- * Copies the migrated template (about 30 ms) in the test run's Postgres. `template: null`: a database without tables.
+ * Copies the migrated template in the test run's Postgres. `template: null`: a database without tables. Copying its files
+ * takes 30 to 50 ms of CPU time, and the default strategy, through the log, 65 to 130 ms.
  */
 export async function createTestDatabase(
   options: { template?: string | null } = {},
@@ -20,7 +21,7 @@ export async function createTestDatabase(
   const template = options.template === undefined ? TEMPLATE : (options.template ?? 'template1')
   if (problem && template === TEMPLATE) throw new Error(`no test database: ${problem}`)
   const name = `test_${randomUUID().replaceAll('-', '')}`
-  await administer(adminUrl, `create database ${name} template ${template}`)
+  await administer(adminUrl, `create database ${name} template ${template} strategy file_copy`)
   const url = new URL(adminUrl)
   url.pathname = `/${name}`
   return {
