@@ -86,9 +86,9 @@ test('a run leads to its prompts, and a prompt to its responses', async ({ page 
   errors.expectNone()
 })
 
-test('charts show pass rates by step, and a click on the heat map opens a prompt', async ({
-  page,
-}) => {
+test('charts show pass rates by step, and a click on the heat map opens a prompt', {
+  tag: '@full',
+}, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}${PAGE}?view=steps`)
   await page.getByRole('button', { name: 'Show Groups by pass rate as a table' }).click()

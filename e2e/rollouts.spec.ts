@@ -268,7 +268,9 @@ test('siblings are compared side by side, with differences, keys and a link', as
   errors.expectNone()
 })
 
-test('the same prompt is compared at two steps, on a phone too', async ({ page }) => {
+test('the same prompt is compared at two steps, on a phone too', { tag: '@full' }, async ({
+  page,
+}) => {
   const first = await submit('steps', 1, ['It is forty-one.\n#### 41'])
   const second = await submit('steps', 2, ['It is forty-two.\n#### 42'])
   await page.setViewportSize({ width: 390, height: 844 })

@@ -15,7 +15,11 @@ import {
   sample,
 } from '../../testkit/service/rollouts.ts'
 import type { Service } from '../../testkit/service/service.ts'
-import { startWithModel, stopWithModel } from '../../testkit/service/service-with-model.ts'
+import {
+  leaveShared,
+  sharedService,
+  startWithModel,
+} from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { SampleRowDto } from '../contract/pages.ts'
 import type { SampleFilter } from '../contract/sample-filter.ts'
@@ -30,9 +34,9 @@ let service: Service
 let rm: SimulatedServers
 
 beforeAll(async () => {
-  ;[service, rm] = await startWithModel()
+  ;[service, rm] = await startWithModel(sharedService().then((shared) => shared.service))
 })
-afterAll(() => stopWithModel(service, rm))
+afterAll(() => leaveShared(service, () => rm?.stop()))
 
 const calls = batchCalls(() => service, { run: 'rescore', step: 7 })
 const { ended, get, results } = calls

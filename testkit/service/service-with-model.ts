@@ -5,9 +5,9 @@ import { expect } from 'vitest'
 import { type SimulatedServers, startSimulatedServers } from '../processes/simulated-rm.ts'
 import { Service } from './service.ts'
 
-/** Starts a simulated reward model and registers it as `rm` with a service, by default a new one with one worker. */
+/** Starts a simulated reward model and registers it as `rm` with a service that is starting. */
 export async function startWithModel(
-  starting: Promise<Service> = Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
+  starting: Promise<Service>,
 ): Promise<[Service, SimulatedServers]> {
   const [service, rm] = await Promise.all([starting, startSimulatedServers()])
   await service.api.servers.register.mutate({ name: 'rm', url: rm.url })
@@ -24,14 +24,6 @@ export async function stopCleanly(
   await besides()
   expect(end?.code ?? 0).toBe(0)
   expect(problems).toEqual([])
-}
-
-/** Stops a service and its reward model, if started, like {@link stopCleanly}. */
-export function stopWithModel(
-  service: Service | undefined,
-  rm: SimulatedServers | undefined,
-): Promise<void> {
-  return stopCleanly(service, () => rm?.stop())
 }
 
 /**
