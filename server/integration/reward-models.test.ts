@@ -344,12 +344,22 @@ describe('failed samples', () => {
   )
 
   it('wait for a server of the model until their time limit', async () => {
-    await service.api.servers.drain.mutate({ name: 'limited' })
-    const { batchId } = await submit([sample()], { timeoutMs: 300 }, { deadlineMs: 2_000 })
-    const end = await wait(batchId)
-    expect(end).toMatchObject({ scored: 0, failed: 1 })
-    expect((await results(batchId)).reason[0]).toMatch(/^(no_server|deadline)$/)
-    await service.api.servers.resume.mutate({ name: 'limited' })
+    const { id } = await service.api.servers.drain.mutate({ name: 'limited' })
+    try {
+      // Workers learn of the drain after the call, and then return their slots.
+      await waitFor('no leases', async () => {
+        const [row] = await service.sql<{ n: number }>(
+          `select count(*)::int as n from lease
+           where resource = 'server:${id.slice(1)}' and slots > 0 and expires_at > clock_timestamp()`,
+        )
+        return row?.n === 0
+      })
+      const { batchId } = await submit([sample()], { timeoutMs: 300 }, { deadlineMs: 2_000 })
+      expect(await wait(batchId)).toMatchObject({ scored: 0, failed: 1 })
+      expect((await results(batchId)).reason[0]).toMatch(/^(no_server|deadline)$/)
+    } finally {
+      await service.api.servers.resume.mutate({ name: 'limited' })
+    }
   })
 })
 

@@ -244,7 +244,9 @@ describe('a restore', () => {
   })
 
   it('of a damaged backup, or one of a newer schema, changes nothing', async () => {
-    await expect(restore(await damagedBackup())).rejects.toThrow(/is damaged.* Nothing was restored/)
+    await expect(restore(await damagedBackup())).rejects.toThrow(
+      /is damaged.* Nothing was restored/,
+    )
     const newer = withManifest((m) =>
       m.migrations.push({ ...m.migrations[0]!, name: '29990101_new' }),
     )
