@@ -64,7 +64,7 @@ const VIEWS: View[] = [
   {
     name: 'no batch selected',
     path: () => '/planner?source=batch',
-    make: (page) => expect(page.getByText('Select a batch')).toBeVisible(),
+    make: (page) => expect(page.locator('#page').getByText('Select a batch')).toBeVisible(),
   },
   {
     name: 'an invalid field',

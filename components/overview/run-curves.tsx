@@ -22,7 +22,7 @@ export function RunCurves({
   return (
     <Section
       title={<PageLink href="/runs">Runs</PageLink>}
-      note="scoring and stalled first; mean reward per step, last 50 steps; trend ± 95 % interval"
+      note="mean reward of the last 50 steps, with its trend ± 95 % confidence interval"
       className={className}
     >
       {/* A phone shows only three runs, so that the attention list is near the top. */}

@@ -89,7 +89,7 @@ function MarkdownOfPiece({
 }: {
   text: string
   piece: MarkdownPiece
-  /** Marks with positions relative to the chunk. */
+  /** Marks with positions relative to the start of the piece. */
   marks: readonly TextMark[]
 }) {
   const { source, at } = sourceOf(text, piece)

@@ -106,7 +106,7 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
             setRunPrefix(event.target.value)
             create.reset()
           }}
-          hint="Only runs whose names begin with this text, such as team-a/. Such a key cannot sign in."
+          hint="The key can access only runs whose names begin with this prefix, such as team-a/. It cannot be used to sign in."
         />
       )}
       <Select

@@ -55,7 +55,7 @@ export const PlannerSource = z.discriminatedUnion('kind', [
   TypedSource,
   /** Every step repeats this batch. */
   z.strictObject({ kind: z.literal('batch'), batchId: BatchId }),
-  /** The newest completed training batches of the run, one per step, repeated if there are fewer. */
+  /** The newest completed training batches of the run, one per step; repeated if the plan has more steps. */
   z.strictObject({ kind: z.literal('run'), run: RunName }),
 ])
 export type PlannerSource = z.infer<typeof PlannerSource>

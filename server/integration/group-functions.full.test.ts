@@ -8,7 +8,10 @@ import { type Sample, type Submit, sample } from '../../testkit/service/rollouts
 import { type Part, Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Functions of whole groups: post-processing when a group completes, and one call per group with lists. */
+/**
+ * Custom functions for whole groups: post-processing when a group completes, and functions called once per group with
+ * lists of the samples' values.
+ */
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-groups-'))
 let service: Service

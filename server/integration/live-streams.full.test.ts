@@ -79,8 +79,8 @@ describe('live streams', () => {
       const aborted = Array.from({ length: STREAMS / 5 }, async (_, i) => {
         const gone = new AbortController()
         const answer = request(`${service.url}/api/trpc/live.events`, { signal: gone.signal })
-        // A third of the streams is aborted before the request is sent, a third during the answer, the others after the
-        // first bytes.
+        // A third of the streams are aborted before the request is sent, a third just after it, and the others after the
+        // first bytes of the answer.
         if (i % 3 === 0) gone.abort()
         else if (i % 3 === 1) setImmediate(() => gone.abort())
         await answer

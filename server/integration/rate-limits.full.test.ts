@@ -89,7 +89,7 @@ function mostWithin(sorted: readonly number[], forMs: number): number {
   return most
 }
 
-it('a limit of requests a minute holds over two workers, and passes to the other when one is killed', async () => {
+it('a limit of requests per minute applies across two workers, and passes to the other when one is killed', async () => {
   const samples = rollouts(2_000, 8, 'minute')
   await servers.control({ resetStats: true })
   const { batchId } = await submit(samples)
@@ -131,7 +131,7 @@ it('a limit of requests a minute holds over two workers, and passes to the other
   expect(cancelled.scored).toBeGreaterThan(0.9 * all.length)
 }, 180_000)
 
-it('a limit of one call in flight holds over four workers, also when its holder is killed', async () => {
+it('a limit of one call in flight applies across four workers, also when its holder is killed', async () => {
   await service.api.servers.update.mutate({ name: 'rm', rpm: null, maxInFlight: 1 })
   await Promise.all([startWorker(), startWorker(), startWorker()])
   await waitFor('an idle server', async () => (await statsOf()).inFlight === 0)

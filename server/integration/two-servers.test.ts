@@ -19,7 +19,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { GroupResult, NextResult } from '../contract/trainer.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
-/** Two servers on one database: each serves every batch, and limits hold over both servers. */
+/** Two servers on one database: each serves every batch, and limits apply across both servers. */
 
 const MAX_IN_FLIGHT = 8
 
@@ -79,7 +79,7 @@ it('a chain of cursors over both servers loses and duplicates no group', async (
   expect(results.map((r) => r.score)).toEqual(samples.map(hashScore))
 })
 
-it('a limit holds over batches and the router addresses of both servers', async () => {
+it('a limit applies across the batches and router addresses of both servers', async () => {
   await rm.control({ resetStats: true })
   const batch = submit(first, rollouts(200, 8, 'limit'))
   const call = (service: Service, n: number) =>
@@ -116,7 +116,7 @@ it('a server answers a single score, whichever worker scored it', async () => {
   expect(new Set(results.map((r) => r.batchId)).size).toBe(1)
 })
 
-it('idempotency keys hold over both servers', async () => {
+it('idempotency keys apply across both servers', async () => {
   const samples = rollouts(16, 8, 'key')
   const ids = await Promise.all(
     [first, second, first, second].map((service) =>

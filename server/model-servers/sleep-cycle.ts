@@ -124,7 +124,7 @@ export class SleepCycle {
       const waking = this.#wakes.get(row.id)
       if (waking) {
         const { state } = await waking
-        // The other wake may only have waited for a change by another process.
+        // A wake that waited for a change by another process can end without a server that is awake.
         if (state !== 'ready' && state !== 'quarantined') continue
         await registry.prolong([row.id], forMs)
         return this.#row(row.id)

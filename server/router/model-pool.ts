@@ -72,7 +72,7 @@ export class ModelPool {
   /** One instance of each policy that requests have named. */
   readonly #named = new Map<PolicyName, BalancingPolicy>()
   #pinnedWaiting = 0
-  /** Mean cost of the samples sent, as a share of their tokens. */
+  /** Mean share of a sample's tokens that the server computes, because the others are in its prefix cache. */
   #costShare = 1
   /** Samples that {@link admit} handled without queueing them first, in the current callback. */
   #burst = 0

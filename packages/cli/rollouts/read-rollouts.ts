@@ -189,12 +189,12 @@ function dumpReader(path: string, dataSource: string, scores: GivenScores) {
   }
 }
 
-/** The rows of a text file. `reader` makes a line reader for one pass. `hasHeader`: the file is CSV. */
-function lines(path: string, hasHeader: boolean, reader: () => (line: string) => Rollout[]): Rows {
+/** The rows of a text file. `reader` makes a line reader for one pass. CSV has a header line and quoted cells. */
+function lines(path: string, isCsv: boolean, reader: () => (line: string) => Rollout[]): Rows {
   return async function* (onBytes) {
     const read = reader()
-    let isHeader = hasHeader
-    const options = { quotes: hasHeader, ...(onBytes ? { onBytes } : {}) }
+    let isHeader = isCsv
+    const options = { quotes: isCsv, ...(onBytes ? { onBytes } : {}) }
     for await (const { number, text, problem } of readLines(path, options)) {
       if (isHeader) {
         isHeader = false

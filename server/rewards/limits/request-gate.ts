@@ -100,7 +100,7 @@ export class RequestGate {
     for (const call of this.#inFlight) call.abort()
   }
 
-  /** Number of used slots, including the one of the call that waits for its rates. */
+  /** Number of slots in use, including the slot of a call that the rate limits delay. */
   get slotsTaken(): number {
     return this.#inFlight.size + (this.#reserved ? 1 : 0)
   }

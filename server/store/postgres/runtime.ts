@@ -202,7 +202,7 @@ function claimRunDir(base: string, dataDir: string, account: Account | null): Ru
   return { path, socketDir, remove: () => rmSync(path, { recursive: true, force: true }) }
 }
 
-/** The error of a command that the account runs in the root folder; null if it succeeded. */
+/** Runs a command as the account, in the root folder. Resolves with its error, or null if it succeeded. */
 function problemOf(account: Account | null, [file, ...args]: string[]): Promise<string | null> {
   return new Promise((resolve) => {
     const options = { ...spawnAs(account), cwd: '/', env: POSTGRES_ENV, timeout: 10_000 }

@@ -44,7 +44,7 @@ export async function plannableBatches(
   )
 }
 
-/** The durations of a batch's scored and failed samples, in order. */
+/** The latencies of a batch's scored and failed samples, in order of their indexes. */
 export interface RecordedLatencies {
   /** Time from the first dispatch to the result, retries and their pauses included, ms; 0 if there was no call. */
   scoreMs: Float64Array

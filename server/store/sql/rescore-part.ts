@@ -8,7 +8,7 @@ export interface PartToCopy {
   idx: number[]
   /** The number of each sample's group in the copy. */
   groupNo: number[]
-  /** For each group in the copy: its number in the original, and its copied members. */
+  /** For each group in the copy: its number in the original, and how many of its members are copied. */
   groups: { no: number; members: number }[]
 }
 

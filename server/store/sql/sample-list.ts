@@ -14,8 +14,8 @@ import { type SampleKey, searchTexts } from './sample-texts.ts'
  */
 export const MAX_SEARCHED_SAMPLES = 131_072
 /**
- * Limits of the texts read for one page of a search. 32 MiB of short texts take 400 ms. The time limit leaves 100 ms
- * of a page's 300 ms to the other statements.
+ * Limits of the texts read for one page of a search. The limit in bytes alone is not enough, because 32 MiB of short
+ * texts take 400 ms. The time limit leaves 100 ms of a page's 300 ms for the other statements.
  */
 const MAX_READ = { samples: 65_536, bytes: 32 << 20, ms: 200 }
 /** Samples selected per statement of a text search: in order of arrival, and in other orders. */

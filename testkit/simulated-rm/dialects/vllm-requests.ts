@@ -101,7 +101,10 @@ function isRaw(
   return now === false
 }
 
-/** Converts a text's labels according to the request: logits, a softmax over several, or a sigmoid of one. */
+/**
+ * Returns a text's value for each label, as the request specifies: logits, a softmax over several labels, or the sigmoid
+ * of a single label.
+ */
 export function labelsBy(
   settings: Pick<ServerSettings, 'activation' | 'version' | 'labels'>,
   body: VllmBody,
