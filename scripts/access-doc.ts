@@ -29,7 +29,7 @@ batch, sample or image within the prefix. A refused caller gets \`unauthorized\`
 \`forbidden_scope\` with one. \`npm test\` sends each of these requests with each key and compares the answers with this
 page. [Access](access.md) explains keys, roles and limits.`
 
-const PAGES = '`GET` of pages and their files, which hold no data without a login'
+const PAGES = '`GET` of pages and their files, which contain no data without a login'
 
 /** The keys with limited scope in the last columns. */
 const LIMITED = [
@@ -60,7 +60,7 @@ export function accessPage(procedures: readonly Procedure[]): string {
   ].join('\n\n')}\n`
 }
 
-/** A request with the rules for its callers (null: no key is needed), and the name by which it is checked. */
+/** A request, the name by which it is checked, and its access rules (null: no key is needed). */
 interface Row {
   request: string
   what: string

@@ -59,7 +59,7 @@ export const LAYERS: Layer[] = [
       /\.test\.tsx?$|(^|\/)(testing|fixtures)\/|(^|\/)test-[^/]+\.ts$|^e2e\/|^testkit\/(chaos|engines|service)\//,
     imports: [...PRODUCT, 'testkit'],
   },
-  // Simulated reward-model servers, processes and cases of rules, for tests, benchmarks and the demo.
+  // Simulated reward-model servers, processes and rule cases, for tests, benchmarks and the demo.
   {
     name: 'testkit',
     files: /^testkit\//,

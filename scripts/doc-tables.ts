@@ -24,7 +24,7 @@ const RULES: readonly RuleDescription[] = [...listRules(), ...listAsyncRules()]
 const COMMANDS = await Promise.all(commandNames().map(loadCommand))
 
 /**
- * The tables of docs/ that are written from the definitions in the code. A page marks the place of a table by its name:
+ * The tables of docs/ that are generated from definitions in the code. A page encloses a table in
  * `<!-- table: policies -->` and `<!-- /table -->`.
  */
 const TABLES: Readonly<Record<string, () => Table>> = {
@@ -37,10 +37,10 @@ const TABLES: Readonly<Record<string, () => Table>> = {
     ]),
   }),
   'export-columns': () => ({
-    head: ['columns', 'of'],
+    head: ['fields of', 'columns'],
     rows: [
-      [codes(EXPORTED_ROLLOUT_COLUMNS), 'the rollout'],
-      [codes(EXPORTED_RESULT_COLUMNS), 'its result; times are to the microsecond'],
+      ['the rollout', codes(EXPORTED_ROLLOUT_COLUMNS)],
+      ['the result, with times to the microsecond', codes(EXPORTED_RESULT_COLUMNS)],
     ],
   }),
   'parquet-types': () => ({
@@ -161,7 +161,7 @@ function isOfAllRules(key: string): boolean {
   return RULES.every(({ kwargs }) => kwargs.shape[key] === RULES[0]!.kwargs.shape[key])
 }
 
-/** A row for each of these options. The first row names the rule. */
+/** A row for each option. Only the first row names the rule. */
 function optionRows(rule: string, kwargs: z.ZodObject, isIncluded: (key: string) => boolean) {
   const options = describeOptions(kwargs).filter(({ name }) => isIncluded(name))
   return options.map(({ name, defaultJson }, at) => [
@@ -174,7 +174,7 @@ function optionRows(rule: string, kwargs: z.ZodObject, isIncluded: (key: string)
 
 const LABELS = { index: 'index', name: 'index or name', two: '0 or 1', none: 'none' }
 
-/** The path to which an engine's current release gets a sample by a route. */
+/** The path to which samples are sent by a route, for the current release of an engine. */
 function scorePath(engine: Engine, route: ScoreRoute): string {
   const target = { model: 'rm', version: null, route }
   return code(engine.buildScoreRequest({ prompt: 'Q', response: 'A' }, target).path)
@@ -187,7 +187,7 @@ interface Table {
 
 const MARKED = /(<!-- table: ([\w-]+) -->\n)[\s\S]*?(<!-- \/table -->)/g
 
-/** Returns a page of docs/ with its marked tables written. @throws Error for an unknown name of a table */
+/** Returns a page of docs/ with its marked tables filled in. @throws Error for an unknown table name */
 export function withTables(page: string): string {
   return page.replace(MARKED, (_, begin: string, name: string, end: string) => {
     const table = TABLES[name]?.()

@@ -54,7 +54,7 @@ export interface Schema {
 export interface Procedure {
   path: string
   kind: 'query' | 'mutation' | 'subscription'
-  /** The rules for its callers; null: no key is needed. */
+  /** Its access rules; null: no key is needed. */
   rules: CallRules | null
   description: string
   /** Null: no input. */

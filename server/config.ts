@@ -32,7 +32,7 @@ const networks = () =>
     })
     .optional()
 
-/** Variables about the machine that any program may read. */
+/** Variables without secrets, which every function may read. */
 const HARMLESS = [
   'PATH',
   'HOME',
@@ -75,29 +75,29 @@ export const Settings = z.object({
     })
     .default('')
     .describe(
-      'the path below which a proxy serves the pages and the API, such as `/rewardops` ([path prefix](deployment.md#path-prefix)); unset: the root',
+      '[path prefix](deployment.md#path-prefix) under which a proxy serves the pages and the API, such as `/rewardops`; unset: none',
     ),
   REWARDOPS_PAGES: z
     .enum(['0', '1'])
     .default('1')
-    .describe('`0` serves the API without the dashboard, and starts 0.7 s faster'),
+    .describe('`0` serves the API without the dashboard, which makes the start 0.7 s faster'),
   REWARDOPS_WORKERS: integer(2, 0, 64).describe(
     'worker processes started with the server; `0`: none',
   ),
   REWARDOPS_SAMPLES_PER_CALL: integer(8, 1, 32).describe(
-    'maximum samples in one request to a reward model that answers faster than requests can be sent ([micro-batching](router.md#micro-batching)); `1` turns micro-batching off',
+    'maximum samples in one request to a fast reward model ([micro-batching](router.md#micro-batching)); `1` turns micro-batching off',
   ),
   REWARDOPS_DRAIN_SECONDS: integer(30, 0, 3_600).describe(
-    'time for requests through the router address to end when the service stops, in seconds',
+    'seconds that requests through the router address have to end when the service stops',
   ),
   REWARDOPS_API_KEYS: text(
     'admin keys, separated by commas: random, of at least 20 characters ([keys](access.md#keys)); unset: local access only, without a login',
   ),
   REWARDOPS_TRUSTED_PROXIES: networks().describe(
-    'addresses and networks, separated by commas, of trusted proxies: the service uses their forwarding headers ([proxies](deployment.md#proxies))',
+    'addresses and networks, separated by commas, of trusted [proxies](deployment.md#proxies), whose forwarding headers the service uses',
   ),
   REWARDOPS_ALLOWED_HOSTS: text(
-    'host names, separated by commas, that requests may use besides loopback names ([access](access.md)); unset: only loopback names without API keys, any name with them',
+    'host names, separated by commas, that requests may use besides loopback names ([access](access.md)); unset: any name if API keys are required, otherwise only loopback names',
   ),
   REWARDOPS_EGRESS_ALLOW: z
     .string()
@@ -106,9 +106,9 @@ export const Settings = z.object({
       '[addresses that the service may call](#outgoing-calls) for reward models, sandboxes and webhooks',
     ),
   REWARDOPS_TLS_CERT: text(
-    'PEM file of a certificate with its chain: the service speaks [TLS](deployment.md#tls-of-the-service). Set it together with `REWARDOPS_TLS_KEY`',
+    'PEM file of the certificate with its chain. With it and `REWARDOPS_TLS_KEY`, the service speaks [TLS](deployment.md#tls-of-the-service)',
   ),
-  REWARDOPS_TLS_KEY: text('PEM file of its private key'),
+  REWARDOPS_TLS_KEY: text('PEM file of the private key of the certificate'),
   REWARDOPS_SESSION_DAYS: integer(7, 1, 365).describe(
     'days after which a [login session](access.md#signing-in) ends',
   ),
@@ -133,10 +133,10 @@ export const Settings = z.object({
     `names of variables, separated by commas, that functions may read in addition to ${HARMLESS.map((name) => `\`${name}\``).join(', ')}`,
   ),
   REWARDOPS_SECRETS_KEY: text(
-    'keys that [encrypt secrets](deployment.md#encrypted-secrets) in the database: 32 bytes each in hexadecimal or base64, separated by commas. The first one encrypts; all of them decrypt',
+    'keys that [encrypt secrets](deployment.md#encrypted-secrets) in the database: 32 bytes each in hexadecimal or base64, separated by commas. The first key encrypts; all keys decrypt',
   ),
   REWARDOPS_SECRETS_KEY_FILE: text(
-    'file of these keys, one per line; unset: `secrets.key` in the data folder. The first server of a database creates it',
+    'file of such keys, one per line; unset: `secrets.key` in the data folder. The first server of a database creates this file',
   ),
   REWARDOPS_FUNCTION_ISOLATION: z
     .enum(ISOLATION_LEVELS)

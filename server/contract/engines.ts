@@ -6,15 +6,14 @@ interface EngineDefinition {
 }
 
 /**
- * Engines, in the order in which pages and docs/servers.md list them. The protocol of an engine and its other properties
- * are in server/engines.
+ * Engines, in the order of pages and docs/servers.md. server/engines has their protocols and other properties.
  */
 export const ENGINES = {
   vllm: { label: 'vLLM', servers: 'vLLM' },
   sglang: { label: 'SGLang', servers: 'SGLang' },
   tei: { label: 'TEI', servers: 'text-embeddings-inference' },
   llamacpp: { label: 'llama.cpp', servers: 'llama.cpp' },
-  openai: { label: 'OpenAI-compatible', servers: 'OpenAI' },
+  openai: { label: 'OpenAI-compatible', servers: 'OpenAI-compatible' },
   openrlhf: { label: 'OpenRLHF', servers: 'OpenRLHF' },
   http: { label: 'HTTP scorer', servers: 'custom HTTP scorers' },
 } as const satisfies Record<string, EngineDefinition>

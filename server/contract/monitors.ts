@@ -31,7 +31,7 @@ export interface MonitorDefinition {
 }
 
 /**
- * Monitors of runs with their default thresholds, in the order in which pages and docs/monitors.md show them.
+ * Monitors of runs with their default thresholds, in the order of pages and docs/monitors.md.
  * server/monitoring/definitions.ts computes their values.
  */
 export const MONITOR_DEFINITIONS = {

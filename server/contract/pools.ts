@@ -9,7 +9,7 @@ interface PolicyDefinition {
   isLoadAware: boolean
 }
 
-/** Balancing policies, in the order in which pages and docs/router.md list them. The first one is the default. */
+/** Balancing policies, in the order of pages and docs/router.md. The first one is the default. */
 export const BALANCING_POLICIES = {
   least_work: {
     label: 'Least work',
@@ -51,7 +51,7 @@ export const BALANCING_POLICIES = {
   deterministic: {
     label: 'Deterministic',
     choice:
-      'by a hash of the seed and a key, regardless of load. The key is a sample’s index in its batch, or the body of a call to the router address. The seed is 0 in all processes',
+      'by a hash of a key, regardless of load, so that all processes choose the same server. The key is the index of a sample in its batch, or the body of a call to the router address',
     isLoadAware: false,
   },
 } as const satisfies Record<string, PolicyDefinition>

@@ -4,16 +4,16 @@ import { Int4, name } from './fields.ts'
 interface SampleField {
   schema: z.ZodType
   type: 'integer' | 'text'
-  /** Its place in inputs and exports: before the prompt, or after the response and the inputs of the reward. */
+  /** The place in inputs and exports: before the prompt, or after the response and the inputs of the reward. */
   about: 'prompt' | 'response'
   /**
-   * The outputs that have the field: `samples.get`; also `samples.list` and the Samples table; also the results of
-   * `batches.results`, `batches.next` and `samples.score`.
+   * The outputs that have the field. `details`: `samples.get`. `rows`: also `samples.list` and the Samples table.
+   * `results`: also `batches.results`, `batches.next` and `samples.score`.
    */
   readIn: 'details' | 'rows' | 'results'
   label: string
   unit?: string
-  /** The name of the column in the Samples table, if it is not that of the field. */
+  /** The name of its column in the Samples table. Default: the name of the field. */
   tableColumn?: string
 }
 
@@ -21,13 +21,13 @@ const integer = { type: 'integer', schema: Int4.nullish() } as const
 const text = (maxChars: number) => ({ type: 'text', schema: name(maxChars).nullish() }) as const
 
 /**
- * The optional fields of a rollout that have a column of `sample`, named in snake case. Input, storage, exports, import,
- * the Samples table and the sample panel derive from this list. Exports have the columns in this order.
+ * Optional fields of a rollout. Each has a column of its name, in snake case, in the table `sample`. Inputs, storage,
+ * exports, imports, the Samples table and the sample panel derive from this list. Exports keep its order.
  */
 export const SAMPLE_FIELDS = {
   /**
-   * The prompt's id in the trainer's dataset, used to track it over steps. Without it (null), equal texts of one data
-   * source are one prompt.
+   * The prompt's id in the trainer's dataset, used to track it over steps. If it is null or omitted, equal texts of one
+   * data source are one prompt.
    */
   promptId: { ...text(256), about: 'prompt', readIn: 'details', label: 'Prompt id' },
   /** The length of the response in tokens. */
@@ -76,7 +76,7 @@ type Shape<About extends SampleField['about']> = {
 }
 const shapeOf = <About extends SampleField['about']>(names: readonly SampleFieldName[]) =>
   Object.fromEntries(names.map((name) => [name, SAMPLE_FIELDS[name].schema])) as Shape<About>
-/** The schemas of the fields, for the input. */
+/** The input schemas of the fields. */
 export const PROMPT_SHAPE = shapeOf<'prompt'>(PROMPT_FIELDS)
 export const RESPONSE_SHAPE = shapeOf<'response'>(RESPONSE_FIELDS)
 
@@ -86,8 +86,8 @@ export function snakeCase(name: string): string {
 }
 
 /**
- * Copies fields of `source` to `target`; fields that are left out become null. Changes `target` in place, because a
- * second object per sample is expensive.
+ * Copies fields of `source` to `target`; missing ones become null. Changes `target` in place, because a second object
+ * per sample is expensive.
  */
 export function withFields<Target extends object, Source, Name extends keyof Source>(
   target: Target,

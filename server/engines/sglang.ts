@@ -71,7 +71,7 @@ const microBatch: MicroBatchProtocol = {
 const NO_MEMORY_SAVER = 'start SGLang with --enable-memory-saver'
 
 const lifecycle: EngineLifecycle = {
-  hint: 'Start it with --enable-memory-saver.',
+  hint: 'Start SGLang with --enable-memory-saver.',
   reportsSleep: false,
   hasLevels: false,
   // Under load, the call fails an assertion in the scheduler, which ends the server. The body must be an object.

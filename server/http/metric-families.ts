@@ -15,7 +15,7 @@ export interface Series {
 /** A Prometheus metric with all its series. */
 export interface Family {
   name: string
-  /** A sentence in Markdown, with links relative to docs/. docs/metrics.md shows it, and `/metrics` as plain text. */
+  /** Markdown sentences, with links relative to docs/. docs/metrics.md shows them, `/metrics` as plain text. */
   help: string
   type: 'counter' | 'gauge' | 'histogram'
   values: Series[]
@@ -73,19 +73,19 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
   return [
     gauge(
       'server_up',
-      '1 while the server’s state is `ready`, so that it takes traffic.',
+      '1 while the state of the server is `ready`.',
       one((s) => flag(s.state === 'ready')),
     ),
     gauge(
       'server_state',
-      '1 for the current `state` of the server in the registry ([states](servers.md#states)).',
+      '1 for the current `state` of the server ([states](servers.md#states)).',
       each((s) =>
         SERVER_STATES.map((state) => ({ labels: { state }, value: flag(s.state === state) })),
       ),
     ),
     gauge(
       'server_health_processes',
-      `Processes that see the server in this \`health\`: ${HEALTH.map((health) => `\`${health}\``).join(', ')}. Processes without calls to it are not counted.`,
+      `Processes that see the server in this \`health\`: ${HEALTH.map((health) => `\`${health}\``).join(', ')}. Processes that do not call the server are not counted.`,
       each((s) =>
         HEALTH.map((health) => ({
           labels: { health },
@@ -111,7 +111,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     gauge(
       'server_waiting_samples',
-      'Samples of the server’s model that wait for a slot.',
+      'Samples of the `model` that wait for a slot.',
       seen('waiting'),
     ),
     counter(
@@ -121,17 +121,17 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     counter(
       'server_errors_total',
-      'Failed requests by `class`: `client` (refused because of the sample), `busy`, `corrupt` (invalid response), `fault` (any other failure: server or network error, or no answer).',
+      'Failed requests by `class`: `client` (refused because of the sample), `busy`, `corrupt` (invalid response), `fault` (any other failure, such as a server error, a network error or no answer).',
       each((s) => errorsOf(calls.get(s.id))),
     ),
     counter(
       'server_retries_total',
-      'Retries: requests for a sample that had failed before.',
+      'Retries: requests sent after an earlier request for the same sample failed.',
       one((s) => s.retries),
     ),
     counter(
       'server_hedges_total',
-      'Hedged requests: sent while the first request for the sample was running.',
+      'Hedged requests: sent while the first request for the same sample was in flight.',
       counted('hedges'),
     ),
     counter(
@@ -155,7 +155,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
       ...family(
         'histogram',
         'server_request_duration_seconds',
-        'Durations of requests that returned a score. The sum is computed from buckets, within a few percent.',
+        'Durations of requests that returned a score. The sum is computed from buckets and is accurate to a few percent.',
       ),
       values: servers.flatMap((s) =>
         histogram(labels.get(s.id) as Record<string, string>, calls.get(s.id)?.latency ?? []),
@@ -231,7 +231,7 @@ function loopFamilies({ batches, queues }: Figures): Family[] {
     counter('groups_completed_total', 'Completed groups.', single(batches.groups)),
     gauge(
       'queue_jobs',
-      'Jobs (chunks of samples) by `pool` and `state`: `queued`, or `active` if claimed.',
+      'Jobs (chunks of samples) by `pool` and `state`: `queued` or `active` (claimed).',
       queues.map(({ pool, state, jobs }) => ({ labels: { pool, state }, value: jobs })),
     ),
   ]

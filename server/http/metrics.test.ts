@@ -256,7 +256,7 @@ it('reports this process even when the database does not answer', async () => {
   await gone.close()
 })
 
-it('explains each metric in plain text, and each metric has a section in the docs', async () => {
+it('has a plain-text help for every metric, and every metric is in the docs', async () => {
   await worker({})
   const m = await (await scraper())()
   expect(m.get('rewardops_wrong_keys_total')?.help).toMatch(

@@ -131,9 +131,11 @@ const NO_PROCESS_FIGURES: ProcessFigures = {
 function processFamilies(figures: ProcessFigures): Family[] {
   const info = { version: figures.version, node_version: process.version }
   return [
-    gauge('build_info', 'Always 1, with the `version` of the service and `node_version`.', [
-      { labels: info, value: 1 },
-    ]),
+    gauge(
+      'build_info',
+      'Always 1. The labels are the `version` of the service and `node_version`.',
+      [{ labels: info, value: 1 }],
+    ),
     gauge(
       'database_up',
       '1 if the database answered. At 0, only the metrics of the server process are reported.',
@@ -142,7 +144,7 @@ function processFamilies(figures: ProcessFigures): Family[] {
     gauge('live_streams', 'Open live streams, one per browser.', single(figures.liveStreams)),
     counter(
       'orphaned_samples_total',
-      'Pending samples that had lost their job and that this process requeued. A value above 0 is a defect: report it.',
+      'Pending samples without a job that this process requeued. A value above 0 indicates a defect: report it.',
       single(figures.orphanedSamples),
     ),
     counter(

@@ -38,22 +38,23 @@ const RECENT_MEANS = 5
 /** Minimum standard deviation of batch means, as a share of the score range: means may be equal for many batches. */
 const MIN_DEVIATION = 0.01
 
+/** The value of a monitor. */
 interface MonitorReader {
-  /** The exact definition of the value, as in docs/monitors.md. */
+  /** Its exact definition, for docs/monitors.md. */
   figure: string
   read(watched: Watched): Reading
 }
 
-/** The exact definition of each monitor's value, and its computation. docs/monitors.md has the sources. */
+/** The values of all monitors. docs/monitors.md has the sources. */
 export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   reward_drop: {
     figure:
-      'fall of the mean reward below its median over the last 5 batches, in standard deviations of a batch’s mean. These come from the differences of successive means of the last 20 batches (at least 10): 1.4826 × their median absolute deviation ÷ √2, at least 1 % of the score range. A trend does not raise them. If the mean stays low, it becomes the usual one after three batches, and the incident resolves. In simulated runs of 1,000 steps with normal noise, 0.1 incidents opened',
+      'fall of the mean reward below its median over the last 5 batches, in standard deviations of a batch mean. The standard deviation is estimated from the differences of successive means of the last 20 batches (at least 10): 1.4826 × their median absolute deviation ÷ √2, at least 1 % of the score range. A trend does not raise it. If the mean stays low, the median follows after three batches, and the incident resolves. Simulated runs of 1,000 steps with normal noise opened 0.1 incidents each on average',
     read: readDrop,
   },
   length_correlation: {
     figure:
-      'Pearson correlation of response length and score within the batch. Length is in tokens if every sample has `responseLength`, else in bytes. Either sign counts',
+      'Pearson correlation of response length and score within the batch. Length is in tokens if every sample has `responseLength`, else in bytes',
     read: ({ figures }) => ({
       value: figures.length_correlation,
       n: figures.length_n ?? 0,
@@ -62,7 +63,7 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   },
   variance_collapse: {
     figure:
-      'mean standard deviation (n − 1) within groups ÷ its median over the last 20 batches (at least 5). During an incident the median is frozen',
+      'mean standard deviation (n − 1) within groups ÷ its median over the last 20 batches (at least 5). While an incident is open, the median does not change',
     read: readCollapse,
   },
   ceiling: {
@@ -71,12 +72,13 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
     read: (watched) => readEnds(watched).ceiling,
   },
   floor: {
-    figure: 'the same at the bottom of the range. With a single score value: 1 if it is 0 or less',
+    figure:
+      'share of scores within 1 % of the bottom of the range of this and the last 20 batches. With a single score value: 1 if it is 0 or less',
     read: (watched) => readEnds(watched).floor,
   },
   component_dominance: {
     figure:
-      'for composite rewards: the largest share of the reward’s variance that one component contributes (weight × covariance with the reward ÷ variance of the reward). The shares add up to 1; if one is above 1, another is negative',
+      'for composite rewards and `gdpo`: the largest share of one component in the variance of the reward (weight × covariance with the reward ÷ variance of the reward). The shares add up to 1; if one is above 1, another is negative',
     read: readDominance,
   },
   duplicates: {
@@ -94,7 +96,7 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   },
   no_signal: {
     figure:
-      'share of no-signal groups: all correct, all incorrect, all equal, or fewer than two samples scored. No value if every group has a single scored sample',
+      'share of no-signal groups: all correct, all incorrect, all equal, or fewer than two samples scored',
     read: (watched) => {
       const { signals } = watched
       return share(
@@ -105,7 +107,7 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   },
   no_spread: {
     figure:
-      'highest minus lowest score of a batch or a component that only reward models score. One batch of equal scores opens an incident; its groups count as `all_equal`, even if the score is 1 or 0',
+      'highest minus lowest score of a reward or component that only reward models score. A batch of equal scores opens an incident; its groups count as `all_equal`, even if the score is 1 or 0',
     read: readSpread,
   },
 }

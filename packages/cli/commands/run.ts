@@ -8,7 +8,7 @@ export const command = defineCommand({
   name: 'run',
   summary: 'show or change the configuration and tags of a run',
   usage: 'NAME [options]',
-  details: 'With an option, the run is created if it does not exist.',
+  details: 'If an option is given, a run that does not exist is created.',
   positionals: { min: 1, max: 1 },
   options: {
     config: {

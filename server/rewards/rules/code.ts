@@ -91,20 +91,20 @@ const kwargs = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'Name of a [sandbox](code-rewards.md#other-sandboxes) of `REWARDOPS_SANDBOXES`, which an admin sets; null: the sandbox of the service',
+      'Name of a [sandbox](code-rewards.md#other-sandboxes) in `REWARDOPS_SANDBOXES`; null: the sandbox of the service',
     ),
   sandbox_fusion_url: z
     .url({ protocol: /^https?$/ })
     .nullable()
     .default(null)
     .describe(
-      "URL of a sandbox that an admin has named, instead of its name, as in verl's configurations",
+      'URL of a sandbox in `REWARDOPS_SANDBOXES`, in place of its name, as in configurations of verl',
     ),
   isolation: z
     .enum(['auto', 'strong', 'weak'])
     .default('auto')
     .describe(
-      "[Isolation](code-rewards.md#isolation) of unit tests. `strong`: in a separate process; `auto`: in the program's process where they need its objects; `weak`: always in the program's process",
+      '[Isolation](code-rewards.md#isolation) of unit tests. `strong`: they run in a separate process; `weak`: in the process of the program; `auto`: in the process of the program only if they need its objects',
     ),
   max_concurrent: z
     .int()
@@ -123,11 +123,11 @@ const kwargs = z.strictObject({
     .min(0.1)
     .max(600)
     .default(10)
-    .describe('Time limit for compilation and for each test case, each in seconds'),
+    .describe('Time limit for compilation and for each test case, in seconds'),
   continuous: z
     .boolean()
     .default(true)
-    .describe('Use only the first ten test cases; otherwise all'),
+    .describe('Use only the first ten test cases; false: use all'),
   language: z
     .string()
     .default('python')
@@ -157,7 +157,7 @@ export const codeRule = defineAsyncRule({
   docs: {
     verlFile: '`sandbox_fusion/`',
     groundTruth: '[test cases](code-rewards.md#test-cases), also as JSON text',
-    score: 'share of the first ten test cases that pass',
+    score: 'share of the test cases that pass (by default, of the first ten)',
     extracted: 'the program, at most 2,000 characters',
     reason: '`7 of 10 passed` (verdict: `all passed`, `some passed` or `none passed`)',
     extraInfo:

@@ -28,8 +28,8 @@ export const geo3kRule = defineRule({
   docs: {
     verlFile: '`geo3k.py`, mathruler 0.1.0',
     groundTruth: 'text',
-    score: '0.9 for the answer, 0.1 for the format',
-    extracted: 'the content of the last box',
+    score: '1 - `format_score` for the answer, `format_score` for the format',
+    extracted: 'the content of the last box, or the whole response',
     reason:
       '`equal`, `different` or `no boxed answer` (verdict: `no answer`); `format kept` or `format not kept` (not in the verdict)',
     extraInfo: '`acc`, `accuracy`, `format`, `extracted`, `reason`',
@@ -38,13 +38,15 @@ export const geo3kRule = defineRule({
     use_boxed: z
       .boolean()
       .default(true)
-      .describe('Extract the answer from the last `\\boxed{}`; otherwise use the whole response'),
+      .describe('Extract the answer from the last `\\boxed{}`; false: use the whole response'),
     format_score: z
       .number()
       .min(0)
       .max(1)
       .default(0.1)
-      .describe('Share of the score for the format: `<think>…</think>` followed by a box'),
+      .describe(
+        'Score for the format: `<think>…</think>` followed by a box. The correct answer scores 1 - `format_score`',
+      ),
     version: versionOption,
   }),
   score({ solutionStr, groundTruth }, options) {

@@ -40,7 +40,7 @@ export const gsm8kRule = defineRule({
     verlFile: '`reward_score/gsm8k.py`',
     groundTruth: 'text',
     score: '`score` if correct, `format_score` if wrong, 0 without an answer',
-    extracted: 'the number, commas removed',
+    extracted: 'the number; `strict` removes its commas',
     reason: '`equal`, `different`, `no answer`',
     extraInfo: '`acc`',
   },

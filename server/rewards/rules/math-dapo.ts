@@ -81,9 +81,9 @@ export const mathDapoRule = defineRule({
     verlFile: '`math_dapo.py`',
     groundTruth: 'text',
     score: '1 or -1',
-    extracted: 'the last `Answer: …`, normalized',
+    extracted: 'the last `Answer: …`, normalized, or the content of the box',
     reason: '`equal`, `different`, `no answer`',
-    extraInfo: '`score`, `acc`, `pred`',
+    extraInfo: '`score`, `acc` (true or false), `pred`',
   },
   kwargs: z.strictObject({
     strict_box_verify: z
@@ -96,8 +96,8 @@ export const mathDapoRule = defineRule({
       .nullable()
       .default(null)
       .describe(
-        'With `strict_box_verify`: four positions in the last 300 characters of the response. Only the text from 100 ' +
-          'characters before the fourth position to the end is searched for the box',
+        'With `strict_box_verify`: four positions in the last 300 characters of the response. The search for the box ' +
+          'begins 100 characters before the fourth position',
       ),
     version: versionOption,
   }),

@@ -45,12 +45,12 @@ export const mathVerifyRule = defineRule({
   title: 'Math-Verify (mathematical equivalence)',
   dataSources: [],
   docs: {
-    verlFile: '`math_verify.py` (also selected by name only), Math-Verify 0.8.0',
+    verlFile: '`math_verify.py`, Math-Verify 0.8.0',
     groundTruth: 'text',
     score: '1 or 0',
     extracted: 'the answer, normalized',
     reason:
-      '`equal`, `different`, `same text` (one side could not be read), `no answer`, `not readable`, `too large`',
+      '`equal`, `different`, `same text` (one side could not be read), `no answer`, `not readable`, `too large`, `timeout` (with `timeout_score`)',
     extraInfo: '`score`, `acc` (true or false), `extracted`, `reason`',
   },
   kwargs: z.strictObject({
@@ -65,7 +65,7 @@ export const mathVerifyRule = defineRule({
       .nullable()
       .default(null)
       .describe(
-        'Score after a comparison timeout; null: the sample fails with `timeout` (verl: 0)',
+        'Score if the comparison times out; null: the sample fails with `timeout` (verl: 0)',
       ),
     allow_set_relation_comp: z
       .boolean()

@@ -80,7 +80,7 @@ test('every rule has a unique name, data sources that select it, and documented 
   }
 })
 
-test('every rule has cases, and a higher score for its usual answer than for another one', () => {
+test('every rule has cases, and scores its usual answer higher than another one', () => {
   expect(Object.keys(RULE_CASES).toSorted()).toEqual(
     listRules()
       .map(({ name }) => name)

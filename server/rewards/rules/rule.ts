@@ -46,7 +46,7 @@ export interface RuleExplanation {
   comparison: string
 }
 
-/** The description of a built-in scorer, from which the tables of docs/rewards.md are written. */
+/** The description of a built-in scorer, also for the tables of docs/rewards.md. */
 export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
   /** verl's name of the scorer, e.g. `math_dapo`. */
   name: string
@@ -54,7 +54,7 @@ export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
   title: string
   /** The data sources that select this rule: exact names, or a prefix as in `aime*`. */
   dataSources: readonly string[]
-  /** Strict schema of the kwargs, with a default and a description for each. The descriptions are Markdown. */
+  /** Strict schema of the kwargs. Each has a default and a description in Markdown. */
   kwargs: Options
   /** Cells of the tables, in Markdown, with links relative to docs/. */
   docs: {
@@ -62,7 +62,7 @@ export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
     groundTruth: string
     score: string
     extracted: string
-    /** The reasons, and the verdicts that differ from them. */
+    /** The reasons, and each verdict that differs from its reason. */
     reason: string
     /** The keys of `rewardExtraInfo`. */
     extraInfo: string
@@ -104,9 +104,9 @@ export class RuleTimeoutError extends Error {
 export const versionOption = z
   .enum(['2026-01', '2026-08'])
   .default('2026-01')
-  .describe("Version of verl's scorers to agree with: `2026-01` or `2026-08`")
+  .describe('Version of verl whose scores are reproduced: `2026-01` or `2026-08`')
 
-/** Makes a rule. Its `score` receives the rule's kwargs parsed, with defaults. */
+/** Makes a rule. `score` and `explain` receive the parsed kwargs, with defaults. */
 export function defineRule<Options extends z.ZodObject>(
   definition: RuleDescription<Options> & {
     score(input: RuleInput, options: z.output<Options>): RuleResult

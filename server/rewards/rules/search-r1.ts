@@ -99,15 +99,14 @@ export const searchR1Rule = defineRule({
       .enum(['em', 'subem', 'strict'])
       .default('em')
       .describe(
-        '`em`: the answer equals an accepted one; `subem`: it contains one; `strict`: same as `em`, ' +
-          'verl’s other name for it',
+        '`em`: the answer equals an accepted one; `subem`: it contains one; `strict`: same as `em`',
       ),
     format_score: z.number().default(0).describe('Score of a wrong answer'),
     score: z
       .number()
       .default(1)
       .describe(
-        'Score of a correct answer; with `em`, a quarter of it with more than 10 answer tags',
+        'Score of a correct answer; with `em` and more than ten answer tags, a quarter of it',
       ),
     version: versionOption,
   }),
