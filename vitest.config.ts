@@ -42,7 +42,7 @@ const ISOLATED = [
 
 const ORDER = ['services', 'isolated', 'units']
 
-/** Files that share a service run one after the other, so that it can stop early. */
+/** Whether a file shares a service. These files run first and in a row, so that the service can stop early. */
 const sharesService = ({ moduleId }: TestSpecification) =>
   readFileSync(moduleId, 'utf8').includes('sharedService(')
 

@@ -83,7 +83,7 @@ test('leads from a batch to its plan and back', async ({ page }) => {
   })
   await page.goto(`${service.url}/batches/${batchId}`)
   const plan = page.getByRole('link', { name: 'Plan', exact: true })
-  // The buttons of the header do not move under a click when the stream opens.
+  // The buttons of the header keep their place when the stream opens.
   const before = await plan.boundingBox()
   openStream()
   await expectLive(page)

@@ -61,7 +61,7 @@ export async function buildPackage(folder, outDir = join(folder, 'dist')) {
   rmSync(join(outDir, 'all-types'), { recursive: true })
 }
 
-/** Types of the service's procedures that callers never see, by their file. They reference every module of the service. */
+/** Internal types of the service's procedures, by file. Callers never see them, and they reference the whole service. */
 const INTERNAL = {
   'server/api/context.d.ts': 'RequestContext',
   'server/api/procedure-meta.d.ts': 'ProcedureMeta',

@@ -45,7 +45,7 @@ export function LiveToggle() {
         strokeWidth={2}
       />
       {words.word === 'Connecting' ? (
-        // As wide as the next word, so that the buttons beside it do not move under a click.
+        // Takes the width of "Live", so that adjacent buttons do not move when the stream opens.
         <span className="font-medium">
           <span className="sr-only">Connecting</span>
           <span className="invisible" aria-hidden>

@@ -317,9 +317,9 @@ function CompareLink({ sample }: { sample: ReadSample }) {
   )
 }
 
-/** An optional field of the rollout; without a value, no line. */
+/** An optional field of the rollout, if it has a value. */
 function FieldLine({ field, value }: { field: SampleFieldName; value: number | string | null }) {
-  // The response has its length as a note.
+  // The response shows its own length.
   if (value === null || field === 'responseLength') return null
   const { label, unit = '' } = fieldOf(field)
   return (

@@ -8,7 +8,7 @@ interface Call {
   modules: Modules
   actor: Actor
   path: string
-  /** The content of the entry. Undefined: the meta of the procedure describes none. */
+  /** The content of the entry. Undefined: an entry without a target. */
   audited: Audited | undefined
   input(): Promise<unknown>
 }

@@ -21,7 +21,7 @@ const auditedOf = (path: string): Audited => {
   return audited
 }
 
-describe('the rules of procedures', () => {
+describe('the access rules of procedures', () => {
   it('state the role and the audit entry of every mutation', () => {
     expect(MUTATIONS.length).toBeGreaterThan(20)
     const silent = MUTATIONS.filter((path) => {
@@ -31,12 +31,12 @@ describe('the rules of procedures', () => {
     expect(silent).toEqual([])
   })
 
-  it('need a key, except for signing in and out', () => {
+  it('require a key, except for reading the session, signing in and signing out', () => {
     const open = PROCEDURES.filter(([, { _def }]) => _def.meta?.isOpen).map(([path]) => path)
     expect(open).toEqual(['session.get', 'session.signIn', 'session.signOut'])
   })
 
-  it('record every change by an admin', () => {
+  it('record every mutation that only admins may call', () => {
     const silent = MUTATIONS.filter((path) => {
       const meta = metaOf.get(path)
       return meta?.role === 'admin' && meta.audit === null
@@ -50,7 +50,7 @@ describe('the rules of procedures', () => {
     expect(rulesOf('query', undefined)).toEqual({ role: 'viewer', isChange: false, ...closed })
   })
 
-  it('refuses with the required role and the role of the key', () => {
+  it('refuse callers with an error that names the required role and the role of the key', () => {
     const may = (role: 'viewer' | 'trainer' | 'admin', path: string) => {
       try {
         checkRole({ name: 'board', role }, rulesOf('mutation', metaOf.get(path)).role, path)

@@ -3,19 +3,19 @@ import { mayDo } from '../contract/roles.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { ProcedureMeta, RunFields } from './procedure-meta.ts'
 
-/** The rules for the callers of a procedure or of an endpoint outside tRPC. */
+/** The access rules of a procedure or of an endpoint outside tRPC. */
 export interface CallRules {
-  /** The minimum role. */
+  /** The minimum role of the caller. */
   role: Role
   /** Whether keys with the access `read` may not make the call. */
   isChange: boolean
   /** Whether keys with the access `submit` may make the call. */
   forSubmitKeys: boolean
-  /** The input fields by which keys with a run prefix may make the call. Undefined: they may not make it. */
+  /** The input fields that name runs, for keys with a run prefix. Undefined: these keys may not make the call. */
   runFields: RunFields | null | undefined
 }
 
-/** Returns the rules of a procedure. {@link ProcedureMeta} describes the defaults. */
+/** Returns the access rules of a procedure. {@link ProcedureMeta} describes the defaults. */
 export function rulesOf(
   type: 'query' | 'mutation' | 'subscription',
   { role, forSubmitKeys, runFields }: ProcedureMeta = {},

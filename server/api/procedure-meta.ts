@@ -2,7 +2,7 @@ import type { Role } from '../contract/roles.ts'
 import type { Modules } from './context.ts'
 
 /**
- * The callers that may call a procedure, and its audit entry: the argument of `procedure.meta()`. Without it, a mutation
+ * The access rules and the audit entry of a procedure: the argument of `procedure.meta()`. Without it, a mutation
  * requires the role admin and is recorded, and keys with a run prefix or the access `submit` may not call the procedure.
  */
 export interface ProcedureMeta {
@@ -13,7 +13,7 @@ export interface ProcedureMeta {
    * Default: recorded without a target.
    */
   audit?: Audited | null
-  /** Keys with a run prefix may call the procedure with these input fields. Default: they may not call it. */
+  /** The input fields that name runs, for keys with a run prefix. Default: these keys may not call the procedure. */
   runFields?: RunFields | null
   /** Keys with the access `submit` may call the procedure. */
   forSubmitKeys?: true
@@ -22,8 +22,8 @@ export interface ProcedureMeta {
 }
 
 /**
- * The input fields that name runs, batches or samples. At least one of them must be given, and each must name a run
- * within the prefix of the key. Null stands for a call that neither reads nor changes data of a run.
+ * The input fields that name runs, batches or samples. At least one of them must be given, and all given ones must be
+ * within the run prefix of the key. Null, in place of this object: the call neither reads nor changes data of a run.
  */
 export interface RunFields {
   runs?: readonly string[]
@@ -36,7 +36,7 @@ export const byFilter: RunFields = { runs: ['run'], batches: ['batch'] }
 
 /** The content of a mutation's audit entry, in addition to the caller and the time. */
 export interface Audited {
-  /** Returns the name of the changed object, from input or output. */
+  /** Returns the name of the changed object. */
   target(input: Fields, output: Fields): string
   /**
    * Reads the changed object before and after the mutation; changed fields are recorded. Input fields that the object
@@ -52,7 +52,7 @@ export interface Audited {
 /** The fields of an input or output of any procedure. */
 export type Fields = Readonly<Record<string, unknown>>
 
-/** Returns the first of these fields that is a text and not empty. The input is read before the output. */
+/** Returns a function that reads the first of these fields that is a non-empty text, from input, then output. */
 export const named =
   (...fields: string[]) =>
   (input: Fields, output: Fields): string => {
@@ -65,6 +65,6 @@ export const named =
     return ''
   }
 
-/** The name of an object that the caller may have addressed by its id. */
+/** The name of an object, even if the caller gave its id. */
 export const nameOrId: Audited['target'] = (input, output) =>
   named('name')(output, input) || named('id')(input, output)

@@ -12,7 +12,7 @@ import type { CallRules } from './call-rules.ts'
 import type { Fields, RunFields } from './procedure-meta.ts'
 
 /**
- * Checks the limits of a key within its role, access and run prefix, as far as possible without the input of the call.
+ * Checks a call against the access and the run prefix of a key, as far as possible without the input of the call.
  * `what` is a procedure or a surface (an endpoint outside tRPC).
  * @throws RewardOpsError `forbidden_scope`
  */

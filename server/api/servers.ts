@@ -16,7 +16,6 @@ import { nothing, procedure, router } from './trpc.ts'
 const changingProcedure = procedure.meta({
   role: 'admin',
   audit: {
-    // The target is the server's name, even if the caller gave its id.
     target: nameOrId,
     refs: ['id', 'name'],
     // A command may contain keys. The stored command, which `look` returns, is masked.

@@ -175,7 +175,7 @@ const readable = t.middleware(async ({ ctx, next, path }) => {
   return { ...result, data: failuresFor(ctx.actor, result.data) }
 })
 
-/** Records successful mutations in the audit log, except those whose meta excludes it. */
+/** Records successful mutations in the audit log, except those with `audit: null`. */
 const recorded = t.middleware(async ({ ctx, next, path, type, meta, getRawInput }) => {
   if (type !== 'mutation' || ctx.actor === null || meta?.audit === null) return next()
   const call = { modules: ctx, actor: ctx.actor, path, audited: meta?.audit, input: getRawInput }

@@ -214,9 +214,9 @@ export type SleepLevel = 1 | 2
 
 /** Properties of an engine whose servers can sleep. */
 export interface SleepAbilities {
-  /** The remedy for a server that was started without sleep. */
+  /** The remedy for a server that was started without support for sleep. */
   readonly hint: string
-  /** Whether its servers report that they sleep. If not, the registered state applies. */
+  /** Whether its servers report that they sleep. If not, the stored state applies. */
   readonly reportsSleep: boolean
   /** Whether level 2 differs from level 1. */
   readonly hasLevels: boolean
@@ -341,7 +341,7 @@ export interface ProbeContext {
    * `inUse`, the routes are tried again, and the earlier result is used if the server does not answer.
    */
   known?: { route: ScoreRoute; plainText: boolean; inUse: boolean } | null
-  /** Engines by the owner of the models that their servers list, {@link Engine.modelOwner}. */
+  /** Engines by {@link Engine.modelOwner}. */
   engineOfOwner: ReadonlyMap<string | null, EngineName>
 }
 
@@ -367,11 +367,11 @@ export interface Engine {
    */
   readonly templated: boolean
   /**
-   * Whether the concurrency that its servers report is the number of requests that they process at once (slots). The
-   * adaptive limit starts at this number, and may fall to 1.
+   * Whether the concurrency that its servers report is a number of slots, each for one request. The adaptive limit then
+   * starts at this number and may fall to 1.
    */
   readonly hasSlots?: boolean
-  /** Paths of the router address that its servers have; empty: they have one route with its own format. */
+  /** Paths of the router address that its servers serve; empty: none, because they have a format of their own. */
   readonly paths: ReadonlySet<ProxiedPath>
   readonly lifecycle: EngineLifecycle | null
   /** Builds the request for one sample. @throws Error if the target's template rejects the sample */
@@ -391,13 +391,13 @@ export interface Engine {
   readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null>
   /** Checks whether the server runs this engine, and reads its properties. */
   probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult>
-  /** `owned_by` of the models that its servers list in /v1/models, by which they are auto-detected; null: none. */
+  /** `owned_by` of the models in its servers' /v1/models, used for auto-detection; null: none. */
   readonly modelOwner: string | null
-  /** The remedy if a server generates text, but scores are wanted; absent: the general remedy. */
+  /** The remedy for a server that generates text where scores are required; absent: the general remedy. */
   readonly generatesHint?: string
   /**
-   * Auto-detects a server whose models have no known owner. Returns null if another engine may fit. Otherwise the result
-   * is that of {@link probe}.
+   * Auto-detects a server whose models have no known owner. Returns the result of {@link probe}, or null if the server
+   * may run another engine.
    * @param listed whether the server lists models in /v1/models
    */
   detect(fetch: EngineFetch, context: ProbeContext, listed: boolean): Promise<ProbeResult | null>

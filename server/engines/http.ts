@@ -116,7 +116,7 @@ function answersNoResults(status: number, bodyText: string): boolean {
   }
 }
 
-/** Rejects if the server does not answer. */
+/** Null for any answer except that of a custom scorer. @throws ProbeStop if the server does not answer */
 async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult | null> {
   try {
     const result = await probe(fetch, context)

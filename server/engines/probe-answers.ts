@@ -82,7 +82,7 @@ export function routerAddress(): ProbeFailure {
   )
 }
 
-/** Returns the failure for a server whose models have the owner of another engine than the one named; null: none. */
+/** Returns a failure if the owner of a server's models belongs to another engine than the named one; otherwise null. */
 export function otherEngine(
   named: EngineName,
   owner: string | null,

@@ -97,7 +97,7 @@ test('a model list without an owner needs further requests', async () => {
   })
 })
 
-test('a server without an owner that answers like several engines is detected as the first of them', async () => {
+test('a server without an owner that matches several engines is detected as the first of them', async () => {
   const signs: [string, string, FakeHandler][] = [
     ['tei', 'GET /info', answer(200, { model_type: { reranker: {} } })],
     ['sglang', 'GET /model_info', answer(200, { model_path: '/m/rm' })],

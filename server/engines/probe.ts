@@ -95,7 +95,7 @@ const ENGINE_OF_OWNER = new Map(
   ),
 )
 
-/** Detects the engine by the owner in /v1/models. Without a known owner, the engines are tried in their order. */
+/** Detects the engine by the owner in /v1/models. Without a known owner, it tries the engines in order. */
 async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
   const models = await listModels(fetch, `${rootOf(context.basePath)}/v1/models`)
   // A busy or loading server would fail all further requests too, and must not be reported as unknown.

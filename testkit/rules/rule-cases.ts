@@ -1,30 +1,30 @@
-/** Samples of a rule, which its tests and benchmarks share. */
+/** Samples of a rule, for its tests and benchmarks. */
 export interface RuleCases {
-  /** The ground truth with this accepted answer. Default: the answer itself. */
+  /** Builds the ground truth for an accepted answer. Default: the answer itself. */
   groundTruth?: (answer: string) => unknown
-  /** The response's answer and the accepted answer, for each number. The rule scores them as equal. */
+  /** Builds a response's answer and the accepted answer from a number. The rule scores them as equal. */
   usual: { response: (n: number) => string; accepted: (n: number) => string }
-  /** Samples whose explanation must match the score: response, ground truth, kwargs. */
+  /** Samples whose explanation must match the score. */
   explained: readonly [response: string, groundTruth: unknown, kwargs?: Record<string, unknown>][]
   /** The explanation shows a normalized answer, which may not occur in the response. */
   isFoundNormalized?: true
-  /** The last forms are compared by value, so equal answers may differ as text. */
+  /** Normalized answers are compared by value, so equal answers may differ as text. */
   isByValue?: true
   slow: readonly SlowText[]
 }
 
-/** A response that is built to be slow. */
+/** A response that is designed to be slow to score. */
 export interface SlowText {
-  /** Text that is repeated until the response has the wanted length. */
+  /** Text that is repeated up to the length under test. */
   unit: string
-  /** The place of the units, in words. Default: they are the whole response. */
+  /** Where the units are, for the test title. Default: they are the whole response. */
   place?: string
   /** Builds the response from the units. */
   response?: (units: string) => string
   /** The accepted answer. Default: `1`. */
   accepted?: (units: string) => string
   kwargs?: Record<string, unknown>
-  /** The score. */
+  /** The expected score. */
   wanted: number
 }
 
@@ -172,7 +172,7 @@ export const RULE_CASES: Readonly<Record<string, RuleCases>> = {
   },
 }
 
-/** The ground truth of a rule with this accepted answer. */
+/** Builds the ground truth of a rule for an accepted answer. */
 export function truthOf(rule: string, accepted: string): unknown {
   return RULE_CASES[rule]?.groundTruth?.(accepted) ?? accepted
 }

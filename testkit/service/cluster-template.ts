@@ -16,7 +16,7 @@ export async function makeClusterTemplate(): Promise<() => void> {
   const log = createLogger('warn', 'template')
   const database = await openDatabase({ databaseUrl: null, dataDir, log })
   await database.close()
-  // Tests kill processes, never the machine, so no service of a test has to wait for the disk or to log whole pages.
+  // Tests kill processes, never the machine, so Postgres need not wait for the disk or log full pages.
   const settings = 'fsync = off\nfull_page_writes = off\n'
   appendFileSync(join(dataDir, 'postgres/postgresql.auto.conf'), settings)
   process.env[VARIABLE] = dataDir

@@ -27,8 +27,8 @@ export async function stopCleanly(
 }
 
 /**
- * Time after which a shared service without users is stopped. An idle service takes 6 % of a core. The next file that
- * shares it begins within 2 s, because vitest.config.ts runs these files one after the other.
+ * Time after which an unused shared service is stopped, because an idle one takes 6 % of a core. vitest.config.ts runs
+ * the files that share it in a row, so the next file begins within 2 s.
  */
 const UNUSED_MS = 5_000
 
@@ -55,7 +55,7 @@ export async function sharedService(): Promise<{ service: Service; functionsDir:
 
 /**
  * Removes the servers that a file registered, calls `besides`, and asserts that the service logged no problem. The
- * service stops unless another file uses it soon.
+ * service stops after {@link UNUSED_MS}, unless another file uses it.
  */
 export async function leaveShared(
   service: Service | undefined,

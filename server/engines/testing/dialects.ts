@@ -7,7 +7,7 @@ export interface ScoringDialect {
   textOf(body: Record<string, unknown>): string
   /** The fields of the body that request the raw score of one whole text. */
   raw: Record<string, unknown>
-  /** A response with a score; `literal` is its JSON. */
+  /** A response with one score; `literal` is the JSON of the score. */
   one(literal: string): string
   /** A response with the scores of two texts. */
   two: string
@@ -23,7 +23,7 @@ export interface ScoringDialect {
   }
 }
 
-/** The dialects of all engines; null: the engine gives no scores. */
+/** The dialects of all engines; null: the engine returns no scores. */
 export const DIALECTS: Readonly<Record<EngineName, ScoringDialect | null>> = {
   vllm: {
     path: '/classify',
@@ -180,9 +180,9 @@ export const DIALECTS: Readonly<Record<EngineName, ScoringDialect | null>> = {
   },
 }
 
-/** @throws Error if the engine gives no scores */
+/** @throws Error if the engine returns no scores */
 export function dialectOf(engine: EngineName): ScoringDialect {
   const dialect = DIALECTS[engine]
-  if (dialect === null) throw new Error(`${engine} servers give no scores`)
+  if (dialect === null) throw new Error(`${engine} servers return no scores`)
   return dialect
 }

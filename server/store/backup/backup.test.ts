@@ -344,7 +344,7 @@ async function damagedBackup(): Promise<string> {
   await archive.close()
   const largest = entries.slice(0, -1).reduce((a, b) => (b.bytes > a.bytes ? b : a))
   const bytes = readFileSync(file)
-  // A single changed bit of repetitive, compressed rows can leave the rows unchanged.
+  // A single changed bit can leave repetitive, compressed rows unchanged.
   const middle = largest.offset + Math.floor(largest.bytes / 2)
   for (let at = middle; at < middle + 32; at++) bytes[at]! ^= 0xff
   const path = join(folder, 'changed.tar')
