@@ -118,6 +118,12 @@ export const Settings = z.object({
   REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128).describe(
     'maximum size of an image in a message, MiB ([trajectories](batches.md#trajectories))',
   ),
+  REWARDOPS_SECRETS_KEY: text(
+    'keys that [encrypt secrets](deployment.md#encrypted-secrets) in the database: 32 bytes each in hexadecimal or base64, separated by commas. The first key encrypts; all keys decrypt',
+  ),
+  REWARDOPS_SECRETS_KEY_FILE: text(
+    'file of such keys, one per line; unset: `secrets.key` in the data folder. The first server of a database creates this file',
+  ),
   REWARDOPS_FUNCTIONS_DIR: z
     .string()
     .min(1)
@@ -131,12 +137,6 @@ export const Settings = z.object({
   ),
   REWARDOPS_FUNCTION_ENV: text(
     `names of variables, separated by commas, that functions may read in addition to ${HARMLESS.map((name) => `\`${name}\``).join(', ')}`,
-  ),
-  REWARDOPS_SECRETS_KEY: text(
-    'keys that [encrypt secrets](deployment.md#encrypted-secrets) in the database: 32 bytes each in hexadecimal or base64, separated by commas. The first key encrypts; all keys decrypt',
-  ),
-  REWARDOPS_SECRETS_KEY_FILE: text(
-    'file of such keys, one per line; unset: `secrets.key` in the data folder. The first server of a database creates this file',
   ),
   REWARDOPS_FUNCTION_ISOLATION: z
     .enum(ISOLATION_LEVELS)
