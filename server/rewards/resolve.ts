@@ -411,7 +411,7 @@ function resolveRules(
     kwargs,
     ...(named === null ? {} : { rule: named.name }),
     ...(hasSandbox ? { sandbox: sandboxOf(kwargs, context) } : {}),
-    title: names.length > 0 ? names.join(' + ') : 'rule by data source',
+    title: names.length > 0 ? names.join(' + ') : 'rule selected by data source',
   }
 }
 

@@ -71,7 +71,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
   {
     name: 'seeded-math-rule',
     reward: RULE,
-    rewardName: 'rule by data source',
+    rewardName: 'gsm8k + math_reward + math_dapo',
     dataSources: [
       ['openai/gsm8k', 0.5],
       ['DigitalLearningGmbH/MATH-lighteval', 0.3],
@@ -186,7 +186,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
   {
     name: 'seeded-agent',
     reward: RULE,
-    rewardName: 'rule by data source',
+    rewardName: 'gsm8k',
     dataSources: [['calculator', 1]],
     groupSize: 8,
     stepSeconds: 300,
