@@ -151,9 +151,8 @@ describe('sleep and wake', () => {
   })
 
   test('other engines cannot sleep', () => {
-    for (const name of ['tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const) {
-      expect(engineOf(name).lifecycle).toBeNull()
-    }
+    const sleeping = ENGINE_NAMES.filter((name) => engineOf(name).lifecycle !== null)
+    expect(sleeping).toEqual(['vllm', 'sglang'])
   })
 })
 

@@ -4,8 +4,13 @@ export interface RuleCases {
   groundTruth?: (answer: string) => unknown
   /** Builds a response's answer and the accepted answer from a number. The rule scores them as equal. */
   usual: { response: (n: number) => string; accepted: (n: number) => string }
-  /** Samples whose explanation must match the score. */
-  explained: readonly [response: string, groundTruth: unknown, kwargs?: Record<string, unknown>][]
+  /** Samples with their scores. The explanation of each must match its score. */
+  scored: readonly [
+    response: string,
+    groundTruth: unknown,
+    score: number,
+    kwargs?: Record<string, unknown>,
+  ][]
   /** The explanation shows a normalized answer, which may not occur in the response. */
   isFoundNormalized?: true
   /** Normalized answers are compared by value, so equal answers may differ as text. */
@@ -32,11 +37,11 @@ export interface SlowText {
 export const RULE_CASES: Readonly<Record<string, RuleCases>> = {
   gsm8k: {
     usual: { response: (n) => `#### ${n}`, accepted: String },
-    explained: [
-      ['so 1,200\n#### 1,200', '1200'],
-      ['so 71\n#### 71', '72'],
-      ['no mark, 72', '72'],
-      ['no mark, 72', '72', { method: 'flexible' }],
+    scored: [
+      ['so 1,200\n#### 1,200', '1200', 1],
+      ['so 71\n#### 71', '72', 0],
+      ['no mark, 72', '72', 0],
+      ['no mark, 72', '72', 1, { method: 'flexible' }],
     ],
     slow: [
       { unit: '#### ', wanted: 0 },
@@ -54,10 +59,10 @@ export const RULE_CASES: Readonly<Record<string, RuleCases>> = {
       response: (n) => `$\\boxed{\\frac{${n}}{7}}$.`,
       accepted: (n) => `\\frac{${n}}{7}`,
     },
-    explained: [
-      ['thus \\boxed{\\dfrac{1}{2}}', '\\frac12'],
-      ['thus \\boxed{3}', '4'],
-      ['nothing', '4'],
+    scored: [
+      ['thus \\boxed{\\dfrac{1}{2}}', '\\frac12', 1],
+      ['thus \\boxed{3}', '4', 0],
+      ['nothing', '4', 0],
     ],
     slow: [
       {
@@ -76,11 +81,11 @@ export const RULE_CASES: Readonly<Record<string, RuleCases>> = {
   },
   math_dapo: {
     usual: { response: (n) => `Answer: ${n}`, accepted: String },
-    explained: [
-      ['Answer: $\\text{12}$', '12'],
-      ['Answer: 13', '12'],
-      ['in a box: \\boxed{12}', '12', { version: '2026-08' }],
-      ['in a box: \\boxed{12}', '12', { strict_box_verify: true }],
+    scored: [
+      ['Answer: $\\text{12}$', '12', 1],
+      ['Answer: 13', '12', -1],
+      ['in a box: \\boxed{12}', '12', 1, { version: '2026-08' }],
+      ['in a box: \\boxed{12}', '12', 1, { strict_box_verify: true }],
     ],
     slow: [
       { unit: '\\boxed{', kwargs: { version: '2026-08' }, wanted: -1 },
@@ -102,9 +107,9 @@ export const RULE_CASES: Readonly<Record<string, RuleCases>> = {
   search_r1: {
     groundTruth: (answer) => ({ target: answer }),
     usual: { response: (n) => `<answer>The ${n}</answer>`, accepted: String },
-    explained: [
-      ['<answer>The Paris!</answer>', { target: ['London', 'Paris'] }],
-      ['<answer>Rome</answer>', { target: ['London', 'Paris'] }],
+    scored: [
+      ['<answer>The Paris!</answer>', { target: ['London', 'Paris'] }, 1],
+      ['<answer>Rome</answer>', { target: ['London', 'Paris'] }, 0],
     ],
     slow: [
       { unit: '<answer>', accepted: () => 'x', wanted: 0 },
@@ -123,7 +128,7 @@ export const RULE_CASES: Readonly<Record<string, RuleCases>> = {
   },
   prime_math: {
     usual: { response: (n) => `The answer is \\boxed{${n}}.`, accepted: String },
-    explained: [['The answer is \\boxed{5 \\text{ cm}}', '5']],
+    scored: [['The answer is \\boxed{5 \\text{ cm}}', '5', 1]],
     isByValue: true,
     slow: each(
       ['answer is', 'is ', '= ', '. ', '\\boxed{', '\\boxed', '\n', '\\fbox{x}', 'İ is '],
@@ -135,7 +140,7 @@ export const RULE_CASES: Readonly<Record<string, RuleCases>> = {
       response: (n) => `</think> \\boxed{${n}\\sqrt{2}}`,
       accepted: (n) => `${n}\\sqrt{2}`,
     },
-    explained: [['<think>…</think>\\boxed{5}', '5']],
+    scored: [['<think>…</think>\\boxed{5}', '5', 1]],
     slow: each(['<think>', '</think>', '<think></think>', '\\boxed{', '}', '\\boxed{x}'], {
       response: (units) => `x${units}`,
       accepted: () => '7',
@@ -147,9 +152,9 @@ export const RULE_CASES: Readonly<Record<string, RuleCases>> = {
       response: (n) => `$\\boxed{\\frac{${n}}{7}}$.`,
       accepted: (n) => `\\frac{${2 * n}}{14}`,
     },
-    explained: [
-      ['so $x = \\frac{2}{4}$', '\\frac12'],
-      ['so \\boxed{\\{2, 1\\}}', '\\{1, 2\\}'],
+    scored: [
+      ['so $x = \\frac{2}{4}$', '\\frac12', 1],
+      ['so \\boxed{\\{2, 1\\}}', '\\{1, 2\\}', 1],
     ],
     isFoundNormalized: true,
     isByValue: true,

@@ -4,22 +4,20 @@ import { RULE_CASES } from '../../../testkit/rules/rule-cases.ts'
 import { listRules, ruleByName } from './registry.ts'
 import { RuleInputError } from './rule.ts'
 
-const cases = Object.entries(RULE_CASES).flatMap(([name, { explained }]) =>
-  explained.map(([response, groundTruth, kwargs = {}]) => ({
-    name,
-    response,
-    groundTruth,
-    kwargs,
+const cases = Object.entries(RULE_CASES).flatMap(([name, { scored }]) =>
+  scored.map(([response, groundTruth, score, kwargs = {}]) => ({
+    ...{ name, response, groundTruth, score, kwargs },
   })),
 )
 
 describe('a rule’s explanation', () => {
   test.for(cases)('$name of $response against $groundTruth', (given) => {
-    const { name, response: solutionStr, groundTruth, kwargs } = given
+    const { name, response: solutionStr, groundTruth, score, kwargs } = given
     const { isFoundNormalized, isByValue } = RULE_CASES[name]!
     const rule = ruleByName(name)!
     const input = { dataSource: 'any', solutionStr, groundTruth, extraInfo: {}, kwargs }
     const scored = rule.score(input)
+    expect(scored.score).toBe(score)
     const explained = rule.explain(input)
     expect(explained.where).not.toBe('')
     expect(explained.comparison).not.toBe('')

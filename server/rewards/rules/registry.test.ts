@@ -87,8 +87,8 @@ test('every rule has cases, and scores its usual answer higher than another one'
       .toSorted(),
   )
   for (const rule of listRules()) {
-    const { usual, explained, slow } = RULE_CASES[rule.name]!
-    expect([explained.length, slow.length], rule.name).not.toContain(0)
+    const { usual, scored, slow } = RULE_CASES[rule.name]!
+    expect([scored.length, slow.length], rule.name).not.toContain(0)
     const score = (n: number) => {
       const groundTruth = truthOf(rule.name, usual.accepted(10))
       const sample = { dataSource: 'any', groundTruth, extraInfo: {}, kwargs: {} }
