@@ -274,7 +274,7 @@ describe('each other request admits the roles of docs/access-matrix.md', () => {
       ...PROCEDURES.map(([name]) => `\`${name}\``),
       ...Object.values(SURFACE_REQUESTS).map(([row]) => row),
       '`GET /healthz`, `/livez`, `/readyz`',
-      '`GET` of pages and their files, which hold no data without a login',
+      '`GET` of pages and their files, which contain no data without a login',
     ]
     expect([...DOCUMENTED.keys()].toSorted()).toEqual(rows.toSorted())
   })
