@@ -135,7 +135,7 @@ async function measureBatch(side: Side, workload: Workload, body: Buffer): Promi
   return { workload, wallMs, times: watch.times(names), after: watchAfter.times(names) }
 }
 
-/** Scores a batch under a CPU watch, and returns the stopped watch. */
+/** Scores a batch while a CpuWatch runs. Returns the stopped watch, the process ids and the wall time. */
 export async function watchBatch(side: Side, body: Buffer) {
   const { pids } = await side.opened.service.health()
   if (pids.postgres === null) throw new Error('the service reports no Postgres process')

@@ -38,7 +38,7 @@ export const ROUTER_STEP_DEFAULTS: RouterStepOptions = {
 const SAMPLES_PER_GROUP = 8
 const MODEL_TOKENS = 4096
 /** Maximum number of samples in progress per server; further samples wait inside the server. */
-const RUNNING = 64
+const MAX_RUNNING = 64
 const PREFIX_GROUPS = 64
 const WEIGHTS = 1
 /** Time limit as a multiple of the lower bound; unfinished samples then count as failed. */
@@ -115,7 +115,7 @@ export async function measureRouterStep(
     workTokens: step.workTokens,
     tokensPerSecond: rounded(tokensPerSecond),
     saturation: options.saturation,
-    running: RUNNING,
+    running: MAX_RUNNING,
     boundWorkMs: rounded(healthyMs),
     boundLongestSampleMs: rounded(longestMs),
   })
@@ -146,7 +146,7 @@ function serverArgs(options: RouterStepOptions, tokensPerSecond: number): string
     servers: options.servers,
     'tokens-per-second': tokensPerSecond,
     saturation: options.saturation,
-    running: RUNNING,
+    running: MAX_RUNNING,
     'prefix-groups': PREFIX_GROUPS,
     'max-model-len': MODEL_TOKENS,
     'chars-per-token': CHARS_PER_TOKEN,

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util'
 
 /** Maximum number of lines of an error in the list of failed tests. */
-const ERROR_LINES = 12
+const MAX_ERROR_LINES = 12
 
 /** Numbers of tests in a suite, by outcome. */
 export interface Counts {
@@ -63,7 +63,7 @@ function withError(test: string, error = ''): string {
   const lines = stripVTControlCharacters(error)
     .split('\n')
     .filter((line) => line.trim() !== '' && !line.includes('node_modules'))
-  return [test, ...lines.slice(0, ERROR_LINES).map((line) => `    ${line}`)].join('\n')
+  return [test, ...lines.slice(0, MAX_ERROR_LINES).map((line) => `    ${line}`)].join('\n')
 }
 
 interface PlaywrightReport {

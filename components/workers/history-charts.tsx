@@ -32,7 +32,7 @@ const FRAME = 'border-b md:odd:border-r'
 
 export interface HistoryChart {
   data: FleetHistoryDto
-  /** Called after a drag with the start times of the first and last interval, epoch ms. */
+  /** Called when a drag has selected a range, with the start times of its first and last interval, epoch ms. */
   onRange?(from: number, to: number): void
   className?: string
 }

@@ -38,7 +38,7 @@ export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollou
 }
 
 /** Maximum size of a block: far below the service's 256 MiB per body, and small enough to show progress. */
-const BLOCK_BYTES = 32 * 1024 * 1024
+const MAX_BLOCK_BYTES = 32 * 1024 * 1024
 
 /**
  * Submits a step as one batch: in one request if it is small, else as an open batch filled in blocks.
@@ -72,7 +72,7 @@ function blocksOf(samples: readonly SampleInput[]): SampleInput[][] {
   for (const sample of samples) {
     // Characters instead of bytes are accurate enough for a limit eight times below the service's.
     const size = sample.response.length + sample.prompt.length + 500
-    if (bytes + size > BLOCK_BYTES && bytes > 0) {
+    if (bytes + size > MAX_BLOCK_BYTES && bytes > 0) {
       blocks.push([])
       bytes = 0
     }

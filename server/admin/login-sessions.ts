@@ -16,7 +16,7 @@ import { endKey } from './key-end.ts'
 import { type KeyHolder, lookUpOf } from './key-holder.ts'
 
 /** Maximum sessions of one key, and of all keys. The sessions unused for the longest time end first. */
-const MOST = { ofKey: 50, ofAll: 2_000 }
+const MAX_SESSIONS = { ofKey: 50, ofAll: 2_000 }
 /** Shortest time between two writes of `last_used_at`. */
 const USED_EVERY_MS = 60_000
 const MAX_USER_AGENT_CHARS = 300
@@ -55,7 +55,7 @@ export class LoginSessions {
   }
 
   read(): Promise<LoginSessionRow[]> {
-    return loginSessions(this.#db, MOST.ofAll)
+    return loginSessions(this.#db, MAX_SESSIONS.ofAll)
   }
 
   /**
@@ -126,7 +126,7 @@ export class LoginSessions {
         user_agent: userAgent.slice(0, MAX_USER_AGENT_CHARS),
       },
       this.#times,
-      MOST,
+      MAX_SESSIONS,
     )
     return cookie
   }

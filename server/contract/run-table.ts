@@ -7,7 +7,7 @@ export const STALLED_AFTER_MS = 5 * 60_000
 /** The change of a run is the linear trend over this many last steps. */
 export const CHANGE_STEPS = 20
 /** Maximum points of a run's curve. */
-export const CURVE_POINTS = 60
+export const MAX_CURVE_POINTS = 60
 
 export const RUN_STATUSES = ['scoring', 'stalled', 'idle'] as const
 /**

@@ -4,8 +4,8 @@ import type { SampleFailureReason } from './sample-reason.ts'
 import { BatchId } from './trainer.ts'
 
 /** Maximum groups and samples of one part of a timeline. */
-export const TIMELINE_GROUPS = 2_000
-export const TIMELINE_SAMPLES = 32_768
+export const MAX_TIMELINE_GROUPS = 2_000
+export const MAX_TIMELINE_SAMPLES = 32_768
 
 /** The input of `batches.timeline`. */
 export const TimelineInput = z.strictObject({

@@ -345,7 +345,7 @@ export interface ProbeContext {
   engineOfOwner: ReadonlyMap<string | null, EngineName>
 }
 
-/** The protocol of one backend: builds requests, reads scores and classifies failures. It keeps no state. */
+/** The protocol of one engine: builds requests, reads scores and classifies failures. It keeps no state. */
 export interface Engine {
   readonly name: EngineName
   /** Whether the engine's servers return scores. False: they are for judges only (`openai`). */

@@ -6,7 +6,7 @@ import { RewardOpsError } from '../errors.ts'
 /** Maximum size of a decompressed body. */
 export const MAX_BODY_BYTES = 256 << 20
 /** Maximum body of submit and append that is parsed on the event loop. Larger ones go to the ingest thread. */
-export const INLINE_BYTES = 1 << 20
+export const MAX_INLINE_BYTES = 1 << 20
 /** Maximum body of the other procedures. Parsing 16 MiB takes about 100 ms. */
 export const MAX_PLAIN_BYTES = 16 << 20
 

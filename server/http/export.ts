@@ -32,7 +32,7 @@ import type { ExportPage } from './export-cells.ts'
 import { exportWriter } from './export-lines.ts'
 
 /** Maximum samples per page. A page is written within 20 ms, so other calls on this event loop do not wait long. */
-const PAGE_ROWS = 500
+const MAX_PAGE_ROWS = 500
 /** A page takes no further sample after this many bytes of encoded texts. */
 const PAGE_BYTES = 2 << 20
 /** Maximum concurrent exports, each with up to two pages in memory. Further exports are refused as `busy`. */
@@ -207,7 +207,7 @@ function choose(written: WrittenFilter, columns: readonly string[] | undefined):
   return {
     filter: { ...filter, batchId: batch === undefined ? undefined : batchNumber(batch) },
     within: narrowsWithinBatches(written),
-    limits: { rows: PAGE_ROWS, bytes: texts ? PAGE_BYTES : null },
+    limits: { rows: MAX_PAGE_ROWS, bytes: texts ? PAGE_BYTES : null },
     annotations: columns?.includes(ANNOTATIONS_COLUMN) ?? false,
   }
 }

@@ -16,7 +16,7 @@ import { ScoreInput } from '../contract/trainer.ts'
 import { isRewardOpsError, RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import type { Access } from './access.ts'
-import { INLINE_BYTES, MAX_BODY_BYTES, MAX_PLAIN_BYTES, unpacked } from './body.ts'
+import { MAX_BODY_BYTES, MAX_INLINE_BYTES, MAX_PLAIN_BYTES, unpacked } from './body.ts'
 import { packAnswer } from './packed-answer.ts'
 import { isCallerGone, refuse } from './refuse.ts'
 
@@ -141,13 +141,13 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       const begun: Buffer[] = []
       let size = 0
       let large = false
-      if (kind && Number(req.headers['content-length'] ?? 0) > INLINE_BYTES) large = true
+      if (kind && Number(req.headers['content-length'] ?? 0) > MAX_INLINE_BYTES) large = true
       while (!large) {
         const next = await chunks.next()
         if (next.done) break
         begun.push(next.value)
         size += next.value.length
-        large = kind !== undefined && size > INLINE_BYTES
+        large = kind !== undefined && size > MAX_INLINE_BYTES
       }
       if (kind && large) {
         const { ended, name, scope } = access.admit(req, `batches.${kind}`)

@@ -51,7 +51,7 @@ export interface PlanOptions {
 }
 
 /** Maximum size of a process's temporary files, and of each file that it writes anywhere, bytes. */
-const DISK_BYTES = 1 << 30
+const MAX_DISK_BYTES = 1 << 30
 /** Size of a sandbox's temporary folders, which are in memory, bytes. */
 const SANDBOX_TMP_BYTES = 256 << 20
 /** Maximum processes and threads of a tree. A Node process has about twelve threads. */
@@ -229,7 +229,7 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
   const limits = {
     memoryBytes: memoryBytes + FRESH_BYTES,
     processes: MAX_PROCESSES,
-    diskBytes: DISK_BYTES,
+    diskBytes: MAX_DISK_BYTES,
   }
   let child: ChildProcess | undefined
   let tree: ProcessTree | null = null
@@ -242,7 +242,7 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
             env: { ...program.env, TMPDIR: '/tmp', HOME: '/tmp' },
             tmpBytes: SANDBOX_TMP_BYTES,
             network: networkOf(plan.network),
-            limits: { fileBytes: DISK_BYTES, processes: MAX_PROCESSES },
+            limits: { fileBytes: MAX_DISK_BYTES, processes: MAX_PROCESSES },
             stdio,
             ...(user === null ? {} : { user }),
           })
@@ -283,7 +283,7 @@ function spawnSeparated(
 ): ChildProcess {
   const isCounted = user !== null || (kind === 'namespace' && kernelCountsInNamespaces())
   const limits = {
-    fileBytes: DISK_BYTES,
+    fileBytes: MAX_DISK_BYTES,
     ...(isCounted ? { processes: MAX_PROCESSES } : {}),
   }
   const [file, ...args] = [

@@ -18,7 +18,7 @@ import { isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
 /** Number of consecutive failed probes that make a server unreachable. */
 const FAILURES_TO_UNREACHABLE = 2
 /** Maximum number of concurrent probes. Each needs one connection and a few calls. */
-const AT_ONCE = 32
+const MAX_AT_ONCE = 32
 
 /**
  * Watches the registered servers: probes them, checks their scores and completes changes that a dead process left
@@ -87,7 +87,7 @@ export class ServerWatch {
     if (this.#task.stopping) return
     for (const row of rows) this.#noteTraffic(row, now)
     for (const row of rows) {
-      if (this.#probing.size >= AT_ONCE) break
+      if (this.#probing.size >= MAX_AT_ONCE) break
       if (this.#probing.has(row.id) || (this.#nextProbe.get(row.id) ?? 0) > now) continue
       this.#nextProbe.set(row.id, now + this.#pauseOf(row) * (0.8 + 0.4 * Math.random()))
       this.#probing.add(row.id)

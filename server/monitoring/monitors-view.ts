@@ -38,7 +38,7 @@ const MAX_OPEN = 100
 /** Maximum rows in the list, one for each run and split: those with the newest batches. */
 const MAX_RUNS = 40
 /** Maximum incidents shown with a run. */
-const RUN_INCIDENTS = 100
+const MAX_RUN_INCIDENTS = 100
 /** Waiting batches are counted up to this number. */
 const MAX_WAITING = 10_000
 
@@ -96,7 +96,7 @@ export class MonitorsView {
       evaluationsOf(this.#db, { runId, split, from, until }, points),
       monitorSettings(this.#db.pool, [0, runId]),
       standingSplits(this.#db, runId),
-      listIncidents(this.#db, { run, split, beforeId: null, limit: RUN_INCIDENTS }),
+      listIncidents(this.#db, { run, split, beforeId: null, limit: MAX_RUN_INCIDENTS }),
       this.#standing(runId, split),
     ])
     const judged = settingsOf(settings, runId)

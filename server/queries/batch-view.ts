@@ -26,7 +26,7 @@ import type { RateMeter } from './rate-meter.ts'
 /** Largest number of distinct values shown as bars; more are shown as a histogram of {@link BINS} bins. */
 const MAX_BARS = 12
 const BINS = 40
-const CURVE_POINTS = 200
+const MAX_CURVE_POINTS = 200
 const MAX_RESCORES = 50
 /** Time for which the page of a running batch is cached, for all readers. */
 const RUNNING_TTL_MS = 700
@@ -79,7 +79,7 @@ export class BatchViews {
       batchBreakdown(this.#db, row.id),
       this.#distribution(row.id),
       this.#reader.signalCounts(row),
-      completionCurve(this.#db, row.id, CURVE_POINTS),
+      completionCurve(this.#db, row.id, MAX_CURVE_POINTS),
     ])
     const submittedMs = row.submitted_at.getTime()
     return {

@@ -45,7 +45,7 @@ const STALE_MS = 60_000
 /** Steps compared on each side of a detected change. */
 const FOUND_STEPS = 2
 /** Minimum standard errors from 0 for a part to stand out (p ≈ 0.001); high, because many parts are tested. */
-const STANDS_OUT_Z = 3.3
+const MIN_STANDS_OUT_Z = 3.3
 /** A part stands out if it is at least this share of the change. */
 const STANDS_OUT_SHARE = 0.5
 /**
@@ -63,7 +63,7 @@ const MIN_EXCESS_SHARE = 0.25
 const MAX_OWN_SHARE = 0.95
 const LISTED_PROMPTS = 10
 /** Maximum number of listed parts of a dimension; the other parts are added up. */
-const LISTED_PARTS = 24
+const MAX_LISTED_PARTS = 24
 const NOTHING: ContributionDto = { value: 0, low: null, high: null }
 
 /** A value for each of the two ranges of steps. */
@@ -351,7 +351,7 @@ function splitBy(
   const listed = new Set(
     [...counts]
       .sort((a, b) => b[1] - a[1])
-      .slice(0, LISTED_PARTS)
+      .slice(0, MAX_LISTED_PARTS)
       .map(([key]) => key),
   )
   const keyed = (cell: ReadCell) => (listed.has(keyOf(cell)) ? keyOf(cell) : OTHERS)
@@ -498,7 +498,7 @@ function standsOut(breakdowns: readonly BreakdownDto[], change: number): Changes
     const error = low === null ? null : (value - low) / Z_95
     const size = Math.abs(value)
     if (size < STANDS_OUT_SHARE * Math.abs(change) || size < 1e-9) return
-    if (error !== null && size > STANDS_OUT_Z * error) candidates.push({ found, size })
+    if (error !== null && size > MIN_STANDS_OUT_Z * error) candidates.push({ found, size })
   }
   for (const { dimension, parts, mix } of breakdowns) {
     if (dimension === 'outcome') {

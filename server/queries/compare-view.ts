@@ -32,11 +32,11 @@ import { readColumns } from './compared-columns.ts'
 import { inPortions } from './in-portions.ts'
 
 /** Maximum number of cached comparisons of ended batches, up to 20 MB each at 131,072 samples. */
-const REMEMBERED = 6
+const MAX_REMEMBERED = 6
 /** Shortest time between two comparisons while a batch is scored. */
 const LIVE_TTL_MS = 2_000
 /** Maximum share of time spent on comparing one pair while a batch is scored. */
-const LIVE_SHARE = 0.1
+const MAX_LIVE_SHARE = 0.1
 /** Maximum number of cached comparisons of running batches. */
 const MAX_LIVE = 4
 /** Largest number of queued comparisons; each takes up to 3 s. */
@@ -222,7 +222,7 @@ export class CompareView {
       if (this.#ended.get(key) === pending) this.#ended.delete(key)
     })
     for (const oldest of this.#ended.keys()) {
-      if (this.#ended.size <= REMEMBERED) break
+      if (this.#ended.size <= MAX_REMEMBERED) break
       this.#ended.delete(oldest)
     }
     return { first, second, isLive, made: await made }
@@ -245,7 +245,7 @@ export class CompareView {
     entry.made.then(
       () => {
         const now = performance.now()
-        entry.until = now + Math.max(LIVE_TTL_MS, (now - startedMs) / LIVE_SHARE)
+        entry.until = now + Math.max(LIVE_TTL_MS, (now - startedMs) / MAX_LIVE_SHARE)
       },
       () => {
         if (this.#live.get(key) === entry) this.#live.delete(key)

@@ -12,7 +12,7 @@ import {
 /** Maximum number of batches shown for a run or for a range of its steps: the newest ones. */
 const MAX_BATCHES = 200
 /** Maximum number of ended batches whose sums are cached. */
-const REMEMBERED = 4_000
+const MAX_REMEMBERED = 4_000
 /** Time budget of an answer; pages repeat the request for the rest. 5,000 samples take about 20 ms per component. */
 const BUDGET_MS = 1_500
 
@@ -67,7 +67,7 @@ export class ComponentsView {
       batch.id,
       weightsOf(batch).map(([name]) => name),
     )
-    if (this.#sums.size >= REMEMBERED) this.#sums.clear()
+    if (this.#sums.size >= MAX_REMEMBERED) this.#sums.clear()
     this.#sums.set(batch.id, sums)
     sums.catch(() => this.#sums.delete(batch.id))
     return sums

@@ -11,11 +11,11 @@ import type { RunTable } from './run-table.ts'
 
 const ACTIVE_SHOWN = 20
 /** Maximum number of open incidents, newest first. The incidents of one monitor are shown as one item. */
-const ATTENTION_INCIDENTS = 100
+const MAX_ATTENTION_INCIDENTS = 100
 /** Maximum number of runs that an item names. */
-const NAMED_RUNS = 3
+const MAX_NAMED_RUNS = 3
 /** Maximum number of runs with a reward curve. */
-const RUNS_SHOWN = 6
+const MAX_RUNS_SHOWN = 6
 const CURVE_STEPS = 50
 /** Time that the runs are cached, because a listing reads the roll-ups of all runs. */
 const RUNS_KEPT_MS = 2_000
@@ -56,8 +56,8 @@ export class OverviewView {
       this.#fleet.servers(),
       this.#fleet.workers(),
       this.#batches.active(ACTIVE_SHOWN),
-      incidentsOfLate(this.#db, ATTENTION_INCIDENTS),
-      this.#runs.get('', () => this.#runTable.latest(RUNS_SHOWN, CURVE_STEPS)),
+      incidentsOfLate(this.#db, MAX_ATTENTION_INCIDENTS),
+      this.#runs.get('', () => this.#runTable.latest(MAX_RUNS_SHOWN, CURVE_STEPS)),
     ])
     const alive = workers.filter((w) => w.state === 'alive')
     return {
@@ -169,7 +169,7 @@ export function monitorAttention(
         href: `/runs/${encodeURIComponent(run)}${split}#monitor-${monitor}`,
       }
     }
-    const named = runs.slice(0, NAMED_RUNS).map(([run]) => run)
+    const named = runs.slice(0, MAX_NAMED_RUNS).map(([run]) => run)
     const more = runs.length - named.length
     return {
       ...{ level, title: `${label} in ${runs.length} runs`, splits, href: '/monitors' },

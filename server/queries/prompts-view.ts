@@ -44,7 +44,7 @@ import { inPortions } from './in-portions.ts'
 const TTL_MS = 5_000
 const STALE_MS = 60_000
 /** Maximum number of visits listed per prompt. */
-const LISTED_VISITS = 32
+const MAX_LISTED_VISITS = 32
 /** Maximum number of data sources that a filter offers. */
 const MAX_SOURCES = 64
 
@@ -250,7 +250,7 @@ function rowDto(row: PromptRow): PromptRowDto {
     variedShare: row.varied / row.visits,
     lastStep: row.last_step,
     recent: visits
-      .slice(-LISTED_VISITS)
+      .slice(-MAX_LISTED_VISITS)
       .map((visit) => ({ step: visit.step, rate: rateOf(visit) })),
   }
 }

@@ -2,7 +2,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { BatchReader } from '../batches/batch-reader.ts'
 import { BatchSignals } from '../batches/signals.ts'
 import { insertServer } from '../cluster/testing/servers.ts'
-import { TIMELINE_GROUPS, TIMELINE_SAMPLES, type TimelineDto } from '../contract/timeline.ts'
+import {
+  MAX_TIMELINE_GROUPS,
+  MAX_TIMELINE_SAMPLES,
+  type TimelineDto,
+} from '../contract/timeline.ts'
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
@@ -177,30 +181,30 @@ describe('a batch’s timeline', () => {
   })
 
   it('orders groups by completion, then waiting ones, over several parts', async () => {
-    const batch = await makeBatch(TIMELINE_GROUPS + 500, 1)
-    const last = TIMELINE_GROUPS + 499
+    const batch = await makeBatch(MAX_TIMELINE_GROUPS + 500, 1)
+    const last = MAX_TIMELINE_GROUPS + 499
     await end(batch, [last])
     await end(batch, [7])
     const first = await read(batch)
-    expect(first).toMatchObject({ parts: 2, groupsInPart: TIMELINE_GROUPS })
+    expect(first).toMatchObject({ parts: 2, groupsInPart: MAX_TIMELINE_GROUPS })
     expect(first.groups.no.slice(0, 4)).toEqual([last, 7, 0, 1])
-    expect(first.groups.no.at(-1)).toBe(TIMELINE_GROUPS - 2)
+    expect(first.groups.no.at(-1)).toBe(MAX_TIMELINE_GROUPS - 2)
     expect(first.samples.index).toEqual([7, last])
     const second = await read(batch, null, 1)
     // The groups of the second part move up as others complete, so the part has no cursor.
     expect(second).toMatchObject({ groupsInPart: 500, cursor: null })
-    expect(second.groups.no[0]).toBe(TIMELINE_GROUPS - 1)
+    expect(second.groups.no[0]).toBe(MAX_TIMELINE_GROUPS - 1)
   })
 
   it('leaves out samples of a group larger than a part, and counts them', async () => {
-    const batch = await makeBatch(1, TIMELINE_SAMPLES + 100)
+    const batch = await makeBatch(1, MAX_TIMELINE_SAMPLES + 100)
     await end(
       batch,
-      Array.from({ length: TIMELINE_SAMPLES + 100 }, (_, i) => i),
+      Array.from({ length: MAX_TIMELINE_SAMPLES + 100 }, (_, i) => i),
     )
     const t = await read(batch)
     expect(t).toMatchObject({ partGroups: 1, samplesLeftOut: 100, ended: true, cursor: null })
-    expect(t.samples.index).toHaveLength(TIMELINE_SAMPLES)
+    expect(t.samples.index).toHaveLength(MAX_TIMELINE_SAMPLES)
   })
 
   it('reads 2,000 groups of 16 within the time limit, without statistics', async () => {

@@ -1,8 +1,8 @@
 import type { BatchReader } from '../batches/batch-reader.ts'
 import {
   type BottleneckDto,
-  TIMELINE_GROUPS,
-  TIMELINE_SAMPLES,
+  MAX_TIMELINE_GROUPS,
+  MAX_TIMELINE_SAMPLES,
   type TimelineDto,
   type TimelineInput,
 } from '../contract/timeline.ts'
@@ -73,7 +73,7 @@ export class TimelineView {
         batchId: batch.id,
         from: input.part * partGroups,
         limit: partGroups,
-        maxSamples: TIMELINE_SAMPLES,
+        maxSamples: MAX_TIMELINE_SAMPLES,
         changedAfter,
       })
       return toTimeline(input.batchId, input.part, partGroups, changedAfter === null, row)
@@ -84,10 +84,13 @@ export class TimelineView {
 /** Maximum number of samples for which the bottleneck is computed, which takes about 0.15 s, in portions. */
 const MAX_REPLAYED_SAMPLES = 65_536
 
-/** The number of groups in a part: about TIMELINE_SAMPLES samples, and at most TIMELINE_GROUPS groups. */
+/** The number of groups in a part: about MAX_TIMELINE_SAMPLES samples, and at most MAX_TIMELINE_GROUPS groups. */
 function groupsInAPart(batch: Pick<BatchRow, 'samples' | 'groups' | 'group_size'>): number {
   const size = batch.group_size ?? Math.ceil(batch.samples / Math.max(1, batch.groups))
-  return Math.max(1, Math.min(TIMELINE_GROUPS, Math.floor(TIMELINE_SAMPLES / Math.max(1, size))))
+  return Math.max(
+    1,
+    Math.min(MAX_TIMELINE_GROUPS, Math.floor(MAX_TIMELINE_SAMPLES / Math.max(1, size))),
+  )
 }
 
 /**
@@ -126,7 +129,7 @@ function toTimeline(
     parts: Math.max(1, Math.ceil(row.groups / partGroups)),
     partGroups,
     groupsInPart: row.in_part,
-    samplesLeftOut: Math.max(0, row.samples_in_part - TIMELINE_SAMPLES),
+    samplesLeftOut: Math.max(0, row.samples_in_part - MAX_TIMELINE_SAMPLES),
     servers: servers.map(({ name }) => name),
     groups: {
       no: groups.no ?? [],

@@ -58,7 +58,7 @@ export function poolOfModel(model: string): string {
   return poolNamed('rm', model)
 }
 
-/** The pool of a limiter of the manager `rate_limited`. */
+/** The pool of a limiter of the reward manager `rate_limited`. */
 export function poolOfLimiter(limiter: string): string {
   return poolNamed(LIMITERS, limiter)
 }

@@ -11,9 +11,9 @@ import {
 } from '../store/job-queue.ts'
 
 /** Maximum samples in a worker for rules. They are scored within milliseconds, so more would only wait here. */
-const RULES_CAPACITY = 256
+const MAX_RULES_CAPACITY = 256
 /** Maximum interactive samples in a worker. It is high, so that samples of a slow model do not block the others. */
-const INTERACTIVE_CAPACITY = 1_024
+const MAX_INTERACTIVE_CAPACITY = 1_024
 /**
  * Maximum samples in a worker for rules that call a service. A sandbox runs 64 programs concurrently, and a sample has
  * up to ten programs.
@@ -216,12 +216,12 @@ export class Intake {
   }
 
   #capacityOf(pool: PoolState): number {
-    if (pool.name === INTERACTIVE_POOL) return INTERACTIVE_CAPACITY
+    if (pool.name === INTERACTIVE_POOL) return MAX_INTERACTIVE_CAPACITY
     if (pool.name === FUNCTIONS_POOL) return Math.min(this.#host.functionCapacity(), MAX_SAMPLES)
     if (pool.name === SERVICES_POOL || pool.name === SANDBOX_POOL) return SERVICES_CAPACITY
     if (isPoolOfLimiter(pool.name))
       return Math.min(this.#host.limiterCapacity(pool.name), MAX_SAMPLES)
-    if (pool.model === null) return RULES_CAPACITY
+    if (pool.model === null) return MAX_RULES_CAPACITY
     const share = this.#shareOf(pool.model)
     if (share === 0) return 0
     const ahead = Math.ceil(pool.rate * AHEAD_MS)

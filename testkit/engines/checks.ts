@@ -47,7 +47,7 @@ export interface Stage extends Omit<Serving, 'release'> {
 /** Maximum time of a check; a restart of vLLM on a busy CPU takes minutes. */
 const CHECK_MS = 60 * 60_000
 /** Maximum number of the service's warnings and errors printed for a failed check. */
-const LOG_LINES = 20
+const MAX_LOG_LINES = 20
 
 /**
  * Starts the stage's engine, registers it and runs its checks in order. A failed start or check is recorded as an
@@ -95,7 +95,7 @@ export async function runStage(
       const seconds = Math.round((performance.now() - startedAt) / 1_000)
       outcome(name, false, `${refused}${messageOf(error)} (after ${seconds} s)`)
       const warnings = service.log.lines.slice(logged).filter(({ level }) => level !== 30)
-      for (const { raw } of warnings.slice(-LOG_LINES)) console.error(`  service: ${raw}`)
+      for (const { raw } of warnings.slice(-MAX_LOG_LINES)) console.error(`  service: ${raw}`)
     }
     // A check may leave the engine dead, which must not affect the next check.
     if (!(await engine.isHealthy())) await restart(engine)

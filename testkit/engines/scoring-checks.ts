@@ -21,7 +21,7 @@ import { type Check, type CheckContext, messageOf, must, restart } from './check
 import { type ReferenceRequest, referenceLogits } from './reference.ts'
 
 /** Maximum difference from transformers' logits that float32 rounding explains. */
-export const EXACT = 1e-4
+export const MAX_EXACT = 1e-4
 const SCORED = 300
 const KILLED = 1_500
 
@@ -61,7 +61,7 @@ const CALIBRATION = {
 }
 
 /** Checks the self-test's verdict, and its raw score against the model's logit. */
-export function selfTest(as: WrittenAs, verdict: string, tolerance = EXACT): Check {
+export function selfTest(as: WrittenAs, verdict: string, tolerance = MAX_EXACT): Check {
   return {
     name: 'self-test',
     async run(context) {
@@ -82,7 +82,7 @@ export function selfTest(as: WrittenAs, verdict: string, tolerance = EXACT): Che
 }
 
 /** Checks stored scores against transformers' logits. */
-export function scores(as: WrittenAs, tolerance = EXACT): Check {
+export function scores(as: WrittenAs, tolerance = MAX_EXACT): Check {
   return {
     name: 'scores',
     async run(context) {
@@ -267,7 +267,7 @@ export const sleepAndWake: Check = {
       Math.abs((value ?? Number.NaN) - (after.score[i] ?? Number.NaN)),
     )
     must(
-      differences.every((difference) => difference < EXACT),
+      differences.every((difference) => difference < MAX_EXACT),
       `scores differ by ${figure(Math.max(...differences))} after it woke: ${reasonsOf(after)}`,
     )
     return isAsleep
@@ -326,7 +326,7 @@ export const microBatching: Check = {
         must(result.ok, `no score: ${result.ok ? '' : result.detail}`)
         const logit = references[i]?.logits.at(-1) as number
         const score = result.ok ? result.score : Number.NaN
-        must(Math.abs(score - logit) < EXACT, `${score} for the logit ${logit}`)
+        must(Math.abs(score - logit) < MAX_EXACT, `${score} for the logit ${logit}`)
       })
       must(calls < samples.length / 2, `${calls} calls for ${samples.length} samples`)
       return `${samples.length} samples in ${calls} calls, all equal`
@@ -376,7 +376,7 @@ export const chatTemplate: Check = {
       )
       references.forEach(({ logits }, i) => {
         const difference = Math.abs((results.score[i] ?? Number.NaN) - (logits.at(-1) as number))
-        must(difference < EXACT, `${results.score[i]} for the logit ${logits.at(-1)}`)
+        must(difference < MAX_EXACT, `${results.score[i]} for the logit ${logits.at(-1)}`)
       })
       return '40 scores equal'
     } finally {

@@ -1,7 +1,7 @@
 import type { FaultName } from './faults.ts'
 
 /** Maximum number of individually recorded texts; further texts are only counted. */
-export const TEXTS_RECORDED = 10_000
+export const MAX_TEXTS_RECORDED = 10_000
 
 /** One text sent to be scored or judged. */
 export interface TextRecord {
@@ -105,7 +105,7 @@ export class Ledger {
     const records: TextRecord[] = []
     for (const id of ids) {
       this.#textsTotal += 1
-      if (this.#texts.length >= TEXTS_RECORDED) continue
+      if (this.#texts.length >= MAX_TEXTS_RECORDED) continue
       const record: TextRecord = { id, route, atMs, endedAtMs: null, outcome: 'open', status: null }
       this.#texts.push(record)
       records.push(record)

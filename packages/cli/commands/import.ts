@@ -10,7 +10,7 @@ import { AWAY_MS, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.t
 /** Minimum time between redraws of the progress line. */
 const DRAW_MS = 100
 /** Maximum number of batches listed in the text output. */
-const LISTED = 20
+const MAX_LISTED = 20
 
 export const command = defineCommand({
   name: 'import',
@@ -130,10 +130,11 @@ nothing twice. The same files with the same options are the same import.`,
     output.table(
       ['BATCH', 'RUN', 'STEP', 'SPLIT', 'ROWS'],
       batches
-        .slice(0, LISTED)
+        .slice(0, MAX_LISTED)
         .map(({ batchId, run, step, split, rows }) => [batchId, run, step, split, rows]),
     )
-    if (batches.length > LISTED) output.line(`and ${number(batches.length - LISTED)} more batches`)
+    if (batches.length > MAX_LISTED)
+      output.line(`and ${number(batches.length - MAX_LISTED)} more batches`)
     output.line(
       `${number(surveyed.rows)} rows in ${number(batches.length)} ${batches.length === 1 ? 'batch' : 'batches'}` +
         `${end.before > 0 ? `, ${number(end.before)} of them already stored` : ''}` +

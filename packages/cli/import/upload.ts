@@ -5,14 +5,14 @@ import { StepUpload } from './step-upload.ts'
 import { isUnchanged, type Survey, stepOf, userError } from './survey.ts'
 
 /** Maximum rows of a chunk. The service stores them in about 0.3 s. */
-const CHUNK_ROWS = 5_000
+const MAX_CHUNK_ROWS = 5_000
 /**
  * Approximate maximum characters of a chunk. The service parses bodies over 1 MiB in a thread, off its event loop, and
  * refuses bodies over 256 MiB.
  */
 const CHUNK_CHARS = 4 << 20
 /** Maximum characters of rows in all incomplete chunks. A file that mixes steps has several such chunks. */
-const WAITING_CHARS = 32 << 20
+const MAX_WAITING_CHARS = 32 << 20
 
 export interface UploadState {
   uploads: readonly StepUpload[]
@@ -73,11 +73,11 @@ export async function upload(
           if (taken > one.rows) throw changed(file.path)
           if (
             taken === one.rows ||
-            one.pending.length >= CHUNK_ROWS ||
+            one.pending.length >= MAX_CHUNK_ROWS ||
             one.pendingChars >= CHUNK_CHARS
           ) {
             await send(one)
-          } else if (waitingChars > WAITING_CHARS) {
+          } else if (waitingChars > MAX_WAITING_CHARS) {
             await send(list.reduce((a, b) => (b.pendingChars > a.pendingChars ? b : a)))
           }
         }

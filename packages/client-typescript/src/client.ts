@@ -101,7 +101,7 @@ export interface RewardOpsClient {
 const EXPORT: typeof EXPORT_PATH = '/api/export/samples'
 const RESULTS_PAGE = 10_000
 /** Maximum page size that the service allows with token scores. */
-const RESULTS_PAGE_WITH_TOKENS = 500
+const MAX_RESULTS_PAGE_WITH_TOKENS = 500
 const WAIT_MS = 20_000
 
 /** Creates a client, which sends nothing before the first call. Throws RewardOpsClientError (`invalid_url`). */
@@ -225,7 +225,7 @@ async function allResults(
   batchId: string,
   tokenScores: boolean,
 ): Promise<ResultsColumns> {
-  const limit = tokenScores ? RESULTS_PAGE_WITH_TOKENS : RESULTS_PAGE
+  const limit = tokenScores ? MAX_RESULTS_PAGE_WITH_TOKENS : RESULTS_PAGE
   const page = (offset: number) =>
     api.batches.results.query({ batchId, offset, limit, tokenScores })
   const all: ResultsColumns = await page(0)

@@ -11,7 +11,7 @@ interface Piece {
 }
 
 /** Maximum relative difference at which the ends of two intervals count as equal. */
-const TOLERANCE = 1e-9
+const MAX_TOLERANCE = 1e-9
 
 /** A set of real numbers as sorted, disjoint pieces; null for other nodes. */
 function piecesOf(node: Node, budget: Budget): Piece[] | null {
@@ -197,5 +197,5 @@ function intersection(a: Piece[], b: Piece[]): Piece[] {
 function isNear(a: number, b: number): boolean {
   if (a === b) return true
   if (!Number.isFinite(a) || !Number.isFinite(b)) return false
-  return Math.abs(a - b) <= TOLERANCE * Math.max(Math.abs(a), Math.abs(b), 1e-6)
+  return Math.abs(a - b) <= MAX_TOLERANCE * Math.max(Math.abs(a), Math.abs(b), 1e-6)
 }

@@ -16,7 +16,7 @@ import { ClientGone, readBody } from './read-body.ts'
 import { refuseProxied } from './refusal.ts'
 import { MAX_WAIT_MS, type RouteOptions, routeOptions } from './route-options.ts'
 import { generates } from './routes.ts'
-import { type AnswerMode, type CallOwner, SMALL_BYTES, UpstreamCall } from './upstream-call.ts'
+import { type AnswerMode, type CallOwner, MAX_SMALL_BYTES, UpstreamCall } from './upstream-call.ts'
 import type { Upstreams } from './upstreams.ts'
 
 /** Maximum random delay before the third call, ms. The second call is immediate, if possible to another server. */
@@ -291,7 +291,7 @@ export class Exchange implements CallOwner, SlotSearch {
     const length = Number(call.headers['content-length'] ?? 0)
     const encoded = call.headers['content-encoding'] !== undefined
     const type = String(call.headers['content-type'] ?? '')
-    return length <= SMALL_BYTES && !encoded && type.startsWith('application/json')
+    return length <= MAX_SMALL_BYTES && !encoded && type.startsWith('application/json')
       ? 'hold'
       : 'pass'
   }

@@ -10,7 +10,7 @@ const ASLEEP_RETRY_MS = 10_000
 /** Retry-After when a model's servers cannot be used, ms. */
 const RETRY_MS = 2_000
 /** Maximum models that an error message names. */
-const NAMED = 20
+const MAX_NAMED = 20
 
 /** The fields of a registered server that the directory uses. */
 export type KnownServer = Pick<RouterServer, 'id' | 'model' | 'kind' | 'engine' | 'state'>
@@ -84,11 +84,11 @@ export class ModelDirectory {
     const model = this.#chosen(named)
     if (model !== undefined) return model.model
     const known = this.#known()
-    const names = [...known.keys()].slice(0, NAMED)
+    const names = [...known.keys()].slice(0, MAX_NAMED)
     const there =
       names.length === 0
         ? 'No model is registered.'
-        : `Registered: ${names.join(', ')}${known.size > NAMED ? ' and others' : ''}.`
+        : `Registered: ${names.join(', ')}${known.size > MAX_NAMED ? ' and others' : ''}.`
     if (named === null) {
       throw new RewardOpsError(
         'model_not_named',

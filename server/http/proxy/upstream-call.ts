@@ -11,10 +11,10 @@ import { type CallListener, HttpCall } from '../../router/transport.ts'
 export type AnswerMode = 'pass' | 'hold' | 'collect'
 
 /** Maximum size in bytes of an answer that is kept, so that its token count can be read. */
-export const SMALL_BYTES = 64 << 10
+export const MAX_SMALL_BYTES = 64 << 10
 
 /** Maximum size in bytes of an answer that is written together with its head. */
-const ONE_WRITE_BYTES = 8 << 10
+const MAX_ONE_WRITE_BYTES = 8 << 10
 
 /** The sender of a call, which decides how the answer is handled. */
 export interface CallOwner extends CallListener<null> {
@@ -128,7 +128,7 @@ export class UpstreamCall extends HttpCall<null> {
     this.#passHead()
     const body = this.body()
     // Node writes a latin1 string together with the head, which saves 3 µs.
-    if (body !== null && body.length <= ONE_WRITE_BYTES) {
+    if (body !== null && body.length <= MAX_ONE_WRITE_BYTES) {
       this.#res.end(body.toString('latin1'), 'latin1')
     } else this.#res.end(body)
   }
@@ -146,7 +146,7 @@ export class UpstreamCall extends HttpCall<null> {
 
   /** Keeps a chunk; false: the answer became too large. */
   #keep(chunk: Buffer): boolean {
-    if (this.#keptBytes + chunk.length > SMALL_BYTES) {
+    if (this.#keptBytes + chunk.length > MAX_SMALL_BYTES) {
       if (this.passedOn) this.#forget()
       return false
     }

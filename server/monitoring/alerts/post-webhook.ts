@@ -6,7 +6,7 @@ import type { WebhookTarget } from '../../store/sql/webhooks.ts'
 /** Time limit of a receiver's answer, ms. */
 export const ANSWER_MS = 10_000
 /** Maximum characters of a response that the test button shows. */
-const ANSWER_CHARS = 500
+const MAX_ANSWER_CHARS = 500
 
 /** The result of a call to a webhook. */
 export interface WebhookAnswer {
@@ -103,7 +103,7 @@ async function beginningOf(response: Response): Promise<string | null> {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
   let text = ''
   try {
-    while (text.length < ANSWER_CHARS) {
+    while (text.length < MAX_ANSWER_CHARS) {
       const { done, value } = await reader.read()
       if (done) break
       text += value
@@ -111,7 +111,7 @@ async function beginningOf(response: Response): Promise<string | null> {
   } finally {
     await reader.cancel().catch(() => {})
   }
-  return text === '' ? null : text.slice(0, ANSWER_CHARS)
+  return text === '' ? null : text.slice(0, MAX_ANSWER_CHARS)
 }
 
 function retryAfterOf(header: string | null): number | null {

@@ -4,14 +4,14 @@ import { readHostMessage } from './host-messages.ts'
 import type { FromHost, ToHost } from './protocol.ts'
 
 /** Maximum bytes per second that a worker reads from each stream of a process; beyond it, the process waits. */
-const READ_BYTES_PER_SECOND = 32 << 20
+const MAX_READ_BYTES_PER_SECOND = 32 << 20
 /** Reading pauses while a process leaves this many bytes unread or has open router requests of this total size. */
 const MAX_PENDING_BYTES = 32 << 20
 /** Bytes that are counted for each router request in addition to its size. */
 const QUESTION_BYTES = 512
 
 /** Limits a stream to a number of bytes per second by pausing it; the writer then waits. */
-export function limitReads(stream: Readable, bytesPerSecond = READ_BYTES_PER_SECOND): void {
+export function limitReads(stream: Readable, bytesPerSecond = MAX_READ_BYTES_PER_SECOND): void {
   let secondAtMs = performance.now()
   let bytes = 0
   stream.on('data', (chunk: Buffer | string) => {

@@ -7,7 +7,7 @@ import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
 type Spec = Extract<JudgeParser, { kind: 'json' }>
 
 /** Maximum characters of a JSON text, because a second, slower parser checks it for duplicate keys. */
-const CHECKED_CHARS = 65_536
+const MAX_CHECKED_CHARS = 65_536
 
 /**
  * Reads a score from JSON: the whole reply, else its fenced blocks, else the objects in its text. Each object that
@@ -90,7 +90,8 @@ function valueAt(value: unknown, path: string): unknown {
 
 /** Finds duplicate keys with the YAML parser, because JSON is YAML and `JSON.parse` ignores them. */
 function keyTwice(source: string): string | null {
-  if (source.length > CHECKED_CHARS) return `the JSON is longer than ${CHECKED_CHARS} characters`
+  if (source.length > MAX_CHECKED_CHARS)
+    return `the JSON is longer than ${MAX_CHECKED_CHARS} characters`
   const { errors } = parseDocument(source, { schema: 'json', uniqueKeys: true })
   const twice = errors.some((error) => error.code === 'DUPLICATE_KEY')
   return twice ? 'two verdicts: the JSON has a key twice' : null

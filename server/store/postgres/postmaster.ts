@@ -33,8 +33,9 @@ export class LaunchFailure extends Error {
 }
 
 /**
- * Starts Postgres on a cluster and waits until it accepts connections, however long the replay of its WAL takes.
- * @throws LaunchFailure if it exits before that; the signal's reason once it has exited; DatabaseStartError
+ * Starts Postgres on a data directory and waits until it accepts connections, however long the replay of its WAL takes.
+ * @throws LaunchFailure if Postgres exits before; the signal's reason if aborted, after Postgres has exited;
+ * DatabaseStartError
  */
 export async function launch(
   folder: string,

@@ -26,7 +26,7 @@ const momentOf = (column: string) =>
 const MAX_ID = 2_147_483_647
 
 /** Maximum number of samples that one statement checks, and of indexes that it returns. */
-const CHECKED = 65_536
+const MAX_CHECKED = 65_536
 const KEYS_AT_ONCE = 2_048
 
 /**
@@ -99,7 +99,7 @@ export async function* fittingIndexes(
 ): AsyncGenerator<number[], void, undefined> {
   for (let from = fromIdx; ; ) {
     const where = new SampleConditions(filter)
-    const until = from + CHECKED
+    const until = from + MAX_CHECKED
     const rows = await db.adhoc<{ idx: number }>(
       `select s.idx from sample s ${where.joins}
        where s.batch_id = ${where.value(batch.id)} and s.idx >= ${where.value(from)} and s.idx < ${where.value(Math.min(MAX_ID, until))}

@@ -12,7 +12,7 @@ const MAX_BATCHES = 5_000
 /** Maximum number of keys returned. */
 const MAX_LISTED = 200
 /** Maximum number of batches without a roll-up that are read, newest first, and of samples read from each. */
-const SAMPLED = { batches: 4, samples: 256 }
+const MAX_SAMPLED = { batches: 4, samples: 256 }
 
 /** A key of the extra info with a summary of its values. */
 export interface ExtraKeyRow extends Omit<ExtraKeyDto, 'values'> {
@@ -109,7 +109,7 @@ export async function extraKeys(
        from k where key <> '' group by key order by 2 desc, 1 limit ${MAX_LISTED + 1})
      select (select count(*) from b)::int as batches, (select count(*) from p)::int as pending,
        (select count(*) > ${MAX_BATCHES} from found) as capped,
-       (select array_agg(id) from (select id from p limit ${SAMPLED.batches}) t) as newest,
+       (select array_agg(id) from (select id from p limit ${MAX_SAMPLED.batches}) t) as newest,
        (select json_agg(json_build_object('key', key, 'samples', samples, 'numbers', numbers, 'booleans', booleans,
           'texts', texts, 'min', min, 'max', max, 'values', v.values) order by samples desc, key)
         from s left join v using (key)) as keys`,
@@ -121,7 +121,7 @@ export async function extraKeys(
     const seen = await db.adhoc<ExtraKeyRow>(
       `with e as materialized (
          select ${ENTRY} from unnest($1::int[]) as b(id) cross join lateral (
-           select reward_extra from sample where batch_id = b.id and idx < ${SAMPLED.samples} and reward_extra is not null) s ${EACH}
+           select reward_extra from sample where batch_id = b.id and idx < ${MAX_SAMPLED.samples} and reward_extra is not null) s ${EACH}
          where ${FIT})
        select t.*, null as values from (${SUMMED}) t`,
       [newest],

@@ -3,7 +3,7 @@ import type { Client, Database } from '../database.ts'
 import { IMAGES_SINCE, outdatedProcesses } from '../schema-version.ts'
 
 /** Maximum number of images that one call of {@link releaseImages} releases. */
-const RELEASED_IMAGES = 256
+const MAX_RELEASED_IMAGES = 256
 /**
  * Maximum number of rounds of locking and inserting images. One round suffices unless other transactions store or
  * delete the same images.
@@ -119,7 +119,7 @@ export async function releaseImages(client: Client, batchId: number): Promise<nu
   const { rows } = await client.query<{ sha256: Buffer }>(
     `delete from batch_image where batch_id = $1 and sha256 in (
        select sha256 from batch_image where batch_id = $1 order by sha256 limit $2) returning sha256`,
-    [batchId, RELEASED_IMAGES],
+    [batchId, MAX_RELEASED_IMAGES],
   )
   if (rows.length === 0) return null
   const unused = 'not exists (select from batch_image r where r.sha256 = image.sha256)'

@@ -12,7 +12,7 @@ import { likePattern } from './sample-texts.ts'
 /** Advisory lock on the prompts of a run, because two servers may roll up two of its batches at the same time. */
 const PROMPT_LOCK = 72_707_391
 /** Maximum length of a prompt's preview, in characters. */
-const PREVIEW_CHARS = 300
+const MAX_PREVIEW_CHARS = 300
 /**
  * Characters of a stored prompt that are read for its preview. For a longer list of messages, the preview is the start
  * of the JSON.
@@ -265,7 +265,7 @@ export function previewOf(stored: string, encoding: number): string {
   } catch {
     // Only a part of the messages was read, so they cannot be parsed. The preview is the start of their JSON.
   }
-  const start = [...text.slice(0, 2 * PREVIEW_CHARS)].slice(0, PREVIEW_CHARS)
+  const start = [...text.slice(0, 2 * MAX_PREVIEW_CHARS)].slice(0, MAX_PREVIEW_CHARS)
   return readableText(start.join(''))
 }
 

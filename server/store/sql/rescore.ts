@@ -8,7 +8,7 @@ import { MARK_LOCK } from './retention.ts'
 const COPY_LOCK = 72_707_372
 
 /** Maximum number of rows of an abandoned copy that one statement deletes. */
-const DELETE_ROWS = 2_048
+const MAX_DELETE_ROWS = 2_048
 
 /** The source and target of a copy of rollouts. */
 export interface RolloutCopy {
@@ -225,17 +225,17 @@ async function takeBackPiece(client: Client, id: number, bucket: string): Promis
     [
       `delete from sample_text where bucket = $3 and batch_id = $1 and idx in (
          select idx from sample_text where bucket = $3 and batch_id = $1 order by idx limit $2)`,
-      [id, DELETE_ROWS, bucket],
+      [id, MAX_DELETE_ROWS, bucket],
     ],
     [
       `delete from sample where batch_id = $1 and idx in (
          select idx from sample where batch_id = $1 order by idx limit $2)`,
-      [id, DELETE_ROWS],
+      [id, MAX_DELETE_ROWS],
     ],
     [
       `delete from sample_group where batch_id = $1 and no in (
          select no from sample_group where batch_id = $1 order by no limit $2)`,
-      [id, DELETE_ROWS],
+      [id, MAX_DELETE_ROWS],
     ],
   ]
   for (const [text, values] of pieces) {

@@ -17,7 +17,7 @@ const REMOVER_LOCK = 72_707_383
 /** Batches marked per transaction. A rescore waits no longer than one such transaction. */
 const MARK_BATCHES = 500
 /** Maximum rows that one statement deletes. It takes about 20 ms for samples and 40 ms for texts of 3 kB. */
-const DELETE_ROWS = 2_048
+const MAX_DELETE_ROWS = 2_048
 
 export interface RetentionJobRow {
   id: number
@@ -243,7 +243,7 @@ export async function deletePiece(client: Client): Promise<boolean> {
        returning octet_length(prompt) + octet_length(response) + coalesce(octet_length(ground_truth), 0)
          + coalesce(octet_length(extra_info), 0) + 60 as bytes)
      select coalesce(sum(bytes), 0) as bytes from gone having count(*) > 0`,
-    [id, DELETE_ROWS, bucket],
+    [id, MAX_DELETE_ROWS, bucket],
   )
   if (texts.rows.length > 0) {
     await addProgress(client, removal.job_id, { reusableBytes: Number(texts.rows[0]!.bytes) })
@@ -284,7 +284,7 @@ async function deleteRows(client: Client, removal: Removal): Promise<boolean> {
   const samples = await client.query(
     `delete from sample where batch_id = $1 and idx in (
        select idx from sample where batch_id = $1 order by idx limit $2)`,
-    [id, DELETE_ROWS],
+    [id, MAX_DELETE_ROWS],
   )
   if (samples.rowCount) {
     await addProgress(client, job_id, {
@@ -297,7 +297,7 @@ async function deleteRows(client: Client, removal: Removal): Promise<boolean> {
     `delete from sample_group where batch_id = $1 and no in (
        select no from sample_group where batch_id = $1 order by no limit $2)
      returning encode(prompt_key, 'hex') as prompt`,
-    [id, DELETE_ROWS],
+    [id, MAX_DELETE_ROWS],
   )
   if (groups.rowCount) {
     if (!keep_roll_ups && !(await isRunGoing(client, removal))) {
@@ -313,7 +313,7 @@ async function deleteRows(client: Client, removal: Removal): Promise<boolean> {
   for (const table of ['attempt', 'score_key', 'sample_annotation']) {
     const { rowCount } = await client.query(
       `delete from ${table} where ctid in (select ctid from ${table} where batch_id = $1 limit $2)`,
-      [id, DELETE_ROWS],
+      [id, MAX_DELETE_ROWS],
     )
     if (rowCount) return true
   }
@@ -358,7 +358,7 @@ export async function pruneEvents(client: Client, job: RetentionJobRow): Promise
   ]
   for (const [text, days] of pieces) {
     if (days === null) continue
-    const { rowCount } = await client.query(text, [days, DELETE_ROWS])
+    const { rowCount } = await client.query(text, [days, MAX_DELETE_ROWS])
     if (rowCount) {
       await addProgress(client, job.id, { events: rowCount })
       return true

@@ -1,4 +1,4 @@
-import { CHANGE_STEPS, CURVE_POINTS } from '../../contract/run-table.ts'
+import { CHANGE_STEPS, MAX_CURVE_POINTS } from '../../contract/run-table.ts'
 import { plainArray } from '../array-literal.ts'
 import { notify } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
@@ -96,7 +96,7 @@ const FIGURES = `
   ), curve as (
     select array_agg(step order by step) as steps, array_agg(mean order by step) as means
     from (select max(step) as step, ${meanOf('mean')} as mean from steps
-          group by case when n <= ${CURVE_POINTS} then at else (at - 1)::bigint * ${CURVE_POINTS} / n end) c
+          group by case when n <= ${MAX_CURVE_POINTS} then at else (at - 1)::bigint * ${MAX_CURVE_POINTS} / n end) c
     where mean is not null
   ), signals as (
     select coalesce(sum(value::int), 0)::int as groups, coalesce(sum(value::int) filter (where key <> 'varied'), 0)::int as no_signal

@@ -11,7 +11,7 @@ import type { Database } from '../database.ts'
 import { type Arg, args } from './args.ts'
 
 /** Maximum number of runs whose tags and configuration keys are listed. */
-const FACET_RUNS = 2_000
+const MAX_FACET_RUNS = 2_000
 const MAX_TAGS_LISTED = 500
 const MAX_KEYS_LISTED = 500
 
@@ -194,7 +194,7 @@ export async function runFacets(db: Database): Promise<{
     keys: { key: string; runs: number; values: number }[]
   }>(
     'run-facets',
-    `with newest as materialized (select id, tags, config_values from run order by id desc limit ${FACET_RUNS}),
+    `with newest as materialized (select id, tags, config_values from run order by id desc limit ${MAX_FACET_RUNS}),
      tag as (select tag, count(*)::int as runs from newest, unnest(tags) as u(tag) group by 1 order by 2 desc, 1 limit ${MAX_TAGS_LISTED}),
      key as (select key, count(*)::int as runs, count(distinct value)::int as values
              from newest, jsonb_each_text(config_values) group by 1 order by 3 desc, 2 desc, 1 limit ${MAX_KEYS_LISTED})

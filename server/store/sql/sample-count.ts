@@ -11,7 +11,7 @@ import { type SampleCursor, sampleKeys } from './sample-list.ts'
 /** Limits of a search for a count: samples checked, and ms. Beyond them the count is a lower bound. */
 const MAX_COUNTED = { samples: 524_288, ms: 500 }
 /** Maximum samples checked per statement, which then takes about 50 ms. */
-const PORTION = 65_536
+const MAX_PORTION = 65_536
 const KEYS_AT_ONCE = 5_000
 
 /**
@@ -66,7 +66,10 @@ async function looked(db: Database, filter: SampleFilter, maxMs: number): Promis
     for (let at = 0; at < batches.length; ) {
       const ids: number[] = []
       let samples = 0
-      while (at < batches.length && (samples === 0 || samples + batches[at]!.samples <= PORTION)) {
+      while (
+        at < batches.length &&
+        (samples === 0 || samples + batches[at]!.samples <= MAX_PORTION)
+      ) {
         samples += batches[at]!.samples
         ids.push(batches[at++]!.id)
       }
