@@ -1,3 +1,5 @@
+import { namesOf } from './names-of.ts'
+
 interface EngineDefinition {
   /** The official spelling, for pages. */
   label: string
@@ -18,4 +20,4 @@ export const ENGINES = {
   http: { label: 'HTTP scorer', servers: 'custom HTTP scorers' },
 } as const satisfies Record<string, EngineDefinition>
 export type EngineName = keyof typeof ENGINES
-export const ENGINE_NAMES = Object.keys(ENGINES) as [EngineName, ...EngineName[]]
+export const ENGINE_NAMES = namesOf(ENGINES)

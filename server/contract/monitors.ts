@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { Cursor, RunName, stepRange } from './fields.ts'
+import { namesOf } from './names-of.ts'
 
 export const SEVERITIES = ['warning', 'alerting'] as const
 export type Severity = (typeof SEVERITIES)[number]
@@ -136,10 +137,6 @@ export const FLEET_DEFINITIONS = {
 } as const satisfies Record<string, { label: string; severity: Severity }>
 export type FleetMonitorName = keyof typeof FLEET_DEFINITIONS
 export const FLEET_MONITORS = namesOf(FLEET_DEFINITIONS)
-
-function namesOf<Name extends string>(definitions: Record<Name, unknown>): readonly Name[] {
-  return Object.keys(definitions) as Name[]
-}
 
 /** A monitor compares a batch with this many previous batches of the same split. */
 export const WINDOW = 20

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { name } from './fields.ts'
+import { namesOf } from './names-of.ts'
 
 interface PolicyDefinition {
   label: string
@@ -56,11 +57,12 @@ export const BALANCING_POLICIES = {
   },
 } as const satisfies Record<string, PolicyDefinition>
 export type BalancingPolicyName = keyof typeof BALANCING_POLICIES
-export const POLICY_NAMES = Object.keys(BALANCING_POLICIES) as [
-  BalancingPolicyName,
-  ...BalancingPolicyName[],
-]
+export const POLICY_NAMES = namesOf(BALANCING_POLICIES)
 export const DEFAULT_POLICY = POLICY_NAMES[0]
+
+export function isPolicyName(name: unknown): name is BalancingPolicyName {
+  return (POLICY_NAMES as readonly unknown[]).includes(name)
+}
 
 /** The input of `pools.update`. */
 export const UpdatePoolInput = z.strictObject({

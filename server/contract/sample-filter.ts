@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { Int4, MAX_STEP, name, Step, storableText } from './fields.ts'
 import { GROUP_SIGNAL_FILTERS } from './group-signal.ts'
+import { namesOf } from './names-of.ts'
 import { BatchId, FailureReason, SampleId, SampleStatus } from './trainer.ts'
 
 /** Maximum conditions on the reward extra info. */
@@ -146,7 +147,7 @@ export const SAMPLE_FILTER_TEXT = {
 export type SampleFilterName = keyof typeof SAMPLE_FILTER_TEXT
 
 /** The names of the filter's parameters, in writing order. */
-export const SAMPLE_FILTER_NAMES = Object.keys(SAMPLE_FILTER_TEXT) as SampleFilterName[]
+export const SAMPLE_FILTER_NAMES = namesOf(SAMPLE_FILTER_TEXT)
 
 /** A parameter that cannot be read. */
 export interface UnreadFilter {

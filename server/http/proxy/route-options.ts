@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { POLICY_NAMES } from '../../contract/pools.ts'
+import { isPolicyName, POLICY_NAMES } from '../../contract/pools.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { PolicyName } from '../../router/policies/policy.ts'
 
@@ -39,10 +39,10 @@ export function routeOptions(headers: IncomingHttpHeaders): RouteOptions {
   }
   const policy = headers['x-route-policy']
   if (policy !== undefined) {
-    if (!(POLICY_NAMES as readonly unknown[]).includes(policy)) {
+    if (!isPolicyName(policy)) {
       throw invalid('x-route-policy', String(policy), `one of ${POLICY_NAMES.join(', ')}`)
     }
-    options.policy = policy as PolicyName
+    options.policy = policy
   }
   return options
 }

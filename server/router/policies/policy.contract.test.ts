@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { BALANCING_POLICIES, DEFAULT_POLICY, POLICY_NAMES } from '../../contract/pools.ts'
+import {
+  BALANCING_POLICIES,
+  DEFAULT_POLICY,
+  isPolicyName,
+  POLICY_NAMES,
+} from '../../contract/pools.ts'
 import type { BalancingPolicy, PolicySample, PolicyServer } from './policy.ts'
-import { isPolicyName, policyNamed } from './registry.ts'
+import { policyNamed } from './registry.ts'
 
 type TestServer = { -readonly [key in keyof PolicyServer]: PolicyServer[key] }
 

@@ -1,4 +1,4 @@
-import { POLICY_NAMES } from '../../contract/pools.ts'
+import { isPolicyName, POLICY_NAMES } from '../../contract/pools.ts'
 import { deterministic } from './deterministic.ts'
 import { groupAffinity } from './group-affinity.ts'
 import { leastConnections } from './least-connections.ts'
@@ -36,10 +36,6 @@ export function policyNamed(name: string, options: { seed?: number } = {}): Bala
     throw new RangeError(`unknown policy "${name}"; known: ${POLICY_NAMES.join(', ')}`)
   }
   return MAKERS[name](options.seed)
-}
-
-export function isPolicyName(name: string): name is PolicyName {
-  return (POLICY_NAMES as readonly string[]).includes(name)
 }
 
 function anySeed(): number {
