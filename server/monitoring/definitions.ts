@@ -69,12 +69,12 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   ceiling: {
     figure:
       'share of scores within 1 % of the top of the range of this and the last 20 batches. With a single score value: 1 if it is above 0',
-    read: (watched) => readEnds(watched).ceiling,
+    read: (watched) => readEnd(watched, 'top'),
   },
   floor: {
     figure:
       'share of scores within 1 % of the bottom of the range of this and the last 20 batches. With a single score value: 1 if it is 0 or less',
-    read: (watched) => readEnds(watched).floor,
+    read: (watched) => readEnd(watched, 'bottom'),
   },
   component_dominance: {
     figure:
@@ -242,26 +242,21 @@ export function referenceOf({ figures }: Watched, ratio: number | null): number 
     : figures.group_std / ratio
 }
 
-/** The shares of scores at the top and bottom of the range of this and the previous batches. */
-function readEnds({ figures, window }: Watched): { ceiling: Reading; floor: Reading } {
+/** The share of scores at an end of the range of this and the previous batches. */
+function readEnd({ figures, window }: Watched, end: 'top' | 'bottom'): Reading {
   const n = countScores(figures)
   const scores = rangeOf(figures, window)
-  if (n === 0 || scores === null) {
-    return { ceiling: { value: null, n, detail: null }, floor: { value: null, n, detail: null } }
-  }
+  if (n === 0 || scores === null) return { value: null, n, detail: null }
   const { low, high } = scores
-  const end = (high - low) * END_OF_RANGE
-  const range = `score range ${round(low)} to ${round(high)}`
   if (low === high) {
-    // Equal scores have no range. They count as the ceiling if they are above 0, otherwise as the floor.
-    const top = high > 0 ? 1 : 0
-    const detail = `every score is ${round(high)}`
-    return { ceiling: { value: top, n, detail }, floor: { value: 1 - top, n, detail } }
+    // Equal scores have no range. They count as the top if they are above 0, otherwise as the bottom.
+    const isTop = high > 0
+    return { value: isTop === (end === 'top') ? 1 : 0, n, detail: `every score is ${round(high)}` }
   }
-  return {
-    ceiling: { value: countBetween(figures, high - end, high) / n, n, detail: range },
-    floor: { value: countBetween(figures, low, low + end) / n, n, detail: range },
-  }
+  const width = (high - low) * END_OF_RANGE
+  const [from, to] = end === 'top' ? [high - width, high] : [low, low + width]
+  const detail = `score range ${round(low)} to ${round(high)}`
+  return { value: countBetween(figures, from, to) / n, n, detail }
 }
 
 /** Number of scores of a batch, without failed and substituted samples. */
