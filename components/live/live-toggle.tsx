@@ -44,17 +44,19 @@ export function LiveToggle() {
         className={words.word === 'Live' ? 'pulse' : undefined}
         strokeWidth={2}
       />
-      {words.word === 'Connecting' ? (
-        // Takes the width of "Live", so that adjacent buttons do not move when the stream opens.
-        <span className="font-medium">
-          <span className="sr-only">Connecting</span>
-          <span className="invisible" aria-hidden>
-            Live
-          </span>
-        </span>
-      ) : (
-        <span className="font-medium">{words.word}</span>
-      )}
+      <span className="font-medium">
+        {words.word === 'Connecting' ? (
+          // Takes the width of "Live", so that adjacent buttons do not move when the stream opens.
+          <>
+            <span className="sr-only">Connecting</span>
+            <span className="invisible" aria-hidden>
+              Live
+            </span>
+          </>
+        ) : (
+          words.word
+        )}
+      </span>
       {words.ageMs !== null && (
         <span className="num text-ink-2">
           {frozen ? (
