@@ -303,12 +303,14 @@ describe('sleep', () => {
 
   it('is detected by a probe, and so is its end', async () => {
     const rm = await simulated()
-    // A calibration that is in flight when the server falls asleep gets no answer, and no probe is sent until it ends.
-    const m = manager({ selfTestTimeoutMs: 5_000 })
+    const m = manager({ selfTestTimeoutMs: 600_000 })
     await register(m, 'rm', rm)
+    // A server that falls asleep during its calibration does not answer it. Probes do not wait for the calibration.
+    rm.control({ latency: 600_000 })
+    await waitFor('a calibration in flight', () => rm.stats().inFlight > 0)
     rm.control({ asleep: true })
     await inState('rm', 'sleeping')
-    rm.control({ asleep: false })
+    rm.control({ asleep: false, latency: 0 })
     expect(await inState('rm', 'ready')).toMatchObject({ awakeUntil: null })
     expect(lifecycle(rm)).toEqual([])
   })

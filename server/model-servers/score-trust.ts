@@ -74,15 +74,15 @@ export class ScoreTrust {
   }
 
   /**
-   * Checks whether the calibration scores changed or differ from the pool's, with one call per text. Null: no
-   * finding, because the server has no calibration or did not answer.
+   * Checks whether the calibration scores changed or differ from the pool's, with one call per text. Returns null if
+   * the server has no calibration, did not answer, or `stop` ended the calls.
    */
-  async lookForDrift(row: ServerRow): Promise<Examination | null> {
+  async lookForDrift(row: ServerRow, stop: AbortSignal): Promise<Examination | null> {
     const known = row.selfTest
     if (known === null || known.calibration === null) return null
     let calibrations: Calibration[] | null
     try {
-      calibrations = await calibrate(row, this.#o.timings.selfTestTimeoutMs)
+      calibrations = await calibrate(row, this.#o.timings.selfTestTimeoutMs, stop)
     } catch (error) {
       this.#o.log.debug({ err: (error as Error).message, server: row.name }, 'not calibrated')
       return null

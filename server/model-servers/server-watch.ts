@@ -39,6 +39,8 @@ export class ServerWatch {
   /** Servers that have reported whether they sleep. */
   readonly #reportsSleep = new Set<number>()
   readonly #probing = new Set<number>()
+  /** Calibrations in flight, by server. They hold the server's lock, but probes go on. */
+  readonly #calibrations = new Map<number, { stop: AbortController; ended: Promise<void> }>()
   readonly #task: PeriodicTask
 
   constructor(context: ModelsContext, trust: ScoreTrust, cycle: SleepCycle) {
@@ -61,6 +63,7 @@ export class ServerWatch {
 
   async stop(): Promise<void> {
     await this.#task.stop()
+    await Promise.all([...this.#calibrations.keys()].map((id) => this.#stopCalibration(id)))
   }
 
   /** Resets a server's failures and postpones its probe and self-test, because it was just registered. */
@@ -93,13 +96,14 @@ export class ServerWatch {
       this.#probing.add(row.id)
       // The probe is not awaited, so that a server that takes 3 s does not delay the others.
       void this.#attend(row)
-        .catch((error: Error) => {
-          if (!isOutage(error)) {
-            this.#o.log.warn({ err: error.message, server: row.name }, 'probing a server failed')
-          }
-        })
+        .catch((error: Error) => this.#warn(row, error))
         .finally(() => this.#probing.delete(row.id))
     }
+  }
+
+  #warn(row: ServerRow, error: Error): void {
+    if (isOutage(error)) return
+    this.#o.log.warn({ err: error.message, server: row.name }, 'probing a server failed')
   }
 
   #pauseOf(row: ServerRow): number {
@@ -172,6 +176,8 @@ export class ServerWatch {
     }
     if (row.state === 'sleeping') return this.#checkSleeper(row)
     if (probe.sleeping) {
+      // A sleeping server does not answer the calibration, which would hold the lock for up to `selfTestTimeoutMs`.
+      await this.#stopCalibration(row.id)
       await this.#o.locks.under(row.id, () =>
         registry.transition(row.id, {
           to: 'sleeping',
@@ -220,6 +226,7 @@ export class ServerWatch {
 
   /** Runs the self-test that a server must pass to become `ready`. */
   async #test({ id, state }: ServerRow, why: string, probe: ProbedServer): Promise<void> {
+    await this.#stopCalibration(id)
     await this.#o.locks.under(id, async () => {
       await this.#o.registry.transition(id, {
         to: 'probing',
@@ -265,26 +272,41 @@ export class ServerWatch {
     return performance.now() >= due
   }
 
-  /** Checks an idle server's calibration at an interval, with one call per text. */
-  async #calibrate(row: ServerRow): Promise<void> {
-    if (!this.#isTestDue(row) || this.isBusy(row.id)) return
-    const { registry, locks, timings } = this.#o
-    this.#nextTest.set(row.id, performance.now() + timings.calibrateEveryMs)
-    await locks.under(row.id, async () => {
-      const now = await registry.byNumber(row.id)
-      if (now?.state !== 'ready') return
-      const examination = await this.#trust.lookForDrift(now)
+  /** Starts the calibration of an idle server, if it is due. */
+  #calibrate(row: ServerRow): void {
+    if (!this.#isTestDue(row) || this.isBusy(row.id) || this.#calibrations.has(row.id)) return
+    this.#nextTest.set(row.id, performance.now() + this.#o.timings.calibrateEveryMs)
+    const stop = new AbortController()
+    const ended = this.#lookForDrift(row.id, stop.signal)
+      .catch((error: Error) => this.#warn(row, error))
+      .finally(() => this.#calibrations.delete(row.id))
+    this.#calibrations.set(row.id, { stop, ended })
+  }
+
+  /** Stops a server's calibration, if one is in flight, and waits until its lock is released. */
+  async #stopCalibration(id: number): Promise<void> {
+    const calibration = this.#calibrations.get(id)
+    calibration?.stop.abort()
+    await calibration?.ended
+  }
+
+  async #lookForDrift(id: number, stop: AbortSignal): Promise<void> {
+    const { registry, locks } = this.#o
+    await locks.under(id, async () => {
+      const row = await registry.byNumber(id)
+      if (row?.state !== 'ready') return
+      const examination = await this.#trust.lookForDrift(row, stop)
       if (examination === null) return
-      await this.#trust.keep(row.id, examination)
+      await this.#trust.keep(id, examination)
       if (examination.to === 'quarantined') {
-        await registry.transition(row.id, {
+        await registry.transition(id, {
           to: 'quarantined',
           from: ['ready'],
           cause: examination.cause,
           evidence: examination.evidence,
         })
       }
-      await this.#trust.settle(row.id, examination)
+      await this.#trust.settle(id, examination)
     })
   }
 

@@ -63,13 +63,19 @@ export function testScores(server: ScoringServer, timeoutMs: number): Promise<Se
 }
 
 /**
- * Scores the calibration texts, one call each; null: the engine cannot score fixed texts. @throws Error with the
- * server's answer
+ * Scores the calibration texts, one call each. Returns null if the engine cannot score fixed texts. `stop` ends the
+ * calls. @throws Error with the server's answer, or if it was stopped
  */
-export function calibrate(server: ScoringServer, timeoutMs: number): Promise<Calibration[] | null> {
-  return through(server, timeoutMs, ({ fetch, basePath }) =>
-    calibrationScores(engineOf(server.engine), fetch, { ...targetOf(server), basePath }),
-  )
+export function calibrate(
+  server: ScoringServer,
+  timeoutMs: number,
+  stop: AbortSignal,
+): Promise<Calibration[] | null> {
+  return through(server, timeoutMs, ({ fetch, basePath, close }) => {
+    if (stop.aborted) close()
+    stop.addEventListener('abort', close, { once: true })
+    return calibrationScores(engineOf(server.engine), fetch, { ...targetOf(server), basePath })
+  })
 }
 
 function targetOf(server: ScoringServer) {
