@@ -94,7 +94,7 @@ export default defineConfig({
           name: 'isolated',
           include: ISOLATED,
           exclude: EXCLUDED,
-          // Full tests measure, so each has the machine for itself, after all other files.
+          // Full tests measure, so each runs alone on the machine, after all other files.
           ...(full ? { maxWorkers: 1, sequence: { groupOrder: 1 } } : {}),
         },
       },
@@ -109,7 +109,8 @@ export default defineConfig({
       },
     ],
     globalSetup: ['server/store/postgres/test-setup.ts'],
-    // One more than the smallest machine has cores, because suites with their own services wait a third of the time.
+    // One more than the number of cores of the smallest machine, because suites with their own services wait a third of
+    // the time.
     maxWorkers: 3,
     sequence: { sequencer: ServicesFirst },
     passWithNoTests: true,

@@ -25,21 +25,23 @@ export interface AccountOptions {
   workloads: readonly Workload[]
   /** Samples per batch. */
   samples: number
-  /** Measured batches per start of a service and workload. */
+  /** Measured batches per workload and service start. */
   batches: number
   /** Warm-up batches per workload, which compile code and open connections before the measured batches. */
   warmUpBatches: number
-  /** The folder of another checkout to compare with; undefined: no comparison. */
+  /** The folder of another checkout to compare with, or undefined for no comparison. */
   against: string | undefined
   /** Environment variables that only this checkout's services get, to compare settings. */
   env: Record<string, string>
-  /** Fresh starts of the service; with `against`, each start is a pair of measurements. */
+  /**
+   * How many times the service is started. With `against`, both checkouts are started, which gives one pair each time.
+   */
   pairs: number
-  /** Bound for "not slower", percent: the upper end of the 95 % interval must be below it. */
+  /** Largest acceptable slowdown, percent. The upper end of the difference's 95 % interval must be below it. */
   boundPercent: number
 }
 
-/** Samples per mini-batch: the trainer waits for this many before it reads completed groups. */
+/** Samples per mini-batch. The trainer waits for this many before it reads completed groups. */
 const SAMPLES_A_DELIVERY = 1_024
 /** CPU time after a batch's last delivery is measured for this long. */
 const AFTER_MS = 500
@@ -52,10 +54,10 @@ export interface BatchCpu {
   after: CpuTimes
 }
 
-/** The reward-model servers by model. */
+/** The simulated reward-model servers, keyed by the model that batches name. */
 export type Rms = Record<'texts' | 'chat', SimulatedServers>
 
-/** Starts a vLLM that receives texts and one that receives conversations. */
+/** Starts a simulated vLLM server for texts and one for conversations. */
 export async function startRms(): Promise<Rms> {
   return {
     texts: await startSimulatedServers(['--model', 'texts', '--version', TEXTS_VERSION]),
@@ -171,7 +173,7 @@ export async function scoreBatch(opened: OpenService, body: Buffer): Promise<voi
   }
 }
 
-/** The embedded Postgres's URL in checkouts from before it had passwords; null: it is not running. */
+/** Returns the URL of the embedded Postgres in old checkouts, which set no password, or null if it is not running. */
 function urlWithoutPassword(dataDir: string): string | null {
   const socketDir = readPostmaster(join(dataDir, 'postgres'))?.socketDir
   if (!socketDir) return null

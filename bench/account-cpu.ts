@@ -16,12 +16,12 @@ export interface CpuTimes {
   postgres: Record<string, number>
 }
 
-/** Postgres decides when autovacuum runs, so it may fall into any batch. */
+/** The kind of autovacuum processes. Postgres decides when they run, so any batch may include their CPU time. */
 const AUTOVACUUM = 'autovacuum'
 /** Kinds of Postgres processes that totals exclude. */
 export const NOT_COUNTED: ReadonlySet<string> = new Set([AUTOVACUUM])
 
-/** Interval of readings. A thread that ends during a watch loses its CPU time since the last reading. */
+/** Interval between readings. When a thread ends, its CPU time since the last reading is not counted. */
 const LOOK_EVERY_MS = 100
 
 /** Kinds of Node's own threads by name. A thread with any other name is a worker thread, which runs JavaScript. */
@@ -37,15 +37,16 @@ const NODE_THREADS: Record<string, string> = {
 interface Task {
   process: keyof CpuTimes
   part: string
-  /** Process id if the process is a Postgres backend, whose name is looked up later. */
+  /** Process id of a Postgres backend, whose application name is looked up later, or null for other processes. */
   backend: number | null
   firstNs: number
   lastNs: number
 }
 
 /**
- * Sums the CPU time of every thread of a service from construction to `stop`. The scheduler's statistics count like
- * utime + stime in /proc/<pid>/stat, but in ns instead of steps of 10 ms. Linux only.
+ * Sums the CPU time of every thread of a service from construction to `stop`. It reads the scheduler's statistics
+ * (schedstat), which measure the same as utime + stime in /proc/<pid>/stat, but in ns instead of steps of 10 ms.
+ * Linux only.
  */
 export class CpuWatch {
   readonly #pids: ServicePids
@@ -64,7 +65,7 @@ export class CpuWatch {
     this.#look(false)
   }
 
-  /** The CPU time from construction to `stop`. `names`: application names of backends, from `applicationNames`. */
+  /** The CPU time from construction to `stop`. `names` maps backends to their application names. */
   times(names: ReadonlyMap<number, string>): CpuTimes {
     const times: CpuTimes = { server: {}, workers: {}, postgres: {} }
     for (const task of this.#tasks.values()) {

@@ -20,7 +20,7 @@ interface Thread {
   received: (message: { started?: true; profile?: Profiler.Profile | null }) => void
 }
 
-/** Takes CPU profiles of every Node thread started with `env`, which runs account-profiler.ts. */
+/** Takes CPU profiles of every thread of the Node processes started with `env`, which load account-profiler.ts. */
 export class Profilers {
   readonly #path: string
   readonly #server: Server

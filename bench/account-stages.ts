@@ -1,7 +1,7 @@
 import type { Profiler } from 'node:inspector'
 import type { StatementCpu } from './account-statements.ts'
 
-/** Stages of CPU time, in the order of a sample's path. The stages from `upkeep` on are outside that path. */
+/** Stages of CPU time, in the order in which a sample passes them. The stages from `upkeep` on are not on its path. */
 export const STAGES = [
   'http',
   'parse',
@@ -85,7 +85,7 @@ export const FILES: readonly FileRule[] = [
   },
 ]
 
-/** Stages of packages, for stacks without a project file, such as those that read an answer from a socket. */
+/** Stages by package, for call stacks with no project file, such as reading an answer from a socket. */
 const PACKAGES: readonly [Stage, RegExp][] = [
   ['call', /^undici$/],
   ['copy', /^pg-copy-streams$/],
@@ -98,15 +98,15 @@ const PACKAGES: readonly [Stage, RegExp][] = [
 /** Files that are busy only because of profiling: the profiler, and the code that writes Postgres's long log. */
 const PROFILING = /^(bench\/|server\/store\/postgres\/)/
 
-/** The CPU time of a profile by stage, µs. `files`: the time in `other` and `upkeep` by file. */
+/** The CPU time of a profile by stage, µs. `files` splits the time in `other` and `upkeep` by file. */
 export interface ProfiledStages {
   us: Partial<Record<Stage, number>>
   files: Map<string, number>
 }
 
 /**
- * Assigns each sample of a profile to the stage of the nearest project file on its stack, else of the nearest
- * package. Idle time and the cost of profiling are excluded.
+ * Assigns each sample of a profile to the stage of the nearest project file on its stack, or of the nearest package
+ * if the stack has no project file. Idle time and the cost of profiling are excluded.
  */
 export function stagesOfProfile(
   profile: Profiler.Profile,
@@ -171,7 +171,7 @@ function stageOfStack(
   return { stage: ofPackage ?? 'other', file: file || name }
 }
 
-/** The stage of a function in a project file; `other` if no rule matches. */
+/** Returns the stage of a function in a project file, or `other` if no rule matches. */
 export function stageOfFile(file: string, functionName: string, kind: ThreadKind): Stage {
   const rule = FILES.find(
     (r) =>
@@ -210,13 +210,13 @@ const STATEMENTS: readonly [Stage, RegExp][] = [
   ],
 ]
 
-/** The stage of a statement; `other` if no pattern matches. */
+/** Returns the stage of a SQL statement, or `other` if no pattern matches. */
 export function stageOfStatement(statement: string): Stage {
   const text = statement.replace(/\s+/g, ' ').replace(/;$/, '').trim().toLowerCase()
   return STATEMENTS.find(([, pattern]) => pattern.test(text))?.[0] ?? 'other'
 }
 
-/** The CPU time of statements by stage, µs. `statements`: the time in `other` and `upkeep` by the statement's start. */
+/** Sums the CPU time of statements by stage, µs. `statements` splits `other` and `upkeep` by each statement's start. */
 export function stagesOfStatements(found: readonly StatementCpu[]): {
   us: Partial<Record<Stage, number>>
   statements: Map<string, number>

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 
-/** CPU time of a Postgres backend for one message: parsing, binding or executing a statement. */
+/** CPU time that a Postgres backend spent on one protocol message, which parses, binds or executes a statement. */
 export interface StatementCpu {
   pid: number
   cpuUs: number

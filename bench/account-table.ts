@@ -8,7 +8,7 @@ type StageTimes = Partial<Record<Stage, number>>
 export interface StageShares extends Record<ThreadKind | 'postgres', StageTimes> {
   /** CPU time of all Postgres backends, including time outside statements, which `postgres` lacks. */
   backendsUs: number
-  /** The largest shares of files and statements in `other` and `upkeep`. */
+  /** The files and statements with the largest shares of the time in `other` and `upkeep`. */
   unattributed?: { files: Record<string, number>; statements: Record<string, number> }
 }
 
@@ -41,7 +41,7 @@ export function averageTimes(batches: readonly CpuTimes[], samples: number): Cpu
   return mean
 }
 
-/** Distributes exact CPU times per sample over the stages; the rows add up to the total. */
+/** Splits exact CPU times per sample by stage, in the profiled proportions. The rows add up to the total. */
 export function stageRows(times: CpuTimes, shares: StageShares): StageRow[] {
   const { server, workers, postgres } = times
   const exact: Record<ThreadKind, number> = {

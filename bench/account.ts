@@ -49,8 +49,8 @@ export const ACCOUNT_DEFAULTS = {
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
 /**
- * Measures the CPU time of whole batches by process and stage, or with `against` the difference to another checkout.
- * @throws on other systems than Linux, and when `against` is not a checkout
+ * Measures the CPU time of whole batches by process and stage, or the difference from the checkout `against` if given.
+ * @throws on systems other than Linux, and when `against` is not a checkout
  */
 export async function measureAccount(emit: Emit, options: AccountOptions): Promise<void> {
   if (process.platform !== 'linux')
@@ -284,7 +284,7 @@ async function profileBatch(
   }
 }
 
-/** The five largest entries, as shares of the sum. */
+/** The five largest entries, as shares of the sum of all entries. */
 function largest(entries: ReadonlyMap<string, number>): Record<string, number> {
   const sum = [...entries.values()].reduce((a, b) => a + b, 0)
   const sorted = [...entries].sort(([, a], [, b]) => b - a).slice(0, 5)

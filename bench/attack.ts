@@ -22,7 +22,7 @@ const BATCHES = 12
 /** Time limit of a hostile call, which is how long an attack lasts. */
 const ATTACK_MS = 3_000
 
-/** Attacks on processor, memory, processes, disk and the worker. A response names the attack of its sample. */
+/** Attacks on processor, memory, processes, disk and the worker. A sample's response is the name of its attack. */
 const ATTACKS: Record<string, string> = {
   'endless loop': 'for (;;) {}',
   'eight children that compute': `for (let i = 0; i < 8; i++) spawn(process.execPath, ['-e', 'for (;;) {}'], { stdio: 'ignore' })
@@ -131,7 +131,7 @@ export async function measureAttack(
   }
 }
 
-/** Submits attacks, one batch after the other, until `stop`, which returns the number of submitted attacks. */
+/** Submits attacks, one batch after another, until `stop` is called, which returns the number of submitted attacks. */
 function startAttack(api: Bench['api']) {
   const names = Object.keys(ATTACKS)
   let stopped = false
@@ -150,7 +150,7 @@ function startAttack(api: Bench['api']) {
         })),
       })
       attacks += names.length
-      // The processes start in about a second.
+      // The attacks' processes take about a second to start.
       await new Promise((done) => setTimeout(done, 1_000))
       resolve()
       while (!stopped) {

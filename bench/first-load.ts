@@ -67,8 +67,8 @@ async function loadOnce(browser: Browser, url: string): Promise<Load> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } })
   try {
     const page = await context.newPage()
-    // A new context opens a browser window, whose own interface loads over a hundred scripts on the same cores. Users
-    // have their window open already.
+    // A new context opens a browser window, whose own interface loads over a hundred scripts on the same cores. The
+    // wait keeps that out of the measurement, because users already have a window open.
     await page.waitForTimeout(WINDOW_MS)
     const devtools = await context.newCDPSession(page)
     await devtools.send('Network.enable')

@@ -14,7 +14,7 @@ const BUCKETS = `array(select case when i between 32 and 48 then 600 / (1 + abs(
 /**
  * Fills the history of eight servers, with retries of every cause, and of 16 workers that restart twice a day. Rows are
  * per minute and per hour for 30 days, and per ten seconds for one day. Does nothing if the history is already filled.
- * `dataDir`: the folder of a service that is not running.
+ * `dataDir` is the data folder of a service that is not running.
  */
 export async function addFleetRows(dataDir: string, log: Logger): Promise<void> {
   const database = await openDatabase({ databaseUrl: null, dataDir, log })
@@ -28,7 +28,7 @@ export async function addFleetRows(dataDir: string, log: Logger): Promise<void> 
 }
 
 async function addRows(db: Database): Promise<void> {
-  // Seeded runs already have a small history.
+  // Seeded runs already have a small history, so the number of rows is compared.
   const [found] = await db.adhoc<{ n: number }>('select count(*)::int as n from worker_hour')
   if ((found?.n ?? 0) >= WORKERS * DAYS * 24) return
   await db.adhoc(

@@ -54,17 +54,17 @@ export async function withBench(
 /** Creates a temporary folder for the data folders of a measurement. */
 export async function benchFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'rewardops-bench-'))
-  // Postgres runs as another user if the process is root.
+  // If the process is root, Postgres runs as another user, which must be able to enter the folder.
   await chmod(folder, 0o711)
   return folder
 }
 
-/** A running service with a client, without a reward-model server. */
+/** A running service with a client, but no reward-model server. */
 export interface OpenService extends Omit<Bench, 'rm'> {
   close(): Promise<void>
 }
 
-/** Starts a service on a free port with its own database; `root`: its checkout, by default this one. */
+/** Starts a service on a free port with its own database. `root` is the service's checkout, by default this one. */
 export async function openService(options: {
   dataDir: string
   root?: string
@@ -92,7 +92,7 @@ export async function openService(options: {
   }
 }
 
-/** Registers a simulated reward-model server with a service, as a vLLM. */
+/** Registers a simulated reward-model server with a service, as a vLLM server. */
 export async function registerRm(
   api: Api,
   name: string,

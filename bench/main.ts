@@ -54,8 +54,8 @@ const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
 }
 
 /**
- * Time limit. All benchmarks take over half an hour on two cores, and another half hour with `pages` over
- * 10,000,000 samples.
+ * Time limit of all benchmarks together. They take over half an hour on two cores, and half an hour more if `pages`
+ * runs over 10,000,000 samples.
  */
 const LIMIT_MS = 90 * 60_000
 
@@ -149,7 +149,7 @@ function accountOptions() {
   const env = Object.fromEntries(
     (values.env ?? []).map((pair) => /^(\w+)=(.*)$/s.exec(pair)?.slice(1) ?? [pair, '']),
   )
-  // With `env` alone, this checkout is compared with itself under other settings.
+  // If only `env` is given, this checkout is compared with itself under other settings.
   const against = values.against ?? (values.env === undefined ? undefined : '.')
   const { samples, batches, warmUpBatches, pairs, pairsAlone, boundPercent } = ACCOUNT_DEFAULTS
   return {

@@ -8,9 +8,7 @@ const SHAPE = { ...USUAL_SHAPE, samples: 32_768, promptLength: 900, responseLeng
 const READ_EVERY_MS = 100
 const AFTER_MS = 30_000
 
-/**
- * Measures the memory that one large batch costs server and workers, and how long it blocks the server's event loop.
- */
+/** Measures how much memory one large batch costs the server and the workers, and how long it blocks the event loop. */
 export async function measureMemory(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
     // A small batch first loads the code and allocates the memory that every service needs, so that the idle reading
@@ -85,7 +83,7 @@ function readings(pids: Pids): { server: number; workers: number[] } {
   return { server: residentMb(pids.server), workers: pids.workers.map(residentMb) }
 }
 
-/** `VmRSS` of a process in MB (10^6 bytes); 0 when it has ended. */
+/** Returns `VmRSS` of a process in MB (10^6 bytes), or 0 if the process has ended. */
 function residentMb(pid: number): number {
   try {
     const kib = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]

@@ -11,16 +11,16 @@ import { median, quantile, rounded } from './statistics.ts'
 
 /** Pause between requests. Most answers are cached for up to 0.7 s, so after this pause the server computes them. */
 const PAUSE_MS = 750
-/** Limits for the slowest query, regardless of the amount of data. */
+/** Limits on the median and the 95 % quantile of the slowest query, for any amount of data. */
 const MAX_P50_MS = 300
 const MAX_P95_MS = 800
 
 /** Options of `npm run bench -- pages`. */
 export interface PagesOptions {
   samples: number
-  /** Training prompts per run; undefined: as in `npm run seed`. */
+  /** Training prompts per run, or undefined for the default of `npm run seed`. */
   prompts?: number | undefined
-  /** Data folder that is kept, and reused if it is seeded; undefined: a temporary folder. */
+  /** Data folder, which is kept and seeded only if it is empty, or undefined for a temporary folder. */
   dataDir?: string | undefined
   /** Number of requests per query. */
   repetitions: number
@@ -170,7 +170,10 @@ function queryNames(): string[] {
     .map(([name]) => name)
 }
 
-/** Every query of every page over generated runs; lists at the first, a middle and the last page. */
+/**
+ * Lists every query of every page over generated runs. Paged lists are queried at the first, a middle and the last
+ * page.
+ */
 export async function pageQueries(ask: Ask): Promise<PageQuery[]> {
   const newest = (await ask('batches.list', { limit: 1 })).data as {
     items: { batchId: string }[]

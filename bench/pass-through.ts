@@ -4,8 +4,8 @@ import { type Dispatcher, Pool } from 'undici'
 import { type Child, startNode } from '../testkit/processes/child.ts'
 
 /**
- * A bare proxy process: node:http and undici's dispatch forward each request without queue, limits, retries,
- * deadlines or counters. Its cost is that of Node itself, which is the reference for the router address.
+ * A bare proxy process, the reference for the cost of the router address. It forwards each request with node:http and
+ * undici's dispatch, with no queue, limits, retries, deadlines or counters, so its cost is that of Node itself.
  */
 export interface PassThrough extends Child {
   url: string

@@ -15,7 +15,7 @@ const CONNECTIONS = 64
 const ROUND_MS = 2_000
 const ROUNDS = 15
 const WARM_UP_MS = 4_000
-/** Latency of a slow reward model, drawn so that 64 callers do not run in lockstep. */
+/** Latency of a slow reward model, ms. It is random so that 64 callers do not run in lockstep. */
 const SERVICE = 'uniform:20,40'
 /**
  * Latencies of the reward model in the measurement at full rate: none, which shows the whole cost of a hop, and the
@@ -225,7 +225,6 @@ async function measureStream(bench: Bench, emit: Emit): Promise<void> {
   }
 }
 
-/** Reads replies in `STREAMS` concurrent streams. */
 async function streams(url: string) {
   const pool = new Pool(url, { connections: STREAMS, pipelining: 1 })
   const headers = { 'content-type': 'application/json' }

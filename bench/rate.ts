@@ -16,10 +16,10 @@ const REPETITIONS = 5
 
 /** A vLLM version that accepts conversations on /classify. */
 const CHAT_VERSION = '0.29.0'
-/** A vLLM version that does not accept conversations on /classify. It receives texts, several per call. */
+/** A vLLM version that does not accept conversations on /classify, so the service sends it texts, several per call. */
 export const TEXTS_VERSION = '0.11.2'
 
-/** Measures batches from submit to results, by reward model and by rule, against bare requests to the same server. */
+/** Measures the rate of batches scored by a reward model and by a rule, against bare requests to the same server. */
 export async function measureRate(emit: Emit): Promise<void> {
   await withBench({ rmArgs: ['--version', CHAT_VERSION] }, async (bench) => {
     const { bare, byModel, byRule } = await inTurn(bench, CHAT_VERSION)

@@ -2,8 +2,8 @@
  * Measures the router's cost over undici, with the same calls to the same server process in the same run.
  * node bench/router-overhead.ts [--calls 20000] [--rounds 5] [--inflight 64]
  * Prints one JSON line. `ratio` is the router's time per call relative to a bare loop of `pool.request` (a program
- * without a router), `ratioToDispatch` relative to undici's minimum. Rounds alternate and the median counts, because
- * the speed of a machine drifts. CPU time is that of this process.
+ * without a router), and `ratioToDispatch` relative to a bare loop of `pool.dispatch`, undici's cheapest call. Rounds
+ * alternate and medians are printed, because the speed of a machine drifts. CPU time is that of this process.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { createServer } from 'node:http'
@@ -71,7 +71,7 @@ async function main(): Promise<void> {
     const response = await pool.request(classifyCall())
     check(await response.body.json())
   }
-  // undici's minimum: no promise, no stream, one buffer.
+  // undici's cheapest call, which has callbacks instead of a stream and here receives the answer in one buffer.
   const dispatched = (): Promise<void> =>
     new Promise((resolve, reject) => {
       let body: Buffer
@@ -109,7 +109,7 @@ async function main(): Promise<void> {
   router.setSlots(1, inFlight)
   let rows = 0
   const routed = async (): Promise<void> => {
-    // Samples with identical texts would share one request.
+    // Each response differs, because samples with identical texts would share one request.
     const input = { prompt: PROMPT, response: `${rows++}${RESPONSE}` }
     const result = await router.score({ model: 'rm', input, timeoutMs: 30_000, maxAttempts: 4 })
     if (!result.ok || result.score !== 1.25) throw new Error(JSON.stringify(result))

@@ -6,7 +6,7 @@ import { vllm } from '../server/engines/vllm.ts'
 import type { Dispatcher, StepServer } from './router-step-dispatcher.ts'
 import type { StepSample } from './router-step-samples.ts'
 
-/** A server with the figures that a plain dispatcher tracks. */
+/** A server, with the connection pool and the request count that a dispatcher keeps for it. */
 interface Target {
   server: StepServer
   pool: Pool
@@ -49,7 +49,8 @@ function leastConnections(targets: readonly Target[]): Target {
 
 /**
  * A plain dispatcher sends every sample immediately to the server that its policy chooses, without limits. It has no
- * timeout, health check or circuit breaker, because common gateways have none by default that acts within a step.
+ * timeout, health check or circuit breaker, because by default those of common gateways are off or do not act within a
+ * step.
  */
 function plain(name: string, policy: () => Pick, rule: RetryRule): Dispatcher {
   return {
@@ -85,7 +86,7 @@ function plain(name: string, policy: () => Pick, rule: RetryRule): Dispatcher {
   }
 }
 
-/** Calls a server with the request format and parser of the service's engine. Null: no score. */
+/** Calls a server with the request format and parser of the service's engine. Returns null if there is no score. */
 async function attempt(
   target: Target,
   sample: StepSample,

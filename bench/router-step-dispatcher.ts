@@ -17,9 +17,9 @@ export interface StepRun {
   signal: AbortSignal
 }
 
-/** A strategy to get a step's samples scored. All samples are available at the start. */
+/** A strategy for scoring a step's samples. All samples are available at the start. */
 export interface Dispatcher {
   readonly name: string
-  /** Resolves when every sample has a result, or soon after the signal, once its connections are closed. */
+  /** Resolves when every sample has a result, or soon after `signal` aborts. By then, all connections are closed. */
   run(step: StepRun): Promise<void>
 }

@@ -76,7 +76,7 @@ export function makeStep(options: {
       return tokens - promptTokens
     })
     workTokens += promptTokens + rests.reduce((sum, rest) => sum + rest, 0)
-    // One sample of the group includes the work of the prompt; at best, that is the shortest sample.
+    // One sample of the group includes the work of the prompt. At best, it is the shortest sample.
     longestTokens = Math.max(longestTokens, promptTokens + Math.min(...rests), ...rests)
   }
   const lengths = trace.context.length > 0 ? 'trace' : 'lognormal'

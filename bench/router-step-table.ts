@@ -8,7 +8,7 @@ export interface Cell {
   capped: boolean
   /** Time until the last sample was scored or failed, or the time limit. */
   makespanMs: number
-  /** Time until half of the groups were scored completely; null: never. */
+  /** Time until half of the groups were completely scored, or null if they never were. */
   halfGroupsMs: number | null
   /** Samples without a score, including those unfinished at the time limit. */
   failed: number
@@ -67,7 +67,7 @@ export function notBetter(cells: readonly Cell[]): string[] {
       const tell = (what: string, ours: number, theirs: number, unit: string) =>
         found.push(`${where}: ${what} ${ours}${unit}, theirs ${theirs}${unit}`)
       const seconds = (ms: number) => Math.round(ms / 10) / 100
-      // A baseline that lost samples is not better because it ended earlier.
+      // Ending earlier does not make a baseline better if it failed more samples.
       if (other.failed <= own.failed && own.makespanMs > other.makespanMs * (1 - SAME)) {
         tell('makespan', seconds(own.makespanMs), seconds(other.makespanMs), ' s')
       }

@@ -19,7 +19,7 @@ export interface RouterStepOptions {
   /** Number of concurrent samples at which a server reaches its full speed. */
   saturation: number
   seed: number
-  /** Scenarios by name; empty: all. */
+  /** Names of the scenarios and of the dispatchers to run. An empty list means all. */
   scenarios: readonly string[]
   dispatchers: readonly string[]
 }
@@ -47,7 +47,7 @@ const HANG_FROM_SAMPLE = 20
 const DIE_AT_SHARE = 0.4
 const SLOW_SPEED = 0.35
 
-/** A change of the first server, and the least possible time of the step in ms. */
+/** A change to the first server (null for none), and the least possible time of the step, ms. */
 interface Scenario {
   name: string
   change(boundMs: number): ControlChangeInput | null

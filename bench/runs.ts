@@ -10,12 +10,12 @@ const RUNS = 1_000
 const STEPS = 200
 /** Number of steps of an additional long run. */
 const LONG_STEPS = 10_000
-/** Limit for the slowest query. */
+/** Limit on the median of the slowest query. */
 const MAX_P50_MS = 300
 
 /** Options of `npm run bench -- runs`. */
 export interface RunsOptions {
-  /** Data folder that is kept, and reused if it has runs; undefined: a temporary folder. */
+  /** Data folder, which is kept and filled only if it has no runs, or undefined for a temporary folder. */
   dataDir?: string | undefined
   repetitions: number
 }

@@ -13,7 +13,10 @@ const CALLS = 1_000
 const WARM_UP = 1_000
 const BUSY_BATCHES = 3
 
-/** Measures the time that `samples.score` adds to a direct request on an idle service, and its time on a busy one. */
+/**
+ * Measures how much time `samples.score` adds to a direct request on an idle service, and how long it takes on a busy
+ * one.
+ */
 export async function measureSingle(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
     const samples = makeSamples({ ...USUAL_SHAPE, samples: CALLS + WARM_UP }, 1)

@@ -12,20 +12,20 @@ const DELAY = 'uniform:50,150'
 const SAMPLES_PER_SECOND = 640
 /** Minimum duration of a long task, as browsers define it. */
 const LONG_TASK_MS = 50
-/** The page counts as opening for this long after its first figures. */
+/** The page counts as opening until this long after its first figures appear. */
 const SETTLED_MS = 2_000
 
 /** Options of `npm run bench -- watch`. */
 export interface WatchOptions {
   /** Approximate scoring time of a batch. */
   seconds: number
-  /** Batches with the page open, and as many with a blank page, alternating. */
+  /** Number of batches with the page open. As many batches with a blank page alternate with them. */
   repetitions: number
 }
 
 export const WATCH_DEFAULTS: WatchOptions = { seconds: 30, repetitions: 5 }
 
-/** Measures how viewing a batch slows its scoring, how often its page updates, and whether it freezes. */
+/** Measures how viewing a batch slows its scoring, how often its page updates, and whether the page freezes. */
 export async function measureWatch(emit: Emit, options: WatchOptions): Promise<void> {
   const { seconds, repetitions } = options
   const groups = Math.ceil((seconds * SAMPLES_PER_SECOND) / 8)
@@ -56,7 +56,7 @@ export async function measureWatch(emit: Emit, options: WatchOptions): Promise<v
         fallPercent: rounded((1 - watchedRate / blankRate) * 100, 1),
         updatesPerSecond: rounded(median(seen.map((one) => one.updatesPerSecond)), 2),
         updatesPerSecondRuns: seen.map((one) => rounded(one.updatesPerSecond, 2)),
-        // Long tasks (50 ms and more); null: none.
+        // Duration of the longest task of 50 ms or more, or null if there is none.
         longestTaskMs: seen.reduce<number | null>(
           (most, { tasks }) => tasks.reduce<number | null>((a, b) => Math.max(a ?? 0, b), most),
           null,
@@ -77,7 +77,7 @@ export async function measureWatch(emit: Emit, options: WatchOptions): Promise<v
 interface Run {
   perSecond: number
   seconds: number
-  /** Null: the browser showed a blank page. */
+  /** Null if the browser showed a blank page. */
   seen: Seen | null
   /** Main-thread tasks of the traced batch after the page had finished opening, longest CPU time first. */
   traced: TaskTime[]
@@ -87,8 +87,9 @@ interface Run {
 interface Seen {
   /** How many times per second the displayed number of finished samples changed. */
   updatesPerSecond: number
-  /** Durations of tasks of 50 ms and more, in ms: after the page had finished opening, and before. */
+  /** Durations of tasks of 50 ms or more after the page had finished opening, ms. */
   tasks: number[]
+  /** Durations of tasks of 50 ms or more while the page was opening, ms. */
   opening: number[]
 }
 

@@ -114,7 +114,6 @@ for (const kind of Object.keys(ports) as Kind[]) {
     await expectLive(page)
     await expect(pageHeader(page)).toContainText(run)
 
-    // The command palette opens the batch.
     await page.keyboard.press('ControlOrMeta+k')
     await page.getByPlaceholder('Run, b12').fill(batchId)
     await expect(page.getByRole('option').first()).toContainText(batchId)
@@ -135,7 +134,6 @@ for (const kind of Object.keys(ports) as Kind[]) {
     )
     await page.getByRole('button', { name: 'Close' }).first().click()
 
-    // A change of the filter is written to the URL.
     await page.goto(`${address}/batches`)
     await choose(page.getByLabel('Status'), 'failed')
     await page.waitForURL(`${address}/batches?status=failed`)

@@ -10,7 +10,7 @@ let lastBatch: string
 
 const RUN = 'prompts'
 const PAGE = `/runs/${RUN}/prompts`
-/** Number of passed samples, of 8, by prompt and step. */
+/** Number of passed samples out of 8, by prompt and step. */
 const PASSES = {
   forgotten: [8, 8, 8, 8, 0, 0],
   solved: [2, 4, 6, 8, 8, 8],
@@ -40,7 +40,7 @@ test.beforeAll(async ({ sharedService }) => {
     await api.batches.wait.query({ batchId, waitMs: 30_000 })
     lastBatch = batchId
   }
-  // The service caches the counts of the page, so the test waits for the list, which it does not cache.
+  // The service caches the counts that the page shows, but not this list, so the test polls the list.
   await expect
     .poll(
       async () => (await api.prompts.list.query({ run: RUN })).items.map(({ visits }) => visits),

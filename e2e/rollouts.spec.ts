@@ -205,7 +205,7 @@ test('a response of 100 kB is rendered in chunks, with an outline and a jump to 
   const panel = panelOf(page, `${batch}-0`)
   const pieces = panel.locator('[data-piece]')
   const more = panel.getByRole('button', { name: /^Show all 1\d\d,\d{3} characters/ })
-  // A chunk that renders between hover and press would move the button away from the mouse.
+  // A chunk that renders between hover and press would move the button away from the mouse, so the click is retried.
   await expect(async () => {
     if (await more.isVisible()) {
       await more.hover()

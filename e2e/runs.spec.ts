@@ -144,7 +144,6 @@ test('overlays another run, shows the distribution as a table, and keeps its sta
 }, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs/learner`)
-  // The list is searched and an option is selected with the keyboard. The focus then returns to the list.
   const overlay = page.getByRole('combobox', { name: 'Overlay run' })
   await overlay.focus()
   await overlay.press('ArrowDown')
@@ -176,7 +175,7 @@ test('overlays another run, shows the distribution as a table, and keeps its sta
   errors.expectNone()
 })
 
-/** A run of 1,200 steps a minute apart with a pause of two days, whose mean falls to 0 at step 601. */
+/** Adds a run of 1,200 steps, one minute apart, with a pause of two days before step 1000. Only step 601 has mean 0. */
 async function addLongRun(name: string): Promise<void> {
   const url = runningEmbeddedUrl(service.dataDir) as string
   const db = new Database(url, createLogger('warn', 'runs'), { max: 1, name: 'runs' })

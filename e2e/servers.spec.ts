@@ -52,7 +52,7 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await expect(url).toBeFocused()
   await expect(url).toBeInViewport()
 
-  // The form shows errors of an invalid URL, and of one that does not respond.
+  // The form shows an error for an invalid URL, and for a server that does not respond.
   await form.getByLabel('Name', { exact: true }).fill('loading')
   await form.getByLabel('URL', { exact: true }).fill('file:///etc/passwd')
   await form.getByRole('button', { name: 'Register' }).click()
@@ -110,7 +110,7 @@ test('quarantines a server whose scores are not raw until a user trusts it', {
   const form = page.getByRole('dialog', { name: 'Register server' })
   await form.getByLabel('URL', { exact: true }).fill(addressOf(1))
   await form.getByLabel('Name', { exact: true }).fill('squasher')
-  // Without a verdict the form does not offer to trust the server.
+  // Before the self-test, the form does not offer to trust the server.
   await expect(form.getByText('Trust anyway')).toHaveCount(0)
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByText('squasher is registered and quarantined')).toBeVisible()
@@ -299,7 +299,7 @@ test('shows the reason of a refused action, in its dialog and next to the row', 
   await page.goto(`${service.url}/servers`)
   const row = page.locator('[data-server="going"]')
   await expect(row).toContainText('ready')
-  // The page is paused, so that it misses a change by another user.
+  // Live updates are paused, so that the page misses a change by another user.
   await page.locator('[data-live]').first().click()
   await service.api.servers.remove.mutate({ name: 'going' })
   await act(page, 'going', /Drain/)

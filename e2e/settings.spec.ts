@@ -37,7 +37,7 @@ async function makeKey(page: Page, name: string, role: string): Promise<string> 
   return key
 }
 
-// These tests run first, because the onboarding page is shown only without batches.
+// These tests run first, because the onboarding page is shown only while there are no batches.
 test.describe('sign-in', () => {
   test('requires a key on every page, then redirects to the requested page', async ({ page }) => {
     const errors = watchErrors(page)
@@ -143,7 +143,7 @@ test.describe('settings', () => {
     await admin.getByRole('menuitem', { name: 'Revoke…' }).click()
     await admin.getByRole('button', { name: 'Revoke key' }).click()
     await expect(admin.locator('[data-key="wall display"]')).toContainText('revoked')
-    // The page redirects without interaction, because the viewer's stream ended with the key.
+    // The page redirects without interaction, because revoking the key ended the viewer's event stream.
     await viewer.waitForURL(/\/login\?next=%2Fservers$/)
     const next = await viewer.request.get(`${service.url}/api/trpc/batches.list`)
     expect(next.status()).toBe(401)
@@ -186,7 +186,7 @@ test.describe('settings', () => {
     await expectFits(admin)
     await expectStateAccessible(admin)
     await admin.getByRole('button', { name: 'End session of kiosk' }).click()
-    // The page redirects without interaction, because the stream of the page ended with the session.
+    // The page redirects without interaction, because ending the session ended the page's event stream.
     await kiosk.waitForURL(/\/login\?next=%2Fworkers$/)
     await expect(admin.getByRole('button', { name: 'End session of kiosk' })).toHaveCount(0)
     errors.expectNone()

@@ -194,8 +194,8 @@ test.describe('with a batch', () => {
     await page.keyboard.press('Enter')
     await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
 
-    // On another page, the palette lists recent pages and opens a sample by ID. The palette takes keys until it has
-    // faded out.
+    // The palette takes keys until it has faded out, so the test waits. On another page, the palette then lists recent
+    // pages and opens a sample by ID.
     await expect(palette(page)).toHaveCount(0)
     await page.keyboard.press('g')
     await page.keyboard.press('w')
@@ -232,7 +232,7 @@ test.describe('with a batch', () => {
     const scrollPx = () => page.evaluate(() => scrollY)
     for (const [opened, path] of [
       [link, `**/batches/${batch}`],
-      // Another link to the run may come before it.
+      // The page may contain an earlier link to the same run, which must not get the focus.
       [run, '**/runs/demo'],
     ] as const) {
       await opened.focus()
@@ -305,7 +305,7 @@ test.describe('with a batch', () => {
   test('a section that fails shows its error and can be retried, and the rest of the page stays', {
     tag: '@full',
   }, async ({ page }) => {
-    // The document of the overview would contain the data, so the overview is opened from another page.
+    // If the overview were loaded directly, its document would contain the data, so it is opened from another page.
     await page.goto(`${service.url}/runs`)
     await expectLive(page)
     await page.route(/fleet\.history/, (route) => route.abort())

@@ -188,7 +188,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   }
   const png = await save('PNG')
   expect(png.subarray(0, 8)).toEqual(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'))
-  // The image has twice the size, for high-density screens.
+  // The PNG has two pixels per CSS pixel, for high-density screens.
   expect(png.readUInt32BE(16)).toBe(2_560)
   expect(png.readUInt32BE(20)).toBeGreaterThan(900)
   const svg = (await save('SVG')).toString()
@@ -275,7 +275,7 @@ test('draws 2,000 live groups up to five times a second without long tasks', {
   // The limit applies to CPU time, because wall-clock time grows when the machine is busy.
   expect(cpuMs.length).toBeGreaterThan(100)
   expect(longest).toBeLessThan(50)
-  // An idle machine draws 2.9 updates per second. A busy machine may draw fewer.
+  // On an idle machine the page draws 2.9 updates per second. On a busy machine it may draw fewer.
   expect(perSecond).toBeLessThanOrEqual(5)
   await service.api.batches.cancel.mutate({ batchId: live })
   await expect(page.locator('[data-page-header]').getByText('cancelled')).toBeVisible()
@@ -283,7 +283,7 @@ test('draws 2,000 live groups up to five times a second without long tasks', {
   errors.expectNone()
 })
 
-/** Observations of the page: durations of long tasks (50 ms or more), number of updates, start and end. */
+/** Observations of the page: durations of long tasks (50 ms or more), number of updates, and start and end times. */
 interface Seen {
   longMs: number[]
   changes: number
@@ -291,7 +291,7 @@ interface Seen {
   nowMs: number
 }
 
-/** The fields of a Chromium trace event that are used here. Times in microseconds. */
+/** The fields of a Chromium trace event that are used here. Times are in microseconds. */
 interface TraceEvent {
   name: string
   ph: string

@@ -176,7 +176,7 @@ function connect(url: string): Client {
   })
 }
 
-/** Scores by the rules of the data sources. If a data source has none, prints a line and returns null. */
+/** Scores by the rules of the data sources. If a data source has no rule, prints a line and returns null. */
 async function scoreByRule(client: Client, steps: StepOfRollouts[]): Promise<string[] | null> {
   try {
     return await score(client, steps, 'by rule', '-rule', {})
@@ -246,7 +246,7 @@ async function servedUntilStopped(...children: [ServiceProcess, SimulatedServers
   if (ended !== null) throw new DemoError(ended)
 }
 
-/** Stops the service first, so that the reward model still answers its calls in flight. */
+/** Stops the service first, so that the reward model can still answer the service's requests in flight. */
 async function stopChildren(): Promise<void> {
   const end = await service?.stop()
   await rm?.stop()

@@ -27,7 +27,7 @@ class RewardOpsResourcesServer(SimpleResourcesServer):
         return await self.forward("/aggregate_metrics", body)
 
     async def forward(self, path: str, body: Request):
-        """The service's answer to an unchanged body. An error of the service ends the collection."""
+        """Forwards the body unchanged and returns the service's answer. An error ends the rollout collection."""
         url, parameters = f"{self.config.url}{path}", self.config.parameters
         response = await request("POST", url, params=parameters, json=await body.json())
         if not response.ok:

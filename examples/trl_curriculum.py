@@ -56,7 +56,7 @@ class Curriculum(Sampler):
             if error.reason not in ("run_not_found", "no_pass_rates"):
                 raise
             known = []
-        # The first steps have too few known prompts; random ones complete them.
+        # In the first steps too few prompts are known, so random prompts are added.
         others = random.sample(range(self.size), self.size)
         return list(dict.fromkeys(fresh + known + others))[:PROMPTS]
 

@@ -1,4 +1,4 @@
-// Builds a TypeScript package. It is plain JavaScript, because Node 20 runs no TypeScript.
+// Builds a TypeScript package. This script is plain JavaScript, because Node 20 cannot run TypeScript.
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'

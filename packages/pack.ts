@@ -45,7 +45,7 @@ const SERVICE = {
     /\.test\.ts$|\/(testing|golden|integration)\/|\/test-[^/]+\.ts$|docs\/maintainers\/|\.nft\.json$|\.map$/,
 }
 
-/** Files that Next's server loads by names from a lookup table, which {@link nodeFileTrace} therefore misses. */
+/** Files that {@link nodeFileTrace} misses, because Next's server loads them by names from a lookup table. */
 const RESOLVED_BY_NEXT = 'node_modules/next/dist/compiled/{webpack,@babel/runtime}/**/*'
 
 /** Packages with platform-specific programs. npm installs them; all other packages are in the tarball. */
@@ -76,7 +76,7 @@ const { nodeFileTrace } = createRequire(import.meta.url)('next/dist/compiled/@ve
 
 /**
  * Writes the folder of the service's package. Its subfolder `service` is laid out like a checkout. TypeScript becomes
- * JavaScript, because Node strips no types below `node_modules`; lines and columns stay the same.
+ * JavaScript, because Node does not strip types below `node_modules`; lines and columns stay the same.
  */
 async function stageService(folder: string): Promise<void> {
   const service = join(folder, 'service')

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-// The service and its clients have one version, the one of the root's package.json. `npm version --no-git-tag-version`
-// sets it, and this file writes it into the other files.
+// The service and its clients share the version of the root's package.json. `npm version --no-git-tag-version` sets it,
+// and this script writes it into the other files.
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -23,7 +23,7 @@ export function ownVersion(): string {
   return version
 }
 
-/** The versions in the other files, by file. Undefined: the file contains none. */
+/** The versions in the other files, by file; undefined if the file contains none. */
 export function copiedVersions(): Record<string, string | undefined> {
   return Object.fromEntries(
     COPIES.map(({ file, pattern }) => [file, pattern.exec(read(file))?.[0]]),

@@ -162,7 +162,7 @@ class Page {
     return parts.join('\n\n')
   }
 
-  /** A link, a list of names and types if no field has a description, or a table. */
+  /** An input as a link, as a list of names and types if no field has a description, or else as a table. */
   private input(schema: Schema): string {
     const size = Object.keys(this.resolve(schema).properties ?? {}).length
     if (this.isLinked(schema) && size > MAX_REPEATED_FIELDS)
@@ -177,7 +177,7 @@ class Page {
     return `**Input**: ${fields.join(' · ')}`
   }
 
-  /** A link, or a TypeScript type. */
+  /** An output as a link or as a TypeScript type. */
   private output(title: string, schema: Schema): string {
     const inner = schema.type === 'array' && schema.items ? schema.items : schema
     const list = inner === schema ? '' : 'array of '

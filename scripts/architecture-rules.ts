@@ -158,7 +158,7 @@ export const LAYERS: Layer[] = [
     files: /^server\/sandbox\//,
     imports: ['isolation', 'shared', 'contract'],
   },
-  // Starts programs that must not reach the service: sandboxes, resource limits.
+  // Starts programs that must not reach the service, in sandboxes and with resource limits.
   { name: 'isolation', files: /^server\/isolation\//, imports: ['shared', 'contract'] },
   // Only the store may import Prisma's generated code.
   { name: 'generated', files: /^server\/store\/generated\//, imports: [] },

@@ -54,12 +54,12 @@ export interface Schema {
 export interface Procedure {
   path: string
   kind: 'query' | 'mutation' | 'subscription'
-  /** Its access rules; null: no key is needed. */
+  /** The procedure's access rules, or null if no key is needed. */
   rules: CallRules | null
   description: string
-  /** Null: no input. */
+  /** Null if the procedure has no input. */
   input: Schema | null
-  /** The output; of a subscription, one event. */
+  /** The output; for a subscription, one event. */
   output: Schema
   errors: ErrorReason[]
   example: unknown

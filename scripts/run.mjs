@@ -114,7 +114,7 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code, signal) => {
-      // The entry was stopped before Node ran its first line. There was nothing to clean up, so this is no failure.
+      // The entry was stopped before Node ran its first line. There was nothing to clean up, so this is not a failure.
       if (signal !== null && signal !== 'SIGHUP' && forwarded.has(signal)) resolve(0)
       else resolve(code ?? 128 + constants.signals[signal])
     })

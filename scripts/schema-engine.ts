@@ -90,8 +90,8 @@ const CHAR_OID = 18
 const CHAR_ARRAY_OID = 1002
 
 /**
- * Connects through adapter-pg, with support for "char". Every result of type array of "char" is a single "char",
- * because the engine reads no catalog column with an array of "char".
+ * Connects through adapter-pg, with support for "char". A result column typed as an array of "char" is a single "char",
+ * because the engine does not read any catalog column with an array of "char".
  */
 async function adapt(pool: pg.Pool): Promise<SqlDriverAdapter> {
   const adapter = await new PrismaPg(pool).connect()

@@ -9,7 +9,7 @@ import { type Seeded, type SeedOptions, seedBatches } from '../server/store/seed
 export interface SeedDataOptions extends Omit<SeedOptions, 'onBatch'> {
   /** The data folder of a service, which may be running. */
   dataDir: string
-  /** Database to use instead of the folder's own; null or undefined: the folder's own. */
+  /** URL of the database to use. If it is null or undefined, the data folder's own database is used. */
   databaseUrl?: string | null
   /** If true, a database that already has batches stays unchanged. Otherwise seeded runs in it are an error. */
   onlyWhenEmpty?: boolean

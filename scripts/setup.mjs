@@ -1,5 +1,6 @@
-// Creates the missing prerequisites of a command: prints one line per stage on stderr, nothing if all is up to date. It
-// is plain JavaScript without packages for any Node >= 20, because it runs before anything is installed.
+// Creates the missing prerequisites of a command. Prints one line per stage on stderr, or nothing if everything is up
+// to date. This file is plain JavaScript without packages for any Node >= 20, because it runs before anything is
+// installed.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -92,7 +93,7 @@ const STAGES = [
       existsSync(join(root, '.next/BUILD_ID')) && isStamped(root, PAGES_STAMP, pagesKey(root)),
     async run(root) {
       rmSync(join(root, PAGES_STAMP), { force: true })
-      // The key is taken before the build, so that edits during the build cause another one.
+      // The key is computed before the build, so that edits during the build cause another build.
       const key = pagesKey(root)
       await node(root, [join(root, 'node_modules/next/dist/bin/next'), 'build'])
       stamp(root, PAGES_STAMP, key)
@@ -219,7 +220,7 @@ async function installChromium(root) {
     const apt = ['-qq', '-o', 'DPkg::Lock::Timeout=300', '-o', 'Acquire::Retries=3']
     const env = { DEBIAN_FRONTEND: 'noninteractive' }
     try {
-      // A fresh image has no package lists; otherwise the existing ones are enough if a mirror is down.
+      // A fresh image has no package lists. The update may fail, because existing lists are enough if a mirror is down.
       await attempt('apt-get', [...apt, 'update'], { cwd: root, env, mayFail: true })
       await attempt('apt-get', [...apt, 'install', '-y', '--no-install-recommends', 'chromium'], {
         cwd: root,

@@ -17,7 +17,7 @@ import { type ServiceProcess, startService } from '../testkit/processes/service.
 
 // Runs the code of real trainers (TRL, verl, …), where pip can install it, against the service. Each script in TRAINERS
 // prints what it asserted. Virtual environments are kept under .data/trainers; torch is shared, because it takes 5 GB
-// with CUDA. Needs Python 3.10 or newer (NeMo-Gym: 3.12), a package index and 10 GB. Usage: node
+// with CUDA. Needs Python 3.10 or newer (NeMo-Gym: 3.12), a package index and 10 GB of disk space. Usage: node
 // scripts/test-trainers.ts [NAME…]. Exits with 1 when an installed trainer fails, or when none could be installed.
 
 const root = join(import.meta.dirname, '..')
@@ -28,7 +28,7 @@ interface Trainer {
   name: string
   /** The key of ENVIRONMENTS. */
   environment: string
-  /** Arguments: the URL of the service and, for a script that `writes`, an empty folder. */
+  /** File of the script. Its arguments are the URL of the service and, if it `writes`, an empty folder. */
   script: string
   writes?: true
 }

@@ -9,7 +9,7 @@ export class IndexedHeap<T> {
   readonly #before: (a: T, b: T) => boolean
   readonly #placed: (item: T, index: number) => void
 
-  /** `before` orders the items; `placed` receives an item's new index, −1 after its removal. */
+  /** `before` orders the items. `placed` receives an item's new index, or −1 after the item was removed. */
   constructor(before: (a: T, b: T) => boolean, placed: (item: T, index: number) => void) {
     this.#before = before
     this.#placed = placed
@@ -19,7 +19,7 @@ export class IndexedHeap<T> {
     return this.#items.length
   }
 
-  /** The first item; null: the heap is empty. */
+  /** The first item, or null if the heap is empty. */
   get first(): T | null {
     return this.#items[0] ?? null
   }
@@ -48,8 +48,8 @@ export class IndexedHeap<T> {
   }
 
   /**
-   * The first item, in heap order, that `accept` accepts. Checks at most `checks.left` items; null: none of them is
-   * accepted.
+   * Returns the first item, in heap order, that `accept` accepts. Checks at most `checks.left` items, and returns null
+   * if none of them is accepted.
    */
   firstWhere(accept: (item: T) => boolean, checks: Checks): T | null {
     return this.#search(0, accept, checks, null)

@@ -1,9 +1,9 @@
 import type { ChildProcess } from 'node:child_process'
 import type { Logger } from './log.ts'
 
-/** Maximum delay before a child that keeps dying is restarted, ms. */
+/** Maximum delay before a child that keeps dying is restarted, in ms. */
 const MAX_BACKOFF_MS = 5_000
-/** A child that ran for at least this long is restarted at once, ms. */
+/** A child that ran for at least this long is restarted immediately, in ms. */
 const STABLE_MS = 10_000
 
 export interface KeptChildOptions {

@@ -4,8 +4,8 @@ import { traceFields } from './trace-context.ts'
 export type { Logger }
 
 /**
- * A logger that writes JSON lines to stderr; stdout stays free for output meant for people. Lines written within a trace
- * have its `trace_id` and `span_id`.
+ * Returns a logger that writes JSON lines to stderr, so that stdout stays free for output meant for people. Lines
+ * written within a trace have the `trace_id` and `span_id` of the trace.
  */
 export function createLogger(level: string, name: string): Logger {
   return pino(

@@ -31,7 +31,7 @@ const LAST_STEPS_MS = 1_200
 
 /**
  * The server process: starts the port, the database, the modules, the workers and the pages, and stops them in reverse
- * order. Each file in `service/` creates one group of modules; only this file combines the groups.
+ * order. Each file in `service/` creates one group of modules. Only this file combines the groups.
  */
 async function main(): Promise<void> {
   const config = loadConfig()
@@ -145,7 +145,7 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: Error) => {
-  // A cancelled start may fail at any point; the clean-up of the stop request ends the process.
+  // A cancelled start may fail at any point. The clean-up of the stop request then ends the process.
   if (stopRequests.signal.aborted) return
   process.stderr.write(`rewardops could not start: ${error.message}\n`)
   process.exit(1)

@@ -1,4 +1,7 @@
-/** The median: with an even number of values, the mean of the two middle ones. NaN if there are no values. */
+/**
+ * Returns the median. With an even number of values, it is the mean of the two middle values. Returns NaN if there are
+ * no values.
+ */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const upper = sorted[sorted.length >> 1] ?? Number.NaN
@@ -10,7 +13,9 @@ export function median(values: readonly number[]): number {
 /** Factor from a median absolute deviation to a standard deviation, for a normal distribution. */
 const NORMAL_MAD = 1.4826
 
-/** The standard deviation as estimated from the median absolute deviation, which a few outliers do not raise. */
+/**
+ * Returns the standard deviation as estimated from the median absolute deviation, which a few outliers do not raise.
+ */
 export function robustDeviation(values: readonly number[]): number {
   const middle = median(values)
   return NORMAL_MAD * median(values.map((value) => Math.abs(value - middle)))

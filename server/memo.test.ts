@@ -4,7 +4,7 @@ import { Memo } from './memo.ts'
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
 afterEach(() => void vi.useRealTimers())
 
-/** A query that counts its calls and that the test resolves. */
+/** Returns a query whose calls the test counts and resolves. */
 function question() {
   const queries: PromiseWithResolvers<string>[] = []
   const ask = () => {

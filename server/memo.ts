@@ -15,8 +15,8 @@ export class Memo<T> {
   /**
    * @param staleMs time after `ttlMs` during which an old result is still returned while a new one loads, so that
    * callers never wait for a slow query that is requested often
-   * @param share the maximum share of time during which the query of a key runs: results of slow queries are cached for
-   * longer
+   * @param share the maximum share of the time during which the query of a key may run, 0–1; results of slow queries
+   * are therefore cached for longer
    */
   constructor(ttlMs: number, staleMs = 0, share = 1) {
     this.#ttlMs = ttlMs
@@ -24,7 +24,7 @@ export class Memo<T> {
     this.#share = share
   }
 
-  /** The cached result, or a new one. Failures are not cached. */
+  /** Returns the cached result, or a new one. Failures are not cached. */
   get(key: string, query: () => Promise<T>): Promise<T> {
     const now = performance.now()
     const kept = this.#entries.get(key)

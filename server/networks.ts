@@ -14,7 +14,7 @@ export function networksOf(entries: readonly string[]): BlockList {
   return networks
 }
 
-/** Adds an address or a network to a list; false: the text is neither. */
+/** Adds an address or a network to a list. Returns false if the text is neither. */
 export function addNetwork(networks: BlockList, entry: string): boolean {
   const [address = '', bits, ...rest] = entry.split('/')
   if (isIP(address) === 0 || rest.length > 0) return false

@@ -23,8 +23,8 @@ export function sendKill(pid: number): void {
 const UNREADABLE = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM'])
 
 /**
- * Reads a file of a process in /proc; null: the process does not exist, or the file may not be read.
- * @throws Error if this process can read no file now, for example for lack of file descriptors; the other process may
+ * Reads a file of a process in /proc. Returns null if the process does not exist or the file may not be read.
+ * @throws Error if no file can be read now, for example because there are too many open files; the other process may
  * still be running
  */
 export function readProcFile(path: string): string | null {

@@ -23,7 +23,7 @@ export interface Visit {
   /** Number of passed samples; null if only reward models score. */
   passed: number | null
   mean: number
-  /** Sample standard deviation of the scores (with n − 1); 0 for one sample. */
+  /** Sample standard deviation of the scores (divisor n − 1); 0 for one sample. */
   std: number
 }
 
@@ -50,7 +50,7 @@ export function mergeVisits(stored: readonly Visit[], added: readonly Visit[]): 
     .slice(-MAX_VISITS)
 }
 
-/** The figures of a prompt. `visits`: at least one, oldest first. */
+/** Computes the figures of a prompt from its visits: at least one, oldest first. */
 export function figuresOf(visits: readonly Visit[]): PromptFigures {
   const all = sumOf(visits)
   const recent = sumOf(visits.slice(-RECENT_VISITS))
@@ -106,14 +106,15 @@ function sumOf(visits: readonly Visit[]): Sums {
   return visits.reduce(added, NONE)
 }
 
-/** Pass rate; for reward models the mean score. */
+/** The pass rate, or the mean score for reward models. */
 function rateOf({ n, passed, sum }: Sums): number {
   return (passed ?? sum) / n
 }
 
 /**
- * The last clear change of the rate: the rate after it minus the rate before it; null: no clear change. For each visit,
- * the visits from it to the last one are compared with the 2, 4, 8 … visits before it, and with all visits before it.
+ * Returns the last clear change of the rate (the rate after it minus the rate before it), or null if there is none. For
+ * each visit, the visits from it to the last one are compared with the 2, 4, 8 … visits before it, and with all visits
+ * before it.
  */
 function lastChange(visits: readonly Visit[]): number | null {
   const upTo: Sums[] = [NONE]
@@ -164,8 +165,9 @@ function likelihoodRatio(before: Sums, after: Sums): number {
     squares: before.squares + after.squares,
   })
   if (together <= 0) return 0
-  // The factor is n − 3, because the variance is estimated too: two means often fit few samples well by chance. If each
-  // side had only equal scores, the ratio would be infinite, so at least a thousandth of the spread counts as noise.
+  // The factor is n − 3, because the variance is also estimated and two means often fit few samples well by chance. If
+  // each side had only equal scores, the ratio would be infinite, so at least a thousandth of the spread counts as
+  // noise.
   return Math.max(0, n - 3) * Math.log(together / Math.max(apart, together * 1e-6))
 }
 

@@ -68,8 +68,8 @@ const isLocalWorker = process.argv.includes('--local')
 export const stopRequests = new StopRequests()
 
 process.on('SIGTERM', () => stopRequests.request('SIGTERM'))
-// Ctrl-C reaches the whole process group: a local worker ignores it and is stopped by its server, through SIGTERM or the
-// closed channel.
+// Ctrl-C reaches the whole process group. A local worker ignores it and is stopped by its server, through SIGTERM or
+// the closed channel.
 process.on('SIGINT', () => {
   if (!isLocalWorker) stopRequests.request('SIGINT')
 })

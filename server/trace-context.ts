@@ -6,11 +6,13 @@ import type { IncomingHttpHeaders } from 'node:http'
 export interface TraceContext {
   /** 32 hexadecimal digits. */
   traceId: string
-  /** The span of the trainer that submitted the batch, 16 hexadecimal digits; null: the batch is the trace's root. */
+  /**
+   * The span of the trainer that submitted the batch, 16 hexadecimal digits, or null if the batch is the trace's root.
+   */
   parentId: string | null
   /** Whether spans are recorded. A context that is not sampled is passed on, so that no server begins its own trace. */
   isSampled: boolean
-  /** The `tracestate` header, passed on unchanged; null: none, or too long. */
+  /** The `tracestate` header, passed on unchanged, or null if it was absent or too long. */
   state: string | null
 }
 
@@ -29,7 +31,7 @@ const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{
 /** W3C Trace Context requires that at least 512 characters are passed on. */
 const MAX_STATE_CHARS = 512
 
-/** The trace context of a request; null if it has no valid `traceparent`. */
+/** The trace context of a request, or null if it has no valid `traceparent`. */
 export function traceOfHeaders(headers: IncomingHttpHeaders): TraceContext | null {
   const { traceparent, tracestate } = headers
   if (typeof traceparent !== 'string') return null
@@ -73,7 +75,7 @@ export function traceHeaders(trace: TraceContext, spanId: string): Record<string
 export class SampleTrace {
   readonly trace: TraceContext
   readonly #batchId: number
-  /** Null: the sample is scored before it is stored, so its calls belong to the batch's span. */
+  /** Null if the sample is scored before it is stored, so that its calls belong to the batch's span. */
   readonly #idx: number | null
   #calls: number
 
@@ -85,12 +87,12 @@ export class SampleTrace {
     this.#calls = calls
   }
 
-  /** The number of a call that begins now. */
+  /** Returns the number for a call that begins now. */
   nextCall(): number {
     return ++this.#calls
   }
 
-  /** The span id for log lines of the sample's scoring: that of the batch. */
+  /** The span id for log lines about scoring the sample: the id of the batch's span. */
   get spanId(): string {
     return spanIdOf(this.trace, spanPaths.batch(this.#batchId))
   }

@@ -1,6 +1,6 @@
 /**
  * The result of `work`, or null if it takes longer than `ms`. After a timeout, `work` continues and its failure is
- * ignored; an earlier failure is thrown.
+ * ignored. A failure before the timeout is thrown.
  */
 export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | null> {
   const late = Promise.withResolvers<null>()

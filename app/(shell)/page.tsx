@@ -5,7 +5,7 @@ import { firstAnswers } from '../../server/contract/first-answers.ts'
 
 export const metadata: Metadata = { title: 'Overview' }
 
-/** The landing page, rendered per request. Its document contains the first data if the service read them in time. */
+/** The landing page, rendered per request. Its HTML contains the first data if the service has read it in time. */
 export default async function Page() {
   await connection()
   return <OverviewPage first={firstAnswers().getStore() ?? null} />

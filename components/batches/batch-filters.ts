@@ -1,7 +1,7 @@
 import type { BatchStatus } from '../../server/contract/trainer.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** The filters of the Batches page. URL parameters have the same names, but the kind is in `split`. */
+/** The filters of the Batches page. The URL parameters have the same names, except `split` for `kind`. */
 export interface BatchFilters {
   run: string | null
   status: BatchStatus | null

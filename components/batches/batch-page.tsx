@@ -205,7 +205,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** The message for a batch whose texts retention removed; null for a batch with texts. */
+/** Returns a message if retention removed the batch's texts, otherwise null. */
 function textsGone({ textsRemovedAt }: BatchViewDto): string | null {
   return textsRemovedAt === null
     ? null

@@ -45,7 +45,7 @@ export function ChartFrame({
   actions?: ReactNode
   /** Buttons that stay on the line of the title. */
   corner?: ReactNode
-  /** The legend is above the chart, so that the titles of adjacent charts align. */
+  /** Shown between title and chart, so that the titles of adjacent charts align. */
   legend?: readonly LegendEntry[]
   /** Text shown in place of a chart without data. */
   empty?: string | null | false

@@ -47,7 +47,7 @@ describe('overlaid runs', () => {
       [1, 0, null],
       [2, 1, 10],
       [3, null, 12],
-      // Step 5 is further from its neighbors than the median distance, so it has a gap.
+      // Steps 3 and 5 are further apart than the median distance, so there is a gap between them.
       [4, null, null],
       [5, null, null],
     ])

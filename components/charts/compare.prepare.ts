@@ -124,7 +124,7 @@ const leastOf = (values: readonly number[]) =>
 const mostOf = (values: readonly number[]) =>
   values.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY)
 
-/** The last step of a bin. Bins start at multiples of their width, except the first one. */
+/** The last step of the bin that contains `step`. Bins start at multiples of their width, except the first one. */
 export function lastStep(step: number, width: number): number {
   return (Math.floor(step / width) + 1) * width - 1
 }
@@ -136,7 +136,7 @@ function ticksOf(quantity: OverlayQuantity, values: readonly number[]): Tick[] {
   return niceTicks(leastOf(values), mostOf(values))
 }
 
-/** The differences of one run from the first run, with intervals. */
+/** The differences of one run from the first run, with 95 % intervals. */
 export interface DeltaData {
   steps: (StepRow & { delta: number | null; interval: [number, number] | null; n: string })[]
   ticks: Tick[]

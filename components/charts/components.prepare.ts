@@ -7,8 +7,8 @@ interface ComponentStep {
   mean: number | null
   std: number | null
   /**
-   * Mean minus and plus one standard deviation. Null without a standard deviation, or if all scores of the component
-   * are 0 or 1.
+   * Mean minus and plus one standard deviation. Null if there is no standard deviation, or if all scores of the
+   * component are 0 or 1.
    */
   band: [low: number, high: number] | null
   n: number
@@ -70,7 +70,7 @@ export interface ContributionData {
   stepTicks: number[]
 }
 
-/** Prepares `weight × mean` of each component. Returns null with fewer than two weighted components. */
+/** Prepares `weight × mean` of each component. Returns null if there are fewer than two weighted components. */
 export function prepareContributions(components: readonly ComponentDto[]): ContributionData | null {
   const parts = components.filter(({ name, weight }) => name !== '' && weight !== null)
   if (parts.length < 2) return null
@@ -112,8 +112,8 @@ export function prepareContributions(components: readonly ComponentDto[]): Contr
 type Point = ComponentDto['points'][number]
 
 /**
- * Whether every score of a point is 0 or 1. Among scores from 0 to 1 with the mean p, only zeros and ones have the
- * variance p (1 − p). A band of one standard deviation could extend below 0 or above 1.
+ * True if every score of a point is 0 or 1. Among scores from 0 to 1 with the mean p, only zeros and ones have the
+ * variance p (1 − p). Such components get no band, because one standard deviation could extend below 0 or above 1.
  */
 function isOfZerosAndOnes({ mean, std, n }: Point): boolean {
   if (std === null) return mean === 0 || mean === 1

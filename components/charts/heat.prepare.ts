@@ -16,7 +16,7 @@ export interface HeatData {
   cells: HeatCell[]
   /** The scores of the rows, or the bounds of their bins, in ascending order. */
   edges: readonly number[]
-  /** Row labels from top to bottom, so from the highest scores to the lowest. */
+  /** Row labels from top to bottom, that is, from the highest scores to the lowest. */
   rows: string[]
   steps: RunHeatDto['steps']
   /** Positions are shares of the height, from the top. */
@@ -62,7 +62,7 @@ export function prepareHeat(
     ends.length >> 1
   ] as number
   const first = placed[0]?.x ?? 0
-  // On a time axis, a step lasts until the next one, but at most the median length, so that pauses stay empty.
+  // On a time axis, a column extends to the next one, but is at most as wide as the median, so that pauses stay empty.
   const bounded = placed.map(({ x }, i) =>
     timeOf === null ? (ends[i] as number) : Math.min(ends[i] as number, x + (usual || 1)),
   )

@@ -27,7 +27,10 @@ export function lazyPlot<Props extends object>(
   )
 }
 
-/** Renders a plot once it scrolls into view, so that a page whose plots are below the fold opens without Recharts. */
+/**
+ * Renders a plot once it scrolls into view, so that a page with all plots below the fold opens without loading
+ * Recharts.
+ */
 export function WhenSeen({ waiting, children }: { waiting: ReactNode; children: ReactNode }) {
   const place = useRef<HTMLDivElement>(null)
   const [seen, setSeen] = useState(false)

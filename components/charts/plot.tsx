@@ -22,7 +22,7 @@ const AXIS = { stroke: 'var(--line-strong)' }
 const MARGIN = { top: 8, right: 4, bottom: 0, left: 0 }
 
 /** The content of the tooltip at a row; null shows no tooltip. */
-// biome-ignore lint/suspicious/noExplicitAny: the rows of a plot are known to its caller only
+// biome-ignore lint/suspicious/noExplicitAny: only the caller of a plot knows the type of its rows
 const TipContent = createContext<(row: any) => ReactNode>(() => null)
 
 /**
@@ -159,8 +159,8 @@ export function Plot<Row extends object>({
 }
 
 /**
- * Shows the tooltip only while the chart has the pointer or focus, because synchronized charts share their cursor.
- * Pointer and focus are the state of this component, so that a change does not render the chart.
+ * Shows the tooltip only while the chart has the pointer or focus, because synchronized charts share their cursor and
+ * would all show a tooltip. This component keeps that state, so that a change does not render the chart again.
  */
 function TipArea<Row>({ tip, children }: { tip(row: Row): ReactNode; children: ReactNode }) {
   const [isPointed, setPointed] = useState(false)

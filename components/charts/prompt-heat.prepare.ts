@@ -1,7 +1,9 @@
 import type { PromptHeatDto } from '../../server/contract/prompts.ts'
 import { pickTicks, type Tick } from './ticks.ts'
 
-/** A visit as a cell, in shares of the chart. `level` is the position of its rate on the color scale, 0 to 1. */
+/**
+ * A visit (a group of the prompt) as a cell, in shares of the chart. `level` is its rate on the color scale, 0 to 1.
+ */
 export interface PromptHeatCell {
   row: number
   /** The left end of the visit's step. */
@@ -55,7 +57,9 @@ export function preparePromptHeat({
   }
 }
 
-/** The ends of the scale: the 5th and 95th percentile, because a few extreme scores would take up most of it. */
+/**
+ * The ends of the scale: the 5th and 95th percentile, so that a few extreme scores do not take up most of the scale.
+ */
 function scaleOf(values: readonly number[]): [low: number, high: number] {
   const sorted = values.toSorted((a, b) => a - b)
   const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 0

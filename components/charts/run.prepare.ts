@@ -59,7 +59,7 @@ export interface FanOptions {
   range?: boolean
   /** The weight of earlier steps in the smoothed mean; 0 does not smooth. */
   smoothing?: number
-  /** On a time axis, returns the time of a step. Other runs are then shifted to start with this run. */
+  /** On a time axis, returns the time of a step. Other runs are then shifted to start at the same time as this run. */
   timeOf?: ((step: number) => number | null) | null
 }
 
@@ -241,7 +241,7 @@ const NO_SIGNAL_CLASSES = GROUP_SIGNALS.filter((signal) => signal !== 'varied') 
   'varied'
 >[]
 
-/** Shares of the groups, and of the scored and failed samples, of a step, 0 to 1. */
+/** Shares at one step, 0 to 1: no-signal classes as shares of the groups, failures of the scored and failed samples. */
 type ShareStep = StepRow & {
   failed: number | null
   /** The lowest and the highest share of failed samples of any step in a bin. */
@@ -459,7 +459,7 @@ export interface SourcesData {
   stepTicks: number[]
 }
 
-/** Prepares the data sources of a run. `steps` contains the last step of each bin. */
+/** Prepares the data sources of a run. The last step of each bin is read from `steps`. */
 export function prepareSources({
   sources,
   steps,

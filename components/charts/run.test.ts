@@ -159,8 +159,8 @@ describe('the fan chart of a reward with few distinct values', () => {
   })
 
   test('the interval covers the true rate in 94 to 96 % of 4,000 batches', () => {
-    // In groups of eight, a sample takes the score of its group with probability 0.2, because siblings of one prompt
-    // are correlated.
+    // In groups of eight, each sample has a probability of 0.2 to take a score drawn once for its group, because the
+    // scores of one prompt are correlated.
     let state = 12_345
     const random = () => {
       state = (state + 0x6d2b79f5) | 0

@@ -39,8 +39,8 @@ const SPANS: readonly [ms: number, words: string][] = [
 const CHANGES_SHOWN = 8
 
 /**
- * Prepares the band from events, newest first, up to `nowMs`. The time before the oldest event is a gap. Without
- * state changes, the band shows the current state since it began.
+ * Prepares the band from events, newest first, up to `nowMs`. The time before the oldest event is a gap. If there are
+ * no state changes, the band shows the current state since it began.
  */
 export function prepareStateBand(
   events: readonly ServerEventDto[],

@@ -19,7 +19,7 @@ const Axis = createContext<StepAxis>({ by: 'step', timeOf: () => null, onRange: 
 /** Sets the axis of all step charts below it. */
 export const StepAxisProvider = Axis.Provider
 
-/** The axis of the step charts; steps without a provider. */
+/** The axis of the step charts. Without a `StepAxisProvider` above, it shows steps. */
 export function useStepAxis(): StepAxis {
   return useContext(Axis)
 }

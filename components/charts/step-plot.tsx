@@ -188,7 +188,7 @@ export function StepBand({
 
 /**
  * A part of a stack over steps. A stepped area keeps the value of a step until halfway to the next one, and has no
- * outline. This suits parts that change their sign, because a straight edge would cross 0 between two steps.
+ * outline. Stepped areas suit parts that change their sign, because a straight edge would cross 0 between two steps.
  */
 export function StepArea({
   dataKey,

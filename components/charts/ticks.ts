@@ -36,7 +36,7 @@ export function pickTicks(steps: readonly number[], most: number): number[] {
   return steps.filter((_, at) => at % every === 0)
 }
 
-/** At most six round values around `low` and `high`, both included. */
+/** At most six evenly spaced round values, from at most `low` to at least `high`. */
 export function niceTicks(low: number, high: number): { at: number; label: string }[] {
   if (!Number.isFinite(low) || !Number.isFinite(high)) return [{ at: 0, label: '0' }]
   const span = high - low || Math.abs(high) || 1
@@ -154,7 +154,7 @@ const MINUTES = 61
 
 /**
  * The starts of the minutes up to `nowMs`, oldest first. If the service's clock is ahead of the browser's, the list
- * ends with its newest `stored` minute.
+ * ends with the newest minute in `stored`.
  */
 export function minutesOfHour(stored: readonly number[], nowMs: number): number[] {
   const last = Math.floor(Math.max(nowMs, ...stored) / MINUTE_MS)

@@ -26,8 +26,9 @@ function next(): void {
 }
 
 /**
- * A plot renders its newest data at most once a second, and never in the task of another plot. Recharts takes 15 to 40
- * ms per plot, and two plots in the task of the page would block input. A new `input` of the user renders at once.
+ * Returns the data that a plot renders: the newest at most once a second, and never in the same task as another plot.
+ * Recharts takes 15 to 40 ms per plot, so rendering two plots together with the page would block input. When `input`, a
+ * choice of the user, changes, the newest data are returned immediately.
  */
 export function useInTurn<T>(newest: T, input: string | null = null): T {
   const [drawn, setDrawn] = useState({ data: newest, input })

@@ -45,7 +45,10 @@ interface ComparedList {
   walk(by: 1 | -1): void
 }
 
-/** Reads the samples, largest disagreement first. J and K open the next and the previous sample, Esc closes it. */
+/**
+ * Reads the samples, largest disagreement first. J and K open the next and the previous sample, Esc closes the open
+ * one.
+ */
 export function useComparedSamples(
   pair: ComparePairDto,
   url: CompareUrl,

@@ -341,7 +341,7 @@ function Sources({ data }: { data: CompareRunsDto }) {
 /** The shared steps of two runs, each with a link to compare its batches. */
 function SharedSteps({ data }: { data: CompareRunsDto }) {
   const [only] = data.deltas
-  // Bins have no batches. A zoom loads the steps with their batches.
+  // Bins have no batches to link to. Zooming in loads single steps with their batches.
   if (data.runs.length !== 2 || data.width > 1 || !only || only.steps.length === 0) return null
   const steps = only.steps.toReversed().slice(0, LIST_STEPS)
   const clear = steps.filter(excludesZero).length

@@ -63,7 +63,9 @@ export function formatSigned(difference: number | null | undefined): string {
   return Number(difference) > 0 && text !== UNKNOWN ? `+${text}` : text
 }
 
-/** A difference with its sign, to three decimals if its half-width is shown to three: `0.000` beside `± 0.003`. */
+/**
+ * A difference with its sign. Next to a half-width such as `± 0.003`, a difference below 0.001 is written as `0.000`.
+ */
 export function formatSignedWithin(difference: number, halfWidth: number): string {
   const isNoise = Math.abs(difference) < 0.001 && halfWidth >= 0.001 && halfWidth < 1_000
   return isNoise ? '0.000' : formatSigned(difference)

@@ -63,8 +63,8 @@ function lockElection(): Election {
 }
 
 /**
- * Leader election by a lease of 5 s, renewed every second. If two tabs take it at once, the next check resolves the
- * conflict.
+ * Leader election by a lease of 5 s, renewed every second. If two tabs take it at the same time, the next check
+ * resolves the conflict.
  */
 function leaseElection(): Election {
   const me = Math.random().toString(36).slice(2)
@@ -106,9 +106,7 @@ function leaseElection(): Election {
   }
 }
 
-/**
- * The tRPC subscription. It reopens after an HTTP error or the end of the stream, because the browser does not do so.
- */
+/** The tRPC subscription. It is reopened after an HTTP error or the end of the stream, because the browser does not. */
 export function liveStream(client: TRPCClient<AppRouter>): Stream {
   return {
     open(on) {
@@ -132,7 +130,7 @@ export function liveStream(client: TRPCClient<AppRouter>): Stream {
             const isOpen = state === 'pending'
             if (isOpen) {
               failures = 0
-              // Changes during a disconnection are unknown, so all queries are refetched: at once after a
+              // Changes during a disconnection are unknown, so all queries are refetched: immediately after a
               // disconnection, and 3 s after a page opens, because its first data are still fresh.
               clearTimeout(resync)
               resync = setTimeout(() => on.topics([EVERYTHING]), wasOpen ? 0 : 3_000)

@@ -22,7 +22,7 @@ export interface Election {
   close(): void
 }
 
-/** Opens the live stream, which calls the callbacks until `stop`. */
+/** Opens the live stream, which calls the callbacks until `stop` is called. */
 export interface Stream {
   open(on: { topics(topics: string[]): void; link(open: boolean): void }): { stop(): void }
 }
@@ -34,7 +34,9 @@ interface LiveListener {
 
 /** The heartbeat interval of the leader. */
 export const BEAT_MS = 2_000
-/** A visible tab that gets no heartbeat for this long takes over, because browsers throttle or freeze hidden tabs. */
+/**
+ * A visible tab that gets no heartbeat for this long becomes the leader, because browsers may freeze a hidden leader.
+ */
 export const BEAT_LOST_MS = 6_000
 
 /**

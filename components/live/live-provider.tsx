@@ -62,8 +62,8 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
           if (frozen.current) dispatch({ type: 'changes' })
         },
         link(open) {
-          // The stream also ends when the key is revoked. An idle page sends no other request, so the session is read
-          // again.
+          // The stream also ends when the API key is revoked. An idle page sends no other request that would show this,
+          // so the session is read again.
           if (isOpen && !open) {
             void queryClient.invalidateQueries({ queryKey: [['session', 'get']] })
           }
@@ -110,8 +110,8 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
 declare module '@tanstack/react-query' {
   interface Register {
     /**
-     * A change of any of the `topics` refetches the query. `minGapMs` is set if the service caches the
-     * response for longer than the default gap: a refetch within that time would return the same data.
+     * A change of any of the `topics` refetches the query. `minGapMs` is set if the service caches the response for
+     * longer than the default gap, because a refetch within that time would return the same data.
      */
     queryMeta: { topics?: readonly Topic[]; minGapMs?: number }
   }

@@ -1,6 +1,6 @@
 /** Change topics, the queries they invalidate, and the refetch pace. */
 
-/** Matches every topic: used after a reconnection, when missed changes are unknown. */
+/** Matches every topic. It is used after a reconnection, because the missed changes are unknown. */
 export const EVERYTHING = '*'
 
 /** Default gap between two refetches of a query, ms: at most three a second. */

@@ -25,7 +25,7 @@ export function ThresholdSheet({
   monitor,
   onClose,
 }: {
-  /** The run whose thresholds can be edited besides those of all runs; null: only the thresholds of all runs. */
+  /** A run whose own thresholds can also be edited. If null, only the thresholds for all runs can be edited. */
   run: string | null
   monitor: MonitorName | null
   onClose(): void

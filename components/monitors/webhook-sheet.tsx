@@ -172,7 +172,6 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
   )
 }
 
-/** A checkbox for all monitors of a group, and one for each monitor. */
 function MonitorGroup({
   label,
   monitors,

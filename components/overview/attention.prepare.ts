@@ -14,7 +14,8 @@ export function prepareAttention(
 ): Attention[] {
   const list: Attention[] = serviceItems.map((each) => {
     if (each.href !== '/servers') return { ...each }
-    // The item of the service links to the list of servers. If the title names a server, the page links to that server.
+    // An item of the service links to the list of servers. If its title names a server, it links to that server
+    // instead.
     const words = each.title.split(/\s+/)
     const server = servers.find(({ name }) => words.includes(name))
     return { ...each, ...(server && { href: serverHref(server) }) }

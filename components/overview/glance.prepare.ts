@@ -7,7 +7,7 @@ interface GlanceFigure {
   label: string
   value: string
   detail: string
-  /** The definition of a figure whose label does not suffice. */
+  /** The definition of the figure, if its label is not enough. */
   hint?: string
   readings: readonly (number | null)[]
 }

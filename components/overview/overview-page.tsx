@@ -130,7 +130,7 @@ function RetriesOfHour() {
 
 function Recent({ active, className }: { active: number; className: string }) {
   const trpc = useTRPC()
-  // The response includes active batches, which have their own table. The query reads that many more batches.
+  // The response includes active batches, which are shown in their own table, so the query reads that many more.
   const recent = useQuery(
     trpc.batches.list.queryOptions(
       { limit: Math.min(RECENT_SHOWN + active, MAX_LISTED) },

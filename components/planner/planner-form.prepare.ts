@@ -3,7 +3,7 @@ import type { PlannerDraft } from './planner-url.ts'
 
 export type PlannerErrors = Partial<Record<keyof PlannerDraft, string>>
 
-/** The form as a request, or its errors. `input` is null with errors, and while no batch or run is selected. */
+/** The form as a request, or its errors. `input` is null if there are errors or no batch or run is selected. */
 interface PlannerRequest {
   input: PlannerInput | null
   errors: PlannerErrors
@@ -26,7 +26,7 @@ export function requestOf(draft: PlannerDraft): PlannerRequest {
     }
     return value ?? 1
   }
-  // The service derives empty trainer times and limits of a recorded batch or run.
+  // If these fields are empty, the service derives them from the recorded batch or run.
   const isDerived = (key: 'rollout' | 'logprob' | 'update' | 'limits') =>
     draft.source !== 'typed' && draft[key].trim() === ''
   const phase = (key: 'rollout' | 'logprob' | 'update') =>
@@ -97,7 +97,7 @@ export function showKey(limit: number | null, servers: number): string {
   return `${limit ?? 'none'}x${servers}`
 }
 
-/** The selected combination, if it may be part of the request; otherwise null. */
+/** Returns the selected combination, or null if it is not among the requested ones. */
 function shownOf(
   text: string,
   { limits, servers }: { limits?: (number | null)[]; servers: number[] },
@@ -105,7 +105,7 @@ function shownOf(
   const [, limit, n] = /^(none|[1-9]\d{0,5})x(\d+)$/.exec(text) ?? []
   if (limit === undefined) return null
   const show = { limit: limit === 'none' ? null : Number(limit), servers: Number(n) }
-  // Derived limits are not known here. The service draws the first of them if this one is not planned.
+  // Derived limits are not known here. If the selected limit is not one of them, the service draws the first one.
   const isPlanned = limits === undefined || limits.includes(show.limit)
   return isPlanned && servers.includes(show.servers) ? show : null
 }

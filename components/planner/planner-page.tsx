@@ -101,7 +101,7 @@ function useDraft(): [PlannerDraft, (part: Partial<PlannerDraft>) => void] {
   return [draft, change]
 }
 
-/** Debounces a value. The first value applies at once. */
+/** Debounces a value. The first value applies immediately. */
 function useSettled<T>(value: T): T {
   const [settled, setSettled] = useState(value)
   useEffect(() => {

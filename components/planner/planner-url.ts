@@ -27,7 +27,10 @@ export interface PlannerDraft {
   update: string
   steps: string
   mini: string
-  /** Concurrent rewards per server, comma-separated. `none`: no limit. Empty: as recorded, and no limit. */
+  /**
+   * Limits of concurrent rewards per server, such as `256, none`. If empty, the recorded limit and no limit are
+   * planned.
+   */
   limits: string
   servers: string
   /** The selected combination of limit and servers, such as `256x1` or `nonex1`. Empty selects the first one. */
@@ -77,7 +80,7 @@ export function withSource(draft: PlannerDraft, source: SourceKind): PlannerDraf
 }
 
 const KEYS = Object.keys(ASYNC_AGENT_EXPERIMENT) as (keyof PlannerDraft)[]
-/** Fields of one source are omitted from the URL of another. */
+/** Fields that apply to one source only. The URLs of other sources omit them. */
 const OF_SOURCE: Partial<Record<keyof PlannerDraft, SourceKind>> = {
   batch: 'batch',
   run: 'run',

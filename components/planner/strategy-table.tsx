@@ -5,7 +5,7 @@ import { Section } from '../ui/section.tsx'
 import { showKey } from './planner-form.prepare.ts'
 import { limitText, RECOMMENDED, STRATEGY_WORDS, savingText, stepText } from './strategy-words.ts'
 
-/** Step time by strategy and limit; a column header selects the drawn limit. */
+/** Step time by strategy and limit. A click on a column header draws the timeline for its limit. */
 export function StrategyTable({
   plan,
   shown,

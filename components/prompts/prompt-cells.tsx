@@ -38,7 +38,7 @@ export function rateLabel(prompts: readonly Pick<PromptRowDto, 'passRate'>[]): s
   return prompts.every(({ passRate }) => passRate === null) ? 'Mean' : 'Pass rate or mean'
 }
 
-/** The text in place of a change: a prompt with fewer visits has no visits before the last two. */
+/** The text in place of a change, for prompts that have no visits before the last two. */
 export const NO_CHANGE = `needs ${CHANGE_VISITS} visits`
 
 /** A change of the pass rate in points, or of the mean score; {@link NO_CHANGE} if there is none. */

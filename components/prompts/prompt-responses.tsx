@@ -20,7 +20,7 @@ import { ChartSkeleton, Skeleton } from '../ui/skeleton.tsx'
 import type { ListedVisit } from './prompt-page.tsx'
 import { responsesOf } from './prompt-responses.prepare.ts'
 
-/** Number of responses of a visit before “Show all” is pressed. */
+/** Number of responses shown per visit before “Show all” is pressed. */
 const INITIAL_RESPONSES = 8
 /** Maximum number of samples of a group that the page reads. */
 const MAX_RESPONSES = 200

@@ -82,7 +82,7 @@ export interface PromptUrl {
   split: Split
   /** The visit whose responses are shown. Null shows the newest visit that has samples. */
   visit: string | null
-  /** The visit whose responses are shown beside those of `visit`; null: none. */
+  /** The visit whose responses are shown beside those of `visit`, or null for none. */
   beside: string | null
 }
 

@@ -59,7 +59,7 @@ export function ImportKeys({ keys }: { keys: readonly Key[] }) {
   )
 }
 
-/** The value of the key, and its result below. */
+/** A key with its line and value, and the result of its import. */
 function Row({ row }: { row: Key }) {
   const { key, line, status, note, nearest } = row
   const value = JSON.stringify(row.value ?? null)

@@ -42,7 +42,7 @@ function curl(procedure: string, body: object, address: string, keyed: boolean):
   ].join('\n')
 }
 
-/** The command that serves a Python function; `keyed` adds the key that it registers with. */
+/** The command that serves a Python function. `keyed` adds the API key that the command needs to register it. */
 export function serveCommand(words: readonly string[], keyed: boolean): string {
   return `${keyed ? 'REWARDOPS_API_KEY="$REWARDOPS_KEY" ' : ''}${shellWords(words)}`
 }

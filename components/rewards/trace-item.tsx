@@ -9,7 +9,7 @@ export type Tried = inferRouterOutputs<AppRouter>['rewards']['try']
 export type Step = Tried['steps'][number]
 export type End = Tried['end']
 
-/** One step in scoring a sample, with an icon, a title, and its result on the right. */
+/** One step in scoring a sample, with its title, and its result on the right. */
 export function TraceItem({
   title,
   value,

@@ -2,8 +2,9 @@ import katex, { type KatexOptions } from 'katex'
 import 'katex/dist/katex.min.css'
 
 /**
- * Limits for hostile formulas. `trust` is off by default, so that no formula has links, images or styles. MathML is
- * omitted, because it would double the number of elements. Screen readers read the label, which is the source.
+ * Limits for hostile formulas. KaTeX's `trust` is off by default, so formulas cannot contain links, images or styles.
+ * MathML is omitted, because it would double the number of elements. Screen readers read the formula's label instead,
+ * which is its source.
  */
 const OPTIONS: KatexOptions = {
   output: 'html',

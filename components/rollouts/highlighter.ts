@@ -48,7 +48,7 @@ interface Token {
   className: string | null
 }
 
-/** Splits code into tokens; unknown languages have one token. */
+/** Splits code into tokens. Code in an unknown language is one token. */
 export function tokensOf(code: string, language: string): Token[] {
   const known = language.toLowerCase()
   if (!lowlight.registered(known)) return [{ start: 0, end: code.length, className: null }]

@@ -89,7 +89,7 @@ function MarkdownOfPiece({
 }: {
   text: string
   piece: MarkdownPiece
-  /** Marks with positions relative to the start of the piece. */
+  /** Marks with positions relative to the start of the chunk. */
   marks: readonly TextMark[]
 }) {
   const { source, at } = sourceOf(text, piece)
@@ -104,7 +104,7 @@ function MarkdownOfPiece({
   return <RenderedMarkdown source={source} marks={shifted} at={at} />
 }
 
-/** One observer per scroll container, because a margin applies only to the container that scrolls. */
+/** One observer per scroll container, because an observer's margin applies only to its own container. */
 const observers = new WeakMap<Element | Document, IntersectionObserver>()
 const waiting = new WeakMap<Element, () => void>()
 

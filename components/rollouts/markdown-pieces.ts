@@ -17,8 +17,8 @@ export interface MarkdownPiece {
 }
 
 /**
- * The Markdown of a chunk, with the header rows of the table that it continues, and the position in the text of the
- * result's first character.
+ * Returns the Markdown of a chunk, after the header rows of the table that it continues. `at` is the position in the
+ * text at which `source` would start if the header rows were right before the chunk.
  */
 export function sourceOf(text: string, { start, end, head }: MarkdownPiece) {
   const header = head === null ? '' : text.slice(head.start, head.end)
@@ -34,7 +34,7 @@ const PIECE_CHARS = 1_000
 const MAX_PIECE_CHARS = 4_000
 /** A code block longer than this is a separate chunk and skips the Markdown parser. */
 const OWN_PIECE_CHARS = 2_000
-/** Text with more nested block quotes or brackets than this is not parsed. */
+/** Text with this many nested block quotes or lists is not parsed. */
 const MAX_NESTING = 24
 
 /** An item of an outermost list. A long list is cut before such an item. */
@@ -148,7 +148,7 @@ function codePiece(of: {
   }
 }
 
-/** Cuts lines that are longer than a chunk, at spaces. */
+/** Splits a range that is too long for one chunk, at line ends or spaces. */
 function* parts(text: string, from: number, to: number): Generator<MarkdownPiece> {
   let start = from
   while (to - start > MAX_PIECE_CHARS * 2) {

@@ -9,8 +9,8 @@ export interface Formula {
 }
 
 /**
- * A text whose formulas and literal signs are replaced by private-use characters of the same length. Markdown then
- * neither parses them as markup nor shifts positions.
+ * A text in which private-use characters replace formulas and literal signs, one for each character. The Markdown
+ * parser then does not take them for markup, and positions stay the same.
  */
 export interface MarkdownSource {
   text: string
@@ -46,7 +46,9 @@ const TOKEN = new RegExp(
   'gm',
 )
 
-/** Prepares a text for Markdown. Formulas: `$…$`, `$$…$$`, `\(…\)`, `\[…\]`, environments, and a bare `\boxed{…}`. */
+/**
+ * Prepares a text for Markdown. Recognizes formulas in `$`, `$$`, `\(…\)`, `\[…\]`, environments and a bare `\boxed`.
+ */
 export function markdownSource(source: string): MarkdownSource {
   const [formulaChar, star, hash, nul] = privateChars(source) as [string, string, string, string]
   const formulas: Formula[] = []
@@ -174,7 +176,7 @@ function dollarFormula(text: string, at: number, dollars: string, ends: NextOf):
 }
 
 /**
- * Whether the text between two dollar signs is prose with prices: `5 per box and 3`. GSM8K's calculator
+ * True if the text between two dollar signs is prose with prices, such as `5 per box and 3`. GSM8K's calculator
  * annotations `<<…>>` occur next to prices.
  */
 function isProse(body: string): boolean {

@@ -66,12 +66,12 @@ export function UnfoldButton({
   return (
     <button
       type="button"
-      // The text is toggled on press, not on click: chunks above may change their height before the release, and the
-      // browser then fires no click.
+      // The text is toggled on press instead of on click, because chunks above may change their height before the
+      // release, and the browser then fires no click.
       onPointerDown={({ pointerType, button }) => {
         if (pointerType !== 'mouse' || button !== 0) return
         isPressed.current = true
-        // The click event follows the release immediately.
+        // The click event follows the release immediately, so the flag is reset after it.
         const release = () => setTimeout(() => (isPressed.current = false))
         addEventListener('pointerup', release, { once: true })
         onToggle()

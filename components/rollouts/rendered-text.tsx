@@ -164,7 +164,7 @@ function Block({
   return <ToolCallBlock call={block.call} extracted={extracted} />
 }
 
-/** Reasoning, folded with its length. */
+/** Reasoning, folded at first, with its length. */
 function Think({
   text,
   block,

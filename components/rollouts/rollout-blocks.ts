@@ -43,8 +43,8 @@ const OPENING = new RegExp(
 const THINK_END = /<\/(think|thinking|reasoning)>/
 
 /**
- * Splits a text into reasoning, tool calls, tool results and the text between them. A tag counts at the start of its
- * line and outside of code; the tag of a tool call counts anywhere. Blocks without an end tag stay text, except for
+ * Splits a text into reasoning, tool calls, tool results and the text between them. Tags in code are ignored, and so
+ * are tags that do not start a line, except for `<tool_call>`. Blocks without an end tag stay text, except for
  * reasoning.
  */
 export function rolloutBlocks(text: string, isResponse = true): RolloutBlock[] {

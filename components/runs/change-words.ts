@@ -1,7 +1,9 @@
 import { type ChangesDto, MIN_SHIFT_STEPS } from '../../server/contract/changes.ts'
 import { formatCount, percentText, significant } from '../format/numbers.ts'
 
-/** The text after the headline: too few steps to detect changes, or nothing stands out; otherwise empty. */
+/**
+ * The text after the headline if the run has too few steps to detect changes or nothing stands out, otherwise empty.
+ */
 export function chosenText({
   chosen,
   standsOut,

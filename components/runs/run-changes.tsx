@@ -188,7 +188,7 @@ function Loaded({
   )
 }
 
-/** The sudden changes of the run, to compare the steps around one of them. */
+/** Buttons for the sudden changes of the run. Each compares the steps before and after its change. */
 function SuddenChanges({
   data: { suddenChanges, before, after },
   onChange,
@@ -445,7 +445,7 @@ function partHint(dimension: Dimension, key: string): string {
   return partLabel(dimension, key)
 }
 
-/** The prompts of both ranges that changed most. */
+/** The prompts that occur in both ranges and changed most. */
 function Prompts({ run, data }: { run: RunDto; data: ChangesDto }) {
   if (data.prompts.length === 0) return null
   return (

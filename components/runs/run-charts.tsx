@@ -54,7 +54,7 @@ export function RunCharts({ run, ...wait }: { run: RunDto } & LogAxis) {
   )
 }
 
-/** Opens the samples behind a clicked point, bar or cell of a chart. */
+/** Returns a function that opens the samples behind a clicked point, bar or cell of a chart. */
 function useSamplesOf(run: RunDto): (of: SampleFilter) => void {
   const router = useRouter()
   return (of) => router.push(runSamplesHref(run, of))

@@ -81,7 +81,7 @@ export function RunPage({ name }: { name: string }) {
         actions={
           run.data && (
             <>
-              {/* On phones it is below the header, which has the name of the run. */}
+              {/* On phones, this switch is below the header, which has the name of the run. */}
               <span className="max-sm:hidden">{splits}</span>
               <HeaderLinks
                 of={name}

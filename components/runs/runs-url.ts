@@ -31,7 +31,7 @@ export interface RunsUrl {
   sort: RunSort | `config.${string}`
   order: 'asc' | 'desc'
   byTag: boolean
-  /** Optional columns: extra columns, or `config.` and a key. */
+  /** Optional columns, each a key of `EXTRA_COLUMNS`, or `config.` and a configuration key. */
   columns: string[]
   /** Runs selected for a comparison. */
   chosen: string[]
@@ -77,7 +77,7 @@ function isSort(sort: string): sort is RunsUrl['sort'] {
   return RUN_SORTS.includes(sort as RunSort) || configKey(sort) !== null
 }
 
-/** The configuration key that a column shows or a sort uses; null if the name is not that of a configuration key. */
+/** Returns the configuration key of a column or sort named `config.…`, or null if the name has another form. */
 export function configKey(column: string): string | null {
   const key = column.startsWith(CONFIG_PREFIX) ? column.slice(CONFIG_PREFIX.length) : ''
   return key === '' ? null : key

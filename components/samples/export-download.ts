@@ -8,8 +8,9 @@ const REPORT_EVERY_MS = 120
 export type PageExportFormat = Exclude<ExportFormat, 'verl'>
 
 /**
- * Streams an export, counts its rows, and saves it as a file. The rows of a Parquet file are not counted: `rows` is
- * null. Throws an Error with the message of the service, or if the export is too large for the page.
+ * Streams an export, counts its rows, and saves it as a file. The rows of a Parquet file are not counted, so `rows` is
+ * null for them.
+ * @throws an Error with the service's message, or an Error if the export is too large for the page
  */
 export async function downloadExport(
   address: string,

@@ -94,8 +94,8 @@ export function SamplesPage() {
     [list.data, isSorted],
   )
   const rows = useMemo(() => list.data?.pages.flatMap((page) => page.items), [list.data])
-  // A response may end its search with few matches. The page then requests the next one until a full page of rows has
-  // been added.
+  // The service may stop a search before a page is full. The list then requests further pages until a full page of rows
+  // has been added.
   const found = rows?.length ?? 0
   const foundBefore = found - (list.data?.pages.at(-1)?.items.length ?? 0)
   const needsMore =
@@ -112,7 +112,7 @@ export function SamplesPage() {
     if (!list.isFetchingNextPage) void fetchNextPage()
   }
   const { text, ...otherFilters } = filter
-  // Not for a sorted list, which searches only the newest samples: the count would include samples that it skips.
+  // Disabled for a sorted list, which searches only the newest samples, whereas the count includes all samples.
   const searchable = useQuery(
     trpc.samples.count.queryOptions(otherFilters, {
       enabled: needsMore && text !== undefined && !isSorted,
@@ -349,7 +349,8 @@ function searchedText({ samples, batches }: Searched): string {
 
 /** The number of searched texts, of all texts if their number is known, and of those removed by retention. */
 function textsText({ samples, dropped }: NonNullable<Searched['texts']>, total?: number): string {
-  // Texts between the last match of a page and the end of its search are read again for the next page.
+  // Texts between the last match of a page and the end of its search are read again for the next page, so the sum can
+  // exceed the total.
   const looked =
     total === undefined
       ? `${plural(samples, 'text')} searched`
@@ -365,7 +366,6 @@ function searchProgress(searched: Searched, all: SampleCountDto | undefined): st
   return `${looked}, back to ${searched.oldest}`
 }
 
-/** Explains why filters may match no sample. */
 function noMatchText({ scoreMin, scoreMax, groupSignal, failedToolCall }: SampleFilter): string {
   if (scoreMin !== undefined || scoreMax !== undefined) {
     return 'A score filter excludes samples without a score, such as failed and pending ones.'

@@ -9,7 +9,7 @@ import { Button } from '../ui/button.tsx'
 import { PanelPart } from '../ui/docked-panel.tsx'
 import { Segmented } from '../ui/field.tsx'
 
-/** Number of tokens before “Show all” is pressed. */
+/** Number of tokens shown before “Show all” is pressed. */
 const SHOWN_TOKENS = 20
 const EXPLAINED =
   "The reward model's score of each token. In a composite reward, it is multiplied by the weight of the component."

@@ -36,7 +36,7 @@ const rate = {
   wrong: 'Enter a number above 0.',
 } as const
 
-/** The text fields of both forms, in their order. */
+/** The text fields of the register form and the edit form, in display order. */
 export const SETTING_FIELDS = {
   maxInFlight: {
     label: 'Concurrency limit',
@@ -75,7 +75,7 @@ export const SETTING_FIELDS = {
 type SettingName = keyof typeof SETTING_FIELDS
 const SETTINGS = Object.entries(SETTING_FIELDS) as [SettingName, SettingField][]
 
-/** The fields shared by both forms, as typed. */
+/** The fields that the register form and the edit form share, as typed. */
 export type SettingsDraft = Record<SettingName | 'apiKey', string>
 
 export interface RegisterDraft extends SettingsDraft {
@@ -234,7 +234,7 @@ const FORM_WORDS = [
   ['Add "engine" (not "auto") and "model".', 'Select the engine and enter the model.'],
 ] as const
 
-/** The hint in the words of a form. The edit form cannot save a server that does not answer. */
+/** The hint in the words of a form. For the edit form, which cannot save unreachable servers, it omits how to do so. */
 function formHint(hint: string, form: 'register' | 'edit'): string {
   if (form === 'edit') return hint.replace(/, or register it with "ifUnreachable"[^.]*/, '')
   return FORM_WORDS.reduce((text, [api, words]) => text.replace(api, words), hint)

@@ -57,7 +57,7 @@ export interface ServerActions {
   confirm(question: Question): void
 }
 
-/** `onEdit` opens the form; `onRemoved` is called after the removal. */
+/** Returns the actions of a server. `onEdit` opens the edit form, and `onRemoved` is called after a removal. */
 export function useServerActions(
   server: ServerDto,
   { onEdit, onRemoved }: { onEdit(): void; onRemoved?: () => void },

@@ -88,7 +88,7 @@ export function For({ since }: { since: string }) {
   )
 }
 
-/** The remaining minimum time awake of a woken server; otherwise `children`. */
+/** Shows how long a woken server stays awake at least. Otherwise shows `children`. */
 export function AwakeOr({
   server,
   children,

@@ -137,7 +137,7 @@ function momentText(atMs: number, nowMs: number): string {
 
 function EventRow({ event, nowMs }: { event: ServerEventDto; nowMs: number }) {
   const [open, setOpen] = useState(false)
-  // The Type column shows the observing process.
+  // The Type column already shows the process that observed a health event.
   const { process, ...seen } = event.evidence ?? {}
   const evidence = prepareEvidence(event.kind === 'health' ? seen : event.evidence)
   return (

@@ -53,7 +53,7 @@ export function serverNotes(
   return notes.sort((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level))
 }
 
-/** The meaning of the verdict that keeps a server quarantined; empty where the cause of the state says more. */
+/** The meaning of the verdict that keeps a server quarantined, or empty if the cause of the state says more. */
 function whyKeptOut({ selfTest, stateCause }: ServerDto): string {
   if (selfTest === null || !stateCause?.includes('self-test')) return ''
   return selfTest.verdict === 'failed' || selfTest.verdict === 'differs'

@@ -234,7 +234,7 @@ export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) 
   )
 }
 
-/** The notices of a server in a list; a sleeping server needs none. */
+/** The notices of a server in a list. For a sleeping server, notices of level `info` are omitted. */
 function rowNotes(server: ServerDto, monitors: readonly ServerMonitorDto[]): ServerNote[] {
   const notes = serverNotes(server, monitors)
   return server.state === 'sleeping' ? notes.filter(({ level }) => level !== 'info') : notes

@@ -125,7 +125,8 @@ export function ServersPage() {
       </QueryView>
       <RegisterSheet
         open={view.register && refused === null}
-        // If a link on another page opened the sheet, no element of this page had the focus before.
+        // If a link on another page opened the sheet, no element of this page had the focus before, so this button gets
+        // it.
         finalFocus={registerButton}
         onClose={() => setView({ register: false })}
         onRegistered={(server) => setView({ register: false, server: server.id })}

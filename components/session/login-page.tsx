@@ -13,7 +13,7 @@ import { BASE_PATH } from '../url/base-path.ts'
 import { nextPath } from './next-path.ts'
 import { useSession } from './use-session.ts'
 
-/** The sign-in form. It redirects at once if no keys are required or the user is signed in. */
+/** The sign-in form. It redirects immediately if no keys are required or the user is signed in. */
 export function LoginPage() {
   const trpc = useTRPC()
   const router = useRouter()

@@ -280,7 +280,6 @@ function limitDraft(values: RunLimitValues): LimitDraft {
   }
 }
 
-/** Parses the fields, or returns their errors. */
 function readLimits(
   draft: LimitDraft,
 ): { limits: RunLimitValues } | { errors: Partial<Record<keyof LimitDraft, string>> } {

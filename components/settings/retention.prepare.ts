@@ -89,8 +89,8 @@ function samples(n: number): string {
 }
 
 /**
- * The space that a removal frees, as text. A dropped partition is freed at once; the space of deleted rows is only
- * reusable.
+ * The space that a removal frees, as text. Dropping a partition frees disk space immediately, whereas the space of
+ * deleted rows stays with the database for reuse.
  */
 export function spaceInWords({ freedBytes, reusableBytes, partitions }: RemovedDto): string {
   const parts: string[] = []

@@ -28,7 +28,7 @@ export function collectKeys(
     const isCommand =
       (event.ctrlKey || event.metaKey || event.altKey) && !event.getModifierState('AltGraph')
     if (isCommand) {
-      // The browser would focus its address bar.
+      // Without this, the browser would focus its address bar.
       if (key.toLowerCase() === 'k' && !event.altKey) event.preventDefault()
       return
     }

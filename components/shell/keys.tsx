@@ -73,7 +73,7 @@ function useRegistry(): KeyRegistry {
   return registry
 }
 
-/** Whether a field, dialog or menu handles the keys, which disables shortcuts. */
+/** True if a field, dialog or menu handles the keys, so that shortcuts are disabled. */
 function isTaken(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false
   // A closing dialog may still have the focus.

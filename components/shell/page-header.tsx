@@ -54,7 +54,7 @@ export function PageHeader({
         <span className="truncate">{title}</span>
       </h1>
       {state && (
-        // Beside buttons, a phone has room only for the icon of the state.
+        // If there are buttons, a phone has room only for the icon of the state.
         <div
           className={`flex min-w-0 shrink-[9999] items-center gap-3 truncate text-xs ${actions ? 'max-sm:[&_.status-word]:sr-only' : ''}`}
         >
@@ -71,7 +71,7 @@ export function PageHeader({
           className={`${actions ? 'hidden sm:flex' : 'flex'} h-7 items-center gap-2 rounded-md border px-2 text-xs text-ink-3 hover:bg-hover hover:text-ink quick transition-colors`}
         >
           <Search size={13} aria-hidden />
-          {/* Beside buttons, the name of a run has priority on narrow screens. */}
+          {/* If there are buttons, narrow screens hide this text, to leave room for the title. */}
           <span className={actions ? 'max-[1400px]:sr-only' : 'max-lg:sr-only'}>Go to…</span>
           <kbd aria-hidden className="font-mono text-2xs max-sm:hidden">
             {useModifier()}K

@@ -23,8 +23,9 @@ const MAX_RECENT = 5
 const MAX_FOUND = 14
 
 /**
- * The palette contents. While the search field is empty: recently visited pages (`recent`, paths, newest first),
- * actions of the current page, all pages, global actions. Otherwise: the best matches first.
+ * Returns the sections of the palette. While the search field is empty, these are recently visited pages (`recent` has
+ * their paths, newest first), actions of the current page, all pages, and global actions. Otherwise, a single section
+ * has the matches, best first.
  */
 export function paletteSections(
   entries: readonly PaletteEntry[],
@@ -124,7 +125,6 @@ function holdsInOrder(text: string, letters: string): boolean {
   return true
 }
 
-/** The ID at the end of a path. */
 function idOf(href: string): string {
   return decodeURIComponent(href.slice(href.lastIndexOf('/') + 1))
 }

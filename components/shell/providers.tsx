@@ -16,7 +16,8 @@ import { LeaveProvider } from './leave.tsx'
 configureZod({ jitless: true })
 
 function createQueryClient(): QueryClient {
-  // These errors mean a revoked key, a changed role or an expired cookie, so the session is read again.
+  // The reasons `unauthorized` and `forbidden_role` mean a revoked key, a changed role or an expired cookie, so the
+  // session is read again.
   const onError = (error: unknown, key: readonly unknown[] | undefined) => {
     const path = key?.[0]
     if (Array.isArray(path) && path[0] === 'session') return

@@ -68,7 +68,7 @@ function fakeWindow() {
 
 const LIST = ['/', '/batches/b1', '/runs/r', '/batches/b2', '/runs/r']
 
-/** Opens the fourth link of a scrolled list, and then goes back; the list is not rendered yet. */
+/** Scrolls a list, opens its last link, and goes back. The list is not rendered again yet. */
 function openAndGoBack() {
   const fake = fakeWindow()
   const { view } = fake

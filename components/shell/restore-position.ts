@@ -5,7 +5,7 @@ const MAX_WAIT_MS = 3_000
 
 /** The focused link and the scroll position of a page. */
 interface Position {
-  /** The link's `href` and its index among the links with this `href`; null: no link has the focus. */
+  /** The link's `href` and its index among the links with this `href`, or null if no link has the focus. */
   link: { href: string; index: number } | null
   scrollPx: number
 }

@@ -31,7 +31,7 @@ export function useShell(): ShellContext {
 const SKIP_LINK =
   'fixed top-2 left-2 z-50 -translate-y-16 rounded-md bg-accent-fill px-3 py-1.5 text-accent-ink focus:translate-y-0'
 
-/** Focuses the first row, or the page content where no table has rows. */
+/** Focuses the first row, or the page content if no table has rows. */
 function skipToResults(): void {
   if (!focusRow(1)) document.getElementById('page')?.focus()
 }
@@ -55,7 +55,7 @@ export function Shell({ children }: { children: ReactNode }) {
     if (which === 'keys') stop()
     else if (open !== 'palette' && stopCollecting.current === null) {
       setQuery('')
-      // Each key is rendered in the field at once, because the field may already receive the next key.
+      // Each key is rendered in the field immediately, because the field may already receive the next key.
       const collect = (keys: string) => flushSync(() => setQuery(keys))
       stopCollecting.current = collectKeys(window, collect, close)
     }

@@ -15,9 +15,8 @@ export function buttonClass(variant: keyof typeof VARIANTS = 'plain', small = fa
 }
 
 /**
- * A button. `busy` means that its action runs: the button ignores clicks and stays focusable, because a disabled button
- * loses the focus. `refused` is the reason why the user may not press it: the button stays focusable so that its
- * tooltip can be read.
+ * A button. While its action runs (`busy`), it ignores clicks but stays focusable, because a disabled button loses the
+ * focus. If the user may not press it, `refused` is the reason, and it stays focusable so that its tooltip can be read.
  */
 export function Button({
   variant = 'plain',

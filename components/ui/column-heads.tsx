@@ -1,8 +1,8 @@
 import type { ReactNode } from 'react'
 
 /**
- * A table column: its label, or an object with its alignment. `end` right-aligns numbers. A `hidden` label is only
- * read out, for columns of buttons and bars. `sorted` is the direction if the rows are sorted by this column.
+ * A table column: its label, or an object with its alignment. `end` right-aligns numbers. Only screen readers read a
+ * `hidden` label, for columns of buttons and bars. `sorted` is the direction if the rows are sorted by this column.
  */
 export type ColumnHead =
   | string

@@ -9,7 +9,6 @@ export function ColumnsPopover({
   trigger,
   children,
 }: {
-  /** The button that opens the popup. */
   trigger: ReactElement
   children: ReactNode
 }) {

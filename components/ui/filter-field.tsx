@@ -16,7 +16,8 @@ export function FilterField({
   onChange(value: string): void
 }) {
   const field = useRef<HTMLInputElement>(null)
-  // Typed text applies at once and is written to the URL shortly after. A typed value that comes back from the URL is
+  // Typed text applies immediately and is written to the URL shortly after. A typed value that comes back from the URL
+  // is
   // ignored, because the field may already contain newer text. Other values come from a navigation and apply.
   const [typed, setTyped] = useState(value)
   const echoes = useRef<string[]>([])

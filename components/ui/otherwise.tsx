@@ -2,7 +2,7 @@
 
 import { Component, type ReactNode } from 'react'
 
-/** Shows `fallback` instead of children that fail. */
+/** An error boundary that shows `fallback` if its children fail to render. */
 export class Otherwise extends Component<
   { fallback: ReactNode; children: ReactNode },
   { failed: boolean }

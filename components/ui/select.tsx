@@ -60,7 +60,7 @@ export function Select<T extends Primitive>(props: SelectProps<T>) {
   const place = useRef<HTMLDivElement>(null)
   const hadFocus = useRef(false)
   const load = () => {
-    // If loading fails, the next attempt loads the lists.
+    // If loading fails, the list closes, and the next attempt to open it loads the scripts again.
     void loadLists().then(
       (lists) => {
         hadFocus.current = place.current?.contains(document.activeElement) ?? false

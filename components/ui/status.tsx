@@ -187,8 +187,8 @@ export function stateLook(state: string): { text: string; tone: Tone } {
 }
 
 /**
- * The state of a worker. An exited worker is red only if its samples had to be requeued: a worker that is stopped
- * returns its samples before it exits.
+ * The state of a worker. An exited worker is red only if its samples had to be requeued, because a worker that is
+ * stopped returns its samples before it exits.
  */
 export function WorkerStateView({
   state,

@@ -47,7 +47,7 @@ export function intervalText(seconds: number): string {
   return seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`
 }
 
-/** Throughput by worker: samples whose results were written. */
+/** Throughput by worker, in samples whose results were written. */
 export function Throughput({ data, ...rest }: HistoryChart) {
   const shown = useMemo(
     () => prepareCounts(data, data.throughput, WORKER_EVENTS, { per: data.intervalSeconds }),
@@ -67,7 +67,7 @@ export function Throughput({ data, ...rest }: HistoryChart) {
 
 const NO_LOAD = 'No worker reported its load in this range.'
 
-/** Samples in flight of all workers, against their capacity. */
+/** The samples in flight of all workers, and the capacity of the workers. */
 export function Load({ data, ...rest }: HistoryChart) {
   const shown = useMemo(
     () =>

@@ -2,7 +2,7 @@ import { number } from '../../packages/cli/progress.ts'
 import type { GroupResult, SampleInput } from '../../server/contract/trainer.ts'
 import type { Reward } from './collect.ts'
 
-/** Results for the rollouts of one step: by rule (null if a data source has none) and by model. */
+/** Results for the rollouts of one step, scored by rule (null if a data source has no rule) and by model. */
 export interface Scored {
   samples: readonly SampleInput[]
   rule: { rewards: readonly Reward[]; groups: readonly GroupResult[] } | null
@@ -24,7 +24,7 @@ export interface ReportRow {
 
 export interface Report {
   byDataSource: ReportRow[]
-  /** By `extraInfo.model`, else `extraInfo.policy`; empty when no sample names one. */
+  /** Rows by `extraInfo.model`, else `extraInfo.policy`; empty if no sample has either. */
   byPolicy: ReportRow[]
   groups: { n: number; allRight: number; noneRight: number; size: number | null } | null
   /**

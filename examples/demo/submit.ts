@@ -42,7 +42,7 @@ const MAX_BLOCK_BYTES = 32 * 1024 * 1024
 
 /**
  * Submits a step as one batch: in one request if it is small, else as an open batch filled in blocks.
- * @returns the batch's id; all samples are stored by then
+ * @returns the batch's id, once all samples are stored
  */
 export async function submitStep(
   client: Client,

@@ -8,8 +8,8 @@ export interface Configuration {
 }
 
 /**
- * A small job: 80 s of compute per step and 96 prompts × 4 responses. At 1:10, a run of three steps takes about half
- * a minute.
+ * A small job: 80 s of compute per step and 96 prompts × 4 responses. At a scale of 1:10, a run of three steps takes
+ * about half a minute.
  */
 const USUAL: Job = {
   prompts: 96,
@@ -21,8 +21,8 @@ const USUAL: Job = {
 }
 
 /**
- * Rewards as fast as those of a rule, so no strategy gains anything. The service takes about 0.15 s per step, which
- * does not shrink with the scale. With steps of 150 s (15 s at 1:10), this is 1 % of a step.
+ * Rewards as fast as those of a rule, so no strategy gains anything. The steps are long (150 s, or 15 s at a scale of
+ * 1:10) because the service takes about 0.15 s per step at any scale; that is 1 % of a step.
  */
 const MILLISECONDS: Partial<Job> = {
   rewardMs: { fromMs: 2, toMs: 20 },
@@ -32,8 +32,9 @@ const MILLISECONDS: Partial<Job> = {
 }
 
 /**
- * All strategies, limits of the service and of the server, rewards from milliseconds to longer than a step, many
- * mini-batches, large groups, and other phase lengths. They take about eight minutes at 1:10.
+ * Covers all strategies, concurrency limits in the service and in the server, rewards from milliseconds to longer than
+ * a step, many mini-batches, large groups, and other phase lengths. All runs together take about eight minutes at a
+ * scale of 1:10.
  */
 export const CONFIGURATIONS: readonly Configuration[] = [
   configuration('barrier'),

@@ -6,7 +6,7 @@ export interface Run {
   /** As given on the command line: `both@256`, `both@rm256`, `both`. */
   name: string
   strategy: Strategy
-  /** Concurrent rewards over all steps in flight; null: no limit. */
+  /** Maximum number of concurrent rewards over all steps in flight, or null if there is no limit. */
   concurrency: number | null
   /** Where the limit applies: in the service (like the 256 threads of verl PR 2854) or in the reward-model server. */
   limitedBy: 'service' | 'server'
@@ -30,9 +30,9 @@ export interface EmulationOptions {
   runs: Run[]
   /** Compares planner and emulator over the configurations of `comparison.ts`; `job` and `runs` are ignored. */
   compare: boolean
-  /** URL of a running service; null: one is started. */
+  /** URL of a running service, or null to start one. */
   url: string | null
-  /** Folder for the results. Its table includes earlier runs. Null: results are only printed. */
+  /** Folder for the results, or null to only print them. The folder's table includes earlier runs. */
   out: string | null
   json: boolean
 }
@@ -53,9 +53,7 @@ rewards. Prints the step time of each strategy.
 
 Strategies: ${STRATEGIES.join(', ')}.`
 
-/**
- * The strategies of verl PR 2854's experiment and `all`, with that experiment's limit, then three without a limit.
- */
+/** The strategies of verl PR 2854's experiment, and `all`, with its limit of 256, then three without a limit. */
 const USUAL = 'barrier@256,pipeline@256,off_policy@256,both@256,all@256,pipeline,off_policy,both'
 
 /** Parses the command line. Prints the help and returns null for --help. @throws Error naming the problem */

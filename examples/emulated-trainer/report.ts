@@ -1,6 +1,6 @@
 import type { Compared } from './laboratory.ts'
 
-/** Reduction of the step time against the barrier, by strategy, percent, as verl PR 2854 reports it (7B, Megatron). */
+/** Reduction of the step time compared with the barrier strategy, in percent, from verl PR 2854 (7B, Megatron). */
 const THEIRS: Readonly<Record<string, number>> = {
   'pipeline@256': 12.3,
   'off_policy@256': 25.16,
@@ -21,8 +21,8 @@ export function tableOf(compared: readonly Compared[]): string {
     compared.find(({ emulated }) => emulated.run.strategy === 'barrier')
   const rows = compared.map((one) => {
     const { run, stepMs, steadyMs, waitMs } = one.emulated
-    // With one step in flight, a step takes at least as long as its slowest reward. With two, it can be shorter, but
-    // the table has one bound for both.
+    // With one step in flight, a step takes at least as long as its slowest reward. With two steps in flight it can be
+    // shorter, but the table uses the same bound for both.
     const boundMs = Math.max(one.boundMs, one.slowestMs)
     const less = barrier ? 100 * (1 - stepMs / barrier.emulated.stepMs) : null
     return [
@@ -71,7 +71,7 @@ export function comparisonOf(compared: readonly { name: string; result: Compared
   ].join('\n')
 }
 
-/** Difference between the emulated and the predicted step time, in percent of the predicted. */
+/** Difference between the emulated and the predicted step time, in percent of the predicted time. */
 export function errorPercent({ emulated, predicted }: Compared): number {
   return 100 * (emulated.stepMs / predicted.stepMs - 1)
 }

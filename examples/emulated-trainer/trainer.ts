@@ -53,7 +53,7 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
   const { phases, steps, prompts, responses, miniBatches } = job
   const { ahead, byMiniBatch, streamed } = traitsOf(run.strategy)
   const api = createTRPCClient<AppRouter>({ links: [httpLink({ url: `${url}/api/trpc` })] })
-  // Opens the connection before the clock starts; only a trainer's first step opens one.
+  // Opens the connection before the clock starts, because only the first step of a real trainer opens one.
   await api.session.get.query()
   const spans: PlannedSpan[] = []
   const endsMs: number[] = []
@@ -81,8 +81,8 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
   }
   /**
    * Runs the rollout of a step and requests its rewards; when streamed, samples are appended in parts as their rollouts
-   * end. Submission runs in the background, as in `compute_reward_pipeline` of verl; the batch's id is awaited with its
-   * rewards.
+   * end. Submission runs in the background, as in `compute_reward_pipeline` of verl; the batch's id is awaited only
+   * when its rewards are read.
    */
   const rollOut = async (step: number): Promise<{ batchId: Promise<string> }> => {
     if (!streamed) {

@@ -52,7 +52,7 @@ export interface Command<O extends CommandOptions = CommandOptions> {
   run(context: CommandContext<O>): Promise<number | undefined>
 }
 
-/** Returns the command unchanged. Its type gives `run` the types of the option values. */
+/** Returns the command unchanged. The signature gives the argument of `run` the types of the option values. */
 export function defineCommand<const O extends CommandOptions>(command: Command<O>): Command<O> {
   return command
 }

@@ -1,4 +1,4 @@
-/** A writable text stream: a standard stream, or a test's. */
+/** A writable text stream: a standard stream, or a stand-in in tests. */
 export interface TextSink {
   isTTY?: boolean | undefined
   columns?: number | undefined

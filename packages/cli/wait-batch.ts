@@ -4,7 +4,7 @@ import type { Output } from './output.ts'
 import { number, showProgress } from './progress.ts'
 import type { ServiceClient } from './service-client.ts'
 
-/** Duration of a long poll, so that progress is updated at least twice a second. */
+/** Duration of a long poll, short enough to update the progress twice a second. */
 const POLL_MS = 500
 /** Time for which calls are retried while the service restarts. */
 export const AWAY_MS = 60_000

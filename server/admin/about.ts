@@ -77,7 +77,7 @@ export class AboutService {
   }
 }
 
-/** Bytes of all files in a folder; null: some cannot be read, or there are more than `MAX_FILES`. */
+/** Bytes of all files in a folder; null if some cannot be read, or if there are more than `MAX_FILES`. */
 export async function folderBytes(folder: string): Promise<number | null> {
   let bytes = 0
   let files = 0

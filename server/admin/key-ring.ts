@@ -64,7 +64,7 @@ function earlierCookie(key: string): string {
 
 /**
  * The stored keys and login sessions in this process's memory, read at the start, after notifications and every 1.5 s.
- * The process that revokes a key refuses it at once, and other processes refuse it when the notification arrives.
+ * The process that revokes a key refuses it immediately, and other processes refuse it when the notification arrives.
  */
 export class KeyRing {
   readonly #db: Database
@@ -122,7 +122,7 @@ export class KeyRing {
     return this.#reading.run()
   }
 
-  /** True when the stored setting requires keys. Keys of REWARDOPS_API_KEYS require them in any case. */
+  /** True when the stored setting requires keys. If REWARDOPS_API_KEYS is set, keys are always required. */
   get required(): boolean {
     return this.#required
   }
@@ -137,19 +137,19 @@ export class KeyRing {
     this.#onRequired = call
   }
 
-  /** The holder of a key; null: unknown, revoked or expired. */
+  /** The holder of a key; null if the key is unknown, revoked or expired. */
   byKey(key: string): KeyHolder | null {
     return this.#byHash.size === 0 ? null : this.#good(this.#byHash.get(lookUpOf(key)))
   }
 
-  /** The holder of a login cookie; null: unknown or ended. */
+  /** The holder of a login cookie; null if the session is unknown or has ended. */
   byCookie(cookie: string): KeyHolder | null {
     return this.#sessions.byCookie(cookie)
   }
 
   /**
-   * Reads the sessions again for a cookie that this process does not know: another process may have set it a moment
-   * ago. All unknown cookies share at most four reads per second.
+   * Reads the sessions again for a cookie that this process does not know, because another process may have just set
+   * it. All unknown cookies share at most four reads per second.
    */
   readForUnknown(): Promise<void> {
     this.#readingUnknown ??= new Promise<void>((resolve) =>
@@ -161,7 +161,7 @@ export class KeyRing {
     return this.#readingUnknown
   }
 
-  /** Opens a login session for a key. Null: the key is unknown. This process accepts `cookie` at once. */
+  /** Opens a login session for a key, or returns null if it is unknown. This process accepts the cookie immediately. */
   async signIn(
     key: string,
     client: SessionClient,

@@ -94,7 +94,7 @@ export class LoginSessions {
     }
   }
 
-  /** The holder of a cookie; null: unknown or ended. */
+  /** The holder of a cookie; null if the session is unknown or has ended. */
   byCookie(cookie: string): KeyHolder | null {
     if (this.#byHash.size === 0) return null
     const session = this.#byHash.get(lookUpOf(cookie))
@@ -168,7 +168,7 @@ export class LoginSessions {
     return deleteSessionsOfKey(this.#db, keyId)
   }
 
-  /** Deletes the session of a cookie; false: there is none. */
+  /** Deletes the session of a cookie; returns false if there is none. */
   signOut(cookie: string): Promise<boolean> {
     return deleteLoginSession(this.#db, Buffer.from(lookUpOf(cookie), 'hex'))
   }

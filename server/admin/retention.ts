@@ -45,8 +45,8 @@ const TICK_MS = 2_000
 /** Interval at which the policy is applied. */
 const POLICY_EVERY_MS = 3_600_000
 /**
- * Minimum pause after a transaction. A pause lasts as long as the transaction before it, which leaves half of the disk
- * time to scoring.
+ * Minimum pause after a transaction. Each pause takes as long as the transaction before it, so that half of the disk
+ * time is left for scoring.
  */
 const PAUSE_MS = 10
 /** Pause after a failed transaction, for example one that waited too long for a lock. */
@@ -58,9 +58,9 @@ const JOBS_SHOWN = 20
 const POLICY = 'retention'
 
 /**
- * Removes old data or a run. It first marks the batches, so that pages show the removal at once, and then deletes in
- * transactions of about 2,000 rows. If all texts of a day are removed, their partition is dropped. One process at a
- * time works, and its progress is stored, so that another process continues after a crash.
+ * Removes old data or a run. It first marks the batches, so that pages show the removal immediately, and then deletes
+ * in transactions of about 2,000 rows. If all texts of a day are removed, their partition is dropped. Only one process
+ * at a time removes data, and its progress is stored, so that another process continues after a crash.
  *
  *   policy or run ─▶ running ─mark─▶ drop days ─▶ delete rows ─▶ prune events ─▶ done
  *                       └──cancel──▶ cancelled (batches whose deletion has not begun are kept)
@@ -69,7 +69,7 @@ export class Retention {
   readonly #db: Database
   readonly #log: Logger
   readonly #task: PeriodicTask
-  /** The id of the removal whose batches are all marked; null: none. */
+  /** The id of the removal whose batches are all marked, or null if there is none. */
   #marked: number | null = null
   #lookAgainAt = 0
 
@@ -255,7 +255,7 @@ export class Retention {
     }
   }
 
-  /** Marks or removes the rows of one transaction; false: nothing is left. */
+  /** Marks or removes the rows of one transaction; returns false if nothing is left. */
   async #piece(client: Client, job: RetentionJobRow | undefined): Promise<boolean> {
     if (job !== undefined && job.id !== this.#marked) {
       if (await markPiece(client, job)) return true
@@ -269,7 +269,7 @@ export class Retention {
     await endJob(client, job)
     const { expected: _, ...removed } = job.progress
     await insertAudit(client, {
-      // The user who deletes a run or applies the policy; otherwise `policy`.
+      // The user who deleted the run or applied the policy, or `policy` if the policy was applied automatically.
       actor: job.requested_by,
       role: 'admin',
       action: 'retention.removed',

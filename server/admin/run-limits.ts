@@ -46,7 +46,7 @@ function valuesOf(row: RunLimitRow): RunLimitValues {
   }
 }
 
-/** The limits of a run, up to a second old; null: it has none. */
+/** The limits of a run, up to a second old; null if it has none. */
 export async function limitsOf(db: Database, run: string): Promise<RunLimitValues | null> {
   return (await limitsReader(db))(run)
 }

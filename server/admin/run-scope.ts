@@ -19,7 +19,7 @@ const MAX_KNOWN = 10_000
 const runOfBatch = new WeakMap<Database, Map<number, string>>()
 
 /**
- * Refuses a call that names a run, or a batch of a run, outside the caller's run prefix, or names none.
+ * Refuses a call that names a run or batch outside the caller's run prefix, or that names neither a run nor a batch.
  * @throws RewardOpsError `forbidden_scope`, and `batch_not_found` for a batch that does not exist
  */
 export async function checkRuns(

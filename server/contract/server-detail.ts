@@ -8,7 +8,7 @@ export interface ServerEventDto {
    * `state`: the state in the registry · `health`: the health as one process sees it · `process`: the launched process
    */
   kind: 'state' | 'health' | 'process'
-  /** Null for the registration. */
+  /** The earlier value; null for the event of the registration. */
   from: string | null
   to: string
   /** The cause, in words. */
@@ -25,13 +25,12 @@ export interface ServerMinuteDto {
   errors: number
   /** Requests for samples that had failed before. */
   retries: number
-  /** Hedged requests. */
   hedges: number
   /** Responses with status 429 or 503. */
   busy: number
   /** Invalid responses. */
   corrupt: number
-  /** Requests that the server refused: with a 4xx, or with a reply that was withheld or empty. */
+  /** Requests that the server refused with a 4xx status, or answered with a withheld or empty reply. */
   client: number
   p50Ms: number | null
   p99Ms: number | null
@@ -42,11 +41,11 @@ export interface PoolShareDto {
   id: string
   name: string
   state: ServerState
-  /** The share of the pool's requests over the last 10 minutes, 0–1; null: no requests. */
+  /** The server's share of the pool's requests over the last 10 minutes, 0–1; null if there were none. */
   requestShare: number | null
   /**
-   * The share of the capacity of the pool's ready servers, 0–1: by tokens per second if all were measured, otherwise by
-   * weight × limit.
+   * This server's share of the capacity of the pool's ready servers, 0–1. Capacity is tokens per second if it was
+   * measured for all of them, otherwise weight × limit.
    */
   capacityShare: number
 }
@@ -58,17 +57,17 @@ export interface ServerWorkerDto extends WorkerServerStats {
 
 /**
  * Findings over the last ten minutes:
- * - `degraded`: ejected by a process, at least 5 % of its requests failed, or its median latency is at least 3 times that
- *   of its peers
+ * - `degraded`: ejected by a process, at least 5 % of its requests failed, or its median latency is at least 3 times
+ *   that of its peers
  * - `black_hole`: its share of the requests is at least twice its share of the capacity, and at least half of its
  *   requests fail
- * - `tie_collapse`: it gets over 60 % of the requests to at least three servers that are equal in capacity, latency,
- *   errors and health
+ * - `tie_collapse`: at least three servers are equal in capacity, latency, errors and health, and it gets over 60 % of
+ *   their requests
  * - `sticky_retries`: retries return to the server that failed, while others are ready
- * - `masked_client_errors`: over 5 % of the requests are refused: with a 4xx, or with a reply that was
- *   withheld or empty
- * - `drift`: its scores differ from earlier ones, or from those of its pool
- * - `squashed_scores`: its scores are not raw, or not provably raw
+ * - `masked_client_errors`: over 5 % of the requests are refused with a 4xx status, or answered with a withheld or
+ *   empty reply
+ * - `drift`: its scores differ from its earlier scores, or from the scores of its pool
+ * - `squashed_scores`: its scores are not raw, or may not be raw
  */
 export type MonitorKind =
   | 'degraded'
@@ -92,7 +91,7 @@ export interface ServerMonitorDto {
 
 /** The output of `servers.get`. */
 export interface ServerDetailDto extends ServerDto {
-  /** JSON of the template and its special tokens. Null: none was registered. */
+  /** JSON of the template and its special tokens. Null if none was registered. */
   chatTemplate: string | null
   /** The last 200 events, newest first. */
   events: ServerEventDto[]
@@ -101,7 +100,8 @@ export interface ServerDetailDto extends ServerDto {
   /** All servers of the server's model. */
   pool: PoolShareDto[]
   /**
-   * The highest request share ÷ capacity share of the pool; 1: traffic follows capacity exactly. Null without traffic.
+   * The highest ratio of request share to capacity share in the pool. It is 1 if traffic follows capacity exactly, and
+   * null without traffic.
    */
   imbalance: number | null
   workers: ServerWorkerDto[]

@@ -39,7 +39,8 @@ const chatTemplate = z
   .pipe(storableText(MAX_CHAT_TEMPLATE_CHARS).min(1))
 
 /**
- * The input and output of the model: a whole text, a whole text with a score per token or step, or a pair of texts.
+ * The kinds of model input and output: `classify` scores a whole text, `token` scores each token or step of a text, and
+ * `pair` scores prompt and response as separate texts.
  */
 export const SCORE_ROUTES = ['classify', 'token', 'pair'] as const
 const route = z.enum(SCORE_ROUTES)
@@ -52,7 +53,7 @@ const label = z
 const fixed = {
   /** A discriminative model returns scores; a generative model is a judge. */
   kind: z.enum(['discriminative', 'generative']).default('discriminative'),
-  /** Left out: the model that the server serves. */
+  /** If left out, the model that the server reports. */
   model: storableText(256).min(1).nullish(),
 }
 
@@ -63,26 +64,26 @@ const fixed = {
 export const ServerSettings = z.strictObject({
   /** The share of traffic relative to other servers of the model. */
   weight: z.number().positive().max(1000).default(1),
-  /** Maximum requests in flight over all processes; null: adaptive. */
+  /** Maximum requests in flight over all processes; null means adaptive. */
   maxInFlight: z.int().min(1).max(100_000).nullish(),
-  /** Maximum requests per minute; null: no limit. */
+  /** Maximum requests per minute; null means no limit. */
   rpm: z.number().positive().nullish(),
-  /** Maximum tokens per minute; null: no limit. */
+  /** Maximum tokens per minute; null means no limit. */
   tpm: z.number().positive().nullish(),
   /** The key that the server requires. */
   apiKey: apiKey.nullish(),
   tags: z.array(storableText(64)).max(32).default([]),
   /**
-   * A Jinja template, or a tokenizer_config.json, that writes prompt and response as text for the model. Null: the
-   * engine gets chat messages if it accepts them.
+   * A Jinja template, or a tokenizer_config.json, that writes prompt and response as text for the model. If null, the
+   * engine gets chat messages, provided that it accepts them.
    */
   chatTemplate: chatTemplate.nullish(),
   /**
-   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response as separate texts. Null:
-   * auto-detect.
+   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response as separate texts. Null
+   * means auto-detect.
    */
   route: route.nullish(),
-  /** The label that is the score, by index or name; null: the last label. */
+  /** The label that is the score, by index or name; null means the last label. */
   label: label.nullish(),
   /** Use the server although its self-test failed. */
   selfTestOverride: z.boolean().default(false),
@@ -194,7 +195,7 @@ export const WakeServerInput = z
 export const ServerLogInput = z
   .strictObject({
     ...ref,
-    /** The number of last lines. */
+    /** Number of lines to return from the end of the log. */
     lines: z.int().min(1).max(5_000).default(200),
   })
   .refine(givesOne, GIVE_ONE)
@@ -220,10 +221,10 @@ export const LaunchServerInput = z
     port: z.int().min(1).max(65_535).optional(),
     /** The program and its arguments, run without a shell. */
     command: z.array(word).min(1).max(256),
-    /** The working directory. */
+    /** The working directory of the program. */
     cwd: word.min(1).optional(),
     /**
-     * Environment variables of the program, in addition to those of the service; the program does not get the service's
+     * Environment variables of the program. It also inherits the service's environment, except for the service's
      * settings. Values are never shown.
      */
     env: z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'is not a variable name'), word).default({}),
@@ -235,7 +236,7 @@ export const LaunchServerInput = z
   )
 export type LaunchServerInput = z.infer<typeof LaunchServerInput>
 
-/** The TCP port of a URL; null: the URL is invalid. */
+/** Returns the TCP port of a URL, or null if the URL is invalid. */
 function portOf(url: string): number | null {
   if (!URL.canParse(url)) return null
   const { port, protocol } = new URL(url)
@@ -251,10 +252,15 @@ function portOf(url: string): number | null {
  *     ready ──drain──▶ draining ──resume──▶ probing
  *     ready ──sleep──▶ draining ──nothing in flight──▶ sleeping ──wake──▶ waking ──answers──▶ probing
  *
- * `registering`: launched, and its process does not answer yet · `probing`: answers, and is being tested · `ready`: gets
- * traffic · `unreachable`: does not answer, is still probed · `quarantined`: failed the self-test, and gets no traffic
- * unless overridden · `draining`: completes its requests and gets no new ones · `sleeping`, `waking` · `dead`: unreachable
- * for ten minutes, and probed once a minute.
+ * - `registering`: launched, and its process does not answer yet
+ * - `probing`: answers, and is being tested
+ * - `ready`: gets traffic
+ * - `unreachable`: does not answer, and is still probed
+ * - `quarantined`: failed the self-test, and gets no traffic unless overridden
+ * - `draining`: completes its requests and gets no new ones
+ * - `sleeping`: was put to sleep
+ * - `waking`: is being woken
+ * - `dead`: unreachable for ten minutes, and probed once a minute
  */
 export const SERVER_STATES = [
   'registering',
@@ -274,7 +280,7 @@ export interface SelfTestDto {
   verdict: SelfTestVerdict
   /** The raw score of a good answer. */
   raw: number | null
-  /** The score of the good answer after the activation; null: not available. */
+  /** The score of the good answer after the activation; null if it is not available. */
   activated: number | null
   /** The score of the first calibration text. */
   calibration: number | null
@@ -282,7 +288,7 @@ export interface SelfTestDto {
   calibrations?: { score: number; promptTokens: number | null }[]
   detail: string
   at: string
-  /** True: the server is used despite the verdict. */
+  /** True if the server is used despite the verdict. */
   overridden: boolean
 }
 
@@ -300,8 +306,8 @@ export interface ServerDto extends ListedSettings {
   stateSince: string
   version: string | null
   /**
-   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response as separate texts. Null:
-   * the engine has one route, or the route is not known yet.
+   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response as separate texts. Null
+   * if the engine has only one route, or if the route is not known yet.
    */
   route: 'classify' | 'token' | 'pair' | null
   /** The max context, in tokens. */
@@ -314,14 +320,14 @@ export interface ServerDto extends ListedSettings {
   requests: number
   errors: number
   retries: number
-  /** `p50Ms` and `p99Ms` are latencies over the last 10 minutes; null: no requests. */
+  /** `p50Ms` and `p99Ms` are latencies over the last 10 minutes; null if there were no requests. */
   p50Ms: number | null
   p99Ms: number | null
-  /** The share of failed requests over the last 10 minutes, 0–1; null: no requests. */
+  /** The share of failed requests over the last 10 minutes, 0–1; null if there were no requests. */
   errorShare: number | null
   /** Requests per second over the last 10 s. */
   requestsPerSecond: number
-  /** The share of its pool's requests over the last 10 minutes, 0–1; null: no requests. */
+  /** The server's share of its pool's requests over the last 10 minutes, 0–1; null if there were none. */
   share: number | null
   lastProbeAt: string | null
   /** Null before the first self-test. */
@@ -331,13 +337,13 @@ export interface ServerDto extends ListedSettings {
   canSleep: boolean
   /** The server stays awake until this time. */
   awakeUntil: string | null
-  /** True: launched by the service. */
+  /** True if the service launched the server. */
   launched: boolean
   /**
-   * Number of processes by the server health that each of them sees. A process without requests to the server counts as
-   * `ok`.
+   * The number of processes that see the server in each state of health. A process without requests to the server
+   * counts as `ok`.
    */
   health: { ok: number; suspect: number; ejected: number; halfOpen: number; slowStart: number }
-  /** True: `limit` was set; false: adaptive, at most 96. */
+  /** True if `limit` was set; false if it is adaptive, at most 96. */
   hasFixedLimit: boolean
 }

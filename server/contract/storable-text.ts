@@ -1,9 +1,9 @@
-/** Whether Postgres can hold a text: it has neither NUL nor lone surrogates. */
+/** True if Postgres can store the text, because it contains neither NUL nor lone surrogates. */
 export function isStorable(text: string): boolean {
   return text.isWellFormed() && !text.includes('\u0000')
 }
 
-/** Replaces NUL and lone surrogates by U+FFFD, as the SQL function `readable_json` does. */
+/** Replaces NUL and lone surrogates with U+FFFD, as the SQL function `readable_json` does. */
 export function readableText(text: string): string {
   return text.toWellFormed().replaceAll('\u0000', '\ufffd')
 }

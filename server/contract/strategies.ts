@@ -16,7 +16,7 @@ export type Strategy = (typeof STRATEGIES)[number]
 /** The trainer's time per step, by phase. */
 export interface Phases {
   rolloutMs: number
-  /** Old log-probabilities, reference and values. */
+  /** The time to compute old log-probabilities, reference log-probabilities and values. */
   logProbMs: number
   /** All mini-batches of the step. */
   updateMs: number

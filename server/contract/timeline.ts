@@ -10,7 +10,7 @@ export const MAX_TIMELINE_SAMPLES = 32_768
 /** The input of `batches.timeline`. */
 export const TimelineInput = z.strictObject({
   batchId: BatchId,
-  /** The number of the part, from 0. Each part has `partGroups` groups, in completion order. */
+  /** The index of the part, from 0. Each part has `partGroups` groups, in completion order. */
   part: z.int().min(0).max(1_000_000).default(0),
   /** The `cursor` of the previous answer. The new answer then has only entries that may have changed since. */
   after: Cursor.nullable().default(null),
@@ -23,11 +23,11 @@ export type TimelineInput = z.infer<typeof TimelineInput>
  */
 export interface TimelineDto {
   batchId: string
-  /** False: merge this answer into the previous ones. */
+  /** If false, merge this answer into the previous ones. */
   full: boolean
-  /** The `after` of the next call; null: the next answer is always full. */
+  /** The `after` of the next call; if null, the next answer is always full. */
   cursor: string | null
-  /** The time of this answer, or of the batch's end. */
+  /** The time of this answer, or of the batch's end if the batch has ended. */
   atMs: number
   ended: boolean
   totals: { groups: number; groupsCompleted: number; samples: number }
@@ -45,7 +45,7 @@ export interface TimelineDto {
     no: number[]
     uid: string[]
     size: number[]
-    /** The completion number, from 1; 0: not complete. */
+    /** The completion number, from 1; 0 if the group is not complete. */
     seq: number[]
     completedMs: (number | null)[]
   }
@@ -53,10 +53,10 @@ export interface TimelineDto {
   samples: {
     index: number[]
     group: number[]
-    /** The time of the first dispatch; null: the sample was never dispatched. */
+    /** The time of the first dispatch; null if the sample was never dispatched. */
     dispatchedMs: (number | null)[]
     endedMs: number[]
-    /** The server that scored the sample, as an index into `servers`; null: none. */
+    /** The server that scored the sample, as an index into `servers`; null if none did. */
     server: (number | null)[]
   }
   /** Failed samples with their failure reasons. */
@@ -84,7 +84,7 @@ export interface BottleneckDto {
    * compared.
    */
   servers: number
-  /** Null: no server stands out. */
+  /** Null if no server stands out. */
   server: {
     name: string
     /** Number of scores that this server returned. */

@@ -22,7 +22,10 @@ export const RolloutResponse = z.union([text, z.array(ChatMessage).min(1).max(10
 
 const finite = z.number()
 
-/** The longest verdict or extracted answer, in characters. The service cuts longer ones. */
+/**
+ * Maximum length of a verdict or extracted answer, in characters. Longer texts of scorers are cut, and longer texts in
+ * a request are refused.
+ */
 export const MAX_VERDICT_CHARS = 200
 const shortText = storableText(MAX_VERDICT_CHARS)
 
@@ -32,14 +35,16 @@ export const MAX_TOKEN_SCORES = 4_096
 const tokenOffsets = z.array(z.int().min(0)).max(MAX_TOKEN_SCORES).nullable()
 /**
  * The token scores of one message, as columns in the order of the text. The reward model's tokenizer determines the
- * tokens. A token with only some of the bytes of a character ends where it starts.
+ * tokens. If a token holds only some of the bytes of a character, its end equals its start.
  */
 export const TokenScores = z.strictObject({
-  /** The component of a composite reward whose model gave the scores; null: no composite reward. */
+  /** The component of a composite reward whose model gave the scores; null if the reward is not composite. */
   component: name(64).nullable().default(null),
   /** Index of the message in `response`, from 0; 0 if the response is plain text. */
   message: messageIndex,
-  /** Offset of the start of each token's text in the message, in Unicode code points; null: unknown, see `problem`. */
+  /**
+   * Offset of the start of each token's text in the message, in Unicode code points; null if unknown, see `problem`.
+   */
   starts: tokenOffsets,
   /** Offset of the end of each token's text, exclusive. */
   ends: tokenOffsets,
@@ -47,7 +52,7 @@ export const TokenScores = z.strictObject({
   scores: z.array(finite).max(MAX_TOKEN_SCORES),
   /** Number of earlier tokens of the message whose scores are left out. */
   omitted: Int4.default(0),
-  /** The reason why offsets or scores are unknown; null: they are known. */
+  /** The reason why offsets or scores are unknown; null if they are known. */
   problem: storableText(300).nullable().default(null),
 })
 export type TokenScores = z.infer<typeof TokenScores>
@@ -79,7 +84,7 @@ export const PartRewards = z.strictObject({
     )
     .max(100_000)
     .default([]),
-  /** Token scores of reward models; absent: the reward has no `tokenScores`. */
+  /** Token scores of reward models; absent unless the reward sets `tokenScores`. */
   tokens: z.array(TokenScores).max(10_000).optional(),
 })
 export type PartRewards = z.infer<typeof PartRewards>
@@ -162,7 +167,7 @@ export const RewardComponent = z.strictObject({
   judge: Judge.nullable().default(null),
   tokenScores,
   kwargs: z.record(z.string(), z.json()).default({}),
-  /** Left out: the time limit of the reward. */
+  /** If left out, the time limit of the reward applies. */
   timeoutMs: timeoutMs.optional(),
   maxAttempts: maxAttempts.optional(),
 })
@@ -192,7 +197,7 @@ export const RewardSpec = z.strictObject({
   manager: z.union([z.string(), RewardManagerModule]).default('naive'),
   /** A custom reward function by `path` under the functions folder, or a rule by `name`. */
   function: RewardFunction.nullable().default(null),
-  /** The name of a reward model; null: the rule that `dataSource` selects. */
+  /** The name of a reward model; if null, the rule that `dataSource` selects is used. */
   model: name(256).nullable().default(null),
   /** For a generative model: the name of a judge template, or a template. */
   judge: Judge.nullable().default(null),
@@ -205,7 +210,7 @@ export const RewardSpec = z.strictObject({
   combine: z.array(CompositeComponent).min(1).max(32).nullable().default(null),
   /** Options of the rule or manager. */
   kwargs: z.record(z.string(), z.json()).default({}),
-  /** Maximum samples of the batch in flight; null: no limit. */
+  /** Maximum samples of the batch in flight; null means no limit. */
   maxConcurrency: z.int().min(1).max(1_000_000).nullable().default(null),
   /** The failure policy: `null`, `constant`, `group_mean`, `drop_group` or `fail_batch`. */
   onFailure: OnFailure.default({ policy: 'null' }),
@@ -214,7 +219,7 @@ export const RewardSpec = z.strictObject({
   maxAttempts: maxAttempts.default(4),
   /** Wake the servers of the model before the batch, and put them to sleep when no batch needs them. */
   sleepAfter: z.boolean().default(false),
-  /** `normByStd`: divide advantages by the standard deviation of the group, which is the default. */
+  /** `normByStd`: whether to divide advantages by the standard deviation of the group. Default: true. */
   advantages: z.strictObject({ normByStd: z.boolean() }).optional(),
 })
 export type RewardSpec = z.infer<typeof RewardSpec>
@@ -224,7 +229,10 @@ export const SubmitEnvelope = z.strictObject({
   run: name(256),
   step: Step,
   split: z.enum(['train', 'val']).default('train'),
-  /** Samples per group; a group with this many is complete. Null: groups are complete once the batch is closed. */
+  /**
+   * Samples per group. A group with this number of samples is complete. If null, groups are complete once the batch is
+   * closed.
+   */
   groupSize: z.int().min(1).max(100_000).nullable().default(null),
   reward: RewardSpec.prefault({}),
   /** Accept more samples with batches.append until batches.close. */
@@ -251,7 +259,7 @@ export interface SubmitResult {
   /** Samples accepted. */
   accepted: number
   groups: number
-  /** True: an earlier call with the same idempotency key stored the batch. */
+  /** True if an earlier call with the same idempotency key stored the batch. */
   duplicate: boolean
 }
 
@@ -316,7 +324,10 @@ export interface BatchSummary {
   retries: number
   /** The reward model, or the rules that the data sources selected. */
   rewardName: string
-  /** For custom functions: twelve digits of the hash of the source, and its path; otherwise null. */
+  /**
+   * Version of the custom function: the first twelve hexadecimal digits of the hash of its source, and its path. Null
+   * for other rewards.
+   */
   rewardVersion: string | null
   /** Groups by signal; null until the batch has ended. */
   groupSignals: GroupSignalCounts | null
@@ -339,21 +350,21 @@ export interface Result extends ResultFields {
   score: number | null
   /** The score as the scorer returned it. */
   rawScore: number | null
-  /** True: a failure policy set or removed the score. */
+  /** True if a failure policy set or removed the score. */
   substituted: boolean
   /** Values that the scorer returned in addition to the score. */
   rewardExtraInfo: Record<string, unknown>
   /** The class of outcome behind the score: `equal`, `different`, `no answer`, …; null if the scorer gives none. */
   verdict: string | null
-  /** The answer found in the response, at most 200 characters of it; null if there is none. */
+  /** The answer found in the response, cut to 200 characters; null if there is none. */
   extracted: string | null
-  /** Rewards of the response's messages, spans and tokens; null: the scorer gives none. */
+  /** Rewards of the response's messages, spans and tokens; null if the scorer gives none. */
   rewards: PartRewards | null
   /** The token index of the reward: responseLength − 1; null for an empty response or an unknown length. */
   position: number | null
-  /** From acceptance to the first dispatch. */
+  /** Time from acceptance to the first dispatch. */
   queueMs: number | null
-  /** From the first dispatch to the end, retries included. */
+  /** Time from the first dispatch to the end, retries included. */
   scoreMs: number | null
   /** 1, plus the retries of the sample's calls to reward models; 0 before the sample is scored. */
   attempts: number
@@ -369,7 +380,7 @@ export interface ScoreResult extends Result {
   batchId: string
   /** The failure, in words. */
   detail: string | null
-  /** For custom functions: the version; otherwise null. */
+  /** The version of the custom function; null without one. */
   rewardVersion: string | null
 }
 
@@ -391,7 +402,7 @@ export interface GroupResult {
   samples: MemberResult[]
 }
 
-/** The longest wait of a long poll; longer waits are shortened. */
+/** Maximum wait of a long poll, in ms. Longer waits are shortened to this. */
 export const MAX_WAIT_MS = 60_000
 const waitMs = z
   .number()
@@ -402,7 +413,7 @@ const waitMs = z
 /** The input of `batches.next`. */
 export const NextInput = z.strictObject({
   batchId: BatchId,
-  /** The `cursor` of the previous answer; null: from the beginning. */
+  /** The `cursor` of the previous answer; null starts from the beginning. */
   after: z.string().max(64).nullable().default(null),
   /** Return whole groups until they have at least this many samples together. */
   samples: z.int().min(1).max(1_000_000).default(1),
@@ -417,9 +428,9 @@ export interface NextResult {
   delivered: number
   /** Samples of the batch after this cursor. */
   remaining: number
-  /** True: the batch has ended, and all its groups are delivered. */
+  /** True if the batch has ended and all its groups are delivered. */
   done: boolean
-  /** True: the long poll ended without a group. */
+  /** True if the long poll ended without a group. */
   timedOut: boolean
 }
 
@@ -474,7 +485,7 @@ export const ScoreInput = z.strictObject({
   split: z.enum(['train', 'val']).default('train'),
   reward: RewardSpec.prefault({}),
   sample: SampleInput,
-  /** An open batch; left out: the implicit batch of the run, step, split and reward. */
+  /** An open batch. If left out, the implicit batch of the run, step, split and reward is used. */
   batchId: BatchId.nullish(),
   /** A repeated call with the same key and content returns the first result. */
   idempotencyKey: name(256).nullish(),
@@ -486,7 +497,7 @@ export const BatchListInput = z.strictObject({
   run: RunName.optional(),
   status: BatchStatus.optional(),
   split: z.enum(['train', 'val']).optional(),
-  /** True: only rescored batches; false: only other batches. */
+  /** True selects only rescored batches; false selects only other batches. */
   rescored: z.boolean().optional(),
   cursor: z.string().nullish(),
   limit: z.int().min(1).max(200).default(50),

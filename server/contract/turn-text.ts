@@ -14,14 +14,16 @@ export interface SentTurn {
   content?: TurnContent | null | undefined
 }
 
-/** A part of a message: `{type: 'text', text}`, `{type: 'image_url', image_url: {url}}` or another one. */
+/** A part of a message: `{type: 'text', text}`, `{type: 'image_url', image_url: {url}}` or a part of another type. */
 export interface TurnPart {
   type: string
   [field: string]: unknown
 }
 export type TurnContent = string | TurnPart[]
 
-/** The content of a turn as text; parts that are not text become the name of their type, such as `<image_url>`. */
+/**
+ * Returns the content of a turn as text. Parts that are not text become the name of their type, such as `<image_url>`.
+ */
 export function contentText(content: TurnContent | null | undefined): string {
   if (typeof content === 'string') return content
   return (content ?? [])
@@ -29,7 +31,7 @@ export function contentText(content: TurnContent | null | undefined): string {
     .join('')
 }
 
-/** The type of the first part that is not text, in any of the turns; null: there is none. */
+/** Returns the type of the first part that is not text, in any of the turns, or null if there is none. */
 export function mediaIn(
   turns: readonly { content?: TurnContent | null | undefined }[],
 ): string | null {
@@ -82,9 +84,10 @@ function writtenTurn(turn: TurnFields): Written {
 }
 
 /**
- * Writes a response as text. Messages become blocks joined by newlines: tool results in `<tool_response>`; messages of
- * any other role, and an assistant message directly after another one, in `<turn>`. A single assistant message with
- * neither tool calls nor reasoning is written as its content, unchanged.
+ * Writes a response as text. Messages become blocks, joined by newlines. A tool result becomes a `<tool_response>`
+ * block. A message with any role other than assistant or tool, or an assistant message directly after another one,
+ * becomes a `<turn>` block. A single assistant message with neither tool calls nor reasoning is written as its content,
+ * unchanged.
  */
 export function responseText(response: string | readonly ResponseTurn[]): string {
   if (typeof response === 'string') return response
@@ -147,10 +150,10 @@ export function toolCallsOf({ tool_calls: calls, function_call: single }: TurnFi
 }
 
 /**
- * Counts the failed tool calls in a response; null: the response is plain text. A call failed if its arguments are not
- * JSON, or if its result reports an error: by `is_error: true` (Anthropic; MCP writes `isError`), by `status: "error"`
- * (LangChain), or by a content that is only an object with an `error`, as JSON or as TRL's `{'error': …}`. A call
- * without a result did not fail.
+ * Counts the failed tool calls in a response. Returns null if the response is plain text. A call failed if its
+ * arguments are not JSON, or if its result reports an error in one of these forms: `is_error: true` (Anthropic; MCP
+ * writes `isError`), `status: "error"` (LangChain), or a content that is only an object with an `error`, as JSON or as
+ * TRL's `{'error': …}`. A call without a result did not fail.
  */
 export function failedToolCalls(response: string | readonly ResponseTurn[]): number | null {
   if (typeof response === 'string') return null
@@ -220,7 +223,7 @@ function isJson(text: string): boolean {
   return jsonOf(text) !== undefined
 }
 
-/** Parses JSON; undefined: the text is not JSON. */
+/** Parses JSON. Returns undefined if the text is not JSON. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text)

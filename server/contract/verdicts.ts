@@ -5,7 +5,7 @@ export const MAX_VERDICTS = 32
 const CORRECT = new Set(['equal', 'same text', 'equal to four digits', 'contained', 'all passed'])
 const INCORRECT = new Set(['different', 'some passed', 'none passed'])
 
-/** Classifies a verdict as correct or incorrect; null: it names a cause, such as `no answer`. */
+/** Classifies a verdict as correct or incorrect. Returns null if the verdict names a cause, such as `no answer`. */
 export function correctnessOf(verdict: string): 'correct' | 'incorrect' | null {
   if (CORRECT.has(verdict)) return 'correct'
   return INCORRECT.has(verdict) ? 'incorrect' : null

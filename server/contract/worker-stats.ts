@@ -4,11 +4,11 @@ export interface WorkerServerStats {
   /** The slots of the server's limit that this process leases. */
   slots: number
   requestsPerSecond: number
-  /** The limit of this process, adaptive or set. */
+  /** Maximum requests in flight from this process, adaptive or set. */
   limit?: number
   health?: 'ok' | 'suspect' | 'ejected' | 'half_open' | 'slow_start'
   consecutiveFaults?: number
-  /** Measured tokens per second; null: not measured yet. */
+  /** Measured tokens per second; null if not measured yet. */
   tokensPerSecond?: number | null
   /** Hedged requests since this process started. */
   hedges?: number
@@ -21,7 +21,7 @@ export interface WorkerServerStats {
 export interface WorkerStats {
   samplesPerSecond: number
   inFlight: number
-  /** Claimed samples not scored or failed yet. */
+  /** Claimed samples that are neither scored nor failed yet. */
   inUse: number
   /** The current maximum of `inUse`. */
   capacity: number
@@ -31,7 +31,7 @@ export interface WorkerStats {
   scoredTotal: number
   failedTotal: number
   history: (number | null)[]
-  /** The reason why the worker takes no jobs that need reward functions; null: it takes them. */
+  /** The reason why the worker takes no jobs that need reward functions; null if it takes them. */
   functionProblem: string | null
   /** By server id. */
   servers: Record<string, WorkerServerStats>

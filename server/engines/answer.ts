@@ -46,7 +46,7 @@ const ENGINE_FAILED = /failed to generate results for all prompts/i
 /** vLLM reports a dead engine process with 400 (0.11), 500, or 200 (0.14). */
 export const ENGINE_DEAD = /EngineCore encountered|EngineDeadError|background loop has errored/i
 
-/** For a task that its model lacks, vLLM answers 200 with an error code in the body (0.11, 0.14), or 501. */
+/** If the model does not support a task, vLLM answers 200 with an error code in the body (0.11, 0.14), or 501. */
 const NO_ROUTE = /does not support [\w ]{1,40} API\b/i
 
 /**
@@ -127,8 +127,8 @@ const REPLY_TOO_LONG = [
 ]
 
 /**
- * Returns the tokens left for the reply if the server refused the requested length; null: the server refused for
- * another reason, or no tokens are left.
+ * Returns the number of tokens left for the reply if the server refused the requested length. Returns null if the
+ * server refused for another reason, or if no tokens are left.
  */
 function tokensLeft(message: string): number | null {
   for (const pattern of REPLY_TOO_LONG) {
@@ -192,7 +192,7 @@ function validationMessage(detail: unknown[]): string {
     .join('; ')
 }
 
-/** Returns `error.code` of a JSON body; `''`: none. */
+/** Returns `error.code` of a JSON body, or `''` if there is none. */
 function errorCode(bodyText: string): string {
   try {
     const code = field(field(JSON.parse(bodyText), 'error'), 'code')
@@ -234,8 +234,8 @@ export function readJsonAnswer(
 const ANSWERS = ['data', 'results', 'rewards', 'choices']
 
 /**
- * Classifies a 2xx response with an error instead of a score; null: no error. vLLM answers like this on /pooling and
- * /score, with the status of the error as `code`.
+ * Classifies a 2xx response that has an error instead of a score. Returns null if it has no error. vLLM answers like
+ * this on /pooling and /score, with the status of the error as `code`.
  */
 function errorInside(
   status: number,
@@ -400,8 +400,8 @@ function promptTokensOf(answer: unknown): number | undefined {
 const HTTP_DATE = /^\s*(?:mon|tue|wed|thu|fri|sat|sun)/i
 
 /**
- * Returns the delay that a server requests, in ms; null: none. Reads `retry-after-ms`, `x-ms-retry-after-ms` and
- * `retry-after` (seconds, or an HTTP date relative to `nowEpochMs`).
+ * Returns the delay that a server requests, in ms, or null if it requests none. Reads `retry-after-ms`,
+ * `x-ms-retry-after-ms` and `retry-after` (seconds, or an HTTP date relative to `nowEpochMs`).
  */
 export function retryAfterMs(headers: ResponseHeaders, nowEpochMs: number): number | null {
   const exact = first(headers['retry-after-ms']) ?? first(headers['x-ms-retry-after-ms'])
@@ -413,7 +413,7 @@ export function retryAfterMs(headers: ResponseHeaders, nowEpochMs: number): numb
   if (after === undefined || after.trim() === '') return null
   const seconds = Number(after)
   if (Number.isFinite(seconds)) return seconds >= 0 ? seconds * 1000 : null
-  // Date.parse would read "2 s" as a day of 2001.
+  // Date.parse would read "2 s" as a date in 2001.
   const date = HTTP_DATE.test(after) ? Date.parse(after) : Number.NaN
   return Number.isNaN(date) ? null : Math.max(0, date - nowEpochMs)
 }

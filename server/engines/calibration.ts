@@ -10,7 +10,7 @@ import type {
 /** A server's result for one calibration text. */
 export interface Calibration {
   score: number
-  /** Prompt tokens counted by the server; null: it does not report them. */
+  /** Prompt tokens counted by the server; null if it does not report them. */
   promptTokens: number | null
 }
 
@@ -38,7 +38,8 @@ export const MIXED: ScoreInput = {
     '```python\ndef add(a: int, b: int) -> int:\n\treturn a + b\n\n\nprint(add(1234567890, 42))  # 1,234,567,932\n```\n\n答案是 1234567932。 Voilà — 100 % ✓',
 }
 /**
- * Scores the two calibration texts, on which replicas of a model must agree. Null: the engine cannot score fixed texts.
+ * Scores the two calibration texts, on which replicas of a model must agree. Returns null if the engine cannot score
+ * fixed texts.
  * @throws Error with the server's answer
  */
 export async function calibrationScores(
@@ -62,15 +63,15 @@ export function calibrationOf({ score, promptTokens }: EngineScore): Calibration
 }
 
 /**
- * Whether two servers differ in model, weights, activation or tokenizer: their scores differ by more than rounding, or
- * their token counts differ. Texts that only one of them scored are ignored: results stored by older versions of
- * rewardops have only one text.
+ * True if two servers differ in model, weights, activation or tokenizer, which shows in scores that differ by more than
+ * rounding, or in different token counts. Texts that only one of the servers scored are ignored, because results stored
+ * by older versions of rewardops have only one text.
  */
 export function calibrationDiffers(a: readonly Calibration[], b: readonly Calibration[]): boolean {
   return differingText(a, b) !== null
 }
 
-/** Returns the index of the first calibration text on which two servers disagree; null: they agree. */
+/** Returns the index of the first calibration text on which two servers disagree, or null if they agree. */
 export function differingText(a: readonly Calibration[], b: readonly Calibration[]): number | null {
   for (let at = 0; at < Math.min(a.length, b.length); at++) {
     const [one, other] = [a[at] as Calibration, b[at] as Calibration]
@@ -87,7 +88,7 @@ function tokensDiffer(a: Calibration, b: Calibration): boolean {
   return a.promptTokens !== null && b.promptTokens !== null && a.promptTokens !== b.promptTokens
 }
 
-/** `routeMissing`: the server has no scoring route. */
+/** `routeMissing` is true if the server has no scoring route. */
 export type CalibrationAnswer = EngineScore | (EngineFailure & { routeMissing?: boolean })
 
 /** Requests the score of one text. Never rejects. */

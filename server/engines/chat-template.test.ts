@@ -13,7 +13,7 @@ import {
 } from './testing/chat-templates.ts'
 
 const of = (model: ModelTemplate) => new ChatTemplate(JSON.stringify(model))
-/** The text that a template without special tokens renders. */
+/** Renders a template that is given without special tokens. */
 const written = (template: string, variables: Record<string, unknown> = {}) =>
   new ChatTemplate(template).render([{ role: 'user', content: 'Q' }], { variables })
 

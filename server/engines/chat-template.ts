@@ -14,7 +14,9 @@ export class ChatTemplateError extends Error {
 }
 
 export interface RenderOptions {
-  /** Whether the text ends with the start of an assistant's turn. Default: false, for conversations that are scored. */
+  /**
+   * Whether to end the text with the start of an assistant's turn. Default: false, for conversations that are scored.
+   */
   addGenerationPrompt?: boolean
   /** Further variables, like the `chat_template_kwargs` of a trainer. */
   variables?: Record<string, unknown>
@@ -50,7 +52,7 @@ export class ChatTemplate implements SampleTemplate {
     }
   }
 
-  /** The BOS token; `''`: none, or unknown. */
+  /** The BOS token, or `''` if there is none or it is unknown. */
   get bosToken(): string {
     return this.#source.tokens.bos_token ?? ''
   }
@@ -59,7 +61,8 @@ export class ChatTemplate implements SampleTemplate {
   render(messages: readonly ChatMessage[], options: RenderOptions = {}): string {
     const variables = {
       ...this.#source.tokens,
-      // Both are null (None in Jinja) and not undefined, because some templates test them without `is defined`.
+      // `tools` and `documents` are null (None in Jinja) and not undefined, because some templates test them without
+      // `is defined`.
       tools: null,
       documents: null,
       ...options.variables,
@@ -75,7 +78,7 @@ export class ChatTemplate implements SampleTemplate {
 
   /**
    * Renders prompt and response, with the response as the assistant's turn. End-of-text tokens are removed from the
-   * response, as by verl's `_preprocess_reward_inputs`. @throws ChatTemplateError
+   * response, as verl's `_preprocess_reward_inputs` does. @throws ChatTemplateError
    */
   renderSample(input: ScoreInput): string {
     const { tokens, inputEosToken } = this.#source
@@ -163,7 +166,9 @@ function templateIn(value: unknown): string {
   )
 }
 
-/** Returns the text of a special token, which is a string or an object with `content`; null: neither. */
+/**
+ * Returns the text of a special token, which is a string or an object with `content`. Returns null for any other value.
+ */
 function tokenText(value: unknown): string | null {
   const text =
     typeof value === 'object' && value !== null ? (value as { content?: unknown }).content : value

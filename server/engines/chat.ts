@@ -90,7 +90,7 @@ export function parseChatResponse(
   }
 }
 
-/** Returns the finish reason; null: none. In SGLang's native format it is an object with a `type`. */
+/** Returns the finish reason, or null if there is none. In SGLang's native format, it is an object with a `type`. */
 function finishReason(choice: unknown): string | null {
   const reason = field(choice, 'finish_reason')
   return text(reason) ?? text(field(reason, 'type'))

@@ -94,9 +94,9 @@ export class EgressPolicy {
   }
 
   /**
-   * Returns the reason why an address may not be called; null: it may be called. `host` is the name that resolved to
-   * the address. A listed name may have a private or public address. It may have a loopback address only if `loopback`
-   * is listed too, because the owner of a name chooses its addresses.
+   * Returns the reason why an address may not be called, or null if it may be called. `host` is the name that resolved
+   * to the address. A listed name may have a private or public address. It may have a loopback address only if
+   * `loopback` is listed too, because the owner of a name chooses its addresses.
    */
   refusal(address: string, host?: string): string | null {
     if (isWithin(forbidden, address)) return 'a link-local or metadata address'
@@ -128,7 +128,7 @@ export function setEgressPolicy(entries: readonly string[]): void {
   }
 }
 
-/** Returns the reason why a host may not be called, if one is known without resolving its name; null: none is known. */
+/** Returns the reason why a host may not be called, or null if none is known without resolving its name. */
 export function hostRefusal(hostname: string): string | null {
   const host = bare(hostname)
   if (isIP(host) !== 0) return policy.refusal(host)

@@ -12,7 +12,7 @@ const MAX_ANSWER_BYTES = 4 << 20
 const CONNECT_TIMEOUT_MS = 2_000
 
 /**
- * The error that ends all requests to a server that is unreachable, redirects or refuses the key. Its message does not
+ * Thrown if a server is unreachable, redirects or refuses the key, which ends all requests to it. The message does not
  * contain the key.
  */
 export class ProbeStop extends Error {
@@ -24,7 +24,9 @@ export class ProbeStop extends Error {
   }
 }
 
-/** A connection to one server, for requests outside the router: probe, self-test, load, sleep and wake. */
+/**
+ * A connection to one server, for requests outside the router: probes, self-tests, reading the load, sleep and wake.
+ */
 export interface OpenFetch {
   /** Sends a request. @throws ProbeStop if no usable response arrives */
   readonly fetch: EngineFetch

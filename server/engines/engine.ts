@@ -9,7 +9,7 @@ export type { EngineName } from '../contract/engines.ts'
 /**
  * Routes of discriminative models on engines that have several. The probe finds the route, and the registry stores it.
  * - `classify`: the whole text, one logit (vLLM /classify, SGLang /v1/embeddings, TEI /predict)
- * - `token`: a logit per token or step; the last one is the score (vLLM /pooling with `token_classify`)
+ * - `token`: a logit per token or step, of which the last is the score (vLLM /pooling with `token_classify`)
  * - `pair`: prompt and response as a pair, for a cross-encoder (vLLM /score, TEI and llama.cpp /rerank)
  */
 export type ScoreRoute = (typeof SCORE_ROUTES)[number]
@@ -18,7 +18,9 @@ export interface ScoreInput {
   /** A turn without content (a tool call) counts as empty. */
   prompt: string | { role: string; content?: TurnContent | null | undefined }[]
   response: string
-  /** As submitted, like `groundTruth` and `extraInfo`. Only custom scorers (`http`) receive these three fields. */
+  /**
+   * As submitted, like `groundTruth` and `extraInfo` below. Only custom scorers (`http`) receive these three fields.
+   */
   dataSource?: string
   groundTruth?: unknown
   extraInfo?: Record<string, unknown>
@@ -35,21 +37,23 @@ export interface SampleTemplate {
 
 /** The server and model that a request is built for. */
 export interface EngineTarget {
-  /** The model's name on the server; null: the server needs no name. */
+  /** The model's name on the server; null if the server needs no name. */
   model: string | null
-  /** The reported version; null: unknown, treated as current. */
+  /** The reported version. Null if unknown, which is treated as current. */
   version: string | null
   /** Path of the server's URL, without a trailing slash (`''` for the root). */
   basePath?: string
-  /** The scoring route; null or absent: the engine's default. */
+  /** The scoring route. If null or absent, the engine's default route. */
   route?: ScoreRoute | null
-  /** The label whose score is used, by index or name; null or absent: the last. */
+  /** The label whose score is used, by index or name. If null or absent, the last label is used. */
   label?: string | null
-  /** Whether the model has no chat template, so that it receives prompt, newline, response. */
+  /** Whether the model has no chat template, so that it receives prompt, newline and response. */
   plainText?: boolean
   /** Requests the activated score (sigmoid) instead of the raw one; only for the self-test. */
   activated?: boolean
-  /** Renders the text to score; null or absent: the sample is sent as messages, or as prompt, newline, response. */
+  /**
+   * Renders the text to score. If null or absent, the sample is sent as messages, or as prompt, newline and response.
+   */
   chatTemplate?: SampleTemplate | null
 }
 
@@ -70,11 +74,11 @@ export type ResponseHeaders = Record<string, string | string[] | undefined>
  * - `busy`: 429 or 503. Retried immediately on another server, or on the same one after `Retry-After`. It does not
  *   affect the server's health.
  * - `fault`: 5xx, connection or TLS errors, and failures that no text can cause, with any status: a missing route, a
- *   refused key, an HTML page, a dead engine. Retried on another server; counts against the server.
+ *   refused key, an HTML page, a dead engine. Retried on another server, and counts against the server.
  * - `stall`: no response in time.
  * - `corrupt`: a response without a score (NaN, wrong format). Ends the sample after confirmation.
- * - `conn_race`: a reused connection that closed before the first byte. Retried once on the same server, and no
- *   attempt is charged.
+ * - `conn_race`: a reused connection that closed before the first byte. Retried once on the same server, which does not
+ *   count as an attempt.
  */
 export type FailureClass = 'client' | 'busy' | 'fault' | 'stall' | 'corrupt' | 'conn_race'
 
@@ -104,8 +108,8 @@ export interface TokenOffsets {
   /** For each token from `first` on: its start in the response, in Unicode code points. */
   starts: number[]
   /**
-   * End of each of these tokens, exclusive. If a character spans several tokens, it belongs to the last of them, and
-   * the ranges of the others do not include it.
+   * For each token from `first` on: its end, exclusive. If a character spans several tokens, it belongs to the last of
+   * these tokens, and the ranges of the other tokens do not include it.
    */
   ends: number[]
 }
@@ -118,7 +122,10 @@ export interface EngineScore {
   promptTokens?: number
   /** Scores of the tokens or steps, if the model returns them; the last is `score`. */
   tokenScores?: number[]
-  /** Offsets of these tokens in the response, or the reason why they are unknown; absent: not requested. */
+  /**
+   * The offsets in the response of the tokens in `tokenScores`, or the reason why they are unknown; absent if they were
+   * not requested.
+   */
   tokenOffsets?: TokenOffsets | { problem: string }
   /** Further fields of a custom scorer's answer (`http`). */
   extra?: Record<string, unknown>
@@ -137,8 +144,8 @@ export interface MicroBatchProtocol {
   /** Whether the target accepts several samples per request. */
   takes(target: EngineTarget): boolean
   /**
-   * Builds the request; only if the target {@link takes} several samples. @throws Error if the target's template
-   * rejects a sample
+   * Builds the request. Call this only if the target {@link takes} several samples. @throws Error if the target's
+   * template rejects a sample
    */
   build(inputs: readonly ScoreInput[], target: EngineTarget): EngineRequest
   /** Reads the response for `count` samples. Never throws. A returned failure concerns the whole request. */
@@ -230,7 +237,7 @@ export interface EngineLifecycle extends SleepAbilities {
    */
   sleep(fetch: EngineFetch, basePath: string, level: SleepLevel): Promise<void>
   wake(fetch: EngineFetch, basePath: string): Promise<void>
-  /** Whether the server sleeps. Null: it does not report it. */
+  /** Whether the server sleeps; null if it does not report that. */
   isSleeping(fetch: EngineFetch, basePath: string): Promise<boolean | null>
 }
 
@@ -245,8 +252,8 @@ export interface EngineReply {
 }
 
 /**
- * Sends a request outside the router, for example of a probe. `path` starts at the origin's root. Rejects with a {@link
- * ProbeStop} if the server is unreachable, redirects or refuses the key.
+ * Sends a request outside the router, for example for a probe. `path` starts at the origin's root. Rejects with a
+ * {@link ProbeStop} if the server is unreachable, redirects or refuses the key.
  */
 export type EngineFetch = (
   path: string,
@@ -280,7 +287,7 @@ export type ProbeCause =
   | 'other_kind'
   | 'unknown_model'
 
-/** A server that cannot be used, with the remedy. */
+/** The reason why a server cannot be used, and the remedy. */
 export interface ProbeFailure {
   ok: false
   reason: ProbeReason
@@ -293,28 +300,28 @@ export interface ProbeFailure {
 export interface ProbeFacts {
   ok: true
   engine: EngineName
-  /** Ids of the served models; empty: not reported. */
+  /** Ids of the served models; empty if not reported. */
   models: string[]
   /** Whether the server ignores the model name of requests, so that a pool can have any name. */
   ignoresModelName?: boolean
   version: string | null
   /** The max context in tokens, of the requested model or the first one. */
   maxModelLen: number | null
-  /** The kind of model; null: not reported. */
+  /** The kind of model; null if not reported. */
   kind: 'discriminative' | 'generative' | null
-  /** The scoring route; null or absent: the engine's default. */
+  /** The scoring route. If null or absent, the engine's default route. */
   route?: ScoreRoute | null
   /** Whether the model has no chat template, see {@link EngineTarget.plainText}. */
   plainText?: boolean
-  /** The label whose score is used, by the server's name for it; absent: the engine does not report labels. */
+  /** The label whose score is used, by the server's name for it; absent if the engine does not report labels. */
   label?: string | null
   /** Maximum concurrent inputs, if reported (llama.cpp slots, TEI permits). */
   maxConcurrent?: number | null
   canSleep?: boolean
   sleeping?: boolean
   /**
-   * Warnings for the admin, for example that SGLang silently truncates long texts; absent: not checked again, so stored
-   * warnings are kept.
+   * Warnings for the admin, for example that SGLang silently truncates long texts; absent if the probe did not check
+   * again, so that stored warnings are kept.
    */
   warnings?: string[]
 }
@@ -323,22 +330,22 @@ export type ProbeResult = ProbeFacts | ProbeFailure
 
 export interface ProbeContext {
   basePath: string
-  /** The requested model; null: any. */
+  /** The requested model; null means any. */
   model: string | null
   /**
-   * The intended use; null or absent: any. `generative`: the chat route must exist, and no scoring route is tried.
+   * The intended use; null or absent means any. `generative`: the chat route must exist, and no scoring route is tried.
    * `discriminative`: a server that only generates is refused.
    */
   kind?: 'discriminative' | 'generative' | null
-  /** The route named at registration; no other one is tried. */
+  /** The route named at registration. No other route is tried. */
   route?: ScoreRoute | null
   /** The label named at registration. */
   label?: string | null
   /** Whether the registration has a chat template, so that the server needs none. */
   templated?: boolean
   /**
-   * The result of an earlier probe. `inUse`: the server scores samples by this route, so no route is tried. If not
-   * `inUse`, the routes are tried again, and the earlier result is used if the server does not answer.
+   * The result of an earlier probe. If `inUse`, the server scores samples by this route, so no route is tried.
+   * Otherwise the routes are tried again, and the earlier result is used if the server does not answer.
    */
   known?: { route: ScoreRoute; plainText: boolean; inUse: boolean } | null
   /** Engines by {@link Engine.modelOwner}. */
@@ -348,18 +355,21 @@ export interface ProbeContext {
 /** The protocol of one engine: builds requests, reads scores and classifies failures. It keeps no state. */
 export interface Engine {
   readonly name: EngineName
-  /** Whether the engine's servers return scores. False: they are for judges only (`openai`). */
+  /** Whether the engine's servers return scores. If not, they are for judges only (`openai`). */
   readonly scores: boolean
   /** Whether its servers support /v1/chat/completions and can be judges. */
   readonly chats: boolean
   /**
    * Whether its servers compute scores with the model's head, so that raw scores exist, and constant or bounded scores
-   * are a fault. False: 0 and 1 are normal scores.
+   * are a fault. If not, 0 and 1 are normal scores.
    */
   readonly selfTested: boolean
-  /** Routes that a registration can name; empty: there is only one. */
+  /** Routes that a registration can name; empty if there is only one. */
   readonly routes: readonly ScoreRoute[]
-  /** Labels that a registration can give: an index, a name or index, or (`two`) index 0 or 1; null: none. */
+  /**
+   * The labels that a registration can give: only an index, a name or an index (`name`), or only index 0 or 1 (`two`);
+   * null if it can give none.
+   */
   readonly labels: 'index' | 'name' | 'two' | null
   /**
    * Whether its servers score whole texts, which a chat template can render (the route `pair` keeps prompt and response
@@ -371,7 +381,7 @@ export interface Engine {
    * starts at this number and may fall to 1.
    */
   readonly hasSlots?: boolean
-  /** Paths of the router address that its servers serve; empty: none, because they have a format of their own. */
+  /** Paths of the router address that its servers serve. Empty for engines with their own format. */
   readonly paths: ReadonlySet<ProxiedPath>
   readonly lifecycle: EngineLifecycle | null
   /** Builds the request for one sample. @throws Error if the target's template rejects the sample */
@@ -383,17 +393,19 @@ export interface Engine {
     bodyText: string,
     target?: EngineTarget,
   ): EngineScore | EngineFailure
-  /** The protocol for micro-batches; null: requests have one sample. */
+  /** The protocol for micro-batches; null if requests have one sample. */
   readonly microBatch: MicroBatchProtocol | null
-  /** The protocol for token offsets; absent: the engine's servers return no token scores, or do not list the tokens. */
+  /**
+   * The protocol for token offsets; absent if the engine's servers return no token scores, or do not list the tokens.
+   */
   readonly tokens?: TokenProtocol
-  /** Reads the load that the server reports; null: none, or an invalid one. */
+  /** Reads the load that the server reports. Resolves to null if it reports none or an invalid one. */
   readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null>
   /** Checks whether the server runs this engine, and reads its properties. */
   probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult>
-  /** `owned_by` of the models in its servers' /v1/models, used for auto-detection; null: none. */
+  /** `owned_by` of the models in its servers' /v1/models, used for auto-detection; null if there is none. */
   readonly modelOwner: string | null
-  /** The remedy for a server that generates text where scores are required; absent: the general remedy. */
+  /** The remedy for a server that generates text where scores are required. If absent, the general remedy is used. */
   readonly generatesHint?: string
   /**
    * Auto-detects a server whose models have no known owner. Returns the result of {@link probe}, or null if the server

@@ -19,17 +19,17 @@ import { versionBefore } from './version.ts'
 const SHORT: ScoreInput = { prompt: 'What is 1 + 1?', response: '2' }
 /** A longer list of numbers for one text or token is an embedding, because no reward model has so many labels. */
 const MAX_LABELS = 16
-/** Stands in for the registered template: for a probe, any text is enough. */
+/** Replaces the registered template in a probe, for which any text is enough. */
 const RENDERED: SampleTemplate = {
   renderSample: () => 'What is 1 + 1?\n2',
   renderSampleWithoutBos: () => 'What is 1 + 1?\n2',
 }
 
-/** The scoring route of a server. `route` null: the server has none. */
+/** The scoring route of a server; `route` is null if the server has none. */
 export interface FoundRoute {
   route: ScoreRoute | null
   plainText: boolean
-  /** Warnings about the choice; absent: the result comes from an earlier probe. */
+  /** Warnings about the choice; absent if the result comes from an earlier probe. */
   warnings?: string[]
 }
 
@@ -75,8 +75,8 @@ export async function findRoute(
     const answer = await ask(route)
     if (answer.is === 'score') return scoring(fetch, question, route, ask)
     if (answer.is === 'no_template') {
-      // Embeddings are tested only after no earlier route returned a score: for classifiers, /pooling of vLLM 0.11
-      // returns hidden states, which look like an embedding.
+      // Embeddings are tested only if no earlier route returned a score. For classifiers, /pooling of vLLM 0.11 returns
+      // hidden states, which look like an embedding.
       if (named == null && (await isEmbedding(fetch, question))) {
         return { refused: embeddingModel() }
       }
@@ -139,7 +139,7 @@ async function scoring(
 }
 
 /**
- * Chooses the route of a model without a chat template: the model is a cross-encoder if it scores pairs. Otherwise it
+ * Chooses the route of a model without a chat template. If the model scores pairs, it is a cross-encoder. Otherwise it
  * reads plain text.
  */
 async function withoutTemplate(
@@ -186,7 +186,10 @@ async function askRoute(
   return { is: status >= 500 && status !== 501 ? 'fault' : 'unsupported', said }
 }
 
-/** Sends a request; null: no response. Rejects for errors that end a probe (a refused key, a redirect). */
+/**
+ * Sends a request. Resolves to null if the server does not respond. Rejects for errors that end a probe (a refused key,
+ * a redirect).
+ */
 async function post(fetch: EngineFetch, path: string, body: string): Promise<EngineReply | null> {
   try {
     return await fetch(path, { method: 'POST', body })
@@ -210,7 +213,9 @@ function statusOf({ status, bodyText }: EngineReply): number {
   }
 }
 
-/** Returns the entry of `data` that /pooling returns for a text in the model's default task; null: none. */
+/**
+ * Returns the entry of `data` that /pooling returns for a text in the model's default task, or null if there is none.
+ */
 async function pooled(
   fetch: EngineFetch,
   { model, basePath = '' }: RouteQuestion,

@@ -15,7 +15,9 @@ import { ProbeStop } from './engine-fetch.ts'
 import { isBusy, notReady, notRecognized } from './probe-answers.ts'
 import { wellFormed } from './sample-text.ts'
 
-/** The values of `reason` that a scorer may add to its `error`. Other values, and none, count as `function_error`. */
+/**
+ * Values of `reason` that a scorer may add to its `error`. Any other value, or no value, counts as `function_error`.
+ */
 const ERROR_REASONS = ['function_error', 'timeout', 'non_finite', 'unparseable'] as const
 
 /**
@@ -116,7 +118,9 @@ function answersNoResults(status: number, bodyText: string): boolean {
   }
 }
 
-/** Null for any answer except that of a custom scorer. @throws ProbeStop if the server does not answer */
+/**
+ * Resolves to null if the server does not answer like a custom scorer. @throws ProbeStop if the server does not answer
+ */
 async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult | null> {
   try {
     const result = await probe(fetch, context)

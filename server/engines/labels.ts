@@ -7,7 +7,10 @@ import type { EngineFailure } from './engine.ts'
  * on every engine.
  */
 
-/** Returns the index in a label's name: digits, or digits after `LABEL_`; null: another name. */
+/**
+ * Returns the index that a label's name contains, as only digits or as `LABEL_` and digits. Returns null for any other
+ * name.
+ */
 export function labelIndex(label: unknown): number | null {
   const digits = typeof label === 'string' ? /^(?:label_?)?(\d+)$/i.exec(label)?.[1] : undefined
   return digits === undefined ? null : Number(digits)

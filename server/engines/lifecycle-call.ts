@@ -2,8 +2,8 @@ import { errorMessage } from './answer.ts'
 import type { EngineFetch } from './engine.ts'
 
 /**
- * Requests sleep or wake. `missing`: the remedy if the server has no such route. @throws Error with the server's answer
- * unless it confirms
+ * Requests sleep or wake. `missing` is the remedy if the server has no such route.
+ * @throws Error with the server's answer, unless the server confirms
  */
 export async function lifecyclePost(
   fetch: EngineFetch,

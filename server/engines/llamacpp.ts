@@ -32,7 +32,7 @@ import { rootOf } from './server-url.ts'
 
 function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
   return {
-    // The route is not /v1/embeddings, which normalizes: the reward of a head with one logit would be +1 or −1.
+    // /v1/embeddings is not used, because it normalizes: the reward of a head with one logit would always be +1 or −1.
     path: `${rootOf(target.basePath)}/rerank`,
     body: JSON.stringify({
       model: target.model ?? undefined,

@@ -5,7 +5,7 @@ import { jsonOrNull } from './probe-answers.ts'
 const BELIEVABLE_REQUESTS = 1_000_000
 
 /**
- * Returns a reported load; null: a number is missing, negative, not finite or implausible. For routing, no load is
+ * Returns a reported load, or null if a number is missing, negative, not finite or implausible. For routing, no load is
  * better than a wrong one.
  */
 export function believableLoad(running: unknown, waiting: unknown): EngineLoad | null {
@@ -18,7 +18,7 @@ function believable(value: unknown): value is number {
 
 /**
  * Sums a metric of Prometheus' text format over its label sets (vLLM labels each data-parallel engine, SGLang each
- * rank). Null: the metric is missing. A negative or invalid value makes the sum NaN.
+ * rank). Returns null if the metric is missing. A negative or invalid value makes the sum NaN.
  */
 export function metricSum(text: string, name: string): number | null {
   let sum: number | null = null
@@ -32,7 +32,7 @@ export function metricSum(text: string, name: string): number | null {
   return sum
 }
 
-/** Reads /metrics; null: not available. */
+/** Reads /metrics. Resolves to null if it is not available. */
 export async function metricsText(fetch: EngineFetch, path: string): Promise<string | null> {
   try {
     const reply = await fetch(path)
@@ -42,7 +42,7 @@ export async function metricsText(fetch: EngineFetch, path: string): Promise<str
   }
 }
 
-/** Reads the JSON of a load route; null: the route or the server is not available. */
+/** Reads the JSON of a load route. Resolves to null if the route or the server is not available. */
 export async function loadJson(fetch: EngineFetch, path: string): Promise<unknown> {
   try {
     return await jsonOrNull(fetch, path)

@@ -26,7 +26,7 @@ function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineReque
     path: scorePath(target.basePath),
     // serve_rm reads only `query`. Other servers for --reward.remote_url also read the other lists.
     body: JSON.stringify({
-      // The text has special tokens, as from OpenRLHF's trainer, because the server adds none.
+      // The text has special tokens, like a text from OpenRLHF's trainer, because the server adds none.
       query: [target.chatTemplate?.renderSample(input) ?? sampleText(input, target)],
       prompts: [promptText(input)],
       labels: [null],

@@ -8,7 +8,7 @@ export type ModelList =
   | {
       ok: true
       ids: string[]
-      /** `owned_by` of the first model; null: not reported. */
+      /** `owned_by` of the first model; null if not reported. */
       owner: string | null
       /** `max_model_len` of the named model, or of the first. */
       maxModelLen(model: string | null): number | null
@@ -134,14 +134,14 @@ async function fetchOptional(fetch: EngineFetch, path: string): Promise<EngineRe
   }
 }
 
-/** Reads JSON by GET; null: the route is missing, needs another key, or does not return JSON. */
+/** Reads JSON by GET. Resolves to null if the route is missing, needs another key, or does not return JSON. */
 export async function jsonOrNull(fetch: EngineFetch, path: string): Promise<unknown> {
   const reply = await fetchOptional(fetch, path)
   if (reply === null || reply.status < 200 || reply.status >= 300) return null
   return parsed(reply) ?? null
 }
 
-/** Reads a text field of a route's JSON; null: missing. */
+/** Reads a text field of a route's JSON. Resolves to null if it is missing. */
 export async function textField(
   fetch: EngineFetch,
   path: string,
@@ -150,12 +150,12 @@ export async function textField(
   return textOrNull(field(await jsonOrNull(fetch, path), name))
 }
 
-/** Returns a nonempty text; null: anything else. */
+/** Returns the value if it is a nonempty text, otherwise null. */
 export function textOrNull(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
 }
 
-/** Returns a positive integer; null: anything else. */
+/** Returns the value if it is a positive integer, otherwise null. */
 export function positiveInt(value: unknown): number | null {
   return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : null
 }
@@ -167,7 +167,7 @@ export async function routeExists(fetch: EngineFetch, path: string): Promise<boo
 
 /**
  * Whether a POST route exists, for servers that answer 404 to a GET of a POST route. An existing route refuses an empty
- * object (400, 422); a missing one answers 404, 405 or 501. Rejects for a refused key.
+ * object (400, 422). A missing route answers 404, 405 or 501. Rejects for a refused key.
  */
 export async function routeTakesPosts(fetch: EngineFetch, path: string): Promise<boolean> {
   const { status } = await fetch(path, { method: 'POST', body: '{}' })

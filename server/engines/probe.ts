@@ -24,13 +24,13 @@ export interface ProbeRequest {
   url: string
   engine: 'auto' | EngineName
   apiKey: string | null
-  /** Time limit of the whole probe. SGLang's routes may take over 1 s while it is busy, so use at least 3,000. */
+  /** Time limit of the whole probe. SGLang's routes may take over 1 s while it is busy, so use at least 3,000 ms. */
   timeoutMs: number
-  /** The requested model; null: any. */
+  /** The requested model; null means any. */
   model?: string | null
-  /** The intended use; null or absent: any. A server of another kind is refused (`other_kind`). */
+  /** The intended use; null or absent means any. A server of another kind is refused (`other_kind`). */
   kind?: 'discriminative' | 'generative' | null
-  /** The route named at registration; no other one is tried. */
+  /** The route named at registration. No other route is tried. */
   route?: ScoreRoute | null
   /** The label named at registration, by index or name. */
   label?: string | null
@@ -43,7 +43,7 @@ export interface ProbeRequest {
 export interface ProbedServer extends ProbeFacts {
   /** The normalized URL. */
   url: string
-  /** The requested model, or the first that the server lists; null: the server lists none. */
+  /** The requested model, or the first that the server lists; null if the server lists none. */
   model: string | null
   durationMs: number
 }

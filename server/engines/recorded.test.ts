@@ -5,8 +5,8 @@ import { type RecordedAnswer, recordings } from './testing/recorded.ts'
 /** Tests how engines read recorded answers of real servers. */
 
 /**
- * The expected result of each recorded request, by its `situation`. Requests not listed are never sent to score
- * samples.
+ * The expected result of each recorded request, by its `situation`. Requests that are not listed are never used to
+ * score samples.
  */
 const EXPECTED: [situation: RegExp, expected: Record<string, unknown>][] = [
   [/^(?:classify, input|score, text_1|pooling, token_classify, input)$/, { ok: true }],

@@ -15,8 +15,8 @@ export function wellFormed(text: string): string {
 }
 
 /**
- * Throws an Error if a message has an image or another part that is not text: without that part, the score would be
- * that of another sample.
+ * Throws an Error if a message has an image or another part that is not text, because a score of the other parts would
+ * not be the score of this sample.
  */
 function refuseMedia({ prompt, messages = [] }: ScoreInput): void {
   if (typeof prompt === 'string' && messages.length === 0) return
@@ -51,7 +51,7 @@ export function promptText(input: ScoreInput): string {
 
 /**
  * Returns the sample as one text, rendered by the registered chat template without the BOS that the server's tokenizer
- * adds; without a template: prompt, newline, response. @throws ChatTemplateError
+ * adds. Without a template, the text is the prompt, a newline and the response. @throws ChatTemplateError
  */
 export function sampleText(input: ScoreInput, target: EngineTarget): string {
   if (target.chatTemplate != null) return target.chatTemplate.renderSampleWithoutBos(input)

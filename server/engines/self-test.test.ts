@@ -13,7 +13,7 @@ afterEach(async () => {
 
 const sigmoid = (x: number) => 1 / (1 + Math.exp(-x))
 
-/** The logit of a reward model that likes capitals and dislikes fruit, wherever they occur. */
+/** The logit of a fake reward model: each "Paris" and "42" raises it, and each "bananas" lowers it. */
 const logit = (text: string) =>
   (text.match(/Paris/g) ?? []).length * 1.5 -
   (text.match(/bananas/g) ?? []).length * 2 +
@@ -26,7 +26,7 @@ interface Body {
   raw_scores?: boolean
 }
 
-/** A server of an engine. `score` receives the whole body as text. */
+/** Returns the handler of a fake server. `score` receives the whole body as text. */
 function model(name: EngineName, score: (text: string, body: Body) => number): FakeHandler {
   return (call, response) => {
     const body = JSON.parse(call.body) as Body
@@ -176,7 +176,7 @@ test('an OpenRLHF server may score all texts 0 or 1', async () => {
 })
 
 describe('llama.cpp', () => {
-  // The server returns the softmax share of the first of two labels; the second one is the score.
+  // The server returns the softmax share of the first of two labels; the second label is the score.
   const softmax = model('llamacpp', (text) => 1 - sigmoid(2 * logit(text)))
 
   test('raw scores are raw', async () => {

@@ -41,8 +41,8 @@ const ARITHMETIC: ScoreInput = {
 }
 
 /**
- * Maximum length of a long text, in characters: about 6,000 tokens, which exceeds the usual limits of 512 to 4,096 and
- * is cheap to score.
+ * Maximum length of a long text, in characters: about 6,000 tokens, which exceeds the usual limits of 512 to 4,096
+ * tokens and is cheap to score.
  */
 const MAX_LONG_CHARS = 24_000
 /** Length of a long text for a server with an unknown max context, in characters: about 1,500 tokens. */
@@ -121,7 +121,7 @@ function canActivate(engine: Engine, target: EngineTarget): boolean {
   return body(true) !== body(false)
 }
 
-/** Returns the activated scores of the good and the bad answer; null: the server refuses them. */
+/** Returns the activated scores of the good and the bad answer, or null if the server refuses them. */
 async function askPair(ask: Ask): Promise<Pair | null> {
   const good = await ask(GOOD, true)
   if (!good.ok) return null
@@ -215,11 +215,11 @@ export type SelfTestVerdict = Exclude<PoolVerdict, 'differs'>
 
 export interface SelfTestResult {
   verdict: SelfTestVerdict
-  /** The raw score of the good answer; null: none. */
+  /** The raw score of the good answer; null if there is none. */
   raw: number | null
-  /** The activated score of the good answer; null: not requested, or refused. */
+  /** The activated score of the good answer; null if not requested or refused. */
   activated: number | null
-  /** The score of the first calibration text; null: no fixed text can be scored. */
+  /** The score of the first calibration text; null if no fixed text can be scored. */
   calibration: number | null
   /** The results for the calibration texts, on which replicas of a model must agree ({@link calibrationDiffers}). */
   calibrations: Calibration[]

@@ -34,7 +34,7 @@ function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineReque
 
 function embeddings(input: string | string[], target: EngineTarget): EngineRequest {
   return {
-    // The route is not /v1/classify, whose softmax over one label makes every reward 1.0.
+    // /v1/classify is not used, because its softmax over one label makes every reward 1.0.
     path: `${rootOf(target.basePath)}/v1/embeddings`,
     body: JSON.stringify({ model: target.model ?? 'default', input }),
   }
@@ -109,8 +109,8 @@ async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoa
 }
 
 /**
- * Returns the load of one data-parallel rank; null: invalid. The older route counts all requests, including the waiting
- * ones.
+ * Returns the load of one data-parallel rank, or null if it is invalid. The older route counts all requests, including
+ * the waiting ones.
  */
 function rankLoad(rank: unknown): EngineLoad | null {
   const waiting = field(rank, 'num_waiting_reqs')
@@ -158,8 +158,8 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
 }
 
 /**
- * SGLang, started with --is-embedding: POST /v1/embeddings returns a list whose last number, or that of the named
- * label, is the raw score. Judges use chat completions.
+ * SGLang, started with --is-embedding. POST /v1/embeddings returns a list of numbers. The raw score is the number of
+ * the named label, or the last number. Judges use chat completions.
  */
 export const sglang: Engine = {
   name: 'sglang',

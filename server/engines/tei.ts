@@ -77,7 +77,7 @@ function parseScoreResponse(
   if (!answer.ok) return answer
   const only = onlyElement(answer.value, 'the answer')
   if (!('item' in only)) return only
-  // Per text, /predict returns a list of labels and /rerank an object.
+  // For each text, /predict returns a list of labels and /rerank an object.
   const { item } = only
   const score = Array.isArray(item) ? predicted(item, 0, target?.label) : ranked(item)
   if (typeof score !== 'number') return score
@@ -133,7 +133,7 @@ function predicted(
   return broken('unparseable', `the last label is unknown: ${names.join(', ')}`)
 }
 
-/** Returns the position of the named label; null: none. */
+/** Returns the position of the named label, or null if there is none. */
 function placeOf(wanted: string, names: readonly string[]): number | null {
   const exact = names.indexOf(wanted)
   if (exact >= 0) return exact
@@ -142,7 +142,7 @@ function placeOf(wanted: string, names: readonly string[]): number | null {
   return at >= 0 ? at : null
 }
 
-/** Returns the position of the label with the highest number; null: the names have no numbers. */
+/** Returns the position of the label with the highest number, or null if the names have no numbers. */
 function lastLabel(names: readonly string[]): number | null {
   if (names.length === 1) return 0
   let last: number | null = null
@@ -167,7 +167,10 @@ async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoa
   return text === null ? null : believableLoad(0, metricSum(text, 'te_queue_size'))
 }
 
-/** Reads `model_type` of /info, which is `{"reranker":{…}}`, or in some builds the bare name; null: none. */
+/**
+ * Reads `model_type` of /info, which is `{"reranker":{…}}`, or only the name in some builds. Returns null if there is
+ * none.
+ */
 function teiModelType(info: unknown): { name: string; labels: string[] } | null {
   const type = field(info, 'model_type')
   if (typeof type === 'string') return { name: type.toLowerCase(), labels: [] }
@@ -228,8 +231,8 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
 }
 
 /**
- * Returns the label whose score is used, by the server's name for it; null: the server reports no labels, or only one
- * and none was requested.
+ * Returns the label whose score is used, by the server's name for it. Returns null if none was requested and the server
+ * reports at most one label.
  */
 function namedLabel(
   labels: readonly string[],

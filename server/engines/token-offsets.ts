@@ -22,7 +22,10 @@ export function offsetsOf(
   return { problem: "the texts of the server's tokens do not contain the response" }
 }
 
-/** Start of the response in the concatenated token texts, in bytes; null: they do not contain the response. */
+/**
+ * Returns the start of the response in the concatenated token texts, in bytes, or null if they do not contain the
+ * response.
+ */
 function responseAt(pieces: readonly Buffer[], response: Buffer, isLast: boolean): number | null {
   const text = Buffer.concat(pieces)
   if (isLast) {
@@ -56,8 +59,8 @@ function isBlank(bytes: Buffer): boolean {
 }
 
 /**
- * Offsets of the tokens that overlap the response. A character that spans tokens belongs to the token that completes
- * it.
+ * Returns the offsets of the tokens that overlap the response. A character that spans tokens belongs to the token that
+ * completes it.
  */
 function offsetsFrom(pieces: readonly Buffer[], response: Buffer, at: number): TokenOffsets {
   const charsBefore = completeChars(response)
@@ -77,7 +80,7 @@ function offsetsFrom(pieces: readonly Buffer[], response: Buffer, at: number): T
   return { first: Math.max(0, first), starts, ends }
 }
 
-/** For each byte offset in the UTF-8 text, the number of code points that end at or before it. */
+/** Returns, for each byte offset in the UTF-8 text, the number of code points that end at or before the offset. */
 function completeChars(text: Buffer): Uint32Array {
   const complete = new Uint32Array(text.length + 1)
   let chars = 0

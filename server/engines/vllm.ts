@@ -41,7 +41,7 @@ import { rootOf } from './server-url.ts'
 import { offsetsOf } from './token-offsets.ts'
 import { type Version, versionBefore } from './version.ts'
 
-/** /classify has accepted `messages` since 2025-11-14. 0.12.0 is the first release that certainly does. */
+/** /classify has accepted `messages` since 2025-11-14. 0.12.0 is the first release that certainly accepts them. */
 const MESSAGES_SINCE: Version = [0, 12, 0]
 /** /score has accepted `queries` and `documents` since January 2026. Older servers accept `text_1` and `text_2`. */
 const QUERIES_SINCE: Version = [0, 16, 0]
@@ -77,7 +77,7 @@ function asText(target: EngineTarget): boolean {
 
 function textOf(input: ScoreInput, target: EngineTarget): string {
   const { chatTemplate } = target
-  // Older servers always add a BOS. For newer ones the request disables that, so the template's own BOS is sent.
+  // Older servers always add a BOS. For newer servers, the request disables this, so the template's own BOS is sent.
   return chatTemplate != null && !before(target, MESSAGES_SINCE)
     ? chatTemplate.renderSample(input)
     : sampleText(input, target)
@@ -295,7 +295,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (!('refused' in found) && found.route !== null) {
     return { ...facts, kind: 'discriminative', ...found }
   }
-  // A generative model has no scoring routes, or they refuse requests.
+  // A generative model has no scoring routes, or its scoring routes refuse requests.
   if (context.route == null && (await chats())) {
     return { ...facts, kind: 'generative', route: null, warnings: [] }
   }

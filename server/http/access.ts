@@ -28,8 +28,8 @@ export function hostName(host: string): string {
 }
 
 /**
- * Decides which callers are allowed. Without API keys, these are processes of the service's own user and of root on
- * this machine. Their requests must not come through a proxy and must name a loopback host or one of
+ * Decides which callers are allowed. Without API keys, only processes of the service's own user and of root on this
+ * machine are allowed. Their requests must not come through a proxy and must name a loopback host or one of
  * REWARDOPS_ALLOWED_HOSTS, so that pages of another origin and rebound DNS names get no access. With keys, a caller
  * sends a bearer key or the login cookie of the pages. The keys of REWARDOPS_API_KEYS have the role admin; stored keys
  * have their own roles.
@@ -52,7 +52,7 @@ export class Access {
   /** Reads the client's address, scheme and host from requests. */
   readonly proxies: TrustedProxies
 
-  /** The prefix of all paths in the browser; empty: none. */
+  /** The prefix of all paths in the browser; may be empty. */
   readonly basePath: string
 
   /** Host names that requests may name besides loopback names, in lower case. */
@@ -205,8 +205,8 @@ export class Access {
   }
 
   /**
-   * The caller; null: a key is required, and the request has no valid one. If no key is required, a valid key still
-   * gives its holder's name and role, and an unknown key is ignored, because some clients always send one.
+   * Returns the caller, or null if a key is required and the request has no valid key. If no key is required, a valid
+   * key still gives its holder's name and role, and an unknown key is ignored, because some clients always send one.
    * @throws RewardOpsError `too_many_wrong_keys`
    */
   actorOf(req: IncomingMessage): KeyHolder | null {
@@ -232,7 +232,7 @@ export class Access {
     return holder ?? (this.requiresKey ? null : this.#local)
   }
 
-  /** The holder of a key; null: the key is unknown. */
+  /** Returns the holder of a key, or null if the key is unknown. */
   holderOf(key: string): KeyHolder | null {
     // Without configured keys, no digest needs to be computed.
     const configured = this.configured.size > 0 ? this.configured.get(lookUpOf(key)) : undefined
@@ -241,7 +241,8 @@ export class Access {
 
   /**
    * Looks for the login cookie of a request in the database if this process does not know it. Otherwise a browser that
-   * signed in through another process a moment ago would be sent to the sign-in page. Undefined: nothing to look up.
+   * signed in through another process a moment ago would be sent to the sign-in page. Returns undefined if there is
+   * nothing to look up.
    * @throws RewardOpsError `database_unavailable`
    */
   findSession(req: IncomingMessage): Promise<void> | undefined {
@@ -256,8 +257,8 @@ export class Access {
   }
 
   /**
-   * The caller, if it may use `surface`. `key` is a key from the URL. The runs that the request names are not known
-   * here: `Scopes.check` checks them.
+   * Returns the caller if it may use `surface`. `key` is a key from the URL. The runs that the request names are not
+   * known here: `Scopes.check` checks them.
    * @throws RewardOpsError `unauthorized`, `too_many_wrong_keys`, `forbidden_role`, `forbidden_scope`
    */
   admit(req: IncomingMessage, surface: SurfaceName, key: string | null = null): KeyHolder {
@@ -282,8 +283,8 @@ export class Access {
   }
 
   /**
-   * Opens a login session for a key. It replaces the session of the request. Returns the Set-Cookie value; null: the
-   * key is unknown.
+   * Opens a login session for a key. It replaces the session of the request. Returns the Set-Cookie value, or null if
+   * the key is unknown.
    * @throws RewardOpsError `too_many_wrong_keys`, and `forbidden_scope` for a key that cannot use the pages
    */
   async signIn(req: IncomingMessage, key: string): Promise<string | null> {

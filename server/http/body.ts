@@ -5,9 +5,9 @@ import { RewardOpsError } from '../errors.ts'
 
 /** Maximum size of a decompressed body. */
 export const MAX_BODY_BYTES = 256 << 20
-/** Maximum body of submit and append that is parsed on the event loop. Larger ones go to the ingest thread. */
+/** Maximum size of a submit or append body that is parsed on the event loop. Larger bodies go to the ingest thread. */
 export const MAX_INLINE_BYTES = 1 << 20
-/** Maximum body of the other procedures. Parsing 16 MiB takes about 100 ms. */
+/** Maximum size of a body of the other procedures. Parsing 16 MiB takes about 100 ms. */
 export const MAX_PLAIN_BYTES = 16 << 20
 
 function tooLarge(limit: number): RewardOpsError {
@@ -70,8 +70,8 @@ export async function* unpacked(req: IncomingMessage, limit: number): AsyncGener
 }
 
 /**
- * Pipes the request into the decoder; returns a function that stops the piping. `pipeline` would destroy the
- * connection.
+ * Pipes the request into the decoder, and returns a function that stops the piping. `pipeline` is not used, because it
+ * would destroy the connection.
  */
 function feed(decoder: Transform, req: IncomingMessage): () => void {
   const lost = () => {
@@ -86,7 +86,7 @@ function feed(decoder: Transform, req: IncomingMessage): () => void {
   }
 }
 
-/** A client that is still sending after this time is disconnected, ms. */
+/** Time after which a client that is still sending is disconnected, in ms. */
 const DISCARD_MS = 30_000
 
 /** Discards the rest of a body. Resolves when the client has sent everything or was disconnected. */

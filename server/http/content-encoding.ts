@@ -2,8 +2,8 @@
 export type ContentEncoding = 'br' | 'gzip'
 
 /**
- * The first of the `offered` encodings that a request's Accept-Encoding allows; null: uncompressed. Weights (`q`) are
- * not compared, because browsers give all encodings the same weight.
+ * Returns the first of the `offered` encodings that a request's Accept-Encoding allows, or null if it allows none.
+ * Weights (`q`) are not compared, because browsers give all encodings the same weight.
  */
 export function chosenEncoding(
   accepted: string | undefined,

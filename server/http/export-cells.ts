@@ -6,7 +6,7 @@ import type { ExportedBatch, ExportedRow } from '../store/sql/export.ts'
 import { statusOf } from '../store/sql/results.ts'
 import { textsAsJson } from '../store/stored-texts.ts'
 
-/** A cell of a CSV or Parquet file. Null: the sample has no such value. */
+/** A cell of a CSV or Parquet file. Null if the sample has no such value. */
 export type Cell = string | number | boolean | null
 
 /** Samples of a batch that are written together. */
@@ -72,7 +72,10 @@ export function plainCells(batch: ExportedBatch, row: ExportedRow): Record<strin
   return withFields(cells, row, DETAIL_FIELDS)
 }
 
-/** Values of the selected extra-info columns, by column name. The extra info is parsed only if one is selected. */
+/**
+ * Values of the selected extra-info columns, by column name. The extra info is parsed only if such a column is
+ * selected.
+ */
 export function chosenExtra(
   columns: readonly string[],
   row: ExportedRow,

@@ -37,8 +37,8 @@ type WriteLine = (
 const USUAL = [...EXPORTED_ROLLOUT_COLUMNS, ...EXPORTED_RESULT_COLUMNS] as const
 
 /**
- * The writer of an export. `columns` of the query selects and orders the columns; without it, all but `annotations` are
- * written.
+ * Returns the writer of an export. `columns` of the query selects and orders the columns. By default, all columns
+ * except `annotations` are written.
  */
 export function exportWriter({ format, columns, safe }: ExportQuery): ExportWriter {
   if (format === 'parquet') {

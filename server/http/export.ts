@@ -194,7 +194,7 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
 /** The input of an export: its filter, page limits and annotations. */
 interface Chosen {
   filter: SampleFilter
-  /** True: the filter selects samples within batches rather than whole batches. */
+  /** True if the filter selects samples within batches rather than whole batches. */
   within: boolean
   limits: { rows: number; bytes: number | null }
   annotations: boolean

@@ -8,7 +8,7 @@ import type { ServerView } from '../queries/server-view.ts'
 import { withTimeout } from '../with-timeout.ts'
 import type { Access } from './access.ts'
 
-/** Maximum time that a page waits for its data, ms. The browser fetches late data itself. */
+/** Maximum time that a page waits for its data, in ms. The browser fetches late data itself. */
 const PATIENCE_MS = 300
 
 /** Renders a page and answers the request. */

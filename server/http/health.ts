@@ -8,7 +8,7 @@ export interface HealthSources {
   /** Null when a worker is alive or none is configured; otherwise the reason. Called only when the service is ready. */
   problem(): Promise<string | null>
   pids(): { server: number; postgres: number | null; workers: number[] }
-  /** Longest block of the event loop since the last call, ms. */
+  /** Longest block of the event loop since the last call, in ms. */
   eventLoopMaxMs(): number
 }
 

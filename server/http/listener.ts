@@ -34,7 +34,10 @@ export interface Routes {
   proxy: Handler | null
   /** The dialects of trainers that support a remote reward server. */
   compat?: Handler | null
-  /** A promise, so that a page opened during the start loads late instead of failing. Null: not built, or disabled. */
+  /**
+   * A promise, so that a page opened during the start loads late instead of failing. Null, or resolves to null, if
+   * pages are disabled or not built.
+   */
   pages: Promise<Handler | null> | null
   /** The trace of a request that changes something; null while tracing is off, or if the request is not traced. */
   traceOf?: ((req: IncomingMessage) => TraceContext | null) | null
@@ -148,7 +151,7 @@ export function createListener(
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
       return routes.proxy(req, res, requestId)
     }
-    // Pages are only read. A POST to an unknown path is answered with JSON, not with a page.
+    // Pages accept only GET and HEAD. A POST to an unknown path is answered with JSON, not with a page.
     if (req.method !== 'GET' && req.method !== 'HEAD') {
       throw new RewardOpsError(
         'not_found',

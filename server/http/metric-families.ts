@@ -15,7 +15,10 @@ export interface Series {
 /** A Prometheus metric with all its series. */
 export interface Family {
   name: string
-  /** Markdown sentences, with links relative to docs/. docs/metrics.md shows them, `/metrics` as plain text. */
+  /**
+   * Markdown sentences, with links relative to docs/. docs/metrics.md shows them as Markdown, and `/metrics` as plain
+   * text.
+   */
   help: string
   type: 'counter' | 'gauge' | 'histogram'
   values: Series[]
@@ -286,7 +289,10 @@ function viewsOf(server: ServerFigures, views: ReadonlyMap<string, ProcessView>)
   return [...views.values()].flatMap((view) => view[server.id] ?? [])
 }
 
-/** The configured limit; otherwise the sum of the processes' adaptive limits, at most the leasable slots. */
+/**
+ * Returns the configured limit. Without one, it returns the sum of the processes' adaptive limits, at most the number
+ * of leasable slots.
+ */
 function limitOf(server: ServerFigures, views: readonly WorkerServerStats[]): number {
   const most = mostInFlight(server.max_in_flight, server.max_concurrent)
   if (server.max_in_flight !== null || views.length === 0) return most
@@ -324,7 +330,7 @@ function histogram(labels: Record<string, string>, counts: readonly number[]): S
   return series
 }
 
-/** A metric without series. */
+/** Returns a metric without series. */
 export function family(type: Family['type'], name: string, help: string): Family {
   return { name: `rewardops_${name}`, help, type, values: [] }
 }

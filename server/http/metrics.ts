@@ -17,9 +17,9 @@ import {
   single,
 } from './metric-families.ts'
 
-/** Time for which an answer is cached, ms, so that several scrapers cost as much as one. */
+/** Time for which an answer is cached, in ms. Thanks to the cache, several scrapers cost as much as one. */
 const KEEP_MS = 1_000
-/** The database is reported down when it does not answer within this time, ms. */
+/** Time within which the database must answer, in ms. If it does not, it is reported as down. */
 const DATABASE_MS = 2_000
 /** Gauges of prom-client that are left out, because they are named like counters. */
 const MISNAMED = ['handles', 'requests', 'resources'].map(
@@ -28,19 +28,19 @@ const MISNAMED = ['handles', 'requests', 'resources'].map(
 
 export interface MetricsSources {
   /**
-   * The connection pool of the pages; using it keeps the health check's connection free. A scrape waits at most 2 s for
-   * a connection.
+   * The connection pool of the pages. It is used so that the health check's connection stays free. A scrape waits at
+   * most 2 s for a connection.
    */
   db: Database
   access: Access
   version: string
-  /** The servers' statistics in this process's router; null: the process has no router. */
+  /** The statistics of the servers in this process's router; null if the process has no router. */
   own: (() => ProcessView) | null
   /** Number of open live streams of pages. */
   liveStreams(): number
   /** Pending samples without a job that this process returned to the queue. */
   orphanedSamples(): number
-  /** Spans exported, and batches whose export was given up; null: tracing is off. */
+  /** Spans exported, and batches of spans whose export was given up; null if tracing is off. */
   traces: { exported: number; droppedBatches: number } | null
   log: Logger
 }
@@ -103,7 +103,7 @@ export function createMetrics(sources: MetricsSources) {
   }
 }
 
-/** All metrics without series, by section of docs/metrics.md. */
+/** Returns all metrics, without series, by section of docs/metrics.md. */
 export function describeMetrics() {
   return {
     ...metricFamilies(NO_FIGURES, new Map()),

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import type { z } from 'zod'
 import { appRouter } from '../api/root.ts'
 
-// The committed document; `npm run check` fails when scripts/api-doc.ts would write a different one.
+// The committed document. `npm run check` fails if scripts/api-doc.ts would write a different one.
 const document = JSON.parse(readFileSync(new URL('openapi.json', import.meta.url), 'utf8'))
 const procedures = Object.entries(
   appRouter._def.procedures as unknown as Record<string, { _def: { inputs: z.ZodType[] } }>,

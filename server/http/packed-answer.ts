@@ -7,8 +7,9 @@ type Flushing = ServerResponse & { flush?: () => void }
 
 /**
  * Compresses an answer with gzip, chunk by chunk, if `types` matches its content type. A timeline of 2,000 groups
- * shrinks to a sixth of its size, and the result of a fast query still arrives before that of a slow query of the same
- * request. The fastest level in zlib's threads compresses at least 100 MB/s; a page needs less than 1 MB/s.
+ * shrinks to a sixth of its size. In a request with several queries, the result of a fast query still arrives before
+ * the result of a slow one. The fastest level in zlib's threads compresses at least 100 MB/s; a page needs less than 1
+ * MB/s.
  *
  * Answers of other types (such as the live stream) and answers that are already compressed are sent unchanged. This
  * function must be called before the head is sent.
@@ -21,7 +22,7 @@ export function packAnswer(
   if (chosenEncoding(req.headers['accept-encoding'], ['gzip']) === null) return
   const write = res.write.bind(res) as (chunk: Buffer) => boolean
   const end = res.end.bind(res) as (chunk?: unknown) => ServerResponse
-  /** Null: this answer is not compressed; undefined: not decided yet, because the head is not known. */
+  /** Null if this answer is not compressed; undefined if this is not decided yet, because the head is not known. */
   let gzip: Gzip | null | undefined
 
   const packer = (): Gzip | null => {

@@ -6,8 +6,8 @@ import type { ParquetThreadData, ToParquetThread } from './parquet-thread.ts'
 const REMOVED = ['prompt', 'response']
 
 /**
- * Encodes the pages of an export as Parquet in a separate thread: a row group takes up to 0.5 s, during which the event
- * loop would answer no other call. The thread gets one page at a time.
+ * Encodes the pages of an export as Parquet in a separate thread, because a row group takes up to 0.5 s, during which
+ * the event loop could answer no other call. The thread gets one page at a time.
  */
 export class ParquetEncoder {
   readonly #columns: readonly string[]

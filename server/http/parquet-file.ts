@@ -4,11 +4,12 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer'
 import { type ColumnType, columnType } from '../contract/csv-cells.ts'
 import type { Cell } from './export-cells.ts'
 
-/** A row group ends at this number of rows or after this many characters of text. */
+/** A row group ends when it has this number of rows, or this many characters of text. */
 const GROUP_ROWS = 50_000
 const GROUP_CHARS = 16 << 20
 /**
- * A row group of a slow export ends after this time, ms, so that its reader and proxies get data before they time out.
+ * A row group of a slow export ends after this time, in ms, so that its reader and proxies get data before they time
+ * out.
  */
 const GROUP_MS = 10_000
 
@@ -55,7 +56,10 @@ export class ParquetFile {
     })
   }
 
-  /** Adds rows, given as columns of cells. Returns the bytes that are complete; no bytes while a row group fills. */
+  /**
+   * Adds rows, given as columns of cells. Returns the bytes that are complete, or no bytes while a row group is still
+   * being filled.
+   */
   add(page: readonly (readonly Cell[])[]): Uint8Array<ArrayBuffer> {
     for (const [at, cells] of page.entries()) {
       const waiting = this.#waiting[at] as Cell[]
@@ -99,7 +103,10 @@ export class ParquetFile {
   }
 }
 
-/** Microseconds since 1970 of a time such as `2026-11-23T11:21:00.807998Z`. */
+/**
+ * Returns the microseconds since 1970 of a time such as `2026-11-23T11:21:00.807998Z`, or null if the cell is not a
+ * text.
+ */
 function microseconds(cell: Cell): bigint | null {
   if (typeof cell !== 'string') return null
   return BigInt(Date.parse(`${cell.slice(0, 23)}Z`)) * 1_000n + BigInt(cell.slice(23, 26))

@@ -57,7 +57,7 @@ export class PeerOwners {
     return { known: false, why: 'gone' }
   }
 
-  /** The tables, read after this call began; null: none can be read. */
+  /** Resolves to the tables, read after this call began, or to null if none can be read. */
   #tables(): Promise<string[] | null> {
     this.#next ??= this.#reading.then(async () => {
       this.#next = null
@@ -71,8 +71,8 @@ export class PeerOwners {
 }
 
 /**
- * The user who owns the other end of a connection; null: it is not in the tables, or no longer has an owner. A closed
- * socket with data left to send is listed under user 0 without an inode.
+ * Returns the user who owns the other end of a connection, or null if it is not in the tables or no longer has an
+ * owner. A closed socket with data left to send is listed under user 0 without an inode.
  */
 export function uidIn(tables: readonly string[], connection: Connection): number | null {
   const { localAddress, localPort, remoteAddress, remotePort } = connection
@@ -93,7 +93,7 @@ export function uidIn(tables: readonly string[], connection: Connection): number
   return null
 }
 
-/** Both addresses in the forms of the tables; an IPv4 address also as an IPv4-mapped IPv6 address. */
+/** Returns both addresses as the tables write them. IPv4 addresses are also returned as IPv4-mapped IPv6 addresses. */
 function addressForms(a: string, b: string): [string, string][] {
   const [inA, inB] = [withoutPrefix(a), withoutPrefix(b)]
   if (inA.includes(':') || inB.includes(':')) return [[hexOfIpv6(inA), hexOfIpv6(inB)]]
@@ -123,7 +123,7 @@ function hexOfIpv6(address: string): string {
   return hex
 }
 
-/** Four bytes in network order as hexadecimal in this machine's byte order. */
+/** Writes four bytes, given in network order, as hexadecimal in the byte order of this machine. */
 function wordOf(word: number): string {
   const hex = hexOf(word, 8)
   return endianness() === 'BE' ? hex : (hex.match(/../g) as string[]).reverse().join('')

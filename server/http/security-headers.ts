@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { THEME_SCRIPT } from '../contract/theme-script.ts'
 
-/** The policy of every answer that is not a page: it loads nothing and no page may frame it. */
+/** The policy of every answer that is not a page: the answer loads nothing, and no page may frame it. */
 const DATA_POLICY =
   "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -24,8 +24,8 @@ const TYPES: Record<string, { type: string; packs: boolean }> = {
 const WORTH_PACKING_BYTES = 1_000
 
 /**
- * Brotli level, 9 of 11: the overview's script becomes 4 % larger than at 11, and compressing it takes 0.1 s instead of
- * 2 s. Browsers accept brotli only over TLS and from localhost, and gzip everywhere.
+ * Brotli level. At level 9, the overview's script is 4 % larger than at the highest level, 11, but compressing it takes
+ * 0.1 s instead of 2 s. Browsers accept brotli only over TLS and from localhost, and gzip everywhere.
  */
 const BROTLI_QUALITY = 9
 const GZIP_LEVEL = 9
@@ -42,8 +42,8 @@ const packers: Record<ContentEncoding, (plain: Buffer) => Promise<Buffer>> = {
 }
 
 /**
- * Serves the files of the pages' build (scripts, styles, fonts). Each is compressed once per process and kept in
- * memory, 3 MB in all; Next would compress it again for each visitor. File names contain a digest of the content, so
+ * Serves the files of the pages' build (scripts, styles, fonts). Each file is compressed once per process and kept in
+ * memory, 3 MB in total. Next would compress it again for each visitor. File names contain a digest of the content, so
  * browsers cache them forever.
  *
  * `edited` changes text files before they are compressed.
@@ -99,7 +99,7 @@ export async function createStaticFiles(
   }
 }
 
-/** A path with its escapes decoded; null: it is malformed. */
+/** Returns a path with its escapes decoded, or null if it is malformed. */
 function decoded(path: string): string | null {
   try {
     return decodeURIComponent(path)

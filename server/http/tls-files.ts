@@ -11,7 +11,7 @@ export interface TlsFiles {
 }
 
 /**
- * Interval between checks of the files, ms. The files are polled, because watching them misses certificates that are
+ * Interval between checks of the files, in ms. The files are polled, because watching them misses certificates that are
  * replaced through symbolic links.
  */
 const POLL_MS = 5_000

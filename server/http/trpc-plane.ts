@@ -28,7 +28,10 @@ const INGESTED: Readonly<Record<string, IngestKind>> = {
   'batches.append': 'append',
 }
 
-/** This procedure is called once per sample. It is answered here, because tRPC costs half a millisecond per call. */
+/**
+ * The procedure that trainers call once per sample. This file answers it without tRPC, because tRPC costs half a
+ * millisecond per call.
+ */
 const SINGLE = 'samples.score'
 
 export interface TrpcPlaneOptions {
@@ -43,8 +46,8 @@ export interface TrpcPlaneOptions {
 const NEVER_ENDS = new AbortController().signal
 
 /**
- * A request with values for its context. `caller` is read before tRPC runs, because tRPC would report errors of the
- * read as internal.
+ * A request with values for its context. `caller` is determined before tRPC runs, because tRPC would report errors of
+ * this step as internal.
  */
 type Annotated = IncomingMessage & {
   requestId: string
@@ -205,7 +208,7 @@ function scoreInput(input: unknown): ScoreInput {
   return parsed.data
 }
 
-/** A signal that aborts when the caller disconnects before its answer. */
+/** Returns a signal that aborts when the caller disconnects before its answer is complete. */
 function closed(res: ServerResponse): AbortSignal {
   const gone = new AbortController()
   res.once('close', () => {
@@ -227,7 +230,9 @@ function checkContentType(req: IncomingMessage): void {
   }
 }
 
-/** Joins the chunks read so far with the rest of a body. The body is refused if the key becomes invalid meanwhile. */
+/**
+ * Joins the chunks read so far with the rest of a body. The body is refused if the key becomes invalid in the meantime.
+ */
 async function* chain(
   begun: Buffer[],
   rest: AsyncGenerator<Buffer>,

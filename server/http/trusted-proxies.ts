@@ -8,7 +8,7 @@ export type SentRequest = Pick<IncomingMessage, 'headers' | 'socket'>
 /** Headers that proxies add to a request, in addition to those that begin with `x-forwarded-`. */
 const FORWARDING = new Set(['forwarded', 'x-real-ip', 'via'])
 
-/** The name of a header that a proxy added to the request; null: none. */
+/** Returns the name of a header that a proxy added to the request, or null if there is none. */
 export function forwardingHeader({ headers }: Pick<IncomingMessage, 'headers'>): string | null {
   for (const name in headers) {
     if (FORWARDING.has(name) || name.startsWith('x-forwarded-')) return name
@@ -17,8 +17,8 @@ export function forwardingHeader({ headers }: Pick<IncomingMessage, 'headers'>):
 }
 
 /**
- * The client's address, scheme and host of a request. `X-Forwarded-For`, `-Proto` and `-Host`, or `Forwarded` (RFC
- * 7239), are used only if the connection comes from a trusted proxy. `X-Forwarded-*` takes precedence.
+ * Determines the client's address, scheme and host of a request. `X-Forwarded-For`, `-Proto` and `-Host`, or
+ * `Forwarded` (RFC 7239), are used only if the connection comes from a trusted proxy. `X-Forwarded-*` takes precedence.
  */
 export class TrustedProxies {
   readonly #networks: BlockList
@@ -55,7 +55,7 @@ export class TrustedProxies {
     return schemes?.at(-1)?.toLowerCase() === 'https'
   }
 
-  /** The host, and port if given, that the client named; empty: none. */
+  /** Returns the host, and the port if given, that the client named. Empty if it named none. */
   host(req: SentRequest): string {
     const own = req.headers.host ?? ''
     if (!this.#isFromProxy(req)) return own
@@ -70,12 +70,12 @@ export class TrustedProxies {
   }
 }
 
-/** The address of the other end of the connection; empty after it closed. */
+/** Returns the address of the other end of the connection, or an empty text after the connection has closed. */
 function peerAddress({ socket }: SentRequest): string {
   return (socket.remoteAddress ?? '').replace(/^::ffff:(?=\d+\.)/, '')
 }
 
-/** The values of a comma-separated header; null: the request does not have it. */
+/** Returns the values of a comma-separated header, or null if it has none. */
 function listOf(header: string | string[] | undefined): string[] | null {
   if (header === undefined) return null
   const values = String(header)
@@ -85,7 +85,7 @@ function listOf(header: string | string[] | undefined): string[] | null {
   return values.length === 0 ? null : values
 }
 
-/** The values of a parameter of `Forwarded`, without quotes; null: none. */
+/** Returns the values of a parameter of `Forwarded`, without quotes, or null if there are none. */
 function forwardedValues({ headers }: SentRequest, name: string): string[] | null {
   const { forwarded } = headers
   if (forwarded === undefined) return null
@@ -94,7 +94,7 @@ function forwardedValues({ headers }: SentRequest, name: string): string[] | nul
   return values.length === 0 ? null : values
 }
 
-/** An address without its port and brackets; null: not an IP address, such as `unknown`. */
+/** Returns an address without its port and brackets, or null if it is not an IP address, such as `unknown`. */
 function addressOf(hop: string): string | null {
   const bare = /^\[([^\]]*)\](?::\d+)?$/.exec(hop)?.[1] ?? hop.replace(/^([\d.]+):\d+$/, '$1')
   return isIP(bare) === 0 ? null : bare.replace(/^::ffff:(?=\d+\.)/i, '')

@@ -16,7 +16,7 @@ beforeEach(() => {
   keys.onBackOff = (address, wrong) => backOffs.push(`${address} ${wrong}`)
 })
 
-/** Sends a wrong key; returns the wait that the answer names, ms, or null for `unauthorized`. */
+/** Sends a wrong key. Returns the wait in ms that the answer names, or null if the answer is `unauthorized`. */
 function send(address: string): number | null {
   try {
     keys.add(address)

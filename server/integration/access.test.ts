@@ -199,7 +199,7 @@ describe('with keys', () => {
       expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
     }
     const wrong = { authorization: 'Bearer wrong' }
-    // The wait after the wrong keys may have just ended. The next wait is twice as long.
+    // The back-off may have just ended. A further wrong key then starts a back-off that is twice as long.
     const refused = (call: () => Promise<RawAnswer>) =>
       waitFor('a refusal', async () => {
         const answer = await call()

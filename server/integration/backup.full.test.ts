@@ -181,7 +181,7 @@ it('a backup of a running service restores its pages and cursors, and its batch 
       await moved.stop()
       await moved.destroy()
     }
-    // The rows are the same after another restore into an embedded database.
+    // A backup of this database can be restored into an embedded database.
     const back = { ...env, REWARDOPS_DATA_DIR: join(folder, 'back') }
     await run('backup', [join(folder, 'own.tar')], ownEnv)
     await run('restore', [join(folder, 'own.tar')], back)

@@ -260,7 +260,7 @@ describe('existing batches', () => {
       samples: given.map((fields, i) => sample({ ...fields, ...(i === at ? change : {}) })),
     })
     await service.api.batches.append.mutate(appendOf({}, 0))
-    // A score that the service computed does not belong to the content.
+    // A score that the service computed is not part of the content that a repeated append must match.
     await waitFor('both scores', async () => {
       return (await service.api.batches.get.query({ batchId })).scored === 2
     })

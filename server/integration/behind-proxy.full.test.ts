@@ -155,7 +155,7 @@ async function train(model: Model, until: number): Promise<number> {
       const page: NextResult = await insist(() => api.batches.next.query(input))
       for (const { samples: members } of page.groups) {
         for (const { index, score } of members) {
-          // One sequence of cursors delivers each group once.
+          // A caller that follows the cursors gets each group once.
           expect(scores.has(index)).toBe(false)
           scores.set(index, score)
         }

@@ -9,7 +9,8 @@ import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
 /**
  * Estimates how much a slow server held up a batch, and compares the estimate with a second run of the same batch
- * without that server. A judge scores, because its calls are not hedged; hedged requests would hide a slow server.
+ * without that server. A judge computes the scores, because requests to judges are not hedged. Hedged requests would
+ * hide a slow server.
  */
 
 let service: Service

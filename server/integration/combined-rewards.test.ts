@@ -22,7 +22,7 @@ let rm: SimulatedServer
 let judge: SimulatedServer
 
 beforeAll(async () => {
-  // The runs with composite rewards are listed, so the service is not shared.
+  // The tests check the list of all runs with composite rewards, so they do not use the shared service.
   service = await Service.start({
     env: { REWARDOPS_WORKERS: '1', REWARDOPS_FUNCTIONS_DIR: folder },
   })

@@ -155,7 +155,7 @@ describe('a batch and its rescore', () => {
       const wrong = seen.filter((row) => {
         const apart = Math.abs((row.secondAdvantage as number) - (row.firstAdvantage as number))
         const index = Number(row.secondId.split('-')[1])
-        // No sample failed, so the advantage equals the delivered one.
+        // No sample failed, so the advantage equals the delivered advantage.
         const delivered = results.advantage[index] as number
         const isRight =
           apart <= before &&

@@ -223,7 +223,7 @@ describe('batches.next', () => {
     })
     const second = await next(batchId, first.cursor, 1, 0)
     expect(second).toEqual(first)
-    // A wait of an hour is limited to a minute. The completed group ends it.
+    // A wait of an hour is limited to a minute. The completed group ends the wait earlier.
     const long = next(batchId, first.cursor, 1, 3_600_000)
     await append(batchId, 1, [right('a')])
     expect(await long).toMatchObject({ delivered: 2, timedOut: false, done: false })

@@ -30,7 +30,7 @@ import { ROLES, type Role } from '../contract/roles.ts'
 
 /** Without a build, the tests of pages are skipped. */
 const HAS_PAGES = existsSync(new URL('../../.next/BUILD_ID', import.meta.url))
-/** About two for each procedure and path. `fuzz.full.test.ts` makes 100,000. */
+/** Number of hostile calls, about two for each procedure and path. `fuzz.full.test.ts` makes 100,000. */
 const HOSTILE_CALLS = 130
 const ADMIN_KEY = randomBytes(24).toString('base64url')
 
@@ -107,7 +107,7 @@ function documented(request: string, caller: Caller): Outcome {
   return caller === 'none' ? 'unauthorized' : 'forbidden'
 }
 
-/** The outcome of an answer, or of one of the answers of a batched call, by its reason. */
+/** Returns the outcome of an answer, or of one of the answers to a batched call, by its reason. */
 function outcomeOf(reason: string | undefined): Outcome {
   if (reason === 'unauthorized') return reason
   return reason === 'forbidden_role' || reason === 'forbidden_scope' ? 'forbidden' : 'admitted'
@@ -119,7 +119,7 @@ type HeaderKind = 'data' | 'document' | 'page' | 'file'
 const DATA_POLICY =
   "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/** Headers of every kind of answer; null: the header is absent. */
+/** Headers of every kind of answer; null means that the header is absent. */
 const COMMON_HEADERS: Readonly<Record<string, RegExp | null>> = {
   'x-content-type-options': /^nosniff$/,
   'referrer-policy': /^same-origin$/,
@@ -333,7 +333,7 @@ it('no answer to a viewer or trainer names a folder of the service', async () =>
   // A trainer may call everything that a viewer may.
   for (const caller of FULL ? (['viewer', 'trainer'] as const) : (['trainer'] as const)) {
     const admitted = await Promise.all(
-      // The stream names topics only, and a demo batch would only cost time.
+      // `live.events` sends only topics, and `demo.load` would only cost time.
       PROCEDURES.filter(([path]) => path !== 'live.events' && path !== 'demo.load').map(
         async ([path]) => {
           const input = JSON.stringify(EXAMPLES.get(path) ?? {})

@@ -22,7 +22,10 @@ import { inspectProcess } from '../store/postgres/processes.ts'
 /** Any process may die during a batch: every sample is scored or fails once, and every group is delivered once. */
 
 const SAMPLES = FULL ? 2_000 : 240
-/** The quick run's smaller batch takes almost as long as the full one, so faults strike in the middle of both. */
+/**
+ * The quick run has fewer samples but a higher latency. Its batch takes almost as long as the batch of the full run, so
+ * faults occur in the middle of both batches.
+ */
 const LATENCY_MS = FULL ? 50 : 300
 const GROUPS = SAMPLES / 8
 const RM_OPTIONS = ['--latency', String(LATENCY_MS)]
@@ -66,7 +69,7 @@ async function submit(samples: Sample[], fields: Partial<Submit> = {}): Promise<
   return batchId
 }
 
-/** Resolves when a fifth of a batch's samples are scored; throws if all are. */
+/** Resolves when a fifth of a batch's samples are scored. Throws if all of them are scored. */
 async function middleOf(batchId: string): Promise<void> {
   const { scored } = await waitFor('the middle of the batch', async () => {
     const batch = await get(batchId)

@@ -37,7 +37,7 @@ afterAll(async () => {
   await rm?.stop()
 })
 
-/** Submits one batch after the other. */
+/** Submits one batch after the other until `isLoading` is false. */
 async function keepLoaded(): Promise<void> {
   for (let step = 1; isLoading; step++) {
     const { batchId } = await service.api.batches.submit.mutate({

@@ -45,7 +45,7 @@ interface StoredGroup {
   advantages: (number | null)[]
 }
 
-/** The stored groups after the roll-up. */
+/** Waits for the roll-up, and returns the stored groups. */
 async function stored(batchId: string): Promise<StoredGroup[]> {
   const id = Number(batchId.slice(1))
   await expect
@@ -168,7 +168,8 @@ describe('training signal of groups', () => {
     expect(view.groupSignals).toEqual(wanted)
     const table = await service.api.batches.groups.query({ batchId })
     expect(Object.fromEntries(table.items.map((g) => [g.uid, g.signal]))).toEqual(signals)
-    // The sample of a group of one has its score as advantage. The only scored sample of a group of two has 0.
+    // In a group of one sample, the advantage is the score. If only one sample of a group of two is scored, its
+    // advantage is 0.
     const { advantage, uid } = await results(batchId)
     expect(advantage[uid.indexOf('one')]).toBeCloseTo(1, 5)
     expect(advantage[uid.indexOf('left')]).toBe(0)

@@ -342,7 +342,7 @@ describe('retention', () => {
     expect(await images()).toEqual(['kept-prompt', 'kept-tool'])
     const detail = await service.api.samples.get.query({ id: `${two}-1` })
     expect(detail.prompt).toEqual(siblings(1, 'kept')[0]!.prompt)
-    // The batch's texts are alone in the partition of their day, which is dropped as a whole.
+    // The texts of the batch are moved to a partition of their own, which is dropped as a whole.
     await service.sql(`do $$ begin execute format(
       'create table sample_text_%s partition of sample_text for values from (%L) to (%L)',
       to_char(current_date - 90, 'YYYYMMDD'), current_date - 90, current_date - 89); end $$`)

@@ -20,9 +20,9 @@ const ROWS = 1_000_000
 const STEPS = 4
 const GROUP = 8
 /**
- * Maximum resident memory, MiB. The CLI reaches 340 with 400,000 rows and 315 with a million, of which 40 to 90 are
- * in use, because V8 collects late. The server reaches 330 with 60,000 rows and 540 with a million. A million rows in
- * memory would add 700.
+ * Maximum resident memory, in MiB. The CLI reaches 340 MiB with 400,000 rows and 315 MiB with a million, of which 40 to
+ * 90 MiB are in use, because V8 frees memory late. The server reaches 330 MiB with 60,000 rows and 540 MiB with a
+ * million. A million rows in memory would add 700 MiB.
  */
 const MAX_CLI_MB = 448
 const MAX_SERVER_MB = 768
@@ -86,7 +86,7 @@ async function hashOf(path: string): Promise<{ rows: number; hash: string }> {
   return { rows, hash: hash.digest('hex') }
 }
 
-/** Resident memory of a process, MiB; 0 if unknown. */
+/** Resident memory of a process, in MiB; 0 if unknown. */
 function residentMb(pid: number): number {
   const status = `/proc/${pid}/status`
   const kb = existsSync(status) ? /^VmRSS:\s+(\d+)/m.exec(readFileSync(status, 'utf8'))?.[1] : 0

@@ -27,7 +27,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
  * the exporter or the service was killed half-way.
  */
 
-// Each test starts the CLI a few times. A start takes 0.3 s, and several times that beside other suites.
+// Each test starts the CLI a few times. A start takes 0.3 s, and several times as long while other suites run.
 vi.setConfig({ testTimeout: 240_000 })
 
 const KEY = 'pT4wZ81mQx7RkV0s9LcB'

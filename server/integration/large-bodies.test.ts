@@ -9,8 +9,8 @@ import { leaveShared, sharedService } from '../../testkit/service/service-with-m
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
 /**
- * Bodies over 1 MiB go as bytes to the ingest thread; the server's event loop parses smaller ones. Both give the same
- * errors for bad bodies and return good ones unchanged.
+ * Bodies over 1 MiB go as bytes to the ingest thread. The server's event loop parses smaller bodies. In both cases,
+ * invalid bodies get the same errors, and valid samples stay unchanged.
  */
 
 const JSON_TYPE = { 'content-type': 'application/json' }
@@ -30,7 +30,9 @@ function submit(samples: Partial<Sample>[], fields: Partial<Submit> = {}): Submi
   return { run: 'large-bodies', step: 1, samples: samples.map(sample), ...fields }
 }
 
-/** Three samples for the event loop, and 300 with 1.5 MB in total for the ingest thread. The middle one is tested. */
+/**
+ * Three samples for the event loop, and 300 with 1.5 MB in total for the ingest thread. The middle sample is tested.
+ */
 const ways = [
   { way: 'the event loop', count: 3, at: 1, pad: '' },
   { way: 'the ingest thread', count: 300, at: 150, pad: padding(5_000) },
@@ -291,7 +293,7 @@ describe.each(ways)('$way', ({ count, at, pad }) => {
 describe('above its limits, the service', () => {
   const tooLarge: Refusal = { status: 413, reason: 'body_too_large', message: '256 MiB' }
 
-  /** A submit of 300 samples of 1 MiB, valid as far as it is read. */
+  /** A submit of 300 samples of 1 MiB. The part that the service reads is valid. */
   function* tooMuch(): Generator<Buffer> {
     const [before, after] = JSON.stringify(submit([{ response: 'HERE' }])).split('HERE')
     const one = JSON.stringify(sample({ response: padding(MIB) }))

@@ -31,7 +31,7 @@ let folder: string
 let service: Service
 let port: number
 
-/** A simulated server that prints its secrets, as some servers do. */
+/** Returns the command of a simulated server that prints its secrets, as some servers do. */
 const command = (...args: string[]) => [process.execPath, join(folder, 'indiscreet.mjs'), ...args]
 
 beforeAll(async () => {
@@ -160,7 +160,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(pidOf('launched')).toBe(pid)
     expect(runs(pid)).toBe(true)
     expect(service.log.find('earlier run left running')).toEqual([])
-    // The end of an adopted process is detected like that of any other.
+    // The end of an adopted process is detected like the end of any other process.
     process.kill(pid, 'SIGKILL')
     await waitFor('another process', () => existsSync(pidFile()) && pidOf('launched') !== pid)
     await inState('launched', 'ready')
@@ -254,7 +254,7 @@ describe('servers.launch', () => {
       expect(await allowed.api.servers.get.query({ name: 'called' })).toMatchObject({
         model: 'called',
       })
-      // A restarted service launches it again from the stored command.
+      // A restarted service launches the server again from the stored command.
       await allowed.stop()
       await allowed.restart()
       await waitFor('a ready server', async () => (await state('called')) === 'ready')

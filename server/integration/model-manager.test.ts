@@ -72,7 +72,7 @@ afterEach(async () => {
   servers = []
 })
 
-/** Creates a manager like that of another process; with `watch: false` it runs no background checks. */
+/** Creates a manager, as another process would have. With `watch: false`, it runs no background checks. */
 function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModelManager {
   const own = new Database(database.url, log, { max: 4, name: 'manager', keyed: true })
   const control = new Database(database.url, log, SERVER_POOLS.control)
@@ -397,7 +397,7 @@ describe('the time awake of a woken server', () => {
         `update server set state = $1, state_cause = $2, awake_until = clock_timestamp() + $3 * interval '1 millisecond'`,
         [state, cause, awakeMs],
       )
-    // The time awake has passed.
+    // The time until which the server had to stay awake has passed.
     await point('ready', 'woken', -1)
     manager()
     await inState('rm', 'sleeping')

@@ -32,7 +32,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-/** A server on a free port that refuses every login like a recovering Postgres. */
+/** Starts a server on a free port that refuses every login, as Postgres does while it starts up. */
 async function startingPostgres(): Promise<{ port: number; close(): void }> {
   const fields = 'SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0'
   const head = Buffer.alloc(5)

@@ -345,7 +345,7 @@ describe('rewards.try', () => {
       expect(refused.reason).toBe(reason)
       expect(refused.message?.replace('rewards.try', 'batches.submit')).toBe(message)
     }
-    // Batches allow this deadline; the playground runs rules in the server process.
+    // Batches allow this deadline. The playground refuses it, because it runs rules in the server process.
     const slow = { function: { name: 'math_verify', kwargs: { deadline_ms: 1_000 } } }
     expect(await refusalOf(tried(gsm8k, slow))).toMatchObject({ reason: 'unsupported_setting' })
     const long = { ...gsm8k, response: 'x'.repeat(500_001) }

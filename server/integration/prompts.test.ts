@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => leaveShared(service))
 
-/** Waits until an ended batch is rolled up. */
+/** Waits until a batch has ended and is rolled up. */
 async function rolledUp(batchId: string): Promise<void> {
   await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
   await expect
@@ -96,7 +96,7 @@ describe('prompts', () => {
     })
     await rolledUp(batchId)
     const { steps } = await service.api.prompts.steps.query({ run })
-    // By definition: the share of sets of k responses that contain a correct one.
+    // The definition of pass@k: the share of sets of k responses that contain a correct response.
     const chosen = (n: number, k: number): number => (k === 0 ? 1 : (chosen(n - 1, k - 1) * n) / k)
     for (const k of [1, 2, 4, 8]) {
       const of = groups.filter(({ responses }) => responses.length >= k)
@@ -108,7 +108,7 @@ describe('prompts', () => {
       const shown = steps[0]?.passAt?.find((at) => at.k === k)
       expect(shown).toMatchObject({ groups: of.length, value: expect.closeTo(wanted, 12) })
     }
-    // The classes follow from the labels of the one visit.
+    // The run has only one batch, so the labels of its responses determine the class of each prompt.
     const classes = new Map(
       groups.map(({ id, responses }) => {
         const right = responses.filter(({ label }) => label).length

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
-/** The Python client's own suite, on the standard library alone and, if installed, on aiohttp and numpy. */
+/** The Python client's own suite, with only the standard library and, if installed, with aiohttp and numpy. */
 
 const CLIENT = join(import.meta.dirname, '../../packages/client-python')
 

@@ -19,7 +19,7 @@ const RPM = 600
 /** Size of the burst after a pause, in requests: 2 s of the rate. */
 const BURST = RPM / 30
 const MINUTE_MS = 60_000
-/** Maximum time until the other worker has the killed one's share. */
+/** Maximum time until the other worker has the killed worker's share. */
 const TAKEN_OVER_MS = 15_000
 
 let service: Service
@@ -71,7 +71,7 @@ const submit = (samples: Sample[]) =>
 
 const statsOf = async () => (await servers.stats())[0]!
 
-/** Arrival times of the calls for these samples, epoch ms; the service's own probes do not count. */
+/** Arrival times of the calls for these samples, in epoch ms; the service's own probes do not count. */
 async function arrivals(samples: readonly Sample[]): Promise<number[]> {
   const ids = new Set(samples.map((s) => textId(s.prompt as string, s.response)))
   const { texts } = await statsOf()
@@ -151,7 +151,7 @@ it('a limit of one call in flight applies across four workers, also when its hol
   await waitFor('the end', async () => (await scored()) === 400, 120_000)
   const { texts, maxInFlight } = await statsOf()
   const calls = texts.toSorted((x, y) => x.atMs - y.atMs)
-  // Overlapping calls, which the message of a failure shows.
+  // Pairs of overlapping calls. If there are any, the message of the failed test shows them.
   const together = calls.flatMap((call, i) => {
     const before = calls[i - 1]
     return before !== undefined && (before.endedAtMs ?? Infinity) > call.atMs

@@ -80,7 +80,6 @@ describe('a rescored batch', () => {
     })
     const after = await results(answer.batchId)
     for (const key of ['index', 'uid', 'position'] as const) expect(after[key]).toEqual(before[key])
-    // The first batch is unchanged.
     expect(await results(first)).toEqual(before)
     expect(await get(first)).toMatchObject({ rescoredFrom: null, rewardName: 'gsm8k' })
     const { items } = await service.api.batches.list.query({ run: 'rescore' })
@@ -350,7 +349,8 @@ describe('a large rescore', () => {
       const [{ last }] = (await service.sql<{ last: number }>(
         'select max(id) as last from batch',
       )) as [{ last: number }]
-      // A lock blocks the copy of groups, which comes last, so the kill comes after all texts and samples.
+      // A lock blocks the copy of groups, which comes last. The server is therefore killed after it has copied all
+      // texts and samples.
       const client = new pg.Client({
         connectionString: runningEmbeddedUrl(service.dataDir) as string,
       })

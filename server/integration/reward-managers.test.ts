@@ -38,7 +38,7 @@ const wait = (batchId: string) => service.api.batches.wait.query({ batchId, wait
 const results = (batchId: string) => service.api.batches.results.query({ batchId })
 const statsOf = async () => (await servers.stats())[0]!
 
-/** Arrival times of the calls for these samples, epoch ms, in order. */
+/** Arrival times of the calls for these samples, in epoch ms, in order. */
 async function arrivals(samples: readonly Sample[]): Promise<number[]> {
   const ids = new Set(samples.map((s) => textId(s.prompt as string, s.response)))
   const { texts } = await statsOf()

@@ -67,7 +67,6 @@ const workersOf = ({ groups }: NextResult) =>
   new Set(groups.flatMap((g) => g.samples.map((s) => s.workerId)))
 const attempts = async (id: string) => (await service.api.samples.get.query({ id })).attemptLog
 
-/** Waits until no call is in flight. */
 const idle = (rm: SimulatedServers) =>
   waitFor('an idle reward model', async () => (await rm.counters()).inFlight === 0)
 
@@ -233,7 +232,7 @@ describe('two servers of a model', () => {
     await a.control({ resetStats: true })
     const { batchId } = await submit(rollouts(40), { model: MODEL })
     expect(await wait(batchId)).toMatchObject({ scored: 40 })
-    // Calls bound before the change may still be in flight.
+    // Calls that were assigned to the server before the drain may still be in flight.
     expect((await a.counters()).requests).toBeLessThan(40)
     await a.control({ resetStats: true })
     const second = await submit(rollouts(40), { model: MODEL })
@@ -393,7 +392,6 @@ describe('batches.cancel', () => {
     const seqs = [...before.groups, ...rest.groups].map((g) => g.seq)
     expect(seqs).toEqual(Array.from({ length: 50 }, (_, i) => i + 1))
     expect(rest.groups.some((g) => g.samples.some((s) => s.reason === 'cancelled'))).toBe(true)
-    // A second cancellation changes nothing.
     const again = await service.api.batches.cancel.mutate({ batchId })
     expect(again).toEqual(cancelled)
   })

@@ -66,7 +66,7 @@ it('100,000 requests get their own answers, counters return to zero, and memory 
   const { answered, refused, failed, aborted, broken, wrong } = counts
   expect(wrong.slice(0, 10)).toEqual([])
   expect(answered + refused + failed + aborted + broken).toBe(REQUESTS)
-  // 4 in 100 calls fail before their answer begins; three in a row fail 6 times in 100,000.
+  // 4 in 100 calls fail before their answer begins, so three calls in a row fail 6 times in 100,000.
   expect(answered).toBeGreaterThan(0.85 * REQUESTS)
   expect(failed).toBeLessThan(0.002 * REQUESTS)
   expect(aborted).toBeGreaterThan(0.02 * REQUESTS)
@@ -93,7 +93,7 @@ it('100,000 requests get their own answers, counters return to zero, and memory 
   )
 }, 600_000)
 
-/** The heap sizes that the service reported, MB. */
+/** The heap sizes that the service reported, in MB. */
 function heapsMb(): number[] {
   if (!existsSync(memoryFile)) return []
   const lines = readFileSync(memoryFile, 'utf8').split('\n').slice(0, -1)

@@ -35,7 +35,7 @@ afterEach(async () => {
       await service.api.servers.remove.mutate({ name })
     }
     // The router learns of a removal by a notification, which may be late. `/v1/models` reloads the servers, so that no
-    // request of the next test goes to a removed one.
+    // request of the next test goes to a removed server.
     expect((await service.raw('/v1/models')).json).toMatchObject({ data: [] })
   }
   await Promise.all(servers.map((server) => server.close()))

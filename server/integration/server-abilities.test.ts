@@ -15,7 +15,7 @@ import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 
-/** The registration detects a server's abilities; a server with meaningless scores is quarantined. */
+/** The registration detects a server's abilities, and a server with meaningless scores is quarantined. */
 
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')

@@ -47,7 +47,7 @@ async function scored(run: string, count: number, more: Partial<Submit> = {}): P
   return batchId
 }
 
-/** Moves batches and their texts into the past by that many days. */
+/** Moves batches and their texts `days` days into the past. Returns the name of the partition with the texts. */
 async function backdate(batchIds: string[], days: number): Promise<string> {
   const ids = batchIds.map((id) => Number(id.slice(1)))
   const [row] = await service.sql<{ day: string }>('select (current_date - $1::int)::text as day', [
@@ -517,7 +517,7 @@ describe('keys', () => {
       cursor = page.nextCursor
       if (cursor === null) break
     }
-    // More than nine ids: sorted as text, 10 would come before 9.
+    // There are more than nine ids, because a sort as text would put 10 before 9.
     expect(ids.length).toBeGreaterThan(9)
     expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
     const one = await service.api.audit.list.query({ actor: 'ops' })

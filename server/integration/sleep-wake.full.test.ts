@@ -115,7 +115,8 @@ describe('wake', () => {
     await service.kill9('all')
     await cut
     await service.restart()
-    // The end of its time awake is stored, so the server ends asleep whether or not it had woken before the kill.
+    // The time until which the server stays awake is stored. The server therefore ends asleep, whether or not it woke
+    // before the kill.
     await inState('rm', 'sleeping')
     await waitFor('a server asleep', () => rm.stats().state === 'asleep')
   })

@@ -24,7 +24,7 @@ const STOP_REQUEST = new URL('../stop-request.ts', import.meta.url).href
 const SAYS_SO = 'data:text/javascript,console.log("listening")'
 const START = fileURLToPath(new URL('../start.ts', import.meta.url))
 const RUN = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url))
-/** Time limit of a stage, which takes a second or two, and many times that on a busy machine. */
+/** Time limit of a stage. A stage takes a second or two, or many times that on a busy machine. */
 const STAGE_MS = 120_000
 /** Maximum time that a process may outlive its service. */
 const OUTLIVE_MS = 10_000
@@ -37,7 +37,7 @@ const STAGES: Record<string, (dir: string, said: string) => boolean> = {
   'its workers start': (dir) =>
     processesOf(dir).some(({ commandLine }) => commandLine.includes('server/worker/start.ts')),
 }
-/** Twenty moments: each stage and a delay, ms. */
+/** Twenty moments: each stage with each of four delays, in ms. */
 const MOMENTS = Object.keys(STAGES).flatMap((stage) =>
   [0, 50, 250, 1_000].map((ms) => [stage, ms] as const),
 )
@@ -54,7 +54,7 @@ afterEach(async () => {
   }
 })
 
-/** Starts a service on a fresh folder, which identifies its processes. */
+/** Starts a service on a fresh folder. The path of the folder identifies the processes of the service. */
 function begin(command: string[] = ['--import', STOP_REQUEST, '--import', SAYS_SO, START]): {
   child: ChildProcess
   dir: string
@@ -97,7 +97,7 @@ test(
       const [first, rest] = [Buffer.from(body.slice(0, 20)), Buffer.from(body.slice(20))]
       const call = holdHalfWay(`${service.url}/api/trpc/marks.create`, first, rest, areGone)
       await call.sent
-      // Once a later call is answered, this call too has passed the checks at the start of a request.
+      // Once a later call is answered, the held call too has passed the checks at the start of a request.
       await service.api.marks.list.query({ run })
       const stopped = service.stop()
       await waitFor('the end of the workers', () => workers.every((pid) => !inspectProcess(pid)))

@@ -113,7 +113,7 @@ describe.skipIf(!isInstalled).each(['http/protobuf', 'http/json'])('traces over 
     )
   }
 
-  /** The stored attempts of a batch. */
+  /** Returns the sample and the group of each stored attempt of a batch. */
   async function ledger(batchId: string): Promise<{ idx: number; uid: string }[]> {
     return (service as Service).sql(
       `select s.idx, g.uid from sample s

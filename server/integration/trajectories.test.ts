@@ -99,7 +99,7 @@ describe('a trajectory', () => {
     expect(detail.response).toContain('<think>\nI need 0 + 0.\n</think>')
     expect(detail.response).toContain('<turn role="user">\nAnd in words?\n</turn>')
     expect(detail.response.endsWith('It is 72. 🎉\n#### 72')).toBe(true)
-    // The list shows the first message with a content, which follows a tool call of 190 characters.
+    // The list shows the first message with content, which follows a tool call of 190 characters.
     const ids = [`${batchId}-0`]
     expect(await service.api.samples.firstLines.query({ ids })).toEqual([
       { id: `${batchId}-0`, prompt: 'Add what you see.', response: '0' },
@@ -130,7 +130,7 @@ describe('a trajectory', () => {
     expect((await ended(open.batchId)).score).toEqual([1, 1])
     const found = (text: string) => service.api.samples.list.query({ batch: open.batchId, text })
     expect((await found('in words')).items).toHaveLength(2)
-    // Keys of the stored JSON are not text.
+    // Keys of the stored JSON are not searched.
     expect((await found('tool_call_id')).items).toHaveLength(0)
   })
 

@@ -6,10 +6,16 @@ import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { type FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
 
-/** Samples that kill their workers fail after the third death; others are scored. Heartbeats expire after 10 s. */
+/**
+ * Samples that kill their workers fail after the third death. All other samples are scored. Heartbeats expire after 10
+ * s.
+ */
 
 const MODEL = 'killer'
-/** Latency of the model. Samples that run alone, one after the other, then outlast a job's heartbeat (10 s). */
+/**
+ * Latency of the model. With this latency, samples that run alone, one after the other, take longer than a job's
+ * heartbeat allows (10 s).
+ */
 const DELAY_MS = 400
 /** A text that kills the worker immediately, with all other samples of the job in flight. */
 const POISON = 'POISON'
@@ -39,7 +45,7 @@ afterAll(async () => {
   expect(problems).toEqual([])
 })
 
-/** Answers like vLLM; the score is the text's length. */
+/** Answers like vLLM. The score is the length of the text. */
 function answer(call: FakeCall, res: ServerResponse): void {
   const send = (body: object) =>
     res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
@@ -94,7 +100,7 @@ it('a sample that kills its workers fails after the third death; its neighbors a
 
 it('samples whose results the database refuses are scored again', async () => {
   onText = () => {}
-  // The database refuses results with a certain score, as on a full disk; the samples are not at fault.
+  // The database refuses results with a certain score, as on a full disk, so the samples are not at fault.
   const refused = rollouts(1)[0]!.response.length
   await service.sql(
     `alter table sample add constraint refused check (score is distinct from ${refused}) not valid`,

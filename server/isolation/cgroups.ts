@@ -35,14 +35,17 @@ const CPU_SHARES = 256
  */
 const EMPTY_WITHIN_MS = 2_000
 
-/** Finds the folders in which groups with limits on memory and processes can be created; null if there are none. */
+/**
+ * Finds the folders in which groups with limits on memory and processes can be created. Returns null if there are none.
+ */
 export function findCgroups(
   mounts: string = readIfThere('/proc/self/mountinfo'),
   own: string = readIfThere('/proc/self/cgroup'),
 ): Cgroups | null {
   const ownPaths = ownGroups(own)
   const found = mounts.split('\n').flatMap((line) => {
-    // "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu": root, mount point, type, options.
+    // In "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu", the pattern captures the root, mount
+    // point, type and options.
     const [, root = '', at = '', type, options = ''] =
       /^\S+ \S+ \S+ (\S+) (\S+) .* - (\S+) \S+ (\S+)$/.exec(line) ?? []
     return type === undefined ? [] : [{ root, at, type, options: options.split(',') }]
@@ -73,7 +76,7 @@ export function findCgroups(
 
 /** The groups of a process, by their controllers, from its /proc/PID/cgroup. The group of v2 has the name "". */
 export function ownGroups(text: string): Map<string, string> {
-  // "4:memory:/path"
+  // A line looks like "4:memory:/path".
   const lines = [...text.matchAll(/^\d+:([^:\n]*):(.*)$/gm)]
   return new Map(lines.map(([, controllers = '', path = '']) => [controllers, path]))
 }
@@ -196,7 +199,7 @@ function killAll(paths: string[]): void {
   }
 }
 
-/** Removes a group without processes; false if the group still has processes. */
+/** Removes a group without processes. Returns false if the group still has processes. */
 function removed(path: string): boolean {
   try {
     rmdirSync(path)

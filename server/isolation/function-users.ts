@@ -3,7 +3,7 @@ import { readdirSync, statSync } from 'node:fs'
 
 /**
  * The user ids that a service running as root gives to processes of user code: those that systemd reserves for services
- * without an account (`DynamicUser=`), so no person and no package has one.
+ * without an account (`DynamicUser=`), so no person and no package has one of these ids.
  */
 const FIRST_UID = 61_184
 const LAST_UID = 65_519
@@ -14,8 +14,8 @@ export function isFunctionUser(uid: number): boolean {
 }
 
 /**
- * A user id that no process has. With separate ids, function processes cannot signal each other, or read each other's
- * files and /proc entries. The group has the same number. Linux only.
+ * Returns a user id that no process has. With separate ids, function processes cannot signal each other, or read each
+ * other's files and /proc entries. The group id is the same number. Linux only.
  */
 export function freeFunctionUser(): { uid: number; gid: number } {
   const taken = new Set<number>()

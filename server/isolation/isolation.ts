@@ -29,8 +29,8 @@ export interface IsolationPlan {
   level: Isolation
   network: SandboxNetwork
   /**
-   * The user that a process runs as. `function`: a separate one (function-users.ts). `namespace`: the service's, in a
-   * user namespace without rights over the service's processes. `own`: the service's.
+   * The user that a process runs as. `function`: a separate user (function-users.ts). `namespace`: the service's user,
+   * in a user namespace without rights over the service's processes. `own`: the service's user.
    */
   user: 'function' | 'namespace' | 'own'
   /** Whether `setpriv` can prevent processes from gaining privileges. */
@@ -50,13 +50,13 @@ export interface PlanOptions {
   paths: readonly string[]
 }
 
-/** Maximum size of a process's temporary files, and of each file that it writes anywhere, bytes. */
+/** Maximum size of a process's temporary files, and of each file that it writes anywhere, in bytes. */
 const MAX_DISK_BYTES = 1 << 30
-/** Size of a sandbox's temporary folders, which are in memory, bytes. */
+/** Size of a sandbox's temporary folders, which are in memory, in bytes. */
 const SANDBOX_TMP_BYTES = 256 << 20
 /** Maximum processes and threads of a tree. A Node process has about twelve threads. */
 const MAX_PROCESSES = 256
-/** Memory of a fresh Node process, which a tree may use in addition to its memory limit, bytes. */
+/** Memory of a fresh Node process, which a tree may use in addition to its memory limit, in bytes. */
 const FRESH_BYTES = 256 << 20
 
 const UTIL_LINUX = 'Install util-linux (setpriv, unshare).'
@@ -140,7 +140,7 @@ function succeeds(program: string, args: string[]): Promise<boolean> {
 
 const NO_ENV = { PATH: '/usr/bin:/bin' } as unknown as NodeJS.ProcessEnv
 
-/** The first of the existing paths that a user cannot read; null if the user can read all of them. */
+/** Resolves to the first of the existing paths that a user cannot read, or to null if the user can read all of them. */
 function unreadableFor(
   user: { uid: number; gid: number },
   paths: readonly string[],
@@ -209,7 +209,7 @@ export interface IsolatedProcess {
   child: ChildProcess
   /** Kills the process and everything that it started. */
   kill(): void
-  /** Resolves when the process has ended and its processes and files are removed. */
+  /** Resolves when the process has ended, and the processes and files that it left behind are removed. */
   closed: Promise<void>
 }
 
@@ -267,7 +267,7 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
   return { child, kill: () => own.kill(), closed }
 }
 
-/** The reason why sandboxes are not available with this plan; null if they are. */
+/** Returns the reason why sandboxes are not available with this plan, or null if they are. */
 export function sandboxProblem({ sandbox }: IsolationPlan): string | null {
   if (sandbox === null) {
     return 'The function was accepted at level sandbox, and this process is at level process: set REWARDOPS_FUNCTION_ISOLATION to the same value everywhere.'

@@ -22,7 +22,7 @@ export interface TreeOptions {
   limits: TreeLimits
   /** If null, the process table is read every quarter of a second, and a tree over its limits is killed. */
   cgroups: Cgroups | null
-  /** The user that only this tree runs as; null: the service's user. */
+  /** The user that only this tree runs as; null if it runs as the service's user. */
   user: { uid: number; gid: number } | null
   /** Whether the tree has its own user namespace. */
   hasNamespace: boolean
@@ -33,7 +33,7 @@ export interface TreeOptions {
 }
 
 const WATCH_MS = 250
-/** Maximum wait for a readable process table after the end of a tree, ms. */
+/** Maximum wait for a readable process table after the end of a tree, in ms. */
 const TABLE_WITHIN_MS = 10_000
 /** Nice value of a tree without a control group; an ordinary process has 0. */
 const NICENESS = 6
@@ -90,7 +90,8 @@ export class ProcessTree {
     const { user } = this.#options
     if (this.#group !== null) this.#group.kill()
     else if (user !== null) {
-      // Every process of this user is in the tree. Only a process of the same user can signal all of them at once.
+      // Every process of this user is in the tree. Only a process of the same user can signal all of them at the same
+      // time.
       spawn('/bin/sh', ['-c', 'kill -9 -1'], { ...user, stdio: 'ignore' }).on('error', () => {})
     } else this.#killSeen()
   }
@@ -160,7 +161,10 @@ export class ProcessTree {
     this.kill()
   }
 
-  /** The processes of the tree: of its user, in its user namespace, or descended from a process seen in it. */
+  /**
+   * Returns the processes of the tree: those of its user, those in its user namespace, and those descended from a
+   * process seen in the tree.
+   */
   #membersOf(table: readonly ProcessEntry[]): ProcessEntry[] {
     const { user, hasNamespace } = this.#options
     const root = this.#child.pid as number
@@ -193,8 +197,8 @@ function lookAtAll(): void {
 }
 
 /**
- * The running processes, parents before children; null if they cannot be read now, e.g. for lack of file descriptors.
- * Empty on systems without /proc.
+ * Returns the running processes, parents before children, or null if they cannot be read now, e.g. for lack of file
+ * descriptors. Empty on systems without /proc.
  */
 function processTable(): ProcessEntry[] | null {
   if (process.platform !== 'linux') return []
@@ -210,7 +214,7 @@ function processTable(): ProcessEntry[] | null {
   return entries.sort((a, b) => a.pid - b.pid)
 }
 
-/** The entry of a process; null if the process has ended. @throws Error if /proc cannot be read now */
+/** Returns the entry of a process, or null if the process has ended. @throws Error if /proc cannot be read now */
 function entryOf(pid: number): ProcessEntry | null {
   const stat = readProcFile(`/proc/${pid}/stat`)
   // Fields of proc(5) after the name, which may contain spaces: state, ppid, … threads (20th), start (22nd).
@@ -228,7 +232,7 @@ function entryOf(pid: number): ProcessEntry | null {
   }
 }
 
-/** The first number of a field of /proc/PID/status: for `Uid` the real user, for memory the KiB. */
+/** Returns the first number of a field of /proc/PID/status: the real user id for `Uid`, and KiB for memory. */
 function numberOf(status: string, name: string): number {
   const at = status.indexOf(`\n${name}:`)
   return at < 0 ? 0 : Number.parseInt(status.slice(at + name.length + 2), 10)
@@ -256,7 +260,7 @@ function namespaceOf(pid: number | 'self'): string | null {
   }
 }
 
-/** The namespace of a tree's first process; null while the process is still in the service's namespace. */
+/** Returns the namespace of a tree's first process, or null while the process is still in the service's namespace. */
 function ownNamespace(pid: number): string | null {
   const namespace = namespaceOf(pid)
   return namespace === namespaceOf('self') ? null : namespace

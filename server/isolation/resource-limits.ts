@@ -5,14 +5,14 @@ import { release } from 'node:os'
  * `ulimit` of `/bin/sh`, which every Unix has, sets them before the shell replaces itself with the program.
  */
 export interface ResourceLimits {
-  /** CPU time of a process, s. */
+  /** CPU time of a process, in s. */
   cpuSeconds?: number
-  /** Size of the largest file that a process may write, bytes. */
+  /** Size of the largest file that a process may write, in bytes. */
   fileBytes?: number
   openFiles?: number
   /** Maximum processes and threads of the user; in a sandbox, of the sandbox. The kernel exempts root. */
   processes?: number
-  /** Address space of a process, bytes. Node reserves far more than it uses, so it cannot have this limit. */
+  /** Address space of a process, in bytes. Node reserves far more than it uses, so it cannot have this limit. */
   addressSpaceBytes?: number
 }
 
@@ -29,8 +29,8 @@ const LIMIT_FUNCTION = `limit() {
 }`
 
 /**
- * The command that sets the limits, switches core dumps off and runs `program`, which replaces it. It exits with
- * status 126 if a limit cannot be set.
+ * Returns a command that sets the limits, switches core dumps off and is then replaced by `program`. The command exits
+ * with status 126 if a limit cannot be set.
  */
 export function limitedCommand(
   limits: ResourceLimits,

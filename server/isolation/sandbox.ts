@@ -35,7 +35,8 @@ export interface SandboxOptions {
   user?: { uid: number; gid: number }
   /**
    * A filter for the sandboxes that the program itself starts. The program needs calls that a filter denies, so
-   * bubblewrap loads none; the program reads this one from the descriptor after the last of `stdio`.
+   * bubblewrap loads no filter. Instead, the program reads this filter from the descriptor after the last one of
+   * `stdio`.
    */
   filterForChildren?: Buffer
   /** As for `spawn`, with at least three entries. Further descriptors keep their index in the sandbox. */
@@ -46,7 +47,7 @@ export interface SandboxOptions {
  * Folders of programs and libraries. If /bin or another folder links into /usr, it is a link inside the sandbox too.
  */
 const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store']
-/** Files that the dynamic linker, TLS and clocks need; no file that holds secrets. */
+/** Files that the dynamic linker, TLS and clocks need. None of them holds secrets. */
 const SYSTEM_FILES = [
   '/etc/alternatives',
   '/etc/ld.so.cache',
@@ -61,8 +62,8 @@ const SYSTEM_FILES = [
 const NETWORK_FILES = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf']
 
 /**
- * Starts a program in a sandbox. A program that a signal ended is reported with the exit code 128 + signal; killing the
- * returned process ends everything in the sandbox. `checkSandbox` says why sandboxes are not available.
+ * Starts a program in a sandbox. If a signal ends the program, the exit code is 128 + signal. Killing the returned
+ * process ends everything in the sandbox. `checkSandbox` reports why sandboxes are not available.
  * @throws Error if bubblewrap is missing, or if there is no filter for the architecture
  */
 export function spawnSandboxed(
@@ -110,7 +111,7 @@ export function bubblewrapArguments(
     ...[...size, '--tmpfs', '/dev/shm'],
     ...[...size, '--tmpfs', '/tmp'],
     ...binds.flatMap(({ from, to = from }) => ['--ro-bind', from, to]),
-    // /dev and / are folders in memory without a size limit.
+    // /dev and / are folders in memory without a size limit, so they are made read-only.
     ...['--remount-ro', '/dev', '--remount-ro', '/'],
     ...['--chdir', cwd],
     ...['--', ...limitedCommand(limits, command)],

@@ -75,7 +75,7 @@ export const CHECKED_CALLS = {
   socket: { x64: 41, arm64: 198 },
 } as const
 
-/** Every `CLONE_NEW…` flag of `clone`: a new namespace would give its creator capabilities inside. */
+/** Every `CLONE_NEW…` flag of `clone`: a new namespace would give its creator capabilities inside the namespace. */
 const NEW_NAMESPACES = 0x7e02_0000
 /** `ioctl`s that type into a terminal: TIOCSTI, TIOCLINUX. */
 const TYPING_IOCTLS = [0x5412, 0x541c]
@@ -109,7 +109,7 @@ const RETURN = 0x06
 const RETURN_ALLOW = 0x7fff_0000
 const returnError = (errno: number): number => 0x0005_0000 | errno
 
-/** An instruction; a jump goes to `to` if its condition holds, and else to the next instruction. */
+/** An instruction. A jump goes to `to` if its condition holds, otherwise to the next instruction. */
 interface Instruction {
   label?: string
   code: number

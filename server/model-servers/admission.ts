@@ -32,7 +32,8 @@ export function failureEvidence(
 }
 
 /**
- * The chat template of a registration, extracted from a tokenizer_config.json if one was given; null: it has none.
+ * Returns the chat template of a registration, extracted from a tokenizer_config.json if one was given, or null if the
+ * registration has no template.
  * @throws RewardOpsError `unsupported_setting` if the server would not use it, `invalid_input` if it does not work
  */
 export function readTemplate(
@@ -185,7 +186,8 @@ export function knownRoute(row: Pick<ServerRow, 'route' | 'plainText'>, inUse: b
 
 /**
  * A registration, completed with the probe's findings.
- * @throws RewardOpsError `invalid_input` if neither names the model, `unsupported_setting` for a route or label
+ * @throws RewardOpsError `invalid_input` if neither the registration nor the probe names the model,
+ * `unsupported_setting` for a route or label that the engine does not support
  */
 export function fieldsOf(input: RegisterServerInput, probe: ProbedServer): RegistrationFields {
   const model = input.model ?? probe.model

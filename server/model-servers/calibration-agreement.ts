@@ -72,7 +72,7 @@ const TEXTS = [
 ]
 
 /**
- * A hint at tokenizer versions if only the second text differs, because versions often tokenize that text differently.
+ * Returns a hint at tokenizer versions if only the second text differs. Tokenizer versions often differ on that text.
  */
 function tokenizerHint(at: number): string {
   return at === 0 ? '' : ' The plain English text agrees, so the tokenizer versions differ.'

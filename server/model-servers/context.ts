@@ -13,8 +13,8 @@ export interface ModelsContext {
   locks: ServerLocks
   timings: ModelTimings
   /**
-   * Resolves to true while this process is the one that does this kind of background work; undefined: no other process
-   * exists.
+   * Resolves to true if this process currently does this kind of background work. Undefined if there is no other
+   * process.
    */
   isTurn: ((kind: string) => Promise<boolean>) | undefined
   log: Logger

@@ -5,8 +5,8 @@ import type { ModelsContext } from './context.ts'
 import { GOING_TO_SLEEP, isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
 
 /**
- * Completes a sleep or wake of a server that a dead process left unfinished. Does nothing while another process changes
- * the server.
+ * Completes a sleep or a wake that a dead process left unfinished. Does nothing while another process changes the
+ * server.
  */
 export async function mendInterrupted(
   context: ModelsContext,
@@ -60,7 +60,7 @@ async function mendDraining(context: ModelsContext, row: ServerRow): Promise<voi
   }
   const sleeps = asleep ?? row.stateCause === GOING_TO_SLEEP
   await context.registry.transition(row.id, {
-    // The previous state is not stored; the next probe determines it.
+    // The previous state is not stored; the next probe determines the state.
     to: sleeps ? 'sleeping' : 'probing',
     from: ['draining'],
     cause: sleeps ? 'was put to sleep' : 'stays awake: draining was interrupted; probing again',

@@ -26,7 +26,7 @@ import {
  */
 
 const LOOK_MS = 1_000
-/** Time to wait for the last output in the pipe, ms. Child processes of the server may keep the pipe open longer. */
+/** Time to wait for the last output in the pipe, in ms. Child processes of the server may keep the pipe open longer. */
 const LAST_WORDS_MS = 500
 
 async function keep(): Promise<void> {
@@ -74,7 +74,7 @@ async function keep(): Promise<void> {
       shell: false,
       detached: true,
     })
-    // Without free file descriptors, Node creates no streams and emits `error` after this turn.
+    // Without free file descriptors, Node creates no streams and emits `error` after this turn of the event loop.
     await once(child, 'spawn')
     record = {
       ...(markOf(child.pid as number) ?? { pid: child.pid as number, startedAt: '' }),

@@ -40,9 +40,9 @@ export interface LaunchCommand {
 
 export interface KeeperOptions extends LaunchCommand {
   folder: string
-  /** Time from SIGTERM to SIGKILL, ms. */
+  /** Time from SIGTERM to SIGKILL, in ms. */
   stopWithinMs: number
-  /** Time without a living owner after which the keeper ends the server, ms. */
+  /** Time without a living owner after which the keeper ends the server, in ms. */
   adoptWithinMs: number
 }
 
@@ -54,7 +54,7 @@ export function launchFile(
   return join(folder, `${name}.${kind}`)
 }
 
-/** Reads a file written by {@link writeRecord}; null: it is missing or invalid. */
+/** Reads a file written by {@link writeRecord}. Returns null if the file is missing or invalid. */
 export function readRecord<T extends object>(file: string): T | null {
   try {
     const value: unknown = JSON.parse(readFileSync(file, 'utf8'))
@@ -76,13 +76,13 @@ export function writeRecord(file: string, value: object): void {
   }
 }
 
-/** The running service that a launched server belongs to; null: none. */
+/** Returns the running service that a launched server belongs to, or null if there is none. */
 export function livingOwner(folder: string, name: string): ProcessMark | null {
   const owner = readRecord<ProcessMark>(launchFile(folder, name, 'owner'))
   return owner !== null && isRunning(owner) ? owner : null
 }
 
-/** Sends a signal to a process group; false: the group does not exist. */
+/** Sends a signal to a process group. Returns false if the group does not exist. */
 export function signalGroup(leader: number, signal: NodeJS.Signals): boolean {
   try {
     process.kill(-leader, signal)

@@ -188,7 +188,7 @@ itInFullRun('a launched process of a paused (SIGSTOP) service stays with it', as
     writeRecord(join(folder, 'rm.owner'), mark)
     process.kill(halted.pid as number, 'SIGSTOP')
     const begun = performance.now()
-    // The loop lasts more than three times the time after which the keeper ends a server without an owner.
+    // The loop takes more than three times as long as a keeper waits before it ends a server without an owner.
     while (performance.now() - begun < 3_500) {
       expect(isRunning(found)).toBe(true)
       await new Promise((resolve) => setTimeout(resolve, 100))

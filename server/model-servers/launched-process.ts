@@ -17,9 +17,9 @@ import {
 } from './launch-record.ts'
 
 const KEEPER = fileURLToPath(new URL('./launch-keeper.ts', import.meta.url))
-/** Time after which a launched server without a service is ended, ms. */
+/** Time after which a launched server without a service is ended, in ms. */
 const ADOPT_WITHIN_MS = 60_000
-/** Interval of the check whether the keeper of an adopted process is alive, ms. */
+/** Interval of the check whether the keeper of an adopted process is alive, in ms. */
 const LOOK_MS = 250
 
 export function launchFolder(dataDir: string): string {
@@ -88,8 +88,8 @@ export class LaunchedProcess {
   }
 
   /**
-   * Takes over the running process of this name; null: there is none. The caller checks that no other service owns the
-   * process. Only one process may adopt it, because the first adopter to see the exit deletes the exit record.
+   * Takes over the running process of this name. Returns null if there is none. The caller checks that no other service
+   * owns the process. Only one process may adopt it, because the first adopter to see the exit deletes the exit record.
    */
   static adopt(folder: string, name: string): LaunchedProcess | null {
     const record = adoptable(folder, name)
@@ -126,7 +126,7 @@ export class LaunchedProcess {
     if (this.#isOver) return
     const tell = (signal: NodeJS.Signals) => {
       const record = this.#record()
-      // The keeper sees the server end. Signaling the keeper too would signal the server twice.
+      // The keeper notices the end of the server. A signal to the keeper too would signal the server twice.
       if (record !== null && isRunning(record) && signalGroup(record.pid, signal)) return
       if (this.#keeper === null || !isRunning(this.#keeper)) return
       try {
@@ -145,7 +145,7 @@ export class LaunchedProcess {
     return readRecord<LaunchRecord>(launchFile(this.#folder, this.#name, 'pid'))
   }
 
-  /** The end recorded by the keeper. If the keeper was killed without recording it, the server is ended here. */
+  /** Returns the end that the keeper recorded. If the keeper was killed before it recorded an end, kills the server. */
   #endOf(error: string | null): LaunchEnd {
     const file = launchFile(this.#folder, this.#name, 'end')
     const ended = readRecord<LaunchEnd>(file)

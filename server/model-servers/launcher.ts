@@ -22,7 +22,7 @@ import {
 
 /** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
 const STEADY_MS = 60_000
-/** How long reading the registry is retried during a database outage, ms. */
+/** Time for which reading the registry is retried during a database outage, in ms. */
 const READ_WITHIN_MS = 120_000
 
 /** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
@@ -93,7 +93,7 @@ export class ServerLauncher {
     }
   }
 
-  /** The launch that this start of the service would make under a name; null: none. */
+  /** Returns the launch that this start of the service would make under a name, or null if there is none. */
   #wantedAgain(
     name: string,
     launched: readonly ServerRow[],

@@ -1,7 +1,7 @@
 /** A server's calibration, to be compared with the rest of its pool. */
 export interface Vote<T> {
   id: number
-  /** Time from which the server's baseline applies, epoch ms. */
+  /** Time from which the server's baseline applies, in epoch ms. */
   sinceMs: number
   calibration: T
   /** True when the calibration differs from the server's baseline. */
@@ -9,9 +9,9 @@ export interface Vote<T> {
 }
 
 /**
- * The servers of a pool that score differently from the rest: those outside the largest set of servers that agree with
- * one server of the set. Ties are decided by the number of servers without drift, then by the oldest member, so that of
- * two servers the later one is the outlier.
+ * Returns the ids of the servers of a pool that score differently from the rest: those outside the largest set of
+ * servers that agree with one server of the set. If two sets are equally large, the set with more servers without drift
+ * counts, then the set with the oldest member. In a pool of two servers, the newer one is therefore the outlier.
  */
 export function outliersOf<T>(
   votes: readonly Vote<T>[],

@@ -42,13 +42,12 @@ import { isDrainingToSleep, SleepCycle } from './sleep-cycle.ts'
 import { SleepSweep } from './sleep-sweep.ts'
 import { MODEL_TIMINGS, type ModelTimings } from './timings.ts'
 
-/** Minimum time awake of a server woken by a request, ms. */
+/** Minimum time awake of a server woken by a request, in ms. */
 const AWAKE_FOR_CALLERS_MS = 300_000
 
 export interface RewardModelManagerOptions {
   /**
-   * Resolves to true while this process is the one that does this kind of background work; unset: no other process
-   * exists.
+   * Resolves to true if this process currently does this kind of background work. Unset if there is no other process.
    */
   isTurn?: (kind: string) => Promise<boolean>
   db: Database
@@ -191,7 +190,7 @@ export class RewardModelManager {
     return this.find({ id: `s${id}` })
   }
 
-  /** Registers a server that cannot be used yet, because `ifUnreachable` is "keep". */
+  /** Registers a server that cannot be used yet as `unreachable`, as requested by `ifUnreachable: "keep"`. */
   async #keep(
     { name }: RegisterServerInput,
     fields: RegistrationFields,
@@ -385,7 +384,7 @@ function noScoreRoute(
   }
 }
 
-/** Time to wait for a server's lock, ms: enough for a probe or a self-test, not for a wake or a drain. */
+/** Time to wait for a server's lock, in ms: enough for a probe or a self-test, not for a wake or a drain. */
 const PROBE_WAIT_MS = 10_000
 
 function busy(row: ServerRow, what: string): RewardOpsError {

@@ -24,7 +24,7 @@ import {
 import type { ModelsContext } from './context.ts'
 import { outliersOf, type Vote } from './pool-agreement.ts'
 
-/** Delay before a failed test is repeated, ms, so that one lost call has no effect. */
+/** Delay before a failed test is repeated, in ms, so that one lost call has no effect. */
 const SECOND_TRY_MS = 300
 
 /** The fields of a server that its self-test needs. */
@@ -43,9 +43,9 @@ export interface Examination {
 }
 
 /**
- * Checks that servers give correct scores: raw, of the whole text, equal to their pool's and to their baselines. A test
- * of one server may change the verdict of others in its pool, because in a pool of three or more the minority counts as
- * wrong.
+ * Checks that servers give correct scores: raw, of the whole text, equal to the scores of their pool and to their
+ * baselines. A test of one server may change the verdict of others in its pool, because in a pool of three or more the
+ * minority counts as wrong.
  */
 export class ScoreTrust {
   readonly #o: ModelsContext

@@ -20,13 +20,13 @@ import type { ScoreTrust } from './score-trust.ts'
 import { cannotSleep, notNow } from './sleep-refusals.ts'
 
 /**
- * The cause of a drain before sleep. A drain that a user requested has another cause, and only a user ends that drain.
+ * Cause of a drain that precedes sleep. Drains that a user requested have a different cause, and only a user ends them.
  */
 export const BEFORE_SLEEP = 'finishes its requests in flight before sleep'
 /** The cause set before the sleep call is sent. If this process dies after that, the server may be asleep. */
 export const GOING_TO_SLEEP = 'is being put to sleep'
 
-/** True when a server drains before sleep rather than by a user's request. */
+/** True if the server is draining to go to sleep, not because a user requested the drain. */
 export function isDrainingToSleep(row: ServerRow): boolean {
   return (
     row.state === 'draining' &&
@@ -34,12 +34,12 @@ export function isDrainingToSleep(row: ServerRow): boolean {
   )
 }
 
-/** Interval of the check whether another process has finished with a server, ms. */
+/** Interval at which to check whether another process has finished changing a server, ms. */
 const OTHERS_LOOK_MS = 250
 
 interface SleepRun {
   /**
-   * The reason for a cancellation; null: not cancelled. The server stays awake unless the sleep call was already sent.
+   * Why the sleep was cancelled, or null if it was not. The server stays awake unless the sleep call was already sent.
    */
   cancelled: string | null
   done: Promise<ServerRow>
@@ -107,7 +107,10 @@ export class SleepCycle {
     await run.done.catch(() => {})
   }
 
-  /** Cancels sleeps that wait for a drain. The next start of the service completes those whose sleep call was sent. */
+  /**
+   * Cancels sleeps that wait for a drain. Sleeps whose call was already sent are completed at the next start of the
+   * service.
+   */
   stop(): void {
     for (const run of this.#sleeps.values()) run.cancelled ??= 'the service is stopping'
   }
@@ -124,7 +127,7 @@ export class SleepCycle {
       const waking = this.#wakes.get(row.id)
       if (waking) {
         const { state } = await waking
-        // A wake that waited for a change by another process can end without a server that is awake.
+        // If the wake had to wait for a change by another process, the server may still be asleep.
         if (state !== 'ready' && state !== 'quarantined') continue
         await registry.prolong([row.id], forMs)
         return this.#row(row.id)
@@ -187,7 +190,7 @@ export class SleepCycle {
       let busy = `${slots} ${slots === 1 ? 'request' : 'requests'} in flight`
       if (slots === 0) {
         const load = await readLoad(row, timings.probeTimeoutMs)
-        // Without a reported load, only the leases decide. The reported load includes requests of other clients.
+        // If the server reports no load, only the leases count. A reported load includes requests of other clients.
         if (load === null || load.running + load.waiting === 0) return null
         busy = `the server reports ${load.running} running and ${load.waiting} waiting`
       }
@@ -198,7 +201,7 @@ export class SleepCycle {
     }
   }
 
-  /** Stores {@link GOING_TO_SLEEP} as the cause; false: the server is no longer draining. */
+  /** Stores {@link GOING_TO_SLEEP} as the cause. Returns false if the server is no longer draining. */
   async #announce(id: number): Promise<boolean> {
     return noteDrainingCause(this.#o.db, id, GOING_TO_SLEEP)
   }
@@ -270,13 +273,13 @@ export class SleepCycle {
 
   async #wake(row: ServerRow, forMs: number, why: string): Promise<ServerRow> {
     const { locks, registry } = this.#o
-    // Another process is changing the server; the caller waits for it.
+    // Another process is changing the server. The caller checks the state again after a pause.
     if (!(await locks.take(row.id))) {
       await pause(OTHERS_LOOK_MS)
       return this.#row(row.id)
     }
     try {
-      // The time awake is stored before the wake call, so that every process knows when it ends.
+      // Stored before the wake call, so that every process knows how long the server stays awake.
       const taken = await registry.transition(row.id, {
         to: 'waking',
         from: ['sleeping'],
@@ -291,7 +294,7 @@ export class SleepCycle {
   }
 
   /**
-   * Brings a server from `waking` to `ready`; `call`: whether the wake call is sent first. The caller holds the
+   * Brings a server from `waking` to `ready`. Sends the wake call first if `call` is true. The caller must hold the
    * server's lock.
    * @throws RewardOpsError `server_unreachable`; the server is then sleeping or unreachable
    */
@@ -314,8 +317,8 @@ export class SleepCycle {
         ...probeOfRow(row),
         known: knownRoute(row, true),
       })
-      // A server that refused the call and does not report sleep may have been awake; the self-test shows whether it
-      // works.
+      // A server that refused the call and does not report sleep may already have been awake. The self-test shows
+      // whether it works.
       if (probe.ok && !probe.sleeping) break
       if (refused !== null && probe.ok) return this.#notWoken(row, 'sleeping', refused)
       if (performance.now() > until) {

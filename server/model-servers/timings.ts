@@ -4,9 +4,12 @@ export interface ModelTimings {
   lookEveryMs: number
   /** Interval of a server's probes, spread by ±20 % so that they do not coincide. */
   probeEveryMs: number
-  /** Time limit of a probe. SGLang's health check takes at least 1 s; 3 s distinguish a busy server from a dead one. */
+  /**
+   * Time limit of a probe. SGLang's health check takes at least 1 s; 3 s is enough to tell a busy server from a dead
+   * one.
+   */
   probeTimeoutMs: number
-  /** Time limit of the probe at registration, where the server may be busy. */
+  /** Time limit of the probe at registration, when the server may be busy. */
   registerTimeoutMs: number
   /** How long a server that just became unreachable is probed more often, because a step may wait for it. */
   newlyGoneForMs: number
@@ -34,7 +37,8 @@ export interface ModelTimings {
   /** Interval of the sweep for batches that need servers awake. */
   sweepEveryMs: number
   /**
-   * Step by which a batch extends a server's time awake; short, so that the server sleeps soon after the batch ends.
+   * How much a batch extends a server's time awake each time. Short, so that the server sleeps soon after the batch
+   * ends.
    */
   keepAwakeMs: number
   /** Time before a failed sleep, or a failed wake for a batch, is retried. */

@@ -35,7 +35,7 @@ describe('the values of the monitors', () => {
     expect(read.no_signal).toEqual({ value: 11 / 15, n: 15, detail: null })
     expect(read.failures).toEqual({ value: 0.07, n: 100, detail: null })
     expect(read.duplicates.value).toBe(0.05)
-    // Groups have one sample each, however many samples failed.
+    // If every group has a single sample, the monitors below have no value, however many samples failed.
     for (const all_failed of [0, 1, 40]) {
       const alone = readMonitors(
         watched({
@@ -76,11 +76,11 @@ describe('the values of the monitors', () => {
     expect(read(0.34)).toMatchObject({ n: 100, detail: 'mean 0.34, usually 0.6' })
     expect(read(0.7).value).toBeCloseTo(-0.1 / deviation, 9)
     expect(read(0.34, rows(means.slice(1))).value).toBeNull()
-    // Equal means vary by 1 % of the score range at least, so a small fall is no drop.
+    // If all means are equal, the deviation is set to 1 % of the score range, so a small fall does not count as a drop.
     const flat = rows(Array(20).fill(1))
     expect(read(0.98, flat).value).toBeCloseTo(2, 9)
     expect(read(1, flat).value).toBe(0)
-    // A rising reward is compared with its newest batches, and its trend is no variation.
+    // A rising reward is compared with its newest batches, and its trend does not count as variation.
     const rising = rows(Array.from({ length: 20 }, (_, i) => 0.3 + 0.02 * i))
     expect(read(0.5, rising).value).toBeCloseTo(0.14 / 0.01, 9)
   })
@@ -99,7 +99,7 @@ describe('the values of the monitors', () => {
     const window = [past(null, -1, 2)]
     const ends = figures({ bin_values: [-1, 0, 1.98, 2], bin_counts: [10, 40, 20, 30], min: -1 })
     const read = readMonitors(watched({ figures: { ...ends, max: 2 }, window }))
-    // Scores within 1 % of the range (0.03 of 3) count as at its end: 1.98 is at the ceiling, 0 is not at the floor.
+    // Scores within 1 % of the range, here 0.03, count as at its end: 1.98 is at the ceiling, 0 is not at the floor.
     expect(read.ceiling.value).toBe(0.5)
     expect(read.floor.value).toBe(0.1)
     // All scores of this batch lie in the middle of the range.
@@ -120,7 +120,7 @@ describe('the values of the monitors', () => {
 
   test('scores count as evenly spread within a bin', () => {
     const bins = figures({ bin_values: [], bin_counts: [...Array(127).fill(0), 128], min: 0 })
-    // The last of 128 bins is 0.78 % of the range: all of it lies within 1 %.
+    // The last of 128 bins is 0.78 % of the range, so the whole bin is within 1 % of the top.
     expect(readMonitors(watched({ figures: bins })).ceiling.value).toBe(1)
     const wide = watched({ figures: bins, window: [past(null, 0, 1.005)] })
     // The ceiling starts at 1.005 - 0.01005 = 0.99495, so it covers the top 0.00505 of a bin that is 0.0078125 wide.
@@ -143,7 +143,7 @@ describe('the values of the monitors', () => {
     expect(read({ figures: flat }).value).toBeNull()
     const few = { ...flat, bin_counts: [31] }
     expect(read({ figures: few, reward: byModel }).value).toBeNull()
-    // A component without a value does not hide one with a value.
+    // The rule's component gives no value, but the reward model's component does.
     const part = (name: string, min: number, max: number) => ({
       ...{ name, n: 64, mean: 0, std: max - min, min, max },
     })

@@ -6,7 +6,7 @@ import type { FigureRow, WindowRow } from '../store/sql/monitor-batches.ts'
 
 /** A monitor's value at a batch. */
 export interface Reading {
-  /** Null: too few samples, or the inputs of the monitor were not recorded. */
+  /** Null if there were too few samples or the monitor's inputs were not recorded. */
   value: number | null
   n: number
   /** Details shown next to the value. */
@@ -21,8 +21,8 @@ export interface Watched {
   /** Up to `WINDOW` previous batches, newest first. */
   window: readonly WindowRow[]
   /**
-   * The standard deviation with which an open variance collapse is compared; null: none is open. It is fixed when the
-   * incident opens, because a moving median would follow the collapse and close the incident.
+   * The standard deviation with which an open variance collapse is compared, or null if none is open. It is fixed when
+   * the incident opens, because a moving median would follow the collapse and close the incident.
    */
   reference: number | null
 }
@@ -33,19 +33,21 @@ const END_OF_RANGE = 0.01
 const MIN_REFERENCES = 5
 /** Minimum previous batches for {@link readDrop}, which estimates the variation of their means. */
 const MIN_MEANS = 10
-/** Number of newest batches whose median mean is the usual one in {@link readDrop}. */
+/** {@link readDrop} takes the median mean of this number of newest batches as the usual mean. */
 const RECENT_MEANS = 5
-/** Minimum standard deviation of batch means, as a share of the score range: means may be equal for many batches. */
+/**
+ * Minimum standard deviation of batch means, as a share of the score range. Equal means would have a deviation of 0.
+ */
 const MIN_DEVIATION = 0.01
 
-/** The value of a monitor. */
+/** How a monitor's value is defined and computed. */
 interface MonitorReader {
   /** Its exact definition, for docs/monitors.md. */
   figure: string
   read(watched: Watched): Reading
 }
 
-/** The values of all monitors. docs/monitors.md has the sources. */
+/** How each monitor's value is computed. docs/monitors.md has the sources. */
 export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   reward_drop: {
     figure:
@@ -140,8 +142,8 @@ function countCompared({ figures, signals }: Watched): number {
 }
 
 /**
- * The share of each component in a composite reward's variance: weight × covariance with the reward ÷ variance of the
- * reward. The shares of a weighted sum add up to 1; a share above 1 is offset by the others.
+ * Returns each component's share of a composite reward's variance: weight × covariance with the reward ÷ variance of
+ * the reward. The shares of a weighted sum add up to 1; a share above 1 is offset by the others.
  */
 export function varianceShares({
   figures,
@@ -172,8 +174,8 @@ function readDominance(watched: Watched): Reading {
 }
 
 /**
- * The smallest score range among the reward and its components. Only rewards and components that are scored by reward
- * models alone count.
+ * Returns the smallest score range among the reward and its components. Only those that are scored by reward models
+ * alone count.
  */
 function readSpread({ figures, reward }: Watched): Reading {
   const seen: Reading[] = []
@@ -194,8 +196,9 @@ function readSpread({ figures, reward }: Watched): Reading {
 }
 
 /**
- * The fall of the mean below its median over the last batches, in standard deviations of a batch's mean. These are
- * estimated from the differences of successive means, so that a trend does not raise them. Negative: the mean rose.
+ * Returns the fall of the mean below its median over the last batches, in standard deviations of a batch's mean. That
+ * deviation is estimated from the differences of successive means, so that a trend does not raise it. The result is
+ * negative if the mean is above the median.
  */
 function readDrop({ figures, window }: Watched): Reading {
   const n = countScores(figures)
@@ -217,7 +220,7 @@ function readDrop({ figures, window }: Watched): Reading {
   }
 }
 
-/** The standard deviation within groups relative to its median over the previous batches. */
+/** Returns the standard deviation within groups divided by its median over the previous batches. */
 function readCollapse({ figures, window, reference }: Watched): Reading {
   const before = window
     .filter(
@@ -235,14 +238,14 @@ function readCollapse({ figures, window, reference }: Watched): Reading {
   }
 }
 
-/** The reference standard deviation of a variance-collapse ratio; null: none. */
+/** Returns the reference standard deviation behind a variance-collapse ratio, or null if it cannot be computed. */
 export function referenceOf({ figures }: Watched, ratio: number | null): number | null {
   return ratio === null || ratio === 0 || figures.group_std === null
     ? null
     : figures.group_std / ratio
 }
 
-/** The share of scores at an end of the range of this and the previous batches. */
+/** Returns the share of scores at one end of the score range. The range is over this and the previous batches. */
 function readEnd({ figures, window }: Watched, end: 'top' | 'bottom'): Reading {
   const n = countScores(figures)
   const scores = rangeOf(figures, window)
@@ -264,7 +267,7 @@ function countScores({ bin_counts }: FigureRow): number {
   return bin_counts.reduce((sum, count) => sum + count, 0)
 }
 
-/** The range of the scores of this and the previous batches; null if this batch has no scores. */
+/** Returns the range of scores over this and the previous batches, or null if this batch has no scores. */
 function rangeOf(
   { min, max }: FigureRow,
   window: readonly WindowRow[],
@@ -276,7 +279,7 @@ function rangeOf(
   }
 }
 
-/** Number of scores between two values: exact if each value has a count, otherwise evenly spread within bins. */
+/** Counts the scores between two values. Scores that are known only by bin count as evenly spread within their bin. */
 function countBetween(figures: FigureRow, from: number, to: number): number {
   const { bin_values: values, bin_counts: counts } = figures
   // A score at the edge counts despite rounding errors.

@@ -42,7 +42,7 @@ export function fleetConditions(servers: readonly FleetServerRow[]): FleetCondit
   return [...bare, ...out]
 }
 
-/** Opens and closes the fleet's incidents in the caller's transaction; true when any changed. */
+/** Opens and closes the fleet's incidents in the caller's transaction. Returns true if any changed. */
 export async function checkFleet(client: Client): Promise<boolean> {
   const now = fleetConditions(await fleetServers(client))
   const open = await openFleetIncidents(client)

@@ -1,6 +1,9 @@
 import type { MonitorDefinition, MonitorState, Severity } from '../contract/monitors.ts'
 
-/** A value is clear of a threshold if it is better by this share of the threshold. Values in between change nothing. */
+/**
+ * A value is clear of a threshold if it is better by this share of the threshold. A value in between is neither clear
+ * of the threshold nor beyond it, and resets both counts.
+ */
 const MARGIN = 0.1
 /** Consecutive clear batches after which an incident closes or its severity falls. */
 export const CLOSE_AFTER = 3
@@ -14,7 +17,7 @@ export interface Standing {
   /** Consecutive batches clear of each threshold. */
   clearOfWarning: number
   clearOfAlerting: number
-  /** The open incident; null: none. */
+  /** The id of the open incident, or null if none is open. */
   incident: number | null
   /** The worst value of the open incident, with its step. */
   worst: number | null

@@ -28,7 +28,7 @@ afterAll(() => db.close())
 
 interface Made {
   group: number
-  /** The score; null: the sample failed. */
+  /** Null if the sample failed. */
   score: number | null
   tokens?: number | null
   response?: string
@@ -321,7 +321,7 @@ describe('the monitors', () => {
       [id],
     )
     expect(groups).toEqual([{ signal: 'all_equal' }])
-    // A rule's scores of 1 are correct responses. So are a model's if its scores range from 0 to 1.
+    // A score of 1 from a rule means a correct response. So does a 1 from a model whose scores range from 0 to 1.
     const ruled = await batchOf('flat-rule', 1, flat, { reward: { kind: 'rule', model: null } })
     expect(await signals(ruled)).toMatchObject({ all_correct: 16 })
     const some = usual((i) => ({ score: i < 32 ? 1 : i % 2 }))
@@ -390,7 +390,8 @@ describe('the monitors', () => {
       view.configure({ run: null, monitor: 'ceiling', ...blank, warning: -0.1 }, 'c'),
     ).rejects.toThrow('not a valid threshold')
     expect((await view.settings({ run: 'set' })).find((s) => s.monitor === 'ceiling')).toEqual(own)
-    // New thresholds for all runs are checked against each run's own; this run has its own alerting threshold.
+    // New thresholds for all runs are checked against each run's own thresholds. This run has its own alerting
+    // threshold.
     await expect(
       view.configure({ run: null, monitor: 'ceiling', ...blank, warning: 0.5, alerting: 0.6 }, 'c'),
     ).rejects.toThrow('run "set": alerting: 0.4 is reached before the warning at 0.5')

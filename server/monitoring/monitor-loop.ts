@@ -19,8 +19,8 @@ const MAX_BATCHES = 64
 const FAILED_AGAIN_MS = 60_000
 
 /**
- * Runs the monitors of runs and of the fleet. Each batch is evaluated once, from roll-ups only, by one process at a time
- * under a lock in the database. One transaction contains the evaluation and its consequences.
+ * Runs the monitors of runs and of the fleet. Each batch is evaluated once, from roll-ups only, by one process at a
+ * time under a lock in the database. The evaluation and its effects are stored in one transaction.
  */
 export class MonitorLoop {
   readonly #db: Database
@@ -92,8 +92,8 @@ export class MonitorLoop {
   }
 
   /**
-   * Runs `work` in a transaction under the lock; null: another process has it. Pages are notified if `tells` returns
-   * true.
+   * Runs `work` in a transaction under the lock, or returns null if another process has the lock. Notifies pages if
+   * `tells` returns true.
    */
   #alone<T>(
     work: (client: Client) => Promise<T>,
@@ -102,7 +102,7 @@ export class MonitorLoop {
     return this.#db.transaction(async (client) => {
       if (!(await lockMonitors(client))) return null
       const result = await work(client)
-      // Postgres sends notifications at the commit, and equal ones once.
+      // Postgres sends notifications at the commit, and sends equal ones only once.
       if (tells(result)) await notify(client, 'monitorsChanged')
       return result
     })

@@ -35,7 +35,7 @@ import { settingsOf } from './monitor-settings.ts'
 
 /** Maximum open incidents in the list. */
 const MAX_OPEN = 100
-/** Maximum rows in the list, one for each run and split: those with the newest batches. */
+/** Maximum rows in the list. Each run and split has one row; those with the newest batches are listed. */
 const MAX_RUNS = 40
 /** Maximum incidents shown with a run. */
 const MAX_RUN_INCIDENTS = 100
@@ -173,7 +173,7 @@ export class MonitorsView {
 }
 
 /**
- * Throws `invalid_input` for impossible or contradictory thresholds. `run`: the name of the affected run, for the
+ * Throws `invalid_input` for impossible or contradictory thresholds. `run` is the name of the affected run, for the
  * message.
  */
 function checkThresholds(

@@ -25,7 +25,7 @@ export interface Bottleneck {
 
 /** Maximum calls per sample in a replay, which might otherwise never end. */
 const MAX_REPLAYED_CALLS = 20
-/** Number of replayed calls between two yields; they take about 0.1 ms. */
+/** Number of calls replayed between two yields, about 0.1 ms of work. */
 const CALLS_PER_YIELD = 256
 /** Minimum scores of a server; fewer do not show its speed. */
 const MIN_SCORES = 2
@@ -37,11 +37,12 @@ const MIN_COST = 0.1
 const MIN_LEAD = 2
 
 /**
- * Finds the server that held up a batch: without it, the batch would have ended sooner. Yields about every 0.1 ms, so
- * that the caller can free the event loop. The recorded calls are replayed: a free slot of a server takes the next
- * sample and is busy for the duration of the next recorded call of that server; a sample whose call failed waits again.
- * A server has as many slots as it had concurrent calls at its peak. The estimate is scaled by the ratio of recorded to
- * replayed time with all servers. Returns null if no server stands out.
+ * Finds the server that held up a batch, which would have ended sooner without it. Returns null if no server stands
+ * out. Yields about every 0.1 ms, so that the caller can free the event loop.
+ *
+ * The recorded calls are replayed: a free slot of a server takes the next sample and is busy for the duration of the
+ * next recorded call of that server. A sample whose call failed waits again. A server has as many slots as it had
+ * concurrent calls at its peak. The estimate is scaled by the ratio of recorded to replayed time with all servers.
  * @param totalMs the time of the batch
  */
 export function* findBottleneck(
@@ -111,7 +112,7 @@ interface Slot {
   freeMs: number
 }
 
-/** The time until the last of `samples` samples has its score. */
+/** Returns the time until the last of `samples` samples has its score, ms. */
 function* replay(servers: readonly ReplayedServer[], samples: number): Generator<void, number> {
   const slots = new IndexedHeap<Slot>(
     (a, b) => a.freeMs < b.freeMs || (a.freeMs === b.freeMs && a.at < b.at),

@@ -52,12 +52,13 @@ describe('one step, calculated by hand', () => {
   })
 
   it('trains on the first mini-batch while the second is scored', () => {
-    // Rollout until 10, log-probs until 15, first reward at 17, update until 27, second reward at 40, update until 50.
+    // Times in ms: rollout until 10, log-probs until 15, first reward at 17, update until 27, second reward at 40,
+    // update until 50.
     expect(predict(small([30, 7]), 'pipeline')).toMatchObject({ totalMs: 50, waitMs: 2 + 13 })
   })
 
   it('starts scoring during the rollout if samples are streamed', () => {
-    // The first rollout ends at 5, the second at 10.
+    // The first sample's rollout ends at 5 ms, the second's at 10 ms.
     expect(predict(small([30, 7]), 'streaming')).toMatchObject({ totalMs: 35 + 25, waitMs: 25 })
   })
 
@@ -93,7 +94,7 @@ describe('one step ahead', () => {
   it('hides the rewards behind the next rollout and the training', () => {
     // The first rollout takes 10 ms, each step 35 ms. During the last step, no rollout runs ahead.
     const { totalMs, waitMs } = predict(small([7, 20], { steps: 3 }), 'off_policy')
-    // Rollout until 10, the next until 20, log-probs until 25, rewards until 30: one wait of 5.
+    // Times in ms: rollout until 10, the next until 20, log-probs until 25, rewards until 30: one wait of 5.
     expect({ totalMs, waits: waitMs * 3 }).toEqual({ totalMs: 3 * 35 + 5, waits: 5 })
   })
 

@@ -18,9 +18,9 @@ export interface Workload {
   steps: readonly StepRewards[]
   /** Updates per step, each on its share of the groups. */
   miniBatches: number
-  /** Maximum number of concurrent rewards over all steps in flight; null: unlimited. */
+  /** Maximum number of concurrent rewards over all steps in flight, or null for unlimited. */
   concurrency: number | null
-  /** Number of chunks in which a streamed rollout delivers its samples; null: each sample separately. */
+  /** Number of chunks in which a streamed rollout delivers its samples, or null to deliver each sample separately. */
   streamedParts?: number | null
 }
 
@@ -32,7 +32,7 @@ export interface Prediction {
   stepMs: number
   /**
    * Time per step in the steady state: from the end of the first step to the end of the second-to-last. It excludes the
-   * one-time cost of filling and draining the pipeline. With fewer than three steps: `stepMs`.
+   * one-time cost of filling and draining the pipeline. Equal to `stepMs` if there are fewer than three steps.
    */
   steadyMs: number
   /** Time per step in which the trainer only waits for rewards. */
@@ -71,8 +71,8 @@ const TRAITS: Record<Strategy, { ahead: boolean; byMiniBatch: boolean; streamed:
 }
 
 /**
- * A strategy's traits: `ahead` starts the next rollout before it trains on the current one, `byMiniBatch` trains
- * mini-batch by mini-batch, `streamed` requests each reward as soon as its sample is generated.
+ * Returns a strategy's traits: `ahead` starts the next rollout before it trains on the current one, `byMiniBatch`
+ * trains mini-batch by mini-batch, `streamed` requests each reward as soon as its sample is generated.
  */
 export function traitsOf(strategy: Strategy): {
   ahead: boolean
@@ -158,17 +158,18 @@ export function predict(work: Workload, strategy: Strategy, observe?: RewardObse
   }
 }
 
-/** The lower bound of a step's time and its cause. */
+/** The lower bound of a step's time, and what limits it. */
 export interface Bound {
   /** Mean per step, ms. */
   boundMs: number
-  /** trainer: the trainer time; rewards: the time of all rewards at this concurrency. */
+  /** `trainer` if the trainer time is the limit, `rewards` if the time of all rewards at this concurrency is. */
   boundBy: 'trainer' | 'rewards'
 }
 
 /**
- * The lower bound of a step's mean time under any strategy: the trainer time, or the time of all rewards divided by the
- * slots. The slowest single reward is not a bound: with two steps in flight, a reward may take longer than a step.
+ * Returns the lower bound of a step's mean time under any strategy: the trainer time, or the time of all rewards
+ * divided by the slots. The slowest single reward is not a bound: with two steps in flight, a reward may take longer
+ * than a step.
  */
 export function boundOf(work: Workload): Bound {
   const { rolloutMs, logProbMs, updateMs } = work.phases
@@ -190,7 +191,7 @@ class FreeSlots {
   /** Times at which the slots become free, as a binary heap with the earliest first. */
   readonly #freeAt: number[] = []
 
-  /** @param slots null: unlimited */
+  /** @param slots number of slots, or null for unlimited */
   constructor(slots: number | null) {
     this.#slots = slots
   }

@@ -22,7 +22,7 @@ export type Plan = PlanSize & { phases: Phases }
 export type PlanSize = Omit<PlannerInput, 'source' | 'phases' | 'limits'> &
   Required<Pick<PlannerInput, 'limits'>>
 
-/** The reason why a plan is too large to be replayed; null: it can be replayed. */
+/** Returns why a plan is too large to be replayed, or null if it is not too large. */
 export function tooLarge(plan: PlanSize, samplesOfStep: number): string | null {
   const rewards = plan.steps * samplesOfStep
   if (rewards > MAX_PLANNED_REWARDS) {
@@ -83,7 +83,7 @@ export async function planSteps(
   return { columns, shown: { ...show, ...(await draw(workOf(show.limit, show.servers), signal)) } }
 }
 
-/** The simplest strategy whose step exceeds the shortest step by less than 1 % of the barrier strategy's step. */
+/** Picks the simplest strategy whose step exceeds the shortest step by less than 1 % of the barrier strategy's step. */
 function verdictOf(strategies: readonly PlannedStrategy[]): { best: Strategy; noGain: boolean } {
   const most = Math.max(...strategies.map(({ saving }) => saving))
   const noGain = most < NO_GAIN_SHARE
@@ -122,8 +122,8 @@ export class InFlight {
   readonly #untilMs: number
   readonly #intervalMs: number
   /**
-   * Per interval: the time in flight, ms, of rewards that cover only a part of the interval. Rewards that cover whole
-   * intervals are counted in `#change`: +1 at the first one, −1 after the last one.
+   * For each interval, the time in flight, ms, of rewards that cover only part of the interval. Intervals that a reward
+   * covers completely are counted in `#change`: +1 at the first one, −1 after the last one.
    */
   readonly #partMs: Float64Array
   readonly #change: Int32Array

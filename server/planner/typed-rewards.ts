@@ -2,8 +2,8 @@ import type { TypedReward, TypedSource } from '../contract/planner.ts'
 import { evenSteps, type StepRewards } from './overlap.ts'
 
 /**
- * Steps whose reward durations, in ms, follow the entered distribution and include failed attempts; the same seed
- * always gives the same durations.
+ * Returns steps whose reward durations, in ms, follow the entered distribution and include failed attempts. The same
+ * seed always gives the same durations.
  */
 export function typedSteps(source: TypedSource, steps: number): StepRewards[] {
   const next = uniformDraws(source.seed)

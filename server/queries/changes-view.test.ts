@@ -78,7 +78,7 @@ function numbers(seed: number): () => number {
   }
 }
 
-/** A step of 32 prompts of different difficulty. `unmarked`: share of responses in which no answer is found. */
+/** A step of 32 prompts of different difficulty. `unmarked` is the share of responses in which no answer is found. */
 function gsm8kStep(random: () => number, rate: number, unmarked = 0.03): Made[] {
   return Array.from({ length: 32 * GROUP }, (_, i): Made => {
     const difficulty = 0.3 * Math.sin(Math.floor(i / GROUP))

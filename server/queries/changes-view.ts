@@ -44,7 +44,10 @@ const TTL_MS = 2_000
 const STALE_MS = 60_000
 /** Steps compared on each side of a detected change. */
 const FOUND_STEPS = 2
-/** Minimum standard errors from 0 for a part to stand out (p ≈ 0.001); high, because many parts are tested. */
+/**
+ * Minimum distance from 0, in standard errors, for a part to stand out (p ≈ 0.001). High, because many parts are
+ * tested.
+ */
 const MIN_STANDS_OUT_Z = 3.3
 /** A part stands out if it is at least this share of the change. */
 const STANDS_OUT_SHARE = 0.5
@@ -136,7 +139,7 @@ export class ChangesView {
     }
   }
 
-  /** Reads everything but the samples of both ranges, with one query at a time. */
+  /** Reads everything about both ranges except the samples, one query at a time. */
   async #facts(
     sides: Sides<ChangeStepRow[]>,
     read: Read,
@@ -155,7 +158,7 @@ export class ChangesView {
     }
   }
 
-  /** Samples of both ranges; a group is the unit of resampling. */
+  /** Reads the samples of both ranges by group. A group is the unit of resampling. */
   async #samplesByGroup(sides: Sides<ChangeStepRow[]>, dataSource: string | null): Promise<Read> {
     const read = async (rows: readonly ChangeStepRow[]): Promise<ReadCell[]> => {
       const ids = rows.map(({ id }) => id)
@@ -183,7 +186,7 @@ export class ChangesView {
     return { before, after }
   }
 
-  /** Samples of both ranges from roll-ups; a step is the unit of resampling. */
+  /** Reads the samples of both ranges from roll-ups. A step is the unit of resampling. */
   async #samplesByStep(sides: Sides<ChangeStepRow[]>): Promise<Read> {
     const read = async (rows: readonly ChangeStepRow[]): Promise<ReadCell[]> => {
       const unitOf = new Map(rows.map(({ id }, unit) => [id, unit]))
@@ -270,7 +273,10 @@ export class ChangesView {
       .sort((a, b) => b.before + b.after - a.before - a.after)
   }
 
-  /** The change by component: weight × mean of each. The remainder (penalties, post-processing) is a further part. */
+  /**
+   * Splits the change by component, from weight × mean of each. The remainder (penalties, post-processing) is a further
+   * part.
+   */
   async #components(
     { before, after }: Sides<ChangeStepRow[]>,
     dataSource: string | null,
@@ -338,7 +344,7 @@ function cellsOf(cells: readonly ReadCell[], keyOf: (cell: ReadCell) => string):
 }
 
 /**
- * Splits the change by class; the classes with the fewest samples are merged into one. The computation yields to the
+ * Splits the change by class. The classes with the fewest samples are merged into one. The computation yields to the
  * event loop, because the bootstrap of 32,000 groups takes 0.1 s.
  */
 function splitBy(
@@ -488,8 +494,8 @@ function meanError(side: ComponentSide, names: readonly string[], at: number): n
 }
 
 /**
- * The part that explains most of the change; null: no part stands out. Verdicts that only repeat the score, prompts
- * that occur in both ranges, and dimensions with a single data source or class of prompts are ignored.
+ * Returns the part that explains most of the change, or null if no part stands out. Verdicts that only repeat the
+ * score, prompts that occur in both ranges, and dimensions with a single data source or class of prompts are ignored.
  */
 function standsOut(breakdowns: readonly BreakdownDto[], change: number): ChangesDto['standsOut'] {
   type Candidate = { found: NonNullable<ChangesDto['standsOut']>; size: number }
@@ -528,7 +534,7 @@ function standsOut(breakdowns: readonly BreakdownDto[], change: number): Changes
   return candidates.sort((a, b) => b.size - a.size)[0]?.found ?? null
 }
 
-/** The prompts of both ranges with the largest contributions to the change. */
+/** Returns the prompts of both ranges that contribute most to the change. */
 function promptsOf({ before, after }: Read): ChangesDto['prompts'] {
   const sums = (cells: readonly ReadCell[]) => {
     const byPrompt = new Map<string, { n: number; sum: number; batch: number; uid: string }>()
@@ -557,7 +563,7 @@ function promptsOf({ before, after }: Read): ChangesDto['prompts'] {
     .slice(0, LISTED_PROMPTS)
 }
 
-/** The steps before and after a change, whose first step has the index `at`. */
+/** Returns the steps before and after a change. `at` is the index of the first step after it. */
 function around(steps: readonly ScoredStepRow[], at: number): Sides<ScoredStepRow[]> {
   return {
     before: steps.slice(Math.max(0, at - FOUND_STEPS), at),
@@ -565,7 +571,7 @@ function around(steps: readonly ScoredStepRow[], at: number): Sides<ScoredStepRo
   }
 }
 
-/** The sudden changes whose first steps have these indexes, in the order of steps. */
+/** Returns the sudden changes, ordered by step. `shifts` has the index of the first step after each change. */
 function suddenChanges(
   steps: readonly ScoredStepRow[],
   shifts: readonly number[],
@@ -587,7 +593,7 @@ function suddenChanges(
     })
 }
 
-/** The steps of both ranges: the given ones, else around the largest sudden change, else the newest ones. */
+/** Returns the steps of both ranges: the given ones, else around the largest sudden change, else the newest ones. */
 function sidesOf(
   steps: readonly ScoredStepRow[],
   { before, after }: ChangesInput,

@@ -13,7 +13,9 @@ import { binWidth, pairOf } from './run-view.ts'
 
 /** Time that a comparison of runs is cached. */
 const TTL_MS = 1_000
-/** Maximum share of time spent on the queries of one comparison: a slow one is cached for longer than `TTL_MS`. */
+/**
+ * Maximum share of time spent on the queries of one comparison. A slow comparison is cached for longer than `TTL_MS`.
+ */
 const MAX_SHARE = 0.1
 /** Maximum number of compared data sources; the largest ones are compared. */
 const MAX_SOURCES = 12
@@ -40,7 +42,7 @@ export class CompareRunsView {
     this.#db = db
   }
 
-  /** Compares every run with the first run of the input; `missing` names unknown runs. */
+  /** Compares every run with the first run of the input. `missing` in the result lists unknown runs. */
   get(input: CompareRunsInput): Promise<CompareRunsDto> {
     const { runs, split, from = 0, until = MAX_STEP } = input
     const names = [...new Set(runs)]
@@ -164,12 +166,12 @@ export class CompareRunsView {
   }
 }
 
-/** The range from the first to the last existing step, with their number; the range itself if there are none. */
+/** Narrows a range to its first and last existing step and adds the number of steps. An empty range stays as it is. */
 function narrowed({ steps, first, last }: StepRangeRow, range: StepsOfRun) {
   return { count: steps, first: first ?? range.first, last: last ?? range.last }
 }
 
-/** The common bins if one of the runs has more than 1,000 steps; null: each step is a point. */
+/** Returns the common bins if any run has more than 1,000 steps, or null if each step is a point. */
 function gridOf(runs: readonly { count: number; first: number; last: number }[]): Grid | null {
   if (runs.every(({ count }) => count <= MAX_POINTS)) return null
   const first = Math.min(...runs.map((run) => run.first))

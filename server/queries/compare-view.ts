@@ -87,7 +87,7 @@ export class CompareView {
     }
   }
 
-  /** The samples that both batches scored, largest disagreement first. @throws the errors of {@link pair} */
+  /** Returns the samples that both batches scored, largest disagreement first. @throws the errors of {@link pair} */
   async samples(input: CompareSamplesInput): Promise<ComparedPage<ComparedSampleDto>> {
     const { first, second, made } = await this.#made(input)
     const { matched, groups } = made
@@ -129,7 +129,9 @@ export class CompareView {
     }
   }
 
-  /** The groups with at least two compared members, the lowest Kendall's τ first. @throws the errors of {@link pair} */
+  /**
+   * Returns the groups with at least two compared members, lowest Kendall's τ first. @throws the errors of {@link pair}
+   */
   async groups(input: CompareGroupsInput): Promise<ComparedPage<ComparedGroupDto>> {
     const { made } = await this.#made(input)
     const { matched, groups } = made
@@ -157,7 +159,7 @@ export class CompareView {
   }
 
   /**
-   * The batches that a batch can be compared with; if no batch is given, suggested pairs.
+   * Returns the batches that a batch can be compared with, or suggested pairs if no batch is given.
    * @throws RewardOpsError `batch_not_found`
    */
   async candidates({ batchId, run }: CompareCandidatesInput): Promise<CompareCandidatesDto> {
@@ -293,8 +295,8 @@ export class CompareView {
 }
 
 /**
- * True when both batches come from one batch without a partial rescore between them, so that equal indexes are equal
- * responses. A partial rescore renumbers its samples.
+ * True if both batches come from one batch without a partial rescore in between. A partial rescore renumbers its
+ * samples; otherwise, equal indexes mean equal responses.
  */
 function areWhole(
   first: readonly { id: number; samples: number }[],
@@ -322,7 +324,7 @@ function haveSamePlaces(one: SampleColumns, other: SampleColumns): boolean {
   )
 }
 
-/** The disagreement of the batches on each sample; NaN: the measure has no value. */
+/** Returns the disagreement of the batches on each sample, or NaN if the measure has no value. */
 function disagreements(made: Made, by: DisagreementMeasure): Float64Array {
   const { matched, groups } = made
   const [a, b] =
@@ -335,8 +337,7 @@ function disagreements(made: Made, by: DisagreementMeasure): Float64Array {
 }
 
 /**
- * Sort keys of groups: lowest τ first, then groups that lost or gained their signal, then groups without a signal in
- * both batches.
+ * Sort keys of groups: lowest τ first, then no-signal groups of only one batch, then no-signal groups of both batches.
  */
 function groupKeys({ matched, groups }: Made): Float64Array {
   return groups.tau.map((tau, at) => {
@@ -358,7 +359,7 @@ function* orderOf(keys: Float64Array): Generator<void, Ordered> {
   return { keys, order: order.map((k) => places[k] as number) }
 }
 
-/** The range of a group's samples; empty: the comparison does not contain the group. */
+/** Returns the range of a group's samples. The range is empty if the comparison does not contain the group. */
 function rangeOfGroup({ first, matched }: Made, uid: string): { from: number; to: number } {
   const no = first.uids.indexOf(uid)
   const at = matched.groups.indexOf(no)
@@ -366,7 +367,7 @@ function rangeOfGroup({ first, matched }: Made, uid: string): { from: number; to
   return { from: matched.starts[at] as number, to: matched.starts[at + 1] as number }
 }
 
-/** Whether a sample is in a cell of the joint distribution; always false without a distribution. */
+/** Returns a test for samples in a cell of the joint distribution. It is always false if there is no distribution. */
 function ofCell(
   { matched, summary: { joint } }: Made,
   [x, y]: JointCellIndex,
@@ -407,7 +408,7 @@ function pageOf(
   }
 }
 
-/** The first index of the order after a key and, among equal keys, after a position. */
+/** Returns the index of the first entry after a key and, among equal keys, after a position. */
 function placeAfter(keys: Float64Array, order: Int32Array, key: number, place: number): number {
   let low = 0
   let high = order.length
@@ -425,7 +426,7 @@ function numberOf(value: number | undefined): number | null {
   return value === undefined || Number.isNaN(value) ? null : value
 }
 
-/** A reward's options as text, because two batches scored by the same rule often differ only in their options. */
+/** Returns a reward's options as text. Two batches scored by the same rule often differ only in their options. */
 function optionsOf({ kwargs, function: own }: BatchRow['reward']): string {
   const all = { ...kwargs, ...own?.kwargs }
   const text = Object.keys(all).length === 0 ? '' : JSON.stringify(all)

@@ -9,7 +9,7 @@ import {
   runsWithComponents,
 } from '../store/sql/components.ts'
 
-/** Maximum number of batches shown for a run or for a range of its steps: the newest ones. */
+/** Maximum number of batches shown for a run or for a range of its steps. The newest ones are shown. */
 const MAX_BATCHES = 200
 /** Maximum number of ended batches whose sums are cached. */
 const MAX_REMEMBERED = 4_000

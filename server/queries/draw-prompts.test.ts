@@ -4,7 +4,7 @@ import { PromptSampleInput } from '../contract/prompts.ts'
 import type { PassClass } from '../store/sql/prompts.ts'
 import { drawPrompts } from './draw-prompts.ts'
 
-/** A key prefix, evenly spread as hashes are. Its last byte is the number of passes. */
+/** Returns a key prefix, evenly distributed like a hash. Its last byte is the number of passes. */
 function keyOf(c: number, i: number): string {
   return `${hash('md5', `${c}/${i}`).slice(0, 14)}${c.toString(16).padStart(2, '0')}`
 }

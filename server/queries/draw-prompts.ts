@@ -12,12 +12,15 @@ const MAX_SUMMED = 64
 const MULTIPLIED = 16
 /** Number of prompts after which the draw yields to the event loop. */
 const PORTION = 1_024
-/** Number of equal ranges of ranks from 0 to 1. Only prompts up to the range of the last drawn one are sorted. */
+/**
+ * Number of equal ranges into which ranks from 0 to 1 are divided. Only prompts up to the range of the last drawn one
+ * are sorted.
+ */
 const RANGES = 4_096
 
 /**
- * Draws prompts by their recent pass rates; fewer than `n` only if fewer are eligible. Each prompt has its own random
- * numbers, from the seed and its key, so the result does not depend on the order in which the prompts were read.
+ * Draws `n` prompts by their recent pass rates, or fewer if fewer are eligible. The random numbers of a prompt depend
+ * only on the seed and the prompt's key, so the result does not depend on the order in which the prompts were read.
  * @returns the key prefixes of the drawn prompts, in hexadecimal
  */
 export function* drawPrompts(
@@ -66,7 +69,10 @@ function beta(a: number, b: number, random: SeededRandom): number {
   return x / (x + gamma(b, random))
 }
 
-/** Draws from a gamma distribution with an integer shape parameter; above 64, by Wilson and Hilferty's approximation. */
+/**
+ * Draws from a gamma distribution with an integer shape parameter. Above 64, Wilson and Hilferty's approximation is
+ * used.
+ */
 function gamma(shape: number, random: SeededRandom): number {
   if (shape <= MAX_SUMMED) {
     let sum = 0

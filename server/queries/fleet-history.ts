@@ -142,8 +142,8 @@ export class FleetHistory {
 }
 
 /**
- * The range that ends at `until` (undefined: now), divided into at most {@link MAX_HISTORY_INTERVALS} intervals that
- * begin at multiples of their length.
+ * Returns the range that ends at `until`, or now if it is undefined. The range is divided into at most {@link
+ * MAX_HISTORY_INTERVALS} intervals that begin at multiples of their length.
  */
 function rangeOf(seconds: number, until: number | undefined, nowS: number): HistoryRange {
   // Ten-second rows are kept for a day; those of the oldest hour may be missing already.
@@ -170,7 +170,7 @@ function sumsOf<Row extends { slot: number }>(
   return sums
 }
 
-/** The mean of the sum over all workers in each interval; null if no worker reported in the interval. */
+/** Returns each interval's mean of the sum over all workers, or null if no worker reported in the interval. */
 function meansOf(
   workers: readonly WorkerHistoryRow[],
   range: HistoryRange,
@@ -214,8 +214,8 @@ function byName(a: { name: string }, b: { name: string }): number {
 }
 
 /**
- * For each interval, the largest ratio of a server's share of its pool's requests to its share of the pool's capacity;
- * null if there are no requests or no capacity.
+ * Returns, for each interval, the largest ratio of a server's share of its pool's requests to its share of the pool's
+ * capacity, or null if there are no requests or no capacity.
  */
 function imbalanceOf(pool: readonly ServerHistoryRow[], range: HistoryRange): (number | null)[] {
   const requests = sumsOf(pool, range, (row) => row.requests)

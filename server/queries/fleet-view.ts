@@ -27,7 +27,7 @@ export interface SeenFleet {
   recent: Map<number, RecentCalls>
 }
 
-/** Workers, servers and pools for the pages, `servers.*` and `pools.*`. */
+/** Workers, servers and pools, for the pages and for the API's `servers.*` and `pools.*`. */
 export class FleetView {
   readonly #db: Database
   readonly #processId: number
@@ -36,7 +36,7 @@ export class FleetView {
   readonly #workers = new Memo<WorkerRow[]>(400)
   readonly #minutes = new Memo<RecentCalls[]>(2_000)
 
-  /** `own`: this process's statistics of the servers, which it calls for the router address. */
+  /** @param own returns this process's statistics of the servers that it calls for clients of the router address */
   constructor(
     db: Database,
     processId = 0,
@@ -72,7 +72,10 @@ export class FleetView {
     return (await poolRows(this.#db)).map(toPool)
   }
 
-  /** Sets the balancing policy of a model's pool; null: the default. @throws RewardOpsError `unknown_model` */
+  /**
+   * Sets the balancing policy of a model's pool, or restores the default if the policy is null.
+   * @throws RewardOpsError `unknown_model`
+   */
   async setPolicy({
     model,
     policy,

@@ -58,7 +58,7 @@ export class FunctionsFolder {
     try {
       entries = await readdir(folder, { withFileTypes: true })
     } catch {
-      // The folder was removed meanwhile or cannot be read.
+      // The folder was removed in the meantime or cannot be read.
       return
     }
     for (const entry of entries) {
@@ -84,7 +84,7 @@ export class FunctionsFolder {
         exports: text === null ? null : exportsOf(text),
       }
     } catch {
-      // The file was removed meanwhile or cannot be read.
+      // The file was removed in the meantime or cannot be read.
       return null
     }
   }

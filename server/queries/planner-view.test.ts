@@ -64,7 +64,7 @@ describe('a recorded batch', () => {
       pending: 0,
       withoutCall: 1,
       recordedConcurrency: 39,
-      // The step time is that of the run.
+      // The step time is the run's.
       recordedStepMs: 240_000,
       recordedWaitMs: 20_000,
     })

@@ -26,7 +26,7 @@ interface Rewards {
 
 /** Largest number of queued plans; each takes up to 2 s of CPU. */
 const MAX_WAITING = 8
-/** Concurrency per server if none was recorded: that of the experiment of verl PR 2854. */
+/** Concurrency per server if none was recorded. The value is from the experiment of verl PR 2854. */
 const ASSUMED_CONCURRENCY = 256
 
 /** Predicts step times of reward and training strategies from recorded or typed latencies. */
@@ -116,7 +116,7 @@ export class PlannerView {
     return describe(steps, { batches: from, pending, concurrency, stepMs })
   }
 
-  /** The step time of a run. A single batch has none of its own. */
+  /** Returns the step time of a run. A single batch has no step time of its own. */
   async #stepMsOf(run: string, steps: number): Promise<number | null> {
     const newest = (await plannableBatches(this.#db, run, steps)) ?? []
     return medianGapMs(newest.reverse())
@@ -164,7 +164,7 @@ function stepOf(rewardMs: Float64Array, groupNo: Int32Array): StepRewards {
   return { rewardMs, groupOf, groups: known.size }
 }
 
-/** What was recorded; `concurrency` is 0 if no sample had a call. */
+/** The recorded values. `concurrency` is 0 if no sample had a call. */
 interface Recorded {
   batches: PlannableBatch[]
   pending: number
@@ -209,7 +209,7 @@ function describe(
   }
 }
 
-/** The median time between the submissions of two batches, ms; null for fewer than two batches. */
+/** Returns the median time between submissions of successive batches, ms, or null for fewer than two batches. */
 function medianGapMs(batches: readonly PlannableBatch[]): number | null {
   return medianOf(
     batches
@@ -221,7 +221,7 @@ function medianGapMs(batches: readonly PlannableBatch[]): number | null {
   )
 }
 
-/** The median time from the submission of a batch to its end, ms; null if none has ended. */
+/** Returns the median time from the submission of a batch to its end, ms, or null if none has ended. */
 function medianWaitMs(batches: readonly PlannableBatch[]): number | null {
   return medianOf(
     batches.flatMap(({ submitted_at, completed_at }) =>

@@ -41,7 +41,7 @@ beforeAll(async () => {
 })
 afterAll(() => db.close())
 
-/** A group: its prompt and the scores of its samples; null: failed. */
+/** A group: its prompt and the scores of its samples. The score of a failed sample is null. */
 interface Made {
   prompt: string | { role: string; content: string }[]
   id?: string
@@ -198,7 +198,7 @@ describe('prompts of a run', () => {
         { name: 'math', prompts: 1 },
       ],
     })
-    // The data sources to choose from are those of the run.
+    // A filter by data source does not change the list of data sources.
     expect(
       await view().counts(PromptCountsInput.parse({ run: 'by-text', dataSource: 'math' })),
     ).toMatchObject({ total: 1, dataSources: counts.dataSources })

@@ -255,7 +255,7 @@ function rowDto(row: PromptRow): PromptRowDto {
   }
 }
 
-/** Pass rate of a prompt or visit; for reward models the mean score. */
+/** Returns the pass rate of a prompt or visit, or the mean score for reward models. */
 function rateOf({ scored, passed, mean }: Pick<PromptRow, 'scored' | 'passed' | 'mean'>): number {
   return passed === null ? (mean ?? 0) : passed / scored
 }

@@ -9,12 +9,15 @@ export interface StepBins {
   step: number
   min: number
   max: number
-  /** The distinct scores, parallel to the counts. Empty: the counts are those of equal bins from min to max. */
+  /** The distinct scores, parallel to the counts. If empty, the counts are those of equal bins from min to max. */
   values: readonly number[]
   counts: readonly number[]
 }
 
-/** All steps' scores on one scale: a row per distinct score, or equal bins if there are many. Null: no scores. */
+/**
+ * Puts all steps' scores on one scale: a row per distinct score, or equal bins if there are many. Returns null if there
+ * are no scores.
+ */
 export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
   const drawn = steps.filter(({ counts }) => counts.length > 0)
   if (drawn.length === 0) return null
@@ -46,8 +49,8 @@ export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
 }
 
 /**
- * The scores of binned steps on one scale. Its rows are the distinct `values`, or equal bins from `low` to `high` if
- * `values` is null. `bins` counts the samples of each bin of steps by row. Null: no scores.
+ * Puts the scores of binned steps on one scale. Its rows are the distinct `values`, or equal bins from `low` to `high`
+ * if `values` is null. `bins` counts the samples of each bin of steps by row. Returns null if there are no scores.
  */
 export function heatOfBins(
   { low, high, values }: { low: number | null; high: number | null; values: number[] | null },
@@ -72,7 +75,7 @@ function edgesOf(low: number, high: number): number[] {
   return Array.from({ length: ROWS + 1 }, (_, i) => (i === ROWS ? high : low + i * width))
 }
 
-/** All distinct scores, ascending; null if there are too many, or if a step has only counts per bin. */
+/** Returns all distinct scores, ascending, or null if there are too many or a step has only counts per bin. */
 function distinct(steps: readonly StepBins[]): number[] | null {
   const all = new Set<number>()
   for (const { values } of steps) {

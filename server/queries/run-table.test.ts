@@ -33,9 +33,9 @@ interface Made {
   mean: number | null
   split?: 'train' | 'val'
   rescored?: boolean
-  /** An unfinished batch: minutes since its last progress. */
+  /** For an unfinished batch: minutes since its last progress. */
   pendingMinutes?: number
-  /** Of an ended batch: minutes since it was submitted and ended. */
+  /** For an ended batch: minutes since it was submitted and ended. */
   endedMinutes?: number
 }
 
@@ -148,7 +148,7 @@ describe('the figures of a run', () => {
     })
     expect(await by('scoring')).toMatchObject({ status: 'scoring', lastStep: 7, mean: null })
     expect(await names({ status: 'stalled' })).toEqual(['stalled'])
-    // A completed group is progress.
+    // A completed group counts as progress.
     await db.adhoc(
       `insert into sample_group (batch_id, no, uid, received, ended, seq, completed_at)
        select max(id), 0, 'q', 1, 1, 1, now() from batch where run_id = (select id from run where name = 'stalled')`,

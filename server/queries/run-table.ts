@@ -18,7 +18,10 @@ const TTL_MS = 700
 const FACETS_TTL_MS = 3_000
 /** Number of characters that are shown of a reward's version. */
 const VERSION_CHARS = 7
-/** `latest` reads this many times its limit: some new runs have no batch yet, and older runs may still be scoring. */
+/**
+ * `latest` reads this many times its limit, because some new runs have no batch yet and older runs may still be
+ * scoring.
+ */
 const SEARCHED = 5
 /** Quantiles of Student's t distribution at 97.5 %, for 1 to 18 degrees of freedom. */
 const T_QUANTILES = [
@@ -64,9 +67,12 @@ export class RunTable {
     return this.#facets.get('', () => runFacets(this.#db))
   }
 
-  /** The runs that are scoring, then those with the newest batches, with the mean scores of their last steps. */
+  /**
+   * Returns the runs with unfinished batches, then those with the newest batches, with the mean scores of their last
+   * steps.
+   */
   async latest(limit: number, steps: number): Promise<OverviewRunDto[]> {
-    // Runs without a batch are listed by the time of their configuration.
+    // The table also lists runs without a batch, by the time of their configuration. They are left out here.
     const input = RunTableInput.parse({ limit: limit * SEARCHED })
     const rows = (await runTable(this.#db, input, null))
       .filter(({ last_at }) => last_at !== null)
@@ -117,7 +123,7 @@ function placeOf(cursor: string | null): RunPlace | null {
   }
 }
 
-/** The reward of a run's last batch, as its roll-up has it. */
+/** Returns the reward of a run's last batch from the run's roll-up, or null if the roll-up has none. */
 export function rewardOf({
   reward_name,
   reward_hash,
@@ -162,7 +168,7 @@ function curveOf(steps: readonly number[] | null = [], means: readonly number[] 
   return (steps ?? []).map((step, at) => ({ step, mean: means?.[at] as number }))
 }
 
-/** A change with its 95 % interval, from the t distribution with two degrees of freedom fewer than steps. */
+/** Adds the 95 % interval to a change, from the t distribution with two degrees of freedom fewer than steps. */
 export function intervalOf(
   value: number | null,
   error: number | null,

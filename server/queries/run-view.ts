@@ -220,8 +220,8 @@ export class RunView {
 }
 
 /**
- * The smallest power of two, in steps, as the width of bins of which at most `most` cover a range. While a run grows,
- * its bins stay the same until pairs of bins are merged.
+ * Returns the smallest bin width with which at most `most` bins cover a range. The width is a power of two, in steps.
+ * While a run grows, its bins stay the same until pairs of bins are merged.
  */
 export function binWidth({ first, last }: { first: number; last: number }, most: number): number {
   let width = 1

@@ -129,7 +129,7 @@ export class SampleViews {
     })
   }
 
-  /** The batches of the newest {@link MAX_PLACED} matching samples, at most {@link MAX_PLACES}. */
+  /** Counts the newest {@link MAX_PLACED} matching samples by batch, for at most {@link MAX_PLACES} batches. */
   async byBatch({ batch, ...rest }: SampleFilter): Promise<SamplesByBatchDto> {
     const filter = { ...rest, batchId: batch === undefined ? undefined : batchNumber(batch) }
     const counts = new Map<number, number>()
@@ -216,7 +216,7 @@ export class SampleViews {
   }
 }
 
-/** A cursor: `<key>_<batch>_<index>_<from batch>` after a sample, or `_<from batch>`. */
+/** Writes a cursor as `<key>_<batch>_<index>_<from batch>` if it is after a sample, otherwise as `_<from batch>`. */
 function cursorText(cursor: SampleCursor): string {
   if (!('after' in cursor)) return `_${cursor.fromBatch}`
   const { key, batchId, idx } = cursor.after
@@ -262,7 +262,7 @@ function toRow(row: SampleRow, labels: string[]): SampleRowDto {
   return withFields(shown, row, ROW_FIELDS)
 }
 
-/** The attempt of a sample with a single attempt, which is stored in the sample's table row. */
+/** Returns the only attempt of a sample that had one attempt. It is stored in the sample's own table row. */
 function onlyAttempt(row: SampleDetailRow): AttemptDto[] {
   if (row.attempts !== 1 || !row.dispatched_at) return []
   return [

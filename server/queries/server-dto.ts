@@ -6,14 +6,13 @@ import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { RecentCalls } from '../store/sql/fleet.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 
-/** A server's statistics: those of the live processes, and those of the last minutes. */
+/** A server's statistics from the live processes and from the last minutes. */
 export interface SeenOfServer {
-  /** Statistics of each live process. */
   stats: readonly WorkerServerStats[]
   recent: RecentCalls | undefined
   /** Requests of its whole pool in the last ten minutes. */
   poolRequests: number
-  /** Name of another server with the same URL; null: none. */
+  /** Name of another server with the same URL, or null if there is none. */
   twin: string | null
 }
 
@@ -69,7 +68,7 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
   }
 }
 
-/** The configured limit; otherwise the sum of the processes' adaptive limits; otherwise the initial one. */
+/** Returns the configured limit, or else the sum of the processes' adaptive limits, or else the initial limit. */
 function limitOf(row: ServerRow, stats: readonly WorkerServerStats[]): number {
   if (row.maxInFlight !== null) return row.maxInFlight
   const most = mostInFlight(null, row.maxConcurrent)

@@ -18,7 +18,7 @@ export interface WatchedServer {
   busy: number
   /** Invalid responses. */
   corrupt: number
-  /** Median latency of the answered calls; null: there are none. */
+  /** Median latency of the answered calls, or null if there are none. */
   p50Ms: number | null
   /** The server's health as seen by the processes that call it. */
   health: ServerDto['health']
@@ -36,10 +36,10 @@ const MIN_CALLS_FOR_TIES = 100
 const MIN_RETRIES = 10
 /** The window of all figures, ms. */
 const WINDOW_MS = 600_000
-/** A server is degraded from this share of failed calls, or from this ratio of its latency to that of its peers. */
+/** A server is degraded if it reaches this share of failed calls, or this ratio of its latency to that of its peers. */
 const DEGRADED_FAILED_SHARE = 0.05
 const DEGRADED_LATENCY_RATIO = 3
-/** Servers count as equal up to these differences. The latency histogram's buckets alone cause a ratio of 1.19. */
+/** Servers count as equal up to these differences. The latency histogram's buckets alone can cause a ratio of 1.19. */
 const EQUAL_FAILED_SHARE = 0.01
 const EQUAL_LATENCY_RATIO = 1.5
 
@@ -125,7 +125,7 @@ const SQUASHED: ReadonlySet<string> = new Set([
   'unverified',
 ])
 
-/** The reasons why a ready server is degraded: ejections, failures, latency; null: it is healthy. */
+/** Returns why a ready server is degraded (ejections, failures, latency), or null if it is healthy. */
 function degradedBy(server: WatchedServer, ready: readonly WatchedServer[]): string | null {
   const parts: string[] = []
   const { health, requests } = server
@@ -155,7 +155,7 @@ function degradedBy(server: WatchedServer, ready: readonly WatchedServer[]): str
   return parts.length === 0 ? null : parts.join('; ')
 }
 
-/** Share of failed calls without those of the class `client`, which have their own monitor. */
+/** Returns the share of failed calls, except those of the class `client`, which have their own monitor. */
 function ownFailures(server: WatchedServer): number {
   return shareOf(server.errors - server.client, server)
 }
@@ -209,7 +209,7 @@ function latenciesText(servers: readonly WatchedServer[]): string {
 }
 
 function shareOf(n: number, { requests }: WatchedServer): number {
-  // A call may end in a later minute than it began, so failures may exceed requests.
+  // A call may end in a later minute than the one in which it began, so failures may exceed requests.
   return requests > 0 ? Math.min(1, n / requests) : 0
 }
 

@@ -83,7 +83,7 @@ export class ServerView {
   }
 }
 
-/** Each server's share of its pool's capacity, and of the pool's requests. */
+/** Returns each server's share of its pool's capacity and requests. */
 function poolOf(fleet: SeenFleet, model: string): PoolShareDto[] {
   const servers = fleet.servers.filter((s) => s.model === model)
   const ready = servers.filter((s) => s.state === 'ready')
@@ -101,7 +101,7 @@ function poolOf(fleet: SeenFleet, model: string): PoolShareDto[] {
   }))
 }
 
-/** Tokens per second over all processes; null: not measured. */
+/** Tokens per second over all processes, or null if not measured. */
 function tokensPerSecond(fleet: SeenFleet, server: ServerDto): number | null {
   const rates = fleet.workers.flatMap(({ servers }) => {
     const rate = servers[Number(server.id.slice(1))]?.tokensPerSecond

@@ -17,8 +17,8 @@ import { inPortions } from './in-portions.ts'
 const RUNNING_TTL_MS = 250
 const ENDED_TTL_MS = 10_000
 /**
- * Overlap of two consecutive reads, because a flush sets its samples' time before it commits. If a commit takes longer,
- * the page notices the missing samples and reads the part in full.
+ * Overlap of two consecutive reads. A flush sets its samples' time before it commits, so a sample may appear late. If a
+ * commit takes longer than the overlap, the page notices the missing samples and reads the part in full.
  */
 const OVERLAP_MS = 3_000
 
@@ -84,7 +84,9 @@ export class TimelineView {
 /** Maximum number of samples for which the bottleneck is computed, which takes about 0.15 s, in portions. */
 const MAX_REPLAYED_SAMPLES = 65_536
 
-/** The number of groups in a part: about MAX_TIMELINE_SAMPLES samples, and at most MAX_TIMELINE_GROUPS groups. */
+/**
+ * Returns the number of groups in a part: about MAX_TIMELINE_SAMPLES samples, and at most MAX_TIMELINE_GROUPS groups.
+ */
 function groupsInAPart(batch: Pick<BatchRow, 'samples' | 'groups' | 'group_size'>): number {
   const size = batch.group_size ?? Math.ceil(batch.samples / Math.max(1, batch.groups))
   return Math.max(
@@ -94,8 +96,8 @@ function groupsInAPart(batch: Pick<BatchRow, 'samples' | 'groups' | 'group_size'
 }
 
 /**
- * The time of a cursor, epoch ms, rounded down to 250 ms, so that clients polling at about the same time get the same
- * cached response; null: read the part in full.
+ * Returns the time of a cursor, epoch ms, or null if the part must be read in full. The time is rounded down to 250 ms,
+ * so that clients polling at about the same time get the same cached response.
  */
 function changedAfterOf(cursor: string | null, partGroups: number): number | null {
   const match = /^(\d{1,6})-(\d{1,15})$/.exec(cursor ?? '')

@@ -42,7 +42,7 @@ function lastSegment(name: string): string {
   return name.slice(name.lastIndexOf('/') + 1)
 }
 
-/** Two edits, or a third of the longer name's length; never enough to replace the whole name. */
+/** Maximum edits for a near name: two, or a third of the longer name, but never enough to replace the whole name. */
 function allowedEdits(a: string, b: string): number {
   const longer = Math.max(a.length, b.length)
   return Math.min(Math.max(2, Math.floor(longer / 3)), Math.min(a.length, b.length) - 1)
@@ -64,7 +64,7 @@ function distanceWithin(a: string, b: string, allowed: number): number {
   return distance <= allowed ? distance : Number.POSITIVE_INFINITY
 }
 
-/** The hint for an error about an unknown name: the nearest name and the list of known ones. */
+/** Returns the hint for an error about an unknown name: the nearest name and the list of known ones. */
 export function suggest(name: string, known: readonly string[]): string {
   const near = nearestName(name, known)
   const list = known.length > 0 ? `Known: ${known.join(', ')}.` : 'None is known yet.'

@@ -94,7 +94,7 @@ const TYPE_WORDS: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-/** The options of a strict zod object as a flat list; nested options have dotted names. */
+/** Returns the options of a strict zod object as a flat list. Nested options have dotted names. */
 export function describeOptions(options: z.ZodObject): OptionDto[] {
   const schema = z.toJSONSchema(options, { io: 'input', unrepresentable: 'any' }) as Schema
   return flat(schema, '')

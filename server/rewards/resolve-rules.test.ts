@@ -121,7 +121,7 @@ describe('the rule code', () => {
     local.mockClear()
     await requireSandbox(withNamed({ kwargs: { sandbox: 'big' } }, ['taco']).reward, local)
     await requireSandbox(resolved({}, ['openai/gsm8k']).reward, local)
-    // A service that scores no programs starts no sandbox.
+    // If no programs are scored, no sandbox is started.
     expect(local).not.toHaveBeenCalled()
   })
 

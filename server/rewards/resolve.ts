@@ -34,7 +34,7 @@ export interface ResolveContext {
   models: readonly string[]
   /** Generative reward models with a registered server; they need a judge template. */
   judges?: readonly string[]
-  /** Models none of whose servers can be put to sleep. */
+  /** Models without a server that can be put to sleep. */
   sleepless?: readonly string[]
   /** URLs of sandboxes by the names that an admin gave them. */
   sandboxes?: Record<string, string>
@@ -286,7 +286,7 @@ function resolveModel(
   }
 }
 
-/** The template of a generative model; null for a discriminative one. */
+/** Returns the template of a generative model, or null for a discriminative one. */
 function resolveJudge(
   at: string,
   judge: ScorerSpec['judge'],
@@ -388,8 +388,8 @@ function kwargsOf(at: string, spec: ScorerSpec): Record<string, unknown> {
 
 /**
  * Resolves the rule that the spec names, else the rules of the data sources. A reward with a sandbox is of kind
- * `service` even before a sample needs it, because an open batch may receive such samples later.
- * Throws `invalid_input`, `unknown_data_source`, `invalid_kwargs`, `forbidden_url`.
+ * `service` even before a sample needs the sandbox, because an open batch may receive such samples later. Throws
+ * `invalid_input`, `unknown_data_source`, `invalid_kwargs`, `forbidden_url`.
  */
 function resolveRules(
   at: string,
@@ -525,7 +525,7 @@ function isAsync(rule: AnyRule): boolean {
   return asyncRuleByName(rule.name) !== undefined
 }
 
-/** The error for a sample of this rule in an open batch that was accepted without a sandbox. */
+/** Returns the error for a sample of this rule in an open batch that was accepted without a sandbox. */
 function withoutSandbox(rule: AnyRule): RewardOpsError {
   return new RewardOpsError(
     'invalid_kwargs',
@@ -585,8 +585,8 @@ function checkSleepAfter(models: readonly string[], { sleepless }: ResolveContex
 }
 
 /**
- * The default limiter of a reward: one per model, because the models' provider sets the limits; else one per
- * function; else one for the rules. verl has one per process.
+ * Returns the name of a reward's default limiter: one per model, because the models' provider sets the limits, else one
+ * per function, else one for the rules. verl has one per process.
  */
 function limiterNameOf(reward: ResolvedReward, models: readonly string[]): string {
   if (models.length > 0) return `model:${models.join('+')}`

@@ -27,7 +27,7 @@ export class CanarySample extends RoutedSample {
   readonly #input: ScoreInput | null
   readonly #onEnd: (canary: CanarySample, problem: string | null) => void
 
-  /** `input`: null for a judge. `onEnd` receives the problem, or null on success. */
+  /** `input` is null for a judge. `onEnd` receives the problem, or null on success. */
   constructor(
     pool: ModelPool,
     input: ScoreInput | null,

@@ -22,7 +22,7 @@ export class ChatSample extends RoutedSample {
   declare readonly request: RouterChatRequest
   readonly #resolve: (result: RouterChatResult) => void
   #reply: ChatReply | null = null
-  /** Tokens that the context leaves for the reply, as reported by a server; null: no request was too long. */
+  /** Tokens that the context leaves for the reply, as reported by a server, or null if no request was too long. */
   #maxTokens: number | null = null
 
   constructor(

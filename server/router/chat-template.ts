@@ -31,8 +31,8 @@ export function tryChatTemplate(text: string): ChatTemplate {
 }
 
 /**
- * Compiles a server's stored template; null if the server has none. If the template does not compile, every sample
- * fails with the reason.
+ * Compiles a server's stored template, or returns null if the server has none. If the template does not compile, every
+ * sample fails with the reason.
  */
 export function storedChatTemplate(text: string | null | undefined): SampleTemplate | null {
   if (text == null) return null

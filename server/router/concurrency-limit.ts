@@ -83,7 +83,7 @@ export class AdaptiveLimit {
   #phase: 'startup' | 'hold' | 'up' | 'down' = 'startup'
   /** The limit to return to when a probe brings no gain. */
   #remembered: number
-  /** Goodput at the remembered limit, in tokens/s; null: not measured. */
+  /** Goodput at the remembered limit, in tokens/s, or null if not measured. */
   #best: number | null = null
   /** Samples in flight from all processes when `#best` was measured. */
   #bestSamples = 0
@@ -346,8 +346,9 @@ export class ServerLimit {
   }
 
   /**
-   * This process's share of the limit of all processes: its slots or an equal share, whichever is more. The shares of
-   * all processes can be added up. {@link most} cannot: in each process it is the whole configured limit.
+   * Returns this process's share of the limit over all processes: its slots or an equal share, whichever is more. The
+   * shares of all processes can be added up, but {@link most} cannot, because in each process it is the whole
+   * configured limit.
    */
   part(slots: number, processes: number): number {
     return Math.min(this.most, Math.max(slots, this.#total / processes))

@@ -17,13 +17,13 @@ export interface FairItem {
   /** The item's run. Runs share capacity equally, or by `runWeight`. */
   readonly run: string
   readonly priorityClass: PriorityClass
-  /** Deadline, on the clock of `performance.now()`; infinite: none. */
+  /** Deadline, on the clock of `performance.now()`, or infinite if there is none. */
   readonly deadlineAtMs: number
-  /** The item's group; undefined: none. */
+  /** The item's group, or undefined if it has none. */
   readonly group: string | undefined
   /** Items with a lower number come first within their run. Equal for all items of a group. Default 0. */
   readonly order?: number
-  /** Memory used by the item; absent: not counted. */
+  /** Memory used by the item. If absent, its memory is not counted. */
   readonly bytes?: number
   /** Weight of the item's run relative to other runs of the same class. The run's newest item sets it. Default 1. */
   readonly runWeight?: number
@@ -62,7 +62,7 @@ export class Group<T extends FairItem> {
   readonly flow: Flow<T>
   readonly entries = new IndexedHeap<Entry<T>>(entryBefore, placeEntry)
   tokens = 0
-  /** Sequence number, assigned when the group's first item is taken; 0: none was taken yet. */
+  /** Sequence number, assigned when the group's first item is taken, or 0 if none was taken yet. */
   begun = 0
   readonly number: number
   readonly order: number
@@ -72,7 +72,7 @@ export class Group<T extends FairItem> {
   index = -1
   /** Index in the queue's heap of begun groups. */
   workIndex = -1
-  /** The next group with the same name, in another flow; null: none. */
+  /** The next group with the same name, in another flow, or null if there is none. */
   namesake: Group<T> | null = null
 
   constructor(item: T, flow: Flow<T>, number: number) {
@@ -124,7 +124,7 @@ export class Flow<T extends FairItem> {
     return fresh !== null && comesBefore(fresh.first, begun.first) ? fresh.first : begun.first
   }
 
-  /** The first item that `accept` accepts; null: none was found within the allowed number of checks. */
+  /** Returns the first item that `accept` accepts, or null if none was found within the allowed number of checks. */
   find(accept: (item: T) => boolean, checks: Checks): Entry<T> | null {
     const begun = findIn(this.begun, accept, checks)
     const fresh = findIn(this.fresh, accept, checks)

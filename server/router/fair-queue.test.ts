@@ -100,7 +100,7 @@ describe('order within a run', () => {
 
 describe('batches of a run', () => {
   // A trainer may submit one step ahead. Without the batch order, the small groups of a step would wait for the large
-  // groups of the next step, and the trainer for the small groups.
+  // groups of the next step, and the trainer would wait for the small groups.
   test('the earlier batch comes first, regardless of the size of later groups', () => {
     const queue = queueOf([
       ...group('small', [10, 10], { order: 1 }),

@@ -114,7 +114,10 @@ export class FairQueue<T extends FairItem> {
     return true
   }
 
-  /** The next item, without taking it. With `accept`, the first accepted item, or null if 512 checks find none. */
+  /**
+   * Returns the next item without taking it. If `accept` is given, returns the first accepted item, or null if 512
+   * checks find none.
+   */
   peek(accept?: (item: T) => boolean): T | null {
     const checks = { left: MAX_CHECKS }
     return this.#firstOfLanes((lane) => {
@@ -129,7 +132,7 @@ export class FairQueue<T extends FairItem> {
     })
   }
 
-  /** The next item that has no group or whose group was not begun; null: none. */
+  /** Returns the next item that has no group or whose group was not begun, or null if there is none. */
   peekUnbegun(): T | null {
     const checks: Checks = { left: Number.POSITIVE_INFINITY }
     return this.#firstOfLanes((lane) => {
@@ -138,12 +141,12 @@ export class FairQueue<T extends FairItem> {
     })
   }
 
-  /** The next item of a group: the earliest deadline, then the longest. Null if none waits. */
+  /** Returns the next item of a group (earliest deadline, then longest), or null if none waits. */
   firstOfGroup(group: string): T | null {
     return this.#groups.get(group)?.first.item ?? null
   }
 
-  /** The begun group with the most work left, where another server's help saves the most time; null: none. */
+  /** Returns the begun group with the most work left, or null. Help from another server saves the most time there. */
   heaviestGroup(): string | null {
     return this.#begun.first?.name ?? null
   }

@@ -9,9 +9,9 @@ import type { HedgeKind } from './router-types.ts'
 export class Flight {
   readonly sample: RoutedSample
   readonly server: PoolServer
-  /** The kind of hedge; null: a normal call. */
+  /** The kind of hedge, or null for a normal call. */
   readonly hedge: HedgeKind | null
-  /** Id of the server whose call this one hedges; null: a normal call. */
+  /** Id of the server whose call this one hedges, or null for a normal call. */
   readonly hedgeOf: number | null
   readonly startedAtMs: number
   readonly startedEpochMs = monotonicEpochMs()
@@ -21,15 +21,15 @@ export class Flight {
   tokens = 0
   /** Whether the server had already received the prompt of the sample's group. */
   hasKnownGroup = false
-  /** Number among the calls of a traced sample; null: not traced. */
+  /** Number among the calls of a traced sample, or null if the sample is not traced. */
   readonly callNo: number | null
   /** The server's health period when the flight began, from `ServerHealth.begin`. */
   period = 0
   /** The HTTP call; null if the owner of the slot sends it, as the router address does. */
   call: FlightCall | null = null
-  /** The received score, while the offsets of its tokens are requested; null: no score was received yet. */
+  /** The received score, while the offsets of its tokens are requested, or null if no score was received yet. */
   scored: EngineScore | null = null
-  /** Whether no further hedge is sent: the sample was hedged during this call, or it is too late for a hedge. */
+  /** True if no further hedge is sent, because the sample was hedged during this call or it is too late for a hedge. */
   isHedged = false
 
   // Neighbors in the server's list of flights, which is ordered by start.

@@ -35,7 +35,8 @@ test('fetches from a name that resolves to an allowed address', async () => {
 test('refuses a name that was rebound to an address the policy does not allow', async () => {
   setEgressPolicy(['private'])
   try {
-    // The first answer of the name server is harmless, the second is loopback: the connection uses the second.
+    // The URL check does not resolve the name and accepts it. The connection is refused, because the name resolves to
+    // loopback.
     expect(checkServerUrl(`http://rebound.test:${port}/run`).ok).toBe(true)
     const refused = guardedFetch(`http://rebound.test:${port}/run`)
     await expect(refused).rejects.toMatchObject({ cause: { code: 'ERR_FORBIDDEN_ADDRESS' } })

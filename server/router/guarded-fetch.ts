@@ -8,8 +8,8 @@ const CONNECT_TIMEOUT_MS = 2_000
 let agent: Agent | undefined
 
 /**
- * `fetch` for URLs that users configure. Connections to IP addresses that REWARDOPS_EGRESS_ALLOW refuses fail. Callers
- * set their own time limits.
+ * `fetch` for URLs that users configure. Connections to IP addresses that REWARDOPS_EGRESS_ALLOW does not allow fail.
+ * Callers set their own time limits.
  */
 export const guardedFetch: typeof fetch = (input, init) => {
   agent ??= new Agent({

@@ -23,7 +23,7 @@ test('the last samples of a slow step can be hedged minutes after they began', (
   const budget = new HedgeBudget()
   for (let i = 0; i < 1_024; i++) budget.begun(0, false)
   expect(hedgeAll(budget, 240_000)).toBe(51)
-  // The same step gets no more hedges, however long it lasts.
+  // The same step gets no more hedges, however long it takes.
   expect(hedgeAll(budget, 400_000)).toBe(0)
 })
 

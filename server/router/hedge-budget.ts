@@ -5,8 +5,8 @@ const SHARE = 0.05
 const MIN_HEDGES = 3
 const WINDOW_SECONDS = 60
 /**
- * For the bound per minute, at most this many of the samples begun since the pool was idle count: the size of a large
- * step.
+ * Maximum number of samples begun since the pool was idle that count for the bound per minute. It is the size of a
+ * large step.
  */
 const STEP_SAMPLES = 4_096
 
@@ -15,7 +15,7 @@ const STEP_SAMPLES = 4_096
  * since then. Hedges of the last minute are at most 5 % of that minute's samples, or of the samples begun since the
  * pool was idle (counted up to 4,096), whichever is more. The first bound allows the last samples of a slow step to be
  * hedged minutes after they began. The second prevents a pool that has run for days from sending more than one step's
- * hedges at once when all its servers slow down.
+ * hedges together when all its servers slow down.
  */
 export class HedgeBudget {
   readonly #share: number
@@ -26,7 +26,9 @@ export class HedgeBudget {
   #promised = 0
   #hedges = 0
 
-  /** `share`: share of the begun samples that may be hedged. `least`: number of hedges that is always allowed. */
+  /**
+   * `share` is the share of the begun samples that may be hedged, `least` the number of hedges that is always allowed.
+   */
   constructor(options: { share?: number; least?: number } = {}) {
     this.#share = options.share ?? SHARE
     this.#least = options.least ?? MIN_HEDGES

@@ -6,7 +6,7 @@ const BUCKETS_PER_DOUBLING = 4
 const FIRST_BOUND_MS = 0.1
 const BUCKET_COUNT = 96
 
-/** Ratio of a bucket's upper bound to its lower. */
+/** Ratio of a bucket's upper bound to its lower bound. */
 export const LATENCY_BUCKET_RATIO = 2 ** (1 / BUCKETS_PER_DOUBLING)
 
 /** Upper bound of each bucket in ms; the first bucket counts all shorter durations, the last all longer ones. */
@@ -59,8 +59,8 @@ export class LatencyHistogram {
   }
 
   /**
-   * The quantile `q` (0–1) of the counted durations in ms, as the geometric middle of its bucket; null: none were
-   * counted.
+   * Returns the quantile `q` (0–1) of the counted durations in ms, as the geometric middle of its bucket, or null if no
+   * durations were counted.
    */
   quantile(q: number): number | null {
     const total = this.total

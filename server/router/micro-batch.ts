@@ -3,9 +3,9 @@ import type { Flight } from './flight.ts'
 import type { PoolServer } from './pool-server.ts'
 import { type CallListener, HttpCall } from './transport.ts'
 
-/** The operations of a flight on its HTTP request, which other samples of a micro-batch may share. */
+/** Controls a flight's HTTP request, which other samples of a micro-batch may share. */
 export interface FlightCall {
-  /** HTTP status; 0 before an answer begins. */
+  /** HTTP status of the answer; 0 until it begins. */
   readonly status: number
   /** Abandons the flight. Its result is then ignored, even if the request goes on for other samples. */
   abandon(): void
@@ -24,11 +24,11 @@ export class MicroBatch {
   readonly target: EngineTarget
   /** Time at which the request was sent; NaN before. */
   sentAtMs = Number.NaN
-  /** Number of checks since the request was sent, 100 ms apart. */
+  /** Number of checks since the request was sent, one every 100 ms. See `MicroBatcher.look`. */
   checks = 0
-  /** One flight per text, in the order of the request; null: the flight has left the micro-batch. */
+  /** One flight per text, in the order of the request. Null if the flight has left the micro-batch. */
   readonly flights: (Flight | null)[] = []
-  /** Estimated tokens of its samples, without regard to the server's prefix cache. */
+  /** Estimated tokens of the samples, ignoring the server's prefix cache. */
   tokens = 0
   chars = 0
   #call: HttpCall<MicroBatch> | null = null

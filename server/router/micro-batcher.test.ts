@@ -5,12 +5,12 @@ import type { MicroBatchOptions, RouterResult, ScoreRequest } from './router-typ
 import { config, Harness, until } from './testing/harness.ts'
 import { SimulatedPool } from './testing/pool.ts'
 
-/** Samples to score before a server’s speed is known and the next samples may be combined. */
+/** Samples scored at the start, so that the server’s speed is known and the next samples may be combined. */
 const KNOWN = 128
 
 let harness: Harness
 let fakes: FakeServer[]
-/** Handles a request with these texts and returns true. If it returns undefined, each text is scored by its number. */
+/** Answers a request and returns true, or returns undefined to give each text the score that it states. */
 let does: (texts: string[], call: FakeCall, response: ServerResponse) => true | undefined
 
 beforeEach(() => {
@@ -38,7 +38,8 @@ function respond(response: ServerResponse, status: number, body: string): true {
 const scoreOf = (text: string) => Number(/#(-?\d+)#/.exec(text)?.[1] ?? 0)
 
 /**
- * Options of a process that is always busy. With infinite limits, a stalled machine does not look like a slow server.
+ * Options of a process that is always busy. The limits are infinite, so that a stalled test is not taken for a slow
+ * server.
  */
 const ALWAYS: Partial<MicroBatchOptions> = {
   isBusy: () => true,
@@ -427,7 +428,7 @@ describe('a sample that leaves a micro-batch', () => {
   test('because its hedge was faster: a hanging server releases every slot', async () => {
     await start({}, { servers: 4, slots: 16 })
     does = (_texts, call) => (fakes[0]?.calls.includes(call) ? true : undefined)
-    // Other servers answer in the meantime. Without their answers, this server would not be recognized as silent.
+    // Other servers answer in the meantime. Otherwise the hanging server would not be recognized as silent.
     const others = setInterval(() => void sample(1), 50)
     const results = await samples(96).finally(() => clearInterval(others))
     expect(results.map((result) => result.ok && result.score)).toEqual(

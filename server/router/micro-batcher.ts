@@ -14,7 +14,7 @@ import type { PoolServer } from './pool-server.ts'
 import type { MicroBatchOptions } from './router-types.ts'
 import type { CallListener, HttpCall } from './transport.ts'
 
-/** See {@link MicroBatchOptions}. */
+/** Defaults of {@link MicroBatchOptions}. */
 const SAMPLES_PER_CALL = 8
 const WORK_MS = 20
 const SPLIT_CHECKS = 2
@@ -55,14 +55,14 @@ export interface MicroBatcherOwner {
     nowMs: number,
   ): void
   /**
-   * Handles a failed attempt of the sample. `blamed`: true for only one sample of a request, so that the failure counts
-   * once towards the server's ejection. The server's error count includes every sample.
+   * Handles a failed attempt of the sample. `blamed` is true for only one sample of a request, so that the failure
+   * counts once towards the server's ejection. The server's error count includes every sample.
    */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
   /** Handles a request that was not sent, because this process's share of the limit has expired. */
   recalled(flight: Flight, nowMs: number): void
   /**
-   * Sends the sample again alone, without charging an attempt. `blamed`: whether the failure is added to the server's
+   * Sends the sample again alone, without charging an attempt. `blamed` is true if the failure is added to the server's
    * error count.
    */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
@@ -79,8 +79,8 @@ export class MicroBatcher implements CallListener<MicroBatch> {
   readonly #options: Omit<MicroBatchOptions, 'slowMs'>
   /**
    * Micro-batches not sent yet. Each is sent when it is full, at the end of this turn of the event loop, or after
-   * {@link WAIT_MS} if the server has enough work. Without that wait, each slot that becomes free would be used at once
-   * by a request with only one sample.
+   * {@link WAIT_MS} if the server has enough work. Without that wait, a request with only one sample would immediately
+   * take each slot that becomes free.
    */
   readonly #open = new Map<PoolServer, MicroBatch>()
   readonly #sent = new Set<MicroBatch>()
@@ -128,7 +128,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     return true
   }
 
-  /** Maximum samples of a request that contains the flight; 1: the flight is sent alone. */
+  /** Returns the maximum samples of a request that contains the flight, or 1 if the flight must be sent alone. */
   #maxSamples({ sample, server, hedge }: Flight, nowMs: number): number {
     const { samplesPerRequest, isBusy, workMs } = this.#options
     if (samplesPerRequest < 2 || hedge !== null || sample.input === null) return 1
@@ -186,8 +186,8 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     if (!answer.ok) {
       const isRefused = answer.class === 'client' || answer.class === 'corrupt'
       if (answer.class !== 'conn_race') server.apart(isRefused ? 'refused' : 'slow', nowMs)
-      // A refusal or an invalid response does not show which sample caused it, so each is sent again alone. Any other
-      // failure is handled for each sample as if it had been sent alone.
+      // A refusal or an invalid response does not show which sample caused it, so each sample is sent again alone. Any
+      // other failure is handled for each sample as if the sample had been sent alone.
       this.#end(isRefused ? 'apart' : 'failed', microBatch, flights, answer, serviceMs)
       return
     }
@@ -242,7 +242,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       try {
         request = protocol.build(inputs, target)
       } catch {
-        // The model's template rejects one of the prompts. Sent alone, that sample fails with the reason.
+        // The model's template rejects one of the prompts. That sample fails with the reason when it is sent alone.
       }
     }
     if (request === null) {

@@ -22,9 +22,9 @@ const MAX_SCANNED = 64
 const COST_STEP = 1 / 64
 /** Maximum servers described in a failure's detail. */
 const MAX_DESCRIBED = 3
-/** See `RouterOptions.patienceMs`. */
+/** Default of `RouterOptions.patienceMs`. */
 const PATIENCE_MS = 2_000
-/** See `RouterOptions.queueSamples`. */
+/** Default of `RouterOptions.queueSamples`. */
 const MAX_QUEUED = 10_000
 /** A server's times are used for estimates after this many completed calls. */
 const SEEN_FOR_TIMES = 20
@@ -50,13 +50,13 @@ export class ModelPool {
   readonly hedgeBudget = new HedgeBudget()
   readonly retryBudget = new RetryBudget()
   /**
-   * Whether samples are never hedged or shared, because the pool has judges, or custom scorers, which may call a judge.
-   * The value is stored, because it is read for every call in flight every 100 ms.
+   * True if the pool has judges, or custom scorers, which may call a judge. Its samples are then never hedged or
+   * shared. The value is stored, because it is read for every call in flight every 100 ms.
    */
   isSentOnce = false
   /** Unfinished samples of the model, without canaries. */
   sampleCount = 0
-  /** Canaries in flight; they are cancelled when the pool has no unfinished sample. */
+  /** Canaries in flight. They are cancelled when the pool has no unfinished sample. */
   readonly canaries = new Set<RoutedSample>()
   readonly #hedges = new SampleQueue()
   readonly #retries = new SampleQueue()
@@ -72,9 +72,9 @@ export class ModelPool {
   /** One instance of each policy that requests have named. */
   readonly #named = new Map<PolicyName, BalancingPolicy>()
   #pinnedWaiting = 0
-  /** Mean share of a sample's tokens that the server computes, because the others are in its prefix cache. */
+  /** Mean share of a sample's tokens that the server computes. The other tokens are in its prefix cache. */
   #costShare = 1
-  /** Samples that {@link admit} handled without queueing them first, in the current callback. */
+  /** Number of samples that {@link admit} handled without queueing them first, in the current callback. */
   #burst = 0
   readonly #endBurst = () => {
     this.#burst = 0
@@ -93,7 +93,7 @@ export class ModelPool {
     this.#groups = new GroupBinding(this.#fresh, this.servers)
   }
 
-  /** Sets the balancing policy; null: the router's default. */
+  /** Sets the balancing policy, or the router's default if null. */
   set policy(name: PolicyName | null) {
     const wanted = name ?? this.#options.policy ?? DEFAULT_POLICY
     if (wanted === this.#policy.name) return
@@ -118,7 +118,7 @@ export class ModelPool {
     return fresh === 0 ? samples : (samples * this.#fresh.tokens) / fresh
   }
 
-  /** Whether the queue is full, so that requests for slots are refused. */
+  /** Whether the queue is full. Requests for slots are then refused. */
   get isFull(): boolean {
     return this.waiting >= this.#queueSamples
   }
@@ -189,7 +189,10 @@ export class ModelPool {
     return Math.min(30_000, Math.max(1_000, Math.ceil(drainMs / 1_000) * 1_000))
   }
 
-  /** Median time of a sample of this size on the fastest healthy server, in ms; 0 unless all servers are measured. */
+  /**
+   * Median time of a sample of this size on the fastest healthy server, in ms. 0 if any server is unmeasured, or none
+   * is healthy.
+   */
   fastestMs(tokens: number, nowMs: number): number {
     let fastest = Number.POSITIVE_INFINITY
     for (const server of this.servers) {

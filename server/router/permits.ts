@@ -1,8 +1,8 @@
 import type { RatePermits } from './router-types.ts'
 
 /**
- * The permits of this process for a server with a rate limit. They are granted in small amounts and expire soon. A call
- * uses its estimated tokens. The difference from the tokens that the server counts is reported and charged later.
+ * This process's permits for a server with a rate limit. They are granted in small amounts and expire soon. A call uses
+ * its estimated tokens. If the server counts a different number, the difference is reported and charged later.
  */
 export class Permits {
   #requestsLimited = false
@@ -60,7 +60,9 @@ export class Permits {
     if (this.#tokensLimited) this.#overspent += counted - estimated
   }
 
-  /** Returns and resets the tokens used beyond the permits; negative if fewer were used. */
+  /**
+   * Returns and resets the tokens used beyond the permits. Negative if the server counted fewer tokens than estimated.
+   */
   takeOverspent(): number {
     const overspent = this.#overspent
     this.#overspent = 0

@@ -26,11 +26,14 @@ import { type HttpCall, Transport } from './transport.ts'
 
 /** Load reports older than this are ignored. */
 const LOAD_STALE_MS = 10_000
-/** A server is ejected if this share of its calls of the last 30 s failed, and there were at least this many calls. */
+/**
+ * A server is ejected if at least this share of its calls in the last 30 s failed, out of at least {@link
+ * MIN_FAULT_CALLS}.
+ */
 const FAULT_SHARE = 0.5
 const MIN_FAULT_CALLS = 10
 const CORRUPT_TO_EJECT = 3
-/** See `MicroBatchOptions.slowMs`. */
+/** Default of `MicroBatchOptions.slowMs`. */
 const SLOW_MS = 250
 /** After a refused micro-batch, or after a slow or failed call, requests have one sample each for this time, ms. */
 const APART_MS = { refused: 60_000, slow: 5_000 }
@@ -71,9 +74,9 @@ export class PoolServer implements PolicyServer {
   state: ServerState | 'removed' = 'registering'
   engine: Engine = engineOf('vllm')
   target: EngineTarget = { model: null, version: null }
-  /** The protocol for micro-batches; null: the engine or the target supports none. */
+  /** The protocol for micro-batches, or null if the engine or the target supports none. */
   microBatch: MicroBatchProtocol | null = null
-  /** Stored chat template; null: none. */
+  /** The stored chat template, or null if there is none. */
   templateText: string | null = null
   headers: string[] = []
   transport: Transport
@@ -203,7 +206,7 @@ export class PoolServer implements PolicyServer {
   /** Whether this process's share of the limit is still valid. */
   readonly hasShare = (nowMs = performance.now()): boolean => nowMs < this.#slotsUntilMs
 
-  /** Sets the load that the server reports; null: it reports none. */
+  /** Sets the load that the server reports, or null if it reports none. */
   setLoad(load: EngineLoad | null): void {
     if (load === null) {
       this.#loadAtMs = 0
@@ -230,7 +233,9 @@ export class PoolServer implements PolicyServer {
     return this.engine.name === 'http'
   }
 
-  /** Whether the server is available: a sample may be sent to it now. `panic`: even if it is ejected for slowness. */
+  /**
+   * Whether a sample may be sent to the server now. If `panic` is true, this includes a server ejected for slowness.
+   */
   hasRoom(nowMs: number, panic = false): boolean {
     return !this.canary.isBlocking && this.hasRoomForCanary(nowMs, panic)
   }
@@ -311,7 +316,7 @@ export class PoolServer implements PolicyServer {
     this.apartUntilMs = Math.max(this.apartUntilMs, nowMs + APART_MS[why])
   }
 
-  /** Records a score after `serviceMs`. `tokens`: as counted by the server; null: not counted. */
+  /** Records a score after `serviceMs`. `tokens` is the server's count, or null if the server does not count them. */
   succeeded(flight: Flight, tokens: number | null, serviceMs: number, nowMs: number): void {
     const { sample } = flight
     const counted = tokens ?? sample.tokens

@@ -90,8 +90,8 @@ export class PoolWatch {
   }
 
   /**
-   * Expected time of a sample of this size on a server, in ms. An unmeasured server counts as the median of its peers;
-   * null: none is measured.
+   * Expected time of a sample of this size on a server, in ms. An unmeasured server counts as the median of its peers.
+   * Returns null if no server is measured.
    */
   expectedMs(server: PoolServer, tokens: number): number | null {
     if (server.rating.samples >= SEEN_FOR_TIMES) return server.rating.expectedMs(tokens)
@@ -140,8 +140,8 @@ export class PoolWatch {
   }
 
   /**
-   * Returns the expected time, in ms, of a call that has taken at least twice its expected time, provided that the
-   * server has been silent for at least the expected time; null: there is no such call.
+   * Returns the expected time, in ms, of the oldest call that has taken at least twice its expected time, provided that
+   * the server has been silent for at least the expected time. Returns null if there is no such call.
    */
   #overdue(server: PoolServer, silentMs: number, nowMs: number): number | null {
     for (let flight = server.oldest; flight !== null; flight = flight.newer) {
@@ -204,7 +204,7 @@ export class PoolWatch {
     return p95 !== null && ageMs > p95
   }
 
-  /** Whether a hedge would probably be answered well before the call, and after the waiting samples. */
+  /** Whether a hedge would probably be answered well before the call, and not before the waiting samples. */
   #isStraggler(
     server: PoolServer,
     flight: Flight,
@@ -220,7 +220,7 @@ export class PoolWatch {
     return drainMs === 0 && ageMs > OVERDUE_OF_EXPECTED * own
   }
 
-  /** Expected time on the fastest other usable server, in ms; null: none is measured. */
+  /** Expected time on the fastest other usable server, in ms. Returns null if none is measured. */
   #newCallMs(server: PoolServer, tokens: number, nowMs: number): number | null {
     let fastest: number | null = null
     for (const peer of this.#pool.servers) {
@@ -251,7 +251,8 @@ export class PoolWatch {
     const { servers } = this.#pool
     const seen = servers.filter((server) => server.rating.samples >= SEEN_FOR_TIMES)
     if (seen.length < 2) return
-    // All servers are compared at the same size, because the fixed cost per call is only estimated.
+    // All servers are compared at the same size. The fixed cost per call is only estimated, so times for different
+    // sizes could not be compared exactly.
     const tokens = seen.reduce((sum, { rating }) => sum + rating.meanTokens, 0) / seen.length
     let softOut = servers.filter((server) => server.health.isSoftEjected).length
     for (const server of seen) {

@@ -22,8 +22,8 @@ export class PrefixMemory {
   #firstSeen = 0
   #againSeen = 0
   /**
-   * Mean ms per token of a group's first samples; of its later samples, with the prompt counted; and of its later
-   * samples, without the prompt.
+   * Mean ms per token: of a group's first samples, of its later samples with the prompt counted, and of its later
+   * samples without the prompt.
    */
   #first = 0
   #whole = 0

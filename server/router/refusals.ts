@@ -51,7 +51,9 @@ export class Refusals {
     )
   }
 
-  /** Handles a doubtful failure of a call. If another call of the sample is in flight, its outcome decides. */
+  /**
+   * Handles a doubtful failure of a call. If the sample has another call in flight, the outcome of that call decides.
+   */
   take(
     sample: RoutedSample,
     server: PoolServer,

@@ -55,10 +55,10 @@ export class RetryBudget {
 }
 
 /**
- * Selects the available servers that may take a sample that is sent again. As long as there is a usable server that the
- * sample was not sent to, only such servers qualify, even if all of them are full. After that, or when the sample's
- * patience is over, any server but the last one tried qualifies. A single server always qualifies. Fills `eligible`;
- * returns false if it is empty.
+ * Fills `eligible` with the available servers to which a sample may be sent again. Returns false if there are none. As
+ * long as a usable server remains that the sample was not sent to, only such servers qualify, even if all of them are
+ * full. After that, or when the sample's patience is over, any server but the last one tried qualifies. A single server
+ * always qualifies.
  */
 export function serversForRetry(
   sample: RoutedSample,

@@ -17,9 +17,9 @@ const MAX_TIMER_MS = 30 * 86_400_000
 
 export interface SampleAnswer {
   ok: true
-  /** Tokens counted by the server; null: not counted. */
+  /** Tokens counted by the server, or null if it does not count them. */
   tokens: number | null
-  /** A further request to the same server, whose answer completes the result; absent: the result is complete. */
+  /** A further request to the same server, whose answer completes the result. Absent if the result is complete. */
   next?: EngineRequest
 }
 
@@ -34,7 +34,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   done = false
 
   dueAtMs: number
-  /** Deadline, which applies in every state, on the clock of `performance.now()`; infinite: none. */
+  /** Deadline, which applies in every state, on the clock of `performance.now()`. Infinite if there is none. */
   readonly deadlineAtMs: number
   wheelNext: WheelEntry | null = null
   wheelPrev: WheelEntry | null = null
@@ -51,13 +51,13 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   readonly order: number
   readonly priorityClass: PriorityClass
 
-  /** The queue of retries or hedges that contains the sample; null: none. */
+  /** The queue of retries or hedges that contains the sample, if any. */
   queue: SampleQueue | null = null
   queueNext: RoutedSample | null = null
   queuePrev: RoutedSample | null = null
   /** Whether the sample is in the pool's fair queue. */
   isQueuedFresh = false
-  /** The kind of hedge that waits to be sent; null: none. */
+  /** The kind of the hedge that waits to be sent, if any. */
   hedgeWanted: HedgeKind | null = null
   /** The server to which the `deterministic` policy bound the sample, while the sample waits. */
   pinned: PoolServer | null = null
@@ -80,7 +80,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   tried: PoolServer[] | null = null
   /** Refusals of the sample, and invalid responses to it, that are not confirmed yet; null before the first. */
   refusals: Refusal[] | null = null
-  /** The canary whose result the sample waits for; null: none. */
+  /** The canary whose result the sample waits for, if any. */
   heldBy: ServerCanary | null = null
   /**
    * Whether the sample was repeated after a connection race, which happens at most once without charging an attempt.
@@ -88,11 +88,14 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   hasRaced = false
   /** Whether the sample's calls count against the retry budget. */
   isRetry = false
-  /** Indexes in the lists of all unfinished samples and of the samples of the same signal; −1: not in the list. */
+  /**
+   * Indexes in the list of all unfinished samples and in the list of the samples with the same signal. −1 if not in the
+   * list.
+   */
   lifeIndex = -1
   abortIndex = -1
 
-  /** The call in flight, and a second one while it is hedged. */
+  /** The call in flight, and the second one while the sample is hedged. */
   flight: Flight | null = null
   second: Flight | null = null
 
@@ -120,7 +123,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
     this.backoffUntilMs = nowMs
   }
 
-  /** The policy that the request names; undefined: the pool's policy applies. */
+  /** The policy that the request names. If undefined, the pool's policy applies. */
   get policy(): PolicyName | undefined {
     return undefined
   }
@@ -129,8 +132,8 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   /** Whether the sample may be hedged, and may share a request with an identical sample. */
   abstract get isHedgeable(): boolean
   /**
-   * Builds the request for a server; null: the owner of the slot sends the call. @throws Error for a prompt of an
-   * invalid shape
+   * Builds the request for a server. Returns null if the owner of the slot sends the call. @throws Error for a prompt
+   * of an invalid shape
    */
   abstract build(server: PoolServer): EngineRequest | null
   /** Parses a complete answer, and keeps its result for {@link succeed}. */
@@ -139,7 +142,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   abstract succeed(server: PoolServer): void
   /** Reports to the caller why there is no result. */
   abstract refuse(reason: SampleFailureReason, detail: string): void
-  /** The input of a sample that may be part of a micro-batch; null: the sample is sent alone. */
+  /** The input of a sample that may be part of a micro-batch, or null if the sample must be sent alone. */
   get input(): ScoreInput | null {
     return null
   }
@@ -156,7 +159,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   requestsTo(_server: PoolServer): number {
     return 1
   }
-  /** Called when a slot is granted; only for samples whose call is sent by the owner of the slot. */
+  /** Called when a slot is granted. Applies only to samples whose call is sent by the owner of the slot. */
   granted(_flight: Flight): void {}
   /** Called when other processes may use the granted slot, because this process's share of the limit has expired. */
   recalled(): void {}

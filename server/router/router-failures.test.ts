@@ -225,7 +225,7 @@ describe('a server process that is killed', () => {
 
 describe('after a pause of this process, an answer', () => {
   /**
-   * Pauses this process for at least this long after its call was sent. The server answers during or after the pause.
+   * Pauses this process for at least `forMs` while its call is in flight. The server answers during or after the pause.
    */
   async function pauseDuringCall(
     { flags }: AnsweringThread,

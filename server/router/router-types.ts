@@ -32,19 +32,19 @@ export interface RouterServer {
   /** The name of the server's pool, and the model name sent to the server. */
   model: string
   version: string | null
-  /** The scoring route; null or absent: the engine's default. */
+  /** The scoring route. If null or absent, the engine's default. */
   route?: ScoreRoute | null
-  /** The label whose score is used, by index or name; null or absent: the last. */
+  /** The label whose score is used, by index or name. If null or absent, the last label. */
   label?: string | null
-  /** Whether its model has no chat template, so that samples are sent as plain text. */
+  /** Whether the server's model has no chat template. Samples are then sent as plain text. */
   plainText?: boolean
-  /** The stored template that renders the text to score; null or absent: none. */
+  /** The stored template that renders the text to score, if any. */
   chatTemplate?: string | null
   /** Maximum concurrent inputs, if the server reports it. */
   maxConcurrent?: number | null
   /** Share of its pool's samples, relative to the other servers. */
   weight: number
-  /** Maximum samples in flight from all processes; null: adaptive. */
+  /** Maximum samples in flight from all processes, or null for an adaptive limit. */
   maxInFlight: number | null
   /**
    * Which of the two rates are limited. Calls to a limited server need permits ({@link RewardRouter.setPermits}).
@@ -80,20 +80,20 @@ export interface RouteRequest {
    * a step's samples.
    */
   urgent?: boolean
-  /** Below 0: the sample's priority class is `backfill`, which gets a third of the capacity of a step's samples. */
+  /** If negative, the sample's priority class is `backfill`, which gets a third of the capacity of a step's samples. */
   priority?: number
   /** The sample's run. Runs share capacity equally. */
   run?: string
   /** Samples of one group prefer one server, whose prefix cache then holds their prompt. */
   group?: string
   /**
-   * Waiting samples with lower numbers are sent first within a run. All samples of a batch have one number, and earlier
-   * batches have lower ones. Default 0.
+   * Waiting samples with lower numbers are sent first within a run. All samples of a batch have the same number, and
+   * earlier batches have lower ones. Default 0.
    */
   order?: number
-  /** The value that the `deterministic` policy hashes; default: the text. */
+  /** The value that the `deterministic` policy hashes. Default: the text. */
   key?: string
-  /** The sample's trace; absent: the sample is not traced. */
+  /** The sample's trace. Absent if the sample is not traced. */
   trace?: SampleTrace
 }
 
@@ -130,8 +130,8 @@ export interface SlotRequest
 }
 
 /**
- * The outcome of a call sent through a slot. `cancelled`: the client disconnected, which implies nothing about the
- * server.
+ * The outcome of a call sent through a slot. `cancelled` means that the client disconnected, which implies nothing
+ * about the server.
  */
 export interface SlotEnd {
   outcome: 'ok' | 'cancelled' | FailureClass
@@ -187,11 +187,11 @@ export interface AttemptRecord {
    * lost its share of the server's limit. `client` also stands for a cancelled call.
    */
   outcome: 'ok' | 'superseded' | 'recalled' | FailureClass
-  /** Id of the server whose call this one hedges; absent: the call is not a hedge. */
+  /** Id of the server whose call this one hedges. Absent if the call is not a hedge. */
   hedgeOf?: number
   /**
-   * Number among the calls of a traced sample; absent: the sample is not traced, or shared the request of an identical
-   * sample.
+   * Number among the calls of a traced sample. Absent if the sample is not traced, or shared the request of an
+   * identical sample.
    */
   callNo?: number
   reason: SampleFailureReason | null
@@ -252,9 +252,9 @@ export interface RouterServerStats {
   capacity: number
   /** Estimated tokens in flight. */
   workTokens: number
-  /** Measured tokens per second; null: not measured yet. */
+  /** Measured tokens per second, or null if not measured yet. */
   tokensPerSecond: number | null
-  /** Samples of its model waiting for a slot of any of the model's servers. */
+  /** Samples of the server's model that wait for a slot of any of the model's servers. */
   waiting: number
   /** Calls sent. */
   requests: number
@@ -319,7 +319,7 @@ export interface RouterOptions {
 
 /** Settings of micro-batching, for engines that accept several samples per request. */
 export interface MicroBatchOptions {
-  /** Maximum samples per request; 1: no micro-batching. Default 8. */
+  /** Maximum samples per request. 1 turns micro-batching off. Default 8. */
   samplesPerRequest: number
   /**
    * Whether this process is so short of CPU time that sending fewer requests is worth delaying samples. Default:
@@ -344,18 +344,19 @@ export interface MicroBatchOptions {
 export interface RewardRouter {
   /** Replaces the registered servers. Calls in flight to removed servers finish. */
   setServers(servers: readonly RouterServer[]): void
-  /** Sets the balancing policy of a model's pool; null: the default. */
+  /** Sets the balancing policy of a model's pool, or the default policy if null. */
   setPolicy(model: string, policy: PolicyName | null): void
   /** Updates {@link RouterOptions.processes}. */
   setProcesses(processes: number): void
   /**
-   * Sets the load that a server reports; null: it reports none. Requests waiting inside the server stop the growth of
-   * its limit, and policies take the requests of other clients into account.
+   * Sets the load that a server reports, or null if it reports none. Requests waiting inside the server stop the growth
+   * of its limit, and policies take the requests of other clients into account.
    */
   setLoad(serverId: number, load: EngineLoad | null): void
   /**
-   * Sets the slots of this process for a server: its maximum samples in flight, 0 until set. They expire at `untilMs`
-   * on the clock of `performance.now()`; default: never. `others`: slots of other processes.
+   * Sets this process's slots for a server, its maximum samples in flight. Until this is called, it has none. The slots
+   * expire at `untilMs` on the clock of `performance.now()`, by default never. `others` is the number of slots of other
+   * processes.
    */
   setSlots(serverId: number, slots: number, untilMs?: number, others?: number): void
   /**
@@ -390,12 +391,12 @@ export interface RewardRouter {
   /** Waits for a slot of a server. Never rejects. */
   acquire(request: SlotRequest): Promise<{ ok: true; slot: RouterSlot } | SlotRefusal>
   models(): { model: string; kind: 'discriminative' | 'generative'; servers: number }[]
-  /** The stored chat template of the first server of the model that has one; null: none. */
+  /** The stored chat template of the first server of the model that has one, or null if none has. */
   chatTemplate(model: string): string | null
   snapshot(): RouterServerStats[]
   /**
-   * The POST request that would be sent to a server for a sample; null: there is no such server, or the request cannot
-   * be built.
+   * The POST request that would be sent to a server for a sample, or null if there is no such server or the request
+   * cannot be built.
    */
   requestFor(
     serverId: number,

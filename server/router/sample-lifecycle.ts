@@ -22,9 +22,9 @@ const BLAMED_SHARE = 0.5
 
 /** Handles servers and pools that become idle. */
 export interface SampleLifecycleOwner {
-  /** Called when the server has no call in flight any more. */
+  /** Called when the server's last call in flight has ended. */
   onServerIdle(server: PoolServer): void
-  /** Called when the pool has no unfinished sample any more. */
+  /** Called when the pool's last unfinished sample has ended. */
   onPoolIdle(pool: ModelPool): void
 }
 
@@ -32,9 +32,9 @@ export interface SampleLifecycleOwner {
  * The states of a sample (in flight it may be part of a micro-batch, see {@link MicroBatcher}):
  *
  *     score ─▶ waiting ──slot free──▶ in flight ──score──▶ done
- *                 ▲                     │  │ ▲ hedge: a second call while the first is out; the first score counts
+ *                 ▲                     │  │ ▲ hedge: a second, concurrent call; the first score counts
  *                 │                     │  └─┘
- *                 ├──── back-off ◀──────┤ retryable failure, and no other call out
+ *                 ├──── back-off ◀──────┤ retryable failure, and no other call in flight
  *                 └────── held ◀────────┘ refused, and no untried server ──its server's canary scored──▶ done
  *     following an identical sample ──its score──▶ done
  *     any state ──timeout · deadline · aborted · closed──▶ done
@@ -176,7 +176,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     try {
       request = sample.build(server)
     } catch (error) {
-      // The prompt has an invalid shape: only this sample fails, and its slot is released.
+      // The prompt has an invalid shape. Only this sample fails, and its slot is released.
       const refusal = failure('client', 'rejected', `the request cannot be built: ${error}`)
       this.failed(flight, refusal, 0)
       return
@@ -344,8 +344,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Handles a failed micro-batch. Another sample may be the cause, so this one is sent again alone, and no attempt is
-   * charged.
+   * Handles one sample of a failed micro-batch. Another sample may be the cause, so this sample is sent again alone,
+   * and no attempt is charged.
    */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void {
     const { sample, server } = flight
@@ -367,8 +367,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Handles a failed call. `blamed`: true for only one sample of a micro-batch, so that its failure counts once towards
-   * the server's ejection. `errors` and `failures` count samples, as `requests` does.
+   * Handles a failed call. `blamed` is true for only one sample of a micro-batch, so that the failure counts once
+   * towards the server's ejection. The counters `errors` and `failures` count samples, as `requests` does.
    */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed = true): void {
     const { sample, server, period } = flight
@@ -408,7 +408,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     } else if (failureClass === 'client') {
       this.#fail(sample, failed.reason, `${server.name} ${detail}`)
     }
-    // The sample's other call is still in flight, and its outcome decides.
+    // The sample has another call in flight, whose outcome decides.
     else if (sample.flight !== null) sample.pool.withdraw(sample)
     else if (sample.isSpent) this.#fail(sample, failed.reason, `${server.name} ${detail}`)
     else this.#retry(sample, server, failed, nowMs)
@@ -518,7 +518,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Fails a sample, in any state. `confirmed`: whether the sample's refusal is confirmed; the identical samples that
+   * Fails a sample, in any state. `confirmed` is true if the sample's refusal is confirmed. The identical samples that
    * follow it then fail too.
    */
   #fail(
@@ -532,7 +532,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (sample.flight !== null) {
       const nowMs = performance.now()
       for (let flight: Flight | null = sample.flight; flight !== null; flight = sample.flight) {
-        // The owner of the slot sends the call, and releases the slot at its end.
+        // The owner of the slot sends this call, and releases the slot when the call ends.
         if (flight.call === null) return
         // A cancelled call has no class of its own. It is recorded as `client` and not counted as a failure.
         this.#endFlight(flight, 'client', reason, null, detail, nowMs - flight.startedAtMs)

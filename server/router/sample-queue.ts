@@ -10,7 +10,7 @@ export class SampleQueue {
     return this.#size
   }
 
-  /** The sample that has waited longest; null: none waits. */
+  /** The sample that has waited longest, or null if none waits. */
   get first(): RoutedSample | null {
     return this.#head
   }

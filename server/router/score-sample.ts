@@ -17,9 +17,9 @@ export class ScoreSample extends RoutedSample {
   declare readonly request: ScoreRequest
   readonly #resolve: (result: RouterResult) => void
   #score: EngineScore | null = null
-  /** Identical samples that wait for the score of this one; null: none. */
+  /** Identical samples that wait for the score of this one, if any. */
   followers: ScoreSample[] | null = null
-  /** The identical sample whose score this one waits for; null: none. */
+  /** The identical sample whose score this one waits for, if any. */
   leader: ScoreSample | null = null
 
   constructor(

@@ -9,7 +9,9 @@ export class SecondRing {
     this.#buckets = new Float64Array(seconds)
   }
 
-  /** Adds events that occurred at `nowMs`. A time before the last event's counts as the last event's time. */
+  /**
+   * Adds events that occurred at `nowMs`. If that is earlier than the last event, the time of the last event is used.
+   */
   add(nowMs: number, count = 1): void {
     this.#advance(nowMs)
     const index = this.#second % this.#buckets.length

@@ -84,7 +84,7 @@ function targetOf(server: ScoringServer) {
   return { model, version, route, label, plainText, maxModelLen, chatTemplate }
 }
 
-/** Reads the load that the server reports; null: it reports none. Never rejects. */
+/** Reads the load that the server reports. Returns null if it reports none. Never rejects. */
 export async function readLoad(
   server: ServerAddress,
   timeoutMs: number,
@@ -98,7 +98,7 @@ export async function readLoad(
   }
 }
 
-/** Whether the server sleeps; null: it does not report it. @throws Error if it does not answer */
+/** Whether the server sleeps, or null if it does not report it. @throws Error if it does not answer */
 export function isAsleep(server: ServerAddress, timeoutMs: number): Promise<boolean | null> {
   return through(server, timeoutMs, async ({ fetch, basePath }) => {
     const { lifecycle } = engineOf(server.engine)

@@ -73,7 +73,7 @@ export class ServerCanary {
     this.#refusalsToProbe = REFUSALS_TO_PROBE
   }
 
-  /** Records a scored text; the shortest one is kept. */
+  /** Records a scored text. Only the shortest one is kept. */
   knows(input: ScoreInput, chars: number): void {
     if (chars >= this.#knownChars) return
     this.#known = input
@@ -95,8 +95,8 @@ export class ServerCanary {
   }
 
   /**
-   * The text of the next canary; null: there is no text that the server should be able to score. `isCustom`: whether
-   * the server is a custom scorer, which may reject made-up texts.
+   * The text of the next canary, or null if there is no text that the server should be able to score. `isCustom` is
+   * true for a custom scorer, which may reject made-up texts.
    */
   text(isCustom: boolean): ScoreInput | null {
     return isCustom || this.#fixedRefused ? this.#known : FIXED
@@ -110,7 +110,7 @@ export class ServerCanary {
     this.#about = [...this.held]
   }
 
-  /** Records a scored canary. Returns the samples whose refusals the canary confirms; they are no longer held. */
+  /** Records a scored canary. Releases and returns the samples whose refusals the canary confirms. */
   passed(nowMs: number): RoutedSample[] {
     this.isOut = false
     this.#fixedRefused = false

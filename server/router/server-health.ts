@@ -2,7 +2,7 @@ import type { HealthState } from './router-types.ts'
 
 /** Consecutive faults that eject a server. */
 const FAULTS_TO_EJECT = 5
-/** Duration of the first ejection; n times as long for the n-th one, at most 12 times, ±20 %. */
+/** Duration of the first ejection. The n-th ejection lasts n times as long, at most 12 times, ±20 %. */
 export const EJECTION_STEP_MS = 5_000
 const MAX_EJECTION_STEPS = 12
 const EJECTION_JITTER = 0.2
@@ -157,7 +157,7 @@ export class ServerHealth {
     } else if (this.#state === 'half_open') this.#eject(nowMs, cause, false, evidence)
   }
 
-  /** Ejects the server, unless it is ejected already. `soft`: it works, but slowly. */
+  /** Ejects the server, unless it is ejected already. `soft` is true if the server works, but slowly. */
   eject(
     nowMs: number,
     cause: string,

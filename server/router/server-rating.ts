@@ -57,7 +57,7 @@ export class ServerRating {
   #peakAtMs = Number.NEGATIVE_INFINITY
   #meanTokens = 0
 
-  // Exponential means of size, time, size squared and size × time, for the fitted line.
+  // Exponential moving averages of size, time, size squared and size × time, for the fitted line.
   #lineSamples = 0
   #x = 0
   #y = 0
@@ -84,7 +84,9 @@ export class ServerRating {
     return this.#samples
   }
 
-  /** Records a sample sent. `inFlight` includes it. With `most` samples in flight, the server counts as full. */
+  /**
+   * Records that a sample was sent. `inFlight` includes it. With `most` samples in flight, the server counts as full.
+   */
   began(inFlight: number, most: number): void {
     this.#begun++
     this.#inFlightSum += inFlight
@@ -151,17 +153,17 @@ export class ServerRating {
   }
 
   /**
-   * Tokens/s of the server at full load, an EWMA with a half-life of 10 s; null: not measured within the last minute.
-   * Below full load the rate is lower, so a measurement there can only raise the value. Otherwise the server with the
-   * fewest samples would look slowest and receive even fewer.
+   * Tokens/s of the server at full load, an EWMA with a half-life of 10 s, or null if not measured within the last
+   * minute. Below full load the rate is lower, so a measurement there can only raise the value. Otherwise the server
+   * with the fewest samples would look slowest and receive even fewer.
    */
   tokensPerSecond(nowMs: number): number | null {
     return nowMs - this.#rateAtMs > STALE_MS ? null : this.#rate
   }
 
   /**
-   * Recent peak of ms per 1,000 tokens; null: no call within the last minute. A slow call or a fault raises it
-   * immediately. It decays towards the median with a time constant of 10 s.
+   * Recent peak of ms per 1,000 tokens, or null if there was no call within the last minute. A slow call or a fault
+   * raises it immediately. It decays towards the median with a time constant of 10 s.
    */
   peakMsPerKtok(nowMs: number): number | null {
     const sinceMs = nowMs - this.#peakAtMs
@@ -173,15 +175,15 @@ export class ServerRating {
     return ofSample * (usual + (this.#peak - usual) * Math.exp(-sinceMs / PEAK_DECAY_MS))
   }
 
-  /** Exponential mean size of the server's samples, in tokens; 0: none. */
+  /** Exponential moving average of the samples' sizes, in tokens. 0 before the first sample. */
   get meanTokens(): number {
     return this.#meanTokens
   }
 
   /**
-   * The quantile `q` (0–1) of the time per 1,000 tokens over the last 256 samples, in ms; null: no samples. The fixed
-   * cost of a call counts as tokens. The samples are sorted again when an eighth of them is new, which costs 0.4 µs per
-   * sample.
+   * The quantile `q` (0–1) of the time per 1,000 tokens over the last 256 samples, in ms, or null if there are no
+   * samples. The fixed cost of a call counts as tokens. The samples are sorted again when an eighth of them is new,
+   * which costs 0.4 µs per sample.
    */
   normalizedMs(q: number): number | null {
     const samples = this.#samples
@@ -201,13 +203,13 @@ export class ServerRating {
     return this.#sorted[Math.min(count, Math.max(1, Math.ceil(q * count))) - 1] as number
   }
 
-  /** The estimated quantile `q` (0–1) of the times of samples of this size, in ms; null: no samples. */
+  /** The estimated quantile `q` (0–1) of the times of samples of this size, in ms, or null if there are no samples. */
   quantileMs(q: number, tokens: number): number | null {
     const normalized = this.normalizedMs(q)
     return normalized === null ? null : (normalized * (tokens + this.#sortedFixed)) / 1_000
   }
 
-  /** The median time of a sample of this size, in ms; null: no samples. */
+  /** The median time of a sample of this size, in ms, or null if there are no samples. */
   expectedMs(tokens: number): number | null {
     return this.quantileMs(0.5, tokens)
   }

@@ -8,7 +8,9 @@ export class SwapList<T> {
   readonly #indexOf: (item: T) => number
   readonly #setIndex: (item: T, index: number) => void
 
-  /** `indexOf` and `setIndex` read and write the index that an item stores; −1: the item is in no list. */
+  /**
+   * `indexOf` and `setIndex` read and write the index that an item stores. The index is −1 if the item is in no list.
+   */
   constructor(indexOf: (item: T) => number, setIndex: (item: T, index: number) => void) {
     this.#indexOf = indexOf
     this.#setIndex = setIndex

@@ -6,12 +6,12 @@ export interface WheelEntry {
   dueAtMs: number
   wheelNext: WheelEntry | null
   wheelPrev: WheelEntry | null
-  /** Slot of the wheel that contains it; −1: none. */
+  /** Slot of the wheel that contains the entry, or −1 if none does. */
   wheelSlot: number
 }
 
 /**
- * Interval of the wheel's timer in ms. On an idle event loop, an entry is called at most two intervals late, and never
+ * Interval of the wheel's timer in ms. On an idle event loop, `onDue` is called at most two intervals late, and never
  * early.
  */
 export const WHEEL_TICK_MS = 10

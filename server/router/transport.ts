@@ -11,9 +11,9 @@ const CONNECT_TIMEOUT_MS = 2_000
  */
 export const ANSWER_LIMIT_BYTES = 4 << 20
 /**
- * Maximum connections that are opened concurrently to one server. 5,000 together would overrun the server's accept
- * queue (511 in Node, 2,048 in uvicorn), and each dropped SYN costs a second. With 128 at a time, all are open in a
- * fraction of a second.
+ * Maximum connections that are opened concurrently to one server. Opening 5,000 at the same time would overrun the
+ * server's accept queue (511 in Node, 2,048 in uvicorn), and each dropped SYN costs a second. With 128 at a time, all
+ * are open in a fraction of a second.
  */
 const MAX_CONNECTING = 128
 
@@ -39,7 +39,7 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   #abandoned = false
   #mayBegin: (() => boolean) | null = null
 
-  /** HTTP status; 0 before an answer begins. */
+  /** HTTP status of the answer; 0 until it begins. */
   status = 0
   headers: ResponseHeaders = {}
   /** Set if no complete answer arrived. */
@@ -160,8 +160,8 @@ export class Transport {
   #closing = false
 
   /**
-   * `onRoom`: called when {@link hasLane} becomes true again. `answerLimitBytes`: −1 for answers that are streamed to
-   * the client and not kept.
+   * `onRoom` is called when {@link hasLane} becomes true again. `answerLimitBytes` is −1 if answers are streamed to the
+   * client and not kept.
    */
   constructor(origin: string, onRoom: () => void, answerLimitBytes = ANSWER_LIMIT_BYTES) {
     this.#origin = origin
@@ -183,9 +183,9 @@ export class Transport {
   }
 
   /**
-   * Sends a POST request. The call's listener is called at its end, possibly before this method returns. `mayBegin`:
-   * called when the connection is open, which may be much later if this process was paused. The request is written only
-   * if `mayBegin` returns true.
+   * Sends a POST request. The call's listener is called when the call ends, possibly before this method returns.
+   * `mayBegin` is called when the connection is open, which may be much later if this process was paused. The request
+   * is written only if `mayBegin` returns true.
    */
   post<C>(
     call: HttpCall<C>,

@@ -17,7 +17,7 @@ export type PythonHome =
   | { ok: false; reason: string; remedy: string }
 
 /**
- * Finds the interpreter and checks that it can be run in a sandbox. `configured`: its path; null to try {@link
+ * Finds the interpreter and checks that it can be run in a sandbox. `configured` is its path, or null to try {@link
  * USUAL_PATHS}.
  */
 export async function findPython(configured: string | null): Promise<PythonHome> {

@@ -12,7 +12,7 @@ import type { Logger } from '../log.ts'
 import type { RunJob, RunReport } from './run-job.ts'
 
 const PYTHON_FOLDER = fileURLToPath(new URL('./python', import.meta.url))
-/** Path inside the sandbox of the folder with the Python package and the socket. Runs do not see it. */
+/** Where the sandbox mounts the folder with the Python package and the socket. Runs do not see it. */
 const FOLDER_INSIDE = '/opt/rewardops'
 /** Maximum time for the interpreter to start, ms. */
 const START_MS = 20_000
@@ -30,8 +30,8 @@ const NO_SOCKETS: number[] = []
 
 export interface PythonRunsOptions {
   /**
-   * Absolute path of a folder for this object alone, emptied at start. The user that programs run as must be able to
-   * enter its parent folders.
+   * Absolute path of a folder that only this object uses. The folder is emptied at the start. The user that programs
+   * run as must be able to enter its parent folders.
    */
   folder: string
   /** Absolute path of the interpreter. */
@@ -101,8 +101,8 @@ export class PythonRuns {
   }
 
   /**
-   * Runs a job. The signal ends the run at once.
-   * @throws RunLostError; the signal's reason if it aborts
+   * Runs a job. Aborting the signal ends the run immediately.
+   * @throws RunLostError if the run ends without a report, or the signal's reason if it aborts
    */
   async run(job: RunJob, signal?: AbortSignal): Promise<RunReport> {
     signal?.throwIfAborted()

@@ -14,9 +14,9 @@ export interface RunJob {
   cases: readonly string[]
   /** Index of the first case to run. */
   first: number
-  /** The program's function that the tests call; null: all functions that they call and do not define. */
+  /** The program's function that the tests call. If null, they may call all functions that they do not define. */
   entryPoint: string | null
-  /** Standard input; null: empty. */
+  /** Standard input. Null if it is empty. */
   stdin: string | null
   limits: {
     /** CPU time of all processes, whole seconds. */

@@ -82,7 +82,10 @@ async function casesOf(
   return results.slice(0, cases.length)
 }
 
-/** Results of the cases that a run ended, at least one; with `isForAll`, the last one counts for all later cases. */
+/**
+ * Returns the results of the cases that a run ended, at least one. If `isForAll`, the last result counts for all later
+ * cases.
+ */
 function resultsOf(mode: Isolation, run: RunReport): { ended: CaseResult[]; isForAll: boolean } {
   const ended: CaseResult[] = []
   let isLoaded = false

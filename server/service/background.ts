@@ -20,12 +20,12 @@ export interface Part {
 }
 
 /**
- * Periodic work. Of several service processes on one database, one at a time does each kind of work; all of them
- * deliver alerts.
+ * Periodic work. If several service processes use one database, only one of them at a time does each kind of work, but
+ * all of them deliver alerts.
  */
 export interface Background {
   sweeps: Sweeps
-  /** Null: tracing is off. */
+  /** Null if tracing is off. */
   tracing: Tracing | null
   /** All parts, in the order in which they start. */
   parts: readonly Part[]

@@ -99,7 +99,6 @@ export function closePort(server: Server): (withinMs: number) => Promise<void> {
   }
 }
 
-/** Opens a port and returns its number. */
 async function listen(server: Server, port: number, host: string): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) =>

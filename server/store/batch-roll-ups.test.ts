@@ -22,7 +22,7 @@ afterAll(() => db.close())
 
 interface Made {
   source: string
-  /** null: the sample failed. */
+  /** Null if the sample failed. */
   score: number | null
   substituted?: boolean
   queueMs?: number
@@ -93,7 +93,7 @@ describe('the roll-up of a batch', () => {
       bin_values: [0.5],
       reasons: { timeout: 2 },
     })
-    // Pages read the batch's own statistics beside its roll-up, so both are stored at once.
+    // Pages read the batch's own statistics beside its roll-up, so both are stored at the same time.
     const [batch] = await db.adhoc(
       'select rolled_up, mean, std, min, max from batch where id = $1',
       [id],

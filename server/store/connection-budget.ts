@@ -21,8 +21,8 @@ export const SERVER_POOLS = {
    */
   api: { max: 4, name: 'rewardops server', keyed: true },
   /**
-   * Queries of pages and metrics. The statement timeout ends the queries of slow charts; a metrics scrape waits 2 s at
-   * most. While three slow queries use all connections, further queries fail after 5 s instead of waiting for those
+   * Queries of pages and metrics. The statement timeout ends the queries of slow charts. A metrics scrape waits at most
+   * 2 s. While three slow queries use all connections, further queries fail after 5 s instead of waiting for those
    * three.
    */
   pages: {

@@ -23,7 +23,7 @@ export interface ConnectionUrl {
   /** Encryptions to try, best first. The second is tried if the server refuses the first. */
   attempts: readonly [Encryption, ...Encryption[]]
   tls: ConnectionOptions
-  /** `direct`: TLS begins at once, without asking the server first whether it supports TLS (Postgres 17). */
+  /** With `direct` (Postgres 17), TLS begins immediately, without first asking the server whether it supports TLS. */
   negotiation: 'postgres' | 'direct'
 }
 

@@ -129,20 +129,22 @@ export interface DatabaseOptions {
   /** Client-side time limit of every statement, in ms. It ends connections that were cut off silently. */
   queryTimeoutMs?: number
   /**
-   * Time that a caller waits while others use all connections, in ms; then `PoolBusyError`. By default, the wait fails
-   * as an outage after 30 s.
+   * Time that a caller waits while others use all connections, in ms, before it gets a `PoolBusyError`. By default, the
+   * wait fails as an outage after 30 s.
    */
   queueTimeoutMs?: number
-  /** Every statement is a lookup by key, so the planner may not scan or hash. */
+  /** True if every statement is a lookup by key. The planner then may not scan or hash. */
   keyed?: boolean
   /**
    * Commits do not wait for the disk, so a crash may undo the last ones. Only for work that is then repeated, such as
    * retention.
    */
   lazyCommits?: boolean
-  /** Idle connections are kept. */
+  /** Whether idle connections are kept open. */
   staysOpen?: boolean
-  /** Time that a caller waits while the database has no connection slot, in ms; Infinity: no limit. Default: 5 s. */
+  /**
+   * Time that a caller waits while the database has no connection slot, in ms. Infinity means no limit. Default: 5 s.
+   */
   slotWaitMs?: number
 }
 
@@ -235,7 +237,7 @@ export class Database {
 }
 
 /**
- * Repeats `work` after outages and transaction conflicts, for at most `forMs`. Throws other errors at once. `work`
+ * Repeats `work` after outages and transaction conflicts, for at most `forMs`. Throws other errors immediately. `work`
  * must be repeatable.
  */
 export async function throughOutage<T>(

@@ -31,8 +31,8 @@ function withColumns(sql: string): string {
 }
 
 /**
- * The schema of this program's SQL functions, named by their content. Programs of two versions share a database, and
- * each finds its own functions by the `search_path` of its sessions.
+ * The schema of this program's SQL functions, named by a hash of their content. Programs of two versions share a
+ * database, and each finds its own functions by the `search_path` of its sessions.
  */
 export const FUNCTIONS_SCHEMA = `${PREFIX}${createHash('sha256').update(sources.join('')).digest('hex').slice(0, 12)}`
 
@@ -55,8 +55,8 @@ export async function installFunctions(client: Queries): Promise<void> {
   await client.query(
     [
       `select pg_advisory_xact_lock(${FUNCTIONS_LOCK})`,
-      // An advisory lock does not refresh the session's catalog of schemas; the first lock on a table does. Without
-      // it, a second installer would create the schema again and fail.
+      // An advisory lock does not refresh the session's catalog of schemas, but the first lock on a table does. Without
+      // the refresh, a second installer would create the schema again and fail.
       'select from pg_namespace limit 1',
       `create schema if not exists ${FUNCTIONS_SCHEMA}`,
       ...sources.map((sql) =>

@@ -249,7 +249,7 @@ export class JobQueue {
     return (response as unknown as { affected: number }).affected
   }
 
-  /** Requeues jobs at once; their next delivery counts one more lost worker. */
+  /** Requeues jobs immediately. Their next delivery counts one more lost worker. */
   async requeue(pool: string, ids: string[]): Promise<void> {
     if (ids.length > 0) await this.#boss.fail(pool, ids)
   }

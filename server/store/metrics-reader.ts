@@ -102,7 +102,7 @@ export class MetricsReader {
   /** Minutes before this one are in `#settledCalls` or precede the reader. */
   #fromMinute: Date | null
 
-  /** Counters of calls begin with the minute `from`; null: with the minute of the first reading. */
+  /** Counters of calls begin with the minute `from`, or if it is null, with the minute of the first reading. */
   constructor(db: Database, from: Date | null = null) {
     this.#db = db
     this.#runs = new RunTotals(db)

@@ -70,8 +70,8 @@ export interface MigrateOptions {
 
 /**
  * Applies missing migrations, each in its own transaction. Uses the table, checksums and lock of `prisma migrate
- * deploy`, so that command can be used too, but does not need Prisma's engine binary. Concurrent starts are safe: one
- * applies the migrations while the others wait.
+ * deploy`, so that command works on the same database. Prisma's engine binary is not needed. Concurrent starts are
+ * safe: one applies the migrations while the others wait.
  * @returns the names of the migrations applied by this call
  * @throws MigrationError if a migration fails, was changed after it was applied or failed in Prisma, or if the database
  * belongs to a newer version or precedes the first release
@@ -179,7 +179,10 @@ async function lock(
   }
 }
 
-/** The first of a database's migrations that this program does not have, or has with another content; null: none. */
+/**
+ * The first of a database's migrations that this program does not have, or has with another content. Null if there is
+ * none.
+ */
 export function unknownMigration(
   applied: readonly Pick<Migration, 'name' | 'checksum'>[],
 ): string | null {

@@ -37,7 +37,7 @@ describe('mean and deviation', () => {
       expect(await momentsOf([...scores, null])).toEqual(plain)
     }
     expect(await momentsOf([0.5, 0.5, 0.5])).toEqual({ mean: 0.5, std: 0 })
-    // Here Postgres alone returns 1e-15.
+    // Postgres's own `stddev_samp` returns 1e-15 here.
     expect(await momentsOf(Array(48).fill(-2.7000000000000046))).toMatchObject({ std: 0 })
     expect(await momentsOf([0.25])).toEqual({ mean: 0.25, std: null })
     expect(await momentsOf([null])).toEqual({ mean: null, std: null })

@@ -18,7 +18,7 @@ export interface PeriodicWork {
  * failure is logged, and the next turn runs as usual. While the database is unreachable nothing is logged here, because
  * the connection logs it. The task keeps no process alive.
  *
- * start ──▶ waiting ⇄ running            stop: no turn begins any more; the running one is awaited
+ * start ──▶ waiting ⇄ running            stop: no new turn begins, and a running one is awaited
  */
 export class PeriodicTask {
   readonly #options: PeriodicWork
@@ -41,7 +41,7 @@ export class PeriodicTask {
     if (this.#options.atStart) void this.run()
   }
 
-  /** Begins a turn now, unless one runs; resolves at its end. Never rejects. Does nothing after `stop`. */
+  /** Begins a turn, unless one is running. Resolves when the turn ends. Never rejects. Does nothing after `stop`. */
   run(): Promise<void> {
     if (this.#stopping) return Promise.resolve()
     this.#running ??= this.#turn().finally(() => {

@@ -70,7 +70,7 @@ export class RunTotals {
     this.#db = db
   }
 
-  /** Adds the batches read since the last call; settled ones are kept. */
+  /** Adds the batches read since the last call, and keeps the settled ones. */
   async read(rows: readonly RunBatchesRow[]): Promise<RunFigures> {
     for (const row of rows) if (row.settled) addTo(this.#settled, row)
     const totals = new Map([...this.#settled].map(([id, one]) => [id, { ...one }]))

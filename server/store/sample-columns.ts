@@ -59,7 +59,7 @@ export const WRITTEN_TEXT_COLUMNS: readonly Column<EncodedTexts>[] = [
   { name: 'encoding', type: 'int2', of: (texts) => texts.encoding },
 ]
 
-/** `prompt, response, …`; with a prefix `t.prompt, t.response, …`. */
+/** The names of columns as a list in SQL: `prompt, response, …`, or with the prefix `t.`, `t.prompt, t.response, …`. */
 export function columnNames(columns: readonly { name: string }[], prefix = ''): string {
   return columns.map(({ name }) => prefix + name).join(', ')
 }

@@ -59,8 +59,8 @@ export async function storeVersion(client: Queries): Promise<void> {
 }
 
 /**
- * The reason why this program cannot work on the stored schema; null if it can. `brings`: the program is a server,
- * which upgrades an older schema itself.
+ * The reason why this program cannot work on the stored schema, or null if it can. `brings` is true for a server, which
+ * upgrades an older schema itself.
  */
 export function versionProblem(stored: StoredVersion | null, brings: boolean): string | null {
   if (stored !== null && stored.compatible_from > SCHEMA_VERSION) {

@@ -106,7 +106,7 @@ export class SecretBox {
     }
   }
 
-  /** The id of the key that encrypts; null: none. */
+  /** The id of the key that encrypts, or null if there is no key. */
   get firstId(): string | null {
     return this.#keys[0]?.id ?? null
   }

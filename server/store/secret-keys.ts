@@ -66,7 +66,7 @@ export async function openSecrets(
 }
 
 /**
- * The keys of this process, one per line; null: it has none.
+ * The keys of this process, one per line, or null if it has none.
  * @throws Error for a malformed key or an unreadable file
  */
 export function readSecretKeys(source: SecretKeySource, log: Logger): string | null {
@@ -157,7 +157,7 @@ function parseKeys(text: string): SecretKey[] {
   })
 }
 
-/** The keys of a file, one per line; empty: the file does not exist. */
+/** The keys of a file, one per line. Empty if the file does not exist. */
 function readKeyFile(file: string, log: Logger): SecretKey[] {
   let text: string
   try {

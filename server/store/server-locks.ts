@@ -6,10 +6,10 @@ const SERVER_LOCK = 72_707_373
 const LOOK_EVERY_MS = 100
 
 /**
- * Locks under which a server is tested, put to sleep or woken, one operation at a time over all processes. They belong
- * to one database session. When a process dies, its locks are released at once, so that another process sees the
- * unfinished operation. A lost connection releases them too; running operations then notice that the server's state has
- * changed, and end.
+ * Locks for testing a server, putting it to sleep or waking it. Across all processes, only one such operation per
+ * server runs at a time. The locks belong to one database session. When a process dies, its locks are released
+ * immediately, so that another process sees the unfinished operation. A lost connection releases them too. Running
+ * operations then notice that the server's state has changed, and end.
  */
 export class ServerLocks {
   readonly #db: Database
@@ -25,7 +25,7 @@ export class ServerLocks {
     return this.#held.has(id)
   }
 
-  /** Takes a server's lock; false: this or another process holds it. */
+  /** Takes a server's lock. Returns false if this or another process holds it. */
   async take(id: number): Promise<boolean> {
     if (this.#held.has(id)) return false
     this.#held.add(id)
@@ -42,7 +42,7 @@ export class ServerLocks {
     return taken
   }
 
-  /** Takes a server's lock, waiting at most `ms`. */
+  /** Takes a server's lock, waiting at most `ms`. Returns false if the lock was not free in that time. */
   async takeWithin(id: number, ms: number): Promise<boolean> {
     const until = performance.now() + ms
     for (;;) {
@@ -57,7 +57,7 @@ export class ServerLocks {
     this.#held.delete(id)
   }
 
-  /** Runs work under a server's lock; undefined: the lock is held elsewhere. */
+  /** Runs work under a server's lock. Returns undefined if the lock is held elsewhere. */
   async under<T>(id: number, work: () => Promise<T>): Promise<T | undefined> {
     if (!(await this.take(id))) return undefined
     try {

@@ -24,24 +24,24 @@ export interface RegistrationFields extends StoredSettings {
 export interface ProbedFacts {
   version: string | null
   maxModelLen: number | null
-  /** Absent: not probed, because the server sleeps; the stored value stays. */
+  /** Absent if it was not probed, because the server sleeps. The stored value then stays. */
   route?: ServerRow['route']
   plainText?: boolean
-  /** Absent: the server does not report its labels. */
+  /** Absent if the server does not report its labels. */
   label?: string
   maxConcurrent: number | null
   canSleep: boolean
-  /** Absent: not probed again; the stored value stays. */
+  /** Absent if the server was not probed again. The stored value then stays. */
   warnings?: string[]
 }
 
 export interface Registration {
   fields: RegistrationFields
-  /** Null: the server did not answer; stored facts stay. */
+  /** Null if the server did not answer. The stored facts then stay. */
   facts: ProbedFacts | null
-  /** Null: no self-test was made; undefined: the stored one stays. */
+  /** Null if no self-test was made. If undefined, the stored one stays. */
   selfTest?: StoredSelfTest | null
-  /** Undefined: the stored value stays. */
+  /** If undefined, the stored value stays. */
   launch?: StoredLaunch | null
   state: ServerState
   cause: string
@@ -194,7 +194,7 @@ export class ServerRegistry {
     )
   }
 
-  /** Stores a probe's findings and time; null: no answer. */
+  /** Stores a probe's findings and time. `facts` is null if the server did not answer. */
   async probed(id: number, facts: ProbedFacts | null): Promise<void> {
     await this.#prisma.server.update({
       where: { id },

@@ -130,7 +130,7 @@ function targetOf(url: string): Target {
 
 interface SessionConfig extends pg.PoolConfig {
   target: Target
-  /** A statement that applies the session's settings; empty: none. */
+  /** A statement that applies the session's settings. Empty if there are none. */
   setUp: string
   connectTimeoutMs: number
   queryTimeoutMs: number | undefined
@@ -308,13 +308,13 @@ export interface SessionPoolOptions {
   /** Client-side time limit of every statement, in ms. It ends connections that were cut off silently. */
   queryTimeoutMs?: number | undefined
   /**
-   * Time that a caller waits while others use all connections, in ms; then {@link PoolBusyError}. Undefined: 30 s,
-   * after which the database counts as unreachable.
+   * Time that a caller waits while others use all connections, in ms, before it gets a {@link PoolBusyError}. If
+   * undefined, it waits 30 s, after which the database counts as unreachable.
    */
   queueTimeoutMs?: number | undefined
-  /** Time after which an idle connection is closed, in ms; 0: never. */
+  /** Time after which an idle connection is closed, in ms. With 0, it is never closed. */
   idleTimeoutMs: number
-  /** Time that a caller waits for a connection slot of the database, in ms; Infinity: no limit. */
+  /** Time that a caller waits for a connection slot of the database, in ms. Infinity means no limit. */
   slotWaitMs(): number
   log: Pick<Logger, 'warn' | 'info'>
 }

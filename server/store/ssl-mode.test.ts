@@ -23,7 +23,7 @@ let postgres: EmbeddedPostgres
 let admin: Database
 let port: number
 
-/** Files are owned by the account of Postgres, because it refuses keys that others can read. */
+/** Writes a file that belongs to the account of Postgres, because Postgres refuses keys that others can read. */
 function write(name: string, text: string): void {
   writeFileSync(file(name), text)
   chmodSync(file(name), 0o600)
@@ -205,7 +205,7 @@ describe('a server without TLS that fails at startup', () => {
         if (isSslRequest) return setTimeout(() => socket.write('N'), delayMs)
         const head = Buffer.from('E0000')
         head.writeInt32BE(4 + fatal.length, 1)
-        // Different delays, so that connections of both kinds overlap.
+        // The delays differ, so that connections with and without a TLS request overlap.
         return setTimeout(() => socket.end(Buffer.concat([head, fatal])), delayMs)
       })
     }).listen(0, '127.0.0.1')

@@ -194,7 +194,8 @@ it('images are staged while a body arrives, and stored at its end', async () => 
   expect(await count()).toBe(3)
   await loadImages(db, received)
   expect(received[0]).toEqual(encodeTexts(withImages(dataUrl(PNG), dataUrl(OTHER))))
-  // A stored image is not staged. If it is removed before the end, the body is refused and can be sent again.
+  // A stored image is not staged. If it is removed before the request ends, the request is refused and can be sent
+  // again.
   const late = collector()
   taken(late, withImages(dataUrl(LAST)))
   const refused = db.transaction(async (client) => {

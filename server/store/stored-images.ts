@@ -16,7 +16,7 @@ import {
  * text that was sent looks like a reference, and putting the base64 back restores every byte.
  */
 
-/** Bits of `encoding`, beside those in `stored-texts.ts`: the text refers to images. */
+/** Bits of `encoding`, in addition to those in `stored-texts.ts`: the text refers to images. */
 const PROMPT_HAS_IMAGES = 16
 export const RESPONSE_HAS_IMAGES = 32
 
@@ -31,13 +31,16 @@ const REFERENCE = /;base64,\\\/([0-9a-f]{64})"/g
 export interface ImagePolicy {
   /** Size of the largest image that is accepted. */
   maxBytes: number
-  /** False: images stay in their messages, because a running process of an earlier version cannot read references. */
+  /**
+   * False if images must stay in their messages, because a running process of an earlier version cannot read
+   * references.
+   */
   isApart: boolean
 }
 
 type Texts = Pick<EncodedTexts, 'prompt' | 'response' | 'encoding'>
 
-/** The texts of a row of `sample_text` that may refer to images; null: not read. */
+/** The texts of a row of `sample_text` that may refer to images; null if they were not read. */
 interface StoredTexts {
   prompt: string | null
   response: string | null
@@ -46,7 +49,7 @@ interface StoredTexts {
 
 /** Takes the images out of the texts of a batch and collects them, each once. */
 export class ImageCollector {
-  /** Bytes by SHA-256 in hexadecimal; null: handed over to the caller. */
+  /** Bytes by SHA-256 in hexadecimal; null once handed over to the caller. */
   readonly images = new Map<string, Buffer | null>()
   #byteLength = 0
   readonly #policy: ImagePolicy
@@ -56,10 +59,10 @@ export class ImageCollector {
   }
 
   /**
-   * The texts of a sample with references in place of its images; the same object if it has none. Only parts of
-   * messages that are not text are searched, so every text that a reward reads stays unchanged. Small images, and
-   * images whose base64 could not be restored byte for byte, stay in their messages. Throws `image_too_large`, whose
-   * message begins with `where`.
+   * Returns the texts of a sample with references in place of its images, or the same object if the sample has no
+   * images. Only parts of messages that are not text are searched, so every text that a reward reads stays unchanged.
+   * Small images, and images whose base64 could not be restored byte for byte, stay in their messages. Throws
+   * `image_too_large`, whose message begins with `where`.
    */
   take<T extends Texts>(
     texts: T,
@@ -127,7 +130,7 @@ export class ImageCollector {
     return taken + json.slice(done)
   }
 
-  /** The SHA-256 under which an image is stored; null: it stays in its message. */
+  /** Keeps an image and returns its SHA-256, or returns null if the image stays in its message. */
   #keep(base64: string, where: string): string | null {
     const { maxBytes, isApart } = this.#policy
     if (base64.length * 0.75 > maxBytes + 2) {

@@ -33,8 +33,8 @@ export class ActiveBatches {
   }
 
   /**
-   * Adds a claimed job to its batch, until `leave`; null: the batch does not exist. A batch that was dropped while it
-   * loaded is loaded again, because its gate has lost its slots.
+   * Adds a claimed job to its batch, until `leave`. Returns null if the batch does not exist. A batch that was dropped
+   * while it was being loaded is loaded again, because its gate has lost its slots.
    */
   async enter(job: ClaimedJob): Promise<ActiveBatch | null> {
     const id = job.job.data.b
@@ -62,7 +62,9 @@ export class ActiveBatches {
     }, KEEP_BATCH_MS).unref()
   }
 
-  /** Waits for a slot of the batch's `maxConcurrency`. Null: the job's calls were cancelled in the meantime. */
+  /**
+   * Waits for a slot of the batch's `maxConcurrency`. Returns null if the job's calls were cancelled in the meantime.
+   */
   enterGate(id: number, gate: SlotGate, job: ClaimedJob): Promise<GateSlot | null> {
     this.#leases.want(gateName(id))
     return gate.enter(job.abort.signal)

@@ -13,13 +13,13 @@ export class ClaimedJob {
   isRead = false
   /** Timer that writes the claim unless the job ends first. */
   claimTimer: NodeJS.Timeout | undefined
-  /** The claim's write, running or done; null: none was started. */
+  /** The write of the claim, running or done, or null if none was started. */
   claim: Promise<unknown> | null = null
   /** True once this worker is done with the job, so that it is not claimed again. */
   isReleased = false
   /** Indexes of scored or failed samples whose results are not committed yet. */
   readonly uncommitted = new Set<number>()
-  /** True when the database refused some of the job's results. */
+  /** True if the database refused some of the job's results. */
   unwritten = false
   /** True once this worker, which is stopping or was declared dead, gave up the job. Another worker completes it. */
   isGivenUp = false

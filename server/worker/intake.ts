@@ -12,7 +12,10 @@ import {
 
 /** Maximum samples in a worker for rules. They are scored within milliseconds, so more would only wait here. */
 const MAX_RULES_CAPACITY = 256
-/** Maximum interactive samples in a worker. It is high, so that samples of a slow model do not block the others. */
+/**
+ * Maximum interactive samples in a worker. It is high, so that samples of a slow model do not block samples of other
+ * models.
+ */
 const MAX_INTERACTIVE_CAPACITY = 1_024
 /**
  * Maximum samples in a worker for rules that call a service. A sandbox runs 64 programs concurrently, and a sample has
@@ -25,13 +28,16 @@ const MAX_SAMPLES = 4_096
 const MAX_TEXT_CHARS = 48 << 20
 /** Interval of the poll that backs up notifications. */
 const POLL_MS = 1_000
-/** A limiter's pool without work for this long is polled only this often, because there may be hundreds of limiters. */
+/**
+ * A limiter's pool that has had no work for this time is polled only once in this time (ms), because there may be
+ * hundreds of limiters.
+ */
 const QUIET_MS = 30_000
-/** Time for which a pool with jobs of a single run is assumed to get no other run's jobs. */
+/** Time for which a pool with jobs of a single run is assumed to get no other run's jobs, ms. */
 const SOLE_MS = 200
 /**
- * In addition to its share, a worker may claim the samples that it scores in this time, because a fast model finishes a
- * small share before the next fetch ends.
+ * In addition to its share, a worker may claim the samples that it scores in this time (ms), because a fast model
+ * finishes a small share before the next fetch ends.
  */
 const AHEAD_MS = 100
 const RATE_EVERY_MS = 125
@@ -44,12 +50,12 @@ const MAX_JOBS_PER_FETCH = 16
 /** A queue that this worker serves. */
 interface PoolState {
   name: string
-  /** The reward model; null: none is used. */
+  /** The reward model, or null if none is used. */
   model: string | null
   inUse: number
   fetching: boolean
   again: boolean
-  /** Runs served since the last full round. */
+  /** Runs served since the last full round. The next fetch ignores their jobs. */
   served: string[]
   /** Time until which the pool is assumed to have jobs of a single run, on the clock of `performance.now()`. */
   soleUntilMs: number
@@ -165,7 +171,7 @@ export class Intake {
     if (!paused) this.pumpAll()
   }
 
-  /** True after a job that was lost twice: jobs are fetched one at a time, because similar ones may follow. */
+  /** True after a job that was lost twice: jobs are fetched one at a time, because similar jobs may follow. */
   oneByOne = false
 
   #poll(): void {
@@ -254,7 +260,7 @@ export class Intake {
       if (performance.now() < pool.soleUntilMs) pool.served = []
       let jobs = await this.#queue.fetch(pool.name, count, pool.served)
       if (jobs.length === 0 && pool.served.length > 0) {
-        // No other run has jobs, so this extra fetch is skipped for a while.
+        // No other run has jobs. For a while, the first fetch therefore does not exclude the served run.
         if (pool.served.length === 1) pool.soleUntilMs = performance.now() + SOLE_MS
         pool.served = []
         jobs = await this.#queue.fetch(pool.name, count, [])

@@ -120,7 +120,7 @@ export class PostProcessing {
   }
 
   /**
-   * Stores the results of the group's samples. Returns the number of samples that had no result before; null: the
+   * Stores the results of the group's samples. Returns the number of samples that had no result before, or null if the
    * database refused the write.
    */
   async finish(

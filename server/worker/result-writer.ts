@@ -7,7 +7,8 @@ import { retriesStatement } from '../store/sql/retries.ts'
 /** A scored or failed sample whose result must still be written. */
 export interface EndedSample extends FlushedSample {
   /**
-   * Called when the result is committed (`written` true) or could not be written (false). An outage only delays it.
+   * Called when the result is committed (`written` true) or could not be written (false). An outage only delays the
+   * call.
    */
   settled: (written: boolean) => void
 }
@@ -15,8 +16,8 @@ export interface EndedSample extends FlushedSample {
 /** Maximum time that a finished sample waits for further samples of its flush, ms. */
 const FLUSH_MS = 40
 /**
- * Number of waiting samples that starts a flush at once. A flush writes at most twice as many, because its locks
- * block other workers.
+ * Number of waiting samples that starts a flush immediately. A flush writes at most twice this number, because its
+ * locks block other workers.
  */
 const FLUSH_SAMPLES = 512
 /** Concurrent flushes. A second one would wait for the first one's lock on the batch. */
@@ -62,7 +63,7 @@ export class ResultWriter {
     this.#log = log
   }
 
-  /** Adds a result; `now` flushes at once. */
+  /** Adds a result. With `now`, flushes immediately. */
   add(sample: EndedSample, now = false): void {
     this.#waiting.push(sample)
     if (this.#waiting.length >= FLUSH_SAMPLES || now) this.#flush()
@@ -118,7 +119,7 @@ export class ResultWriter {
       })
   }
 
-  /** Writes samples; returns the number of those that were still pending. */
+  /** Writes samples. Returns how many of them were still pending. */
   async #write(samples: EndedSample[]): Promise<number> {
     const attempts = attemptsStatement(this.#workerId, samples)
     const flush = this.#statement(this.#workerId, samples)

@@ -161,9 +161,9 @@ export class RewardLoopWorker {
   }
 
   /**
-   * Gives up the jobs fetched before `atMs` (on the clock of `performance.now()`), when this process was declared
-   * dead and its jobs were requeued. Cancels their calls, because other workers repeat them. Results that wait for a
-   * flush are still written.
+   * Gives up the jobs fetched before `atMs` (on the clock of `performance.now()`), after this process was declared dead
+   * and its jobs were requeued. Cancels the calls of these jobs, because other workers repeat them. Results that wait
+   * for a flush are still written.
    */
   giveUpJobs(atMs: number): void {
     const givenUp = [...this.#jobs, ...this.#alone].filter(
@@ -264,7 +264,7 @@ export class RewardLoopWorker {
     this.#jobs.add(job)
     this.#count(job, indexes.length, 0)
     try {
-      // Claimed at once, because samples that were lost with a worker may kill this one too.
+      // The job is claimed immediately, because samples that were lost with one worker may kill this one too.
       if (job.losses > 0) {
         if (job.claim === null) this.#keeper.claim(job, indexes)
       } else job.claimTimer = setTimeout(() => this.#keeper.claim(job, indexes), CLAIM_AFTER_MS)
@@ -319,7 +319,7 @@ export class RewardLoopWorker {
     }
   }
 
-  /** Adds a job to its batch. A job that was given up in the meantime leaves the batch at once. */
+  /** Adds a job to its batch. A job that was given up in the meantime leaves the batch immediately. */
   async #enter(job: ClaimedJob): Promise<ActiveBatch | null> {
     job.batch = await this.#batches.enter(job)
     if (job.isGivenUp && job.batch) this.#batches.leave(job.batch, job)
@@ -335,7 +335,7 @@ export class RewardLoopWorker {
     if (job.batch) this.#batches.leave(job.batch, job)
   }
 
-  /** Starts a job of groups that wait for post-processing. `job.open` contains their numbers. */
+  /** Starts a job of groups that wait for post-processing. `job.open` contains the numbers of these groups. */
   async #startPost(job: ClaimedJob, nos: readonly number[]): Promise<void> {
     this.#jobs.add(job)
     this.#count(job, nos.length, 0)
@@ -421,8 +421,9 @@ export class RewardLoopWorker {
   }
 
   /**
-   * Waits for the end of an outage and for a slot of the batch's `maxConcurrency`. `slot` is null for a batch without
-   * `maxConcurrency`. Null: this process stops, or the batch ended and the samples were failed.
+   * Waits for the end of an outage and for a slot of the batch's `maxConcurrency`. Returns null if this process stops,
+   * or if the batch ended and the samples were failed. The returned `slot` is null for a batch without
+   * `maxConcurrency`.
    */
   async #enterGate(
     job: ClaimedJob,
@@ -663,7 +664,9 @@ function runRule(batch: ActiveBatch, row: PendingSample): RewardOutcome {
   }
 }
 
-/** Whether a call was cancelled because other processes may use its slot. It is then repeated with the next slot. */
+/**
+ * Whether a call was cancelled because other processes may use its slot. Such a call is repeated with the next slot.
+ */
 function isRecalled(job: ClaimedJob, slot: GateSlot | null, outcome: RewardOutcome): boolean {
   const isCancelled = !outcome.ok && outcome.reason === 'cancelled'
   return isCancelled && slot?.recalled.aborted === true && !job.abort.signal.aborted

@@ -98,7 +98,10 @@ function attemptsIn(log: AttemptRecord[]): number {
   return n
 }
 
-/** The attempts to store besides the sample's table row: all of them if there are several or if the sample failed. */
+/**
+ * The attempts to store in addition to the sample's table row. All are stored if there are several or the sample
+ * failed, otherwise none.
+ */
 function attemptLogOf(
   outcome: RewardOutcome,
   times: { acceptedAtMs: number; dispatchedAtMs: number; scoreMs: number; clockOffsetMs: number },

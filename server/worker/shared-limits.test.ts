@@ -164,7 +164,7 @@ describe('Q16: one limit over all workers', () => {
   }, 30_000)
 
   it('of tokens per minute, corrected by the actual use', async () => {
-    // 120 calls are estimated at 1,000 tokens each, with 10,000 tokens per second, and use 10 each.
+    // The limit is 10,000 tokens per second. Each of the 120 calls is estimated at 1,000 tokens and uses 10.
     const kwargs = { max_tpm: 600_000, estimated_tokens_per_request: 1_000, max_concurrent: 4 }
     const [a, b] = [new Worker(), new Worker()]
     await Promise.all([a.run(60, kwargs, 1, 10), b.run(60, kwargs, 1, 10)])

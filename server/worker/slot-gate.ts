@@ -29,7 +29,7 @@ export class SlotGate {
     for (const slot of this.#inside) slot.abort()
   }
 
-  /** Waits for a slot. Null: the signal aborted first. */
+  /** Waits for a slot. Returns null if the signal aborts first. */
   enter(signal: AbortSignal): Promise<GateSlot | null> {
     if (signal.aborted) return Promise.resolve(null)
     return new Promise((resolve) => {

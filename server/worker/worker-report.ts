@@ -22,7 +22,7 @@ const HISTORY = 60
 
 /** Durations are written with every fifth report, because all workers add to the same rows. */
 const LATENCY_EVERY = 5
-/** Interval at which the load of an idle worker is written: the time that one of the shortest history rows covers. */
+/** Interval at which the load of an idle worker is written, ms. The shortest history rows cover the same time. */
 const IDLE_LOAD_MS = 10_000
 
 const NO_LOAD: WorkerLoad = { inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 }
@@ -33,7 +33,7 @@ export interface ReportSources {
   queue: JobQueue
   worker: RewardLoopWorker
   servers: SharedServers
-  /** The reason why the worker takes no jobs of reward functions; null: it takes them. */
+  /** The reason why the worker takes no jobs of reward functions, or null if it takes them. */
   functionProblem: string | null
   loopDelay: ReturnType<typeof monitorEventLoopDelay>
   log: Logger

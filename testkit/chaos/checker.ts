@@ -10,7 +10,9 @@ import type { Workload } from './workload.ts'
 
 const MAX_EVENTS = 12
 
-/** Checks the history of an episode against every law. `notChecked`: laws that the history cannot show. */
+/**
+ * Checks the history of an episode against every law. `notChecked` lists laws that cannot be checked with this history.
+ */
 export function checkHistory(
   history: History,
   schedule: Schedule,

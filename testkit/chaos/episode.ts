@@ -11,11 +11,11 @@ import { Stack } from './stack.ts'
 import { workloadOf } from './workload.ts'
 
 /**
- * After all faults are healed, an episode is stuck if no sample is scored or fails for this long; longer on a slow
- * machine.
+ * Once all faults are healed, an episode counts as stuck if no sample is scored or fails for this time, ms. The time is
+ * longer on a slow machine.
  */
 const STANDSTILL_MS = 25_000
-/** Time limit for all work after the last fault is healed; longer on a slow machine. */
+/** Time limit for all work after the last fault is healed, ms. It is longer on a slow machine. */
 const BOUND_MS = 150_000
 /**
  * Time limit until the service is idle. A crash of Postgres may lose the completion of a job. The job is then requeued

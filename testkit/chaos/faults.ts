@@ -11,7 +11,7 @@ const OUTLIVES_MS = 11_000
 /** Maximum wait for a worker that a fault can hit, if an earlier fault has ended all workers. */
 const WORKERS_BACK_MS = 120_000
 
-/** Injects a fault; resolves when it is healed. */
+/** Injects a fault. Resolves when the fault is healed. */
 export async function strike(stack: Stack, fault: Fault): Promise<void> {
   const heal = await begin(stack, fault)
   await sleep(fault.forMs)
@@ -19,7 +19,7 @@ export async function strike(stack: Stack, fault: Fault): Promise<void> {
   stack.history.add({ e: 'healed', at: Date.now(), kind: fault.kind, what: '' })
 }
 
-/** Begins a fault; returns the function that heals it. */
+/** Begins a fault. Returns the function that heals it. */
 async function begin(stack: Stack, fault: Fault): Promise<() => Promise<void>> {
   const [victim, action] = fault.kind.split('-') as [string, string]
   const note = (what: string, detail: Record<string, unknown> = {}) =>

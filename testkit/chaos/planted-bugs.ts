@@ -9,7 +9,7 @@ export interface Patch {
   replace: string
 }
 
-/** A bug for a copy of the product, which the checker must catch. */
+/** A bug to plant in a copy of the product. The checker must catch it. */
 export interface PlantedBug {
   name: string
   patches: Patch[]

@@ -13,7 +13,7 @@ export interface Setup {
   /** The pooler between servers and Postgres. */
   pooler: 'none' | 'pgbouncer'
   hasStandby: boolean
-  /** Size of a separate file system for Postgres's data, MiB; null: none. */
+  /** Size of a separate file system for Postgres's data, MiB, or null if there is none. */
   diskMb: number | null
 }
 

@@ -54,7 +54,7 @@ export interface ServerPart extends Managed {
   port: number
   /** Link from the trainer. */
   link: TcpProxy
-  /** Link to Postgres; null if embedded. */
+  /** Link to Postgres, or null if Postgres is embedded. */
   databaseLink: TcpProxy | null
   dataDir: string
 }

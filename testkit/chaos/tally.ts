@@ -6,7 +6,7 @@ export interface TallyEntry {
   seed: number
   setup: string
   kinds: string[]
-  /** The planted bug; null: none. */
+  /** The planted bug, or null if there is none. */
   bug: string | null
   samples: number
   tookMs: number

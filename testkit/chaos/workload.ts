@@ -18,11 +18,11 @@ export interface TrainerJob {
   startsAfterMs: number
   /** The reward's `maxConcurrency`. */
   maxConcurrency: number | null
-  /** Time from acceptance to cancellation, ms; null: not cancelled. */
+  /** Time from acceptance to cancellation, ms, or null if the batch is not cancelled. */
   cancelAfterMs: number | null
   /** Whether the batch is submitted twice concurrently with one idempotency key. */
   isDoubled: boolean
-  /** The reward's `timeoutMs`; null: the default, which is longer than any fault. */
+  /** The reward's `timeoutMs`, or null for the default, which is longer than any fault. */
   timeoutMs: number | null
   /** The parameter `samples` of the job's `batches.next` calls. */
   readSamples: number
@@ -158,7 +158,7 @@ export function isTooLong({ kind, scorer }: TrainerJob, index: number): boolean 
   return kind === 'submit' && scorer === 'model' && index % 10 === 7
 }
 
-/** The expected score of a sample, a pure function of its text; null: it must fail. */
+/** The expected score of a sample, a pure function of its text, or null if the sample must fail. */
 export function expectedScore(job: TrainerJob, index: number): number | null {
   if (isTooLong(job, index)) return null
   const { response, groundTruth } = sampleOf(job, index)

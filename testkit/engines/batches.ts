@@ -70,7 +70,7 @@ export function promptOf({ prompt }: Sample): string {
 /** The form in which the service sends a sample; see {@link ReferenceRequest}. */
 export type WrittenAs = 'messages' | 'text' | 'pair' | 'llamacpp'
 
-/** The request to transformers for the same sample. */
+/** The request to transformers for a sample in this form. */
 export function referenceOf(sample: Sample, as: WrittenAs): ReferenceRequest {
   const query = promptOf(sample)
   switch (as) {

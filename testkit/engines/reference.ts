@@ -3,7 +3,7 @@ import { setPriority } from 'node:os'
 import { createInterface } from 'node:readline'
 import { MODEL_MAKER, modelPath, nameOf, pythonOf, type Release, scriptPath } from './cache.ts'
 
-/** Niceness of transformers, which takes precedence over the engines. */
+/** Niceness of the transformers process. It is lower than the engines', so that transformers runs first. */
 const PRIORITY = 10
 
 /** A text to be scored by transformers; see reference.py. */

@@ -239,8 +239,8 @@ export const killed: Check = {
 }
 
 /**
- * Checks that the server sleeps, or that the service reports why it cannot, and that it scores as before after
- * waking.
+ * Checks that the server sleeps, or that the service reports why it cannot. Also checks that the server's scores are
+ * the same after waking.
  */
 export const sleepAndWake: Check = {
   name: 'sleep and wake',

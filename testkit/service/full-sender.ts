@@ -3,9 +3,9 @@ import { connect } from 'node:net'
 import type { RawAnswer } from '../processes/trpc-call.ts'
 
 /**
- * Sends a whole body before reading the answer, and requests that the connection be closed, as Python's urllib does: if
- * the server answers early and closes, the client sees a broken pipe and loses the answer. It uses a bare socket, because
- * Node's client stops sending after an early answer. Without a content-length header, it sends the body in chunks.
+ * Sends a whole body before reading the answer, and requests that the connection be closed, as Python's urllib does. If
+ * the server answers early and closes, the client sees a broken pipe and loses the answer. Uses a bare socket, because
+ * Node's client stops sending after an early answer. Without a content-length header, sends the body in chunks.
  * @throws the connection's error when it is cut before the whole body was sent, or before the answer arrived
  */
 export async function sendInFull(

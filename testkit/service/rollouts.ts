@@ -43,7 +43,7 @@ const GRADED = join(import.meta.dirname, '../../../shared/data/gsm8k-groups8/gro
 /** Whether the file of {@link gradedProblems} exists. It is not part of the repository. */
 export const hasGradedProblems = existsSync(GRADED)
 
-/** A GSM8K problem with the responses of eight models; `label`: the response is correct. */
+/** A GSM8K problem with the responses of eight models. `label` is true if the response is correct. */
 export interface GradedProblem {
   id: string
   question: string

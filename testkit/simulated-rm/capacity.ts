@@ -2,7 +2,7 @@ import type { Clock } from './clock.ts'
 
 /** Speed and concurrency of a server. */
 export interface CapacitySettings {
-  /** Total tokens per second at `saturation` jobs and above; Infinity: tokens cost no time. */
+  /** Total tokens per second at `saturation` jobs and above. Infinity if tokens cost no time. */
   tokensPerSecond: number
   /** Number of concurrent jobs that use the full rate. With fewer jobs, each gets 1/saturation of the rate. */
   saturation: number
@@ -13,7 +13,7 @@ export interface CapacitySettings {
 }
 
 export interface Work {
-  /** Called when the job starts. Returns its number of tokens, without those of a cached prompt. */
+  /** Called when the job starts. Returns the number of tokens to process, without those of a cached prompt. */
   begin(): number
   /** Time in addition to that of the tokens, in ms at speed 1: a drawn latency, or a reply written token by token. */
   fixedMs: number
@@ -33,7 +33,7 @@ class Job implements Ticket {
   readonly capacity: Capacity
   /** The job ends when the phase's `passed` reaches this value. */
   due = 0
-  /** Position in the heap of its phase; -1: in no heap. */
+  /** Position in the heap of its phase, or -1 if it is in no heap. */
   at = -1
   phase: 'waiting' | 'tokens' | 'fixed' | 'over' = 'waiting'
 
@@ -52,8 +52,8 @@ class Job implements Ticket {
 const NOTHING = 1e-6
 
 /**
- * Jobs in one phase, which all advance at the same rate. One clock holds their common progress, and a heap holds the
- * next end, so an event takes logarithmic time in the number of jobs.
+ * Jobs in one phase, which all advance at the same rate. `passed` is their common progress, and a heap holds the job
+ * that ends next, so an event takes logarithmic time in the number of jobs.
  */
 class Phase {
   /** Progress of every job since the phase was last empty. */
@@ -188,8 +188,8 @@ export class Capacity {
   }
 
   /**
-   * Removes a job whose client disconnected and frees its slot immediately. `onlyWaiting`: a job in progress is not
-   * removed, as on a device whose batch cannot be stopped. A finished job is not affected.
+   * Removes a job whose client disconnected and frees its slot immediately. With `onlyWaiting`, a job in progress is
+   * not removed, as on a device whose batch cannot be stopped. A finished job is not affected.
    */
   remove(ticket: Ticket, onlyWaiting = false): void {
     const job = ticket as Job

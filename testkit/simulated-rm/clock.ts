@@ -31,7 +31,10 @@ export class VirtualClock implements Clock {
     return () => this.#due.delete(number)
   }
 
-  /** Runs all callbacks due until a time, in order, and sets the clock to it; without a time, runs until none is due. */
+  /**
+   * Runs all callbacks due until a time, in order, and sets the clock to that time. Without a time, runs until none is
+   * due.
+   */
   run(untilMs = Number.POSITIVE_INFINITY): void {
     for (;;) {
       let next: [number, { atMs: number; run: () => void }] | undefined

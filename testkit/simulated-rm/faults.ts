@@ -123,7 +123,7 @@ export interface Struck {
   fault: (typeof ALONE)[number] | null
   /** 1 for normal speed. */
   slowFactor: number
-  /** Seed of the weights that score the request; null: the server's own weights. */
+  /** Seed of the weights that score the request, or null for the server's own weights. */
   driftedWeights: number | null
 }
 

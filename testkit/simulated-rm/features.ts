@@ -49,7 +49,7 @@ export function featureLogit(prompt: string, response: string): number {
   return Math.round(sum * 1e6) / 1e6
 }
 
-/** The features of a response to a prompt. Linear in the length of both. */
+/** The features of a response to a prompt, computed in time linear in the length of both. */
 export function features(prompt: string, response: string): Features {
   const text = response.replace(CALCULATOR_MARKS, '')
   const answer = finalAnswer(text)

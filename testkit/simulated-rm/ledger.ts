@@ -10,7 +10,7 @@ export interface TextRecord {
   route: string
   /** Arrival time in epoch ms. */
   atMs: number
-  /** End time in epoch ms; null while it is in flight. */
+  /** End time in epoch ms, or null while the text is in flight. */
   endedAtMs: number | null
   /** `answered` with 2xx, `refused` with anything else, `aborted` by the client, `cut` by the server. */
   outcome: 'open' | 'answered' | 'refused' | 'aborted' | 'cut'

@@ -18,7 +18,7 @@ const seed = z.coerce.number().int().min(0).max(0xffff_ffff)
 
 /** Settings that can also be changed while the server runs. */
 const changeable = {
-  /** Tokens per second at saturation; null: tokens cost no time. */
+  /** Tokens per second at saturation. Null if tokens cost no time. */
   tokensPerSecond: z.coerce.number().positive().nullable(),
   /** Number of concurrent texts that use the full token rate. */
   saturation: count.min(1),
@@ -41,15 +41,17 @@ const changeable = {
   drawBy: z.enum(['arrival', 'text']),
   /** Source of the raw score: the hash of the text and the weights, the linear model of `features.ts`, or always 0.5. */
   score: z.enum(['hash', 'features', 'constant']),
-  /** Number of prompts in the prefix cache; 0: no cache. */
+  /** Number of prompts in the prefix cache. 0 turns the cache off. */
   prefixGroups: count,
   /** Time between two tokens of a reply, in ms. */
   tokenDelayMs: ms,
   /** Seed of the weights; other weights give other scores. */
   weights: seed,
-  /** Maximum texts in progress or waiting. Beyond this number, the server answers "queue is full"; null: unlimited. */
+  /**
+   * Maximum texts in progress or waiting. Beyond this number, the server answers "queue is full". Null means unlimited.
+   */
   maxQueued: count.nullable(),
-  /** Idle time after which a connection is closed; null: never. */
+  /** Idle time after which a connection is closed, in ms, or null if idle connections stay open. */
   idleCloseMs: ms.nullable(),
   /** Reported load metrics: the true values, −1, 0, 1e9, or 404. */
   metrics: z.enum(['true', 'negative', 'zero', 'absurd', 'missing']),
@@ -58,18 +60,20 @@ const changeable = {
 /** Options of a simulated server. Every field has a default; some depend on the dialect. */
 export const ServerOptions = z.strictObject({
   dialect: z.enum(DIALECTS).default('vllm'),
-  /** Port to listen on; 0: any free port. */
+  /** Port to listen on. 0 selects a free port. */
   port: z.coerce.number().int().min(0).max(65_535).default(0),
   host: z.string().default('127.0.0.1'),
   model: z.string().min(1).default('simulated-rm'),
   serves: z.enum(SERVES).optional(),
   /** The reported version. For vLLM it decides which parameters and request formats are accepted. */
   version: z.string().min(1).optional(),
-  /** Key required as `Authorization: Bearer …` on the routes that the engine protects; null: no key. */
+  /**
+   * Key required as `Authorization: Bearer …` on the routes that the engine protects, or null if no key is required.
+   */
   apiKey: z.string().nullable().default(null),
   /**
-   * Number of labels of the model's head; 0: no head. The score is the last label's logit. Of two labels, the first
-   * has the negative of the score.
+   * Number of labels of the model's head, or 0 if it has no head. The score is the last label's logit. With two labels,
+   * the first label's logit is the negative of the score.
    */
   labels: count.max(16).default(1),
   /**
@@ -100,7 +104,10 @@ export const ServerOptions = z.strictObject({
   maxClientBatchSize: count.min(1).default(32),
   /** TEI, SGLang: whether texts over the limit are silently truncated. By default TEI does and SGLang does not. */
   autoTruncate: z.stringbool().or(z.boolean()).optional(),
-  /** llama.cpp: an encoder answers 500 to a text with more tokens than this (`--ubatch-size`); null: not an encoder. */
+  /**
+   * llama.cpp: an encoder answers 500 to a text with more tokens than this (`--ubatch-size`). Null if it is not an
+   * encoder.
+   */
   physicalBatch: count.min(1).nullable().default(null),
   /** llama.cpp: how long the server answers `Loading model` after its start. */
   loadingMs: ms.default(0),
@@ -136,13 +143,13 @@ export type ServerSettings = Required<Omit<z.output<typeof ServerOptions>, 'faul
 export const ControlChange = z
   .strictObject({
     ...changeable,
-    /** Faults by name, each as a share from 0 to 1 or as an object with `share`; null: removes all faults. */
+    /** Faults by name, each as a share from 0 to 1 or as an object with `share`. Null removes all faults. */
     faults: FaultChange.nullable(),
-    /** Stops answering from the start of the n-th text from now on; 0: immediately; null: resumes. */
+    /** Stops answering from the start of the n-th text from now on. 0 stops immediately, and null resumes. */
     hangAfterTexts: count.nullable(),
     /**
-     * Closes the listener and its connections after `afterMs`, and listens again on the same port `forMs` later
-     * (null: on `revive`).
+     * Closes the listener and its connections after `afterMs`, and listens again on the same port `forMs` later, or on
+     * `revive` if `forMs` is null.
      */
     die: z.strictObject({ afterMs: ms.default(0), forMs: ms.nullable().default(null) }),
     revive: z.literal(true),

@@ -1,6 +1,6 @@
 /** An engine's prefix cache of recent prompts. The tokens of a cached prompt cost no time. */
 export class PrefixCache {
-  /** Maximum number of cached prompts; 0: no cache. */
+  /** Maximum number of cached prompts. 0 turns the cache off. */
   groups: number
   hitTokens = 0
   queryTokens = 0
@@ -10,7 +10,10 @@ export class PrefixCache {
     this.groups = groups
   }
 
-  /** The prompt's tokens to process: 0 if it is cached. Marks the prompt as the most recent. */
+  /**
+   * Returns the number of the prompt's tokens to process, 0 if the prompt is cached. Marks the prompt as the most
+   * recent.
+   */
   take(prompt: string, tokens: number): number {
     if (this.groups === 0 || prompt === '') return tokens
     this.queryTokens += tokens

@@ -131,8 +131,8 @@ function shapeOf(value: unknown, key = '', isPart = false): unknown {
   if (value === null || typeof value === 'number') return value === null ? null : 'number'
   if (Array.isArray(value)) {
     if (key === 'bytes') return 'bytes'
-    // A list of objects has one per text, and `probs` a number per label. Of other lists, only the first element is
-    // compared.
+    // A list of objects has one object per text, and `probs` has one number per label. Of other lists, only the first
+    // element is compared.
     const isWhole = key === 'probs' || (typeof value[0] === 'object' && !Array.isArray(value[0]))
     return (isWhole && !isPart ? value : value.slice(0, 1)).map((e) => shapeOf(e, '', isPart))
   }

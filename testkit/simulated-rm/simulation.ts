@@ -32,7 +32,7 @@ export interface Job {
 
 export interface Outcome {
   struck: Struck
-  /** Share of the reply that was written when the engine aborted the request; null: not aborted. */
+  /** Share of the reply that was written when the engine aborted the request, or null if it was not aborted. */
   abortedAt: number | null
 }
 
@@ -73,7 +73,7 @@ export class Simulation {
   readonly #active = new Set<Active>()
   /** Requests accepted while asleep or falling asleep. */
   readonly #parked = new Set<Active>()
-  /** Sleeping parts; empty: awake. */
+  /** Sleeping parts; empty while the engine is awake. */
   readonly #asleep = new Set<string>()
   #parking = false
   #garbage = false
@@ -98,7 +98,7 @@ export class Simulation {
     this.#capacity.set(this.#capacitySettings())
   }
 
-  /** Stops answering from the start of the n-th text from now on; 0: from now on; null: resumes. */
+  /** Stops answering from the start of the n-th text from now on. 0 stops immediately, and null resumes. */
   hangAfter(texts: number | null): void {
     this.#textsToHang = texts === 0 ? null : texts
     this.#setHanging(texts === 0)
@@ -140,7 +140,7 @@ export class Simulation {
     return { running: this.#capacity.running, waiting: this.#capacity.waiting + parked }
   }
 
-  /** Numbers of texts that the metrics report; null: the route is missing. */
+  /** Numbers of texts that the metrics report, or null if the metrics route is missing. */
   reportedLoad(): { running: number; waiting: number } | null {
     switch (this.settings.metrics) {
       case 'negative':
@@ -157,8 +157,8 @@ export class Simulation {
   }
 
   /**
-   * Processes the texts of a request. When all are done, `finish` creates the answer (null: already answered). Faults
-   * that need no work answer immediately, without `finish`.
+   * Processes the texts of a request. When all are done, `finish` creates the answer, or returns null if it has already
+   * answered. Faults that need no work answer immediately, without `finish`.
    */
   run(call: Call, jobs: readonly Job[], finish: (outcome: Outcome) => Answer | null): Running {
     const { ledger, dialect } = this
@@ -310,7 +310,7 @@ export class Simulation {
     return score === 'constant' ? 0.5 : featureLogit(job.prompt, job.response)
   }
 
-  /** Answers a request without any work, because of a fault or a full queue; null: not answered. */
+  /** Answers a request without any work, because of a fault or a full queue. Returns null if it did not answer. */
   #early(call: Call, struck: Struck): 'answered' | null {
     const { faults, dialect, settings } = this
     const refuse = (refusal: 'full' | 'limited', headers: Record<string, string>) => {

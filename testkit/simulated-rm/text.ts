@@ -20,9 +20,9 @@ const TURN_ENDS = /(?:<\|im_end\|>|<\|eot_id\|>|<end_of_turn>|<\|end\|>|<\/s>)\s
 const TEMPLATE_MARKS = /<\|[^|<>]{1,40}\|>|<(?:start|end)_of_turn>|\[\/?INST\]/g
 
 /**
- * The id of a text in the server's records: 16 hex digits computed from the prompt, a newline and the response. It is the
- * same for every dialect and form. Half of it is a CRC of the whole text and half a hash of its last 64 UTF-16 units,
- * because SHA-1 made up 10 % of a request's cost.
+ * The id of a text in the server's records: 16 hex digits computed from the prompt, a newline and the response. It is
+ * the same for every dialect and form. Half of it is a CRC of the whole text and half is a hash of its last 64 UTF-16
+ * units. It is not a SHA-1, because SHA-1 made up 10 % of a request's cost.
  */
 export function textId(prompt: string, response: string): string {
   const isWhole = prompt === ''

@@ -1,21 +1,22 @@
 import type { TimelineRow } from './timeline.prepare.ts'
 
-/** Timeline rows thinner than a pixel, aggregated: the groups in progress and the finished samples per pixel. */
+/** Counts of groups in progress and of finished samples per pixel, for timeline rows that are thinner than a pixel. */
 export interface Density {
   width: number
   height: number
   /** Groups in progress per pixel, row-major; each row has one cell more than the width. */
   groups: Int16Array
-  /** Ended samples, and failed ones among them, per pixel, row-major. */
+  /** Ended samples per pixel, row-major. */
   ends: Uint16Array
+  /** Failed samples per pixel, row-major. They also count in `ends`. */
   failed: Uint16Array
   /** Groups per row of pixels. */
   perRow: Uint16Array
 }
 
 /**
- * Aggregates rows onto `width` × `height` pixels. `x` maps a time to a pixel, and running groups last until `nowMs`.
- * `used` is a buffer to reuse: allocating 2 MB three times a second keeps the garbage collector busy.
+ * Aggregates rows onto `width` × `height` pixels. `x` maps a time to a pixel, and running groups extend to `nowMs`.
+ * The buffers of `used` are reused, because allocating 2 MB three times a second keeps the garbage collector busy.
  */
 export function prepareDensity(
   rows: readonly TimelineRow[],

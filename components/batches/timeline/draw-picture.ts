@@ -14,7 +14,7 @@ import { CAUSE_WORDS } from './timeline-words.ts'
 
 export interface PictureWords {
   title: string
-  /** Lines below the title: n, units and the straggler delay. */
+  /** Lines below the title: the counts, the time unit and the straggler delay. */
   lines: readonly string[]
 }
 

@@ -26,8 +26,9 @@ export interface TimelineScene {
   inOrder: boolean
 }
 
-/** Height of the area above the rows, which has the mini-batch labels, and of the area below, which has the axis. */
+/** Height of the area above the rows, with the mini-batch labels. */
 export const HEAD_PX = 18
+/** Height of the area below the rows, with the time axis. */
 export const AXIS_PX = 22
 /** Rows thinner than this are aggregated. */
 export const MIN_ROW_PX = 1
@@ -87,7 +88,7 @@ function tickText(ms: number, stepMs: number): string {
   return durationText(ms).replace(/\.0+(?=\D)/, '')
 }
 
-/** Draws the background: time grid and collapsed ranges. */
+/** Draws the time grid and the collapsed ranges, which are behind the rows. */
 export function drawBackdrop(p: Painter, scene: TimelineScene): void {
   const { plot } = scene
   const bottom = plot.y + plot.height
@@ -103,7 +104,7 @@ export function drawBackdrop(p: Painter, scene: TimelineScene): void {
   p.clipped(plot, () => p.boxes(stripes, 'line', 0.55))
 }
 
-/** Draws the foreground: mini-batches, collapsed ranges and the axis. */
+/** Draws the mini-batches, the breaks of the axis at collapsed ranges, and the axis, all in front of the rows. */
 export function drawFrame(p: Painter, scene: TimelineScene): void {
   const { plot, data, rowPx } = scene
   const { x } = placer(scene)
@@ -149,7 +150,7 @@ function rowsUpTo(rows: readonly TimelineRow[], seq: number): number {
   )
 }
 
-/** Draws two slanted strokes through the axis where idle time was collapsed, with its length. */
+/** Draws two slanted strokes through the axis where idle time was collapsed, and writes the length of the idle time. */
 function drawBreaks(p: Painter, scene: TimelineScene): void {
   const { plot } = scene
   const { x } = placer(scene)
@@ -245,7 +246,7 @@ export function drawRows(p: Painter, scene: TimelineScene): void {
   })
 }
 
-/** Draws the straggler delay right of the group's end, or left of its start where the right side has no room. */
+/** Writes the straggler delay to the right of the group's end, or to the left of its start if there is no room. */
 function drawDelay(
   p: Painter,
   row: TimelineRow,

@@ -238,7 +238,7 @@ function Timeline({
   )
 }
 
-/** An input for the groups per mini-batch. With 0, no mini-batches are drawn. */
+/** An input for the number of groups per mini-batch. With 0, no mini-batches are drawn. */
 function ChunkField({
   chunk,
   groups,
@@ -312,8 +312,8 @@ async function savePicture(
 const SETTLE_MS = 250
 
 /**
- * A value that changes locally at once and is stored after `SETTLE_MS` without further changes. It follows other
- * changes of the stored value, such as those of the back button.
+ * A value that changes locally immediately and is stored after `SETTLE_MS` without further changes. It also changes
+ * when something else, such as the back button, changes the stored value.
  */
 function useSettling<T>(kept: T, keep: (value: T) => void): [T, (value: T) => void] {
   const [moving, setMoving] = useState<{ value: T } | null>(null)

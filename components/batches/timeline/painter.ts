@@ -36,7 +36,7 @@ export const INK_TOKENS: Readonly<Record<Ink, string>> = {
   bad: '--bad',
 }
 
-/** The look of a text. Its start, middle or end is at the given position, as `align` says. */
+/** The look of a text. `align` is the part of the text that is drawn at the given position. */
 interface TextLook {
   ink: Ink
   sizePx?: number

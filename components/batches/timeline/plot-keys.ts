@@ -11,8 +11,9 @@ type PlotStep =
 const PAGE = 10
 
 /**
- * Returns the action of a key for the current row `at` (-1 for none) and sample. Up and down move between groups,
- * left and right between the finished samples of a group in order of time. Returns null for other keys.
+ * Returns the action of a key for the current row `at` (-1 for none) and sample `mark`. Up and down move between
+ * groups, left and right between the finished samples of a group in order of time. Returns null for keys without an
+ * action.
  */
 export function plotStep(
   key: string,

@@ -1,9 +1,11 @@
 import { NAMED_ROW_PX } from './draw-timeline.ts'
 
-/** Heights, px: all rows when shown at once, one readable row, and the maximum and minimum of the plot. */
+/** Height of all rows together when they are shown without scrolling, px. */
 const FIT_PX = 360
+/** Height of a readable row, and the maximum height of a plot of readable rows, px. */
 const READ_ROW_PX = 18
 const MAX_READ_PX = 450
+/** Minimum height of the plot, px. */
 const MIN_PX = 72
 /** Plots narrower than this have no room for group names. */
 const NAMED_WIDTH_PX = 640
@@ -22,7 +24,7 @@ interface PlotLayout {
   fits: boolean
 }
 
-/** Lays out the plot. If all groups fit as readable rows, rows are readable in both modes. */
+/** Lays out the plot. Rows are readable if `readable` is set, or if all of them fit at that height. */
 export function layoutPlot(rows: number, readable: boolean, width: number): PlotLayout {
   const read = readable || rows * READ_ROW_PX <= FIT_PX
   const rowPx = read ? READ_ROW_PX : FIT_PX / Math.max(1, rows)

@@ -15,8 +15,8 @@ const BREAK_SHARE = 0.025
 const BUCKETS = 2_048
 
 /**
- * The ranges without a group in progress: no sample was between dispatch and result, and none was claimed by a worker.
- * The range since the last result is not included, because it is still open.
+ * Returns the time ranges in which no group was in progress: no sample was between dispatch and result, and none was
+ * claimed by a worker. Excludes the range since the last result, because it is still open.
  */
 export function idleStretches(
   rows: readonly TimelineRow[],
@@ -108,7 +108,7 @@ export interface TimeWindow {
 
 const MIN_WINDOW_MS = 5
 
-/** Clamps a window to the span, at least 5 ms wide. Returns null if it is the whole span. */
+/** Clamps a window to the span and widens it to at least 5 ms. Returns null if it is the whole span. */
 export function clampWindow(window: TimeWindow | null, scale: TimeScale): TimeWindow | null {
   if (window === null) return null
   const widest = scale.length

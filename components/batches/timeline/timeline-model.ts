@@ -149,8 +149,8 @@ function dropDisplaced(groups: Map<number, GroupTrack>, most: number): void {
 }
 
 /**
- * Whether the model missed a result, so that a full read is needed. The time ranges of two responses overlap. A result
- * is missed if it is committed only after that overlap.
+ * True if the model missed a result, so that a full read is needed. The time ranges of successive responses overlap,
+ * so only a result that was committed after the overlap is missed.
  */
 export function hasHoles(model: TimelineModel): boolean {
   if (model.groups.size !== model.groupsInPart) return true

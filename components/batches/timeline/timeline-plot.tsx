@@ -161,7 +161,7 @@ export function TimelinePlot({
     if (selection !== null) drawSelection(painter, scene, selection)
   })
 
-  // The selection is looked up in the current data, because its group may have completed since.
+  // Reports the selection also when its row has changed, for example because its group has completed.
   const reported = useRef<Pointed | null>(null)
   useEffect(() => {
     if (focus?.row === reported.current?.row && focus?.mark === reported.current?.mark) return
@@ -278,7 +278,7 @@ export function TimelinePlot({
       <div
         ref={scroller}
         role="application"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: it handles keys, described below it
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it handles keys, which the text below the plot describes
         tabIndex={0}
         aria-label={label}
         aria-describedby="timeline-keys"

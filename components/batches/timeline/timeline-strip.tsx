@@ -15,8 +15,8 @@ const HEIGHT = 30
 const EDGE_PX = 7
 
 /**
- * An overview strip of the whole batch: samples finished over time, and the visible window. The pointer draws, moves or
- * resizes the window, for which the plot below has keys.
+ * An overview strip of the whole batch: samples finished over time, and the visible window. The window can be drawn,
+ * moved and resized with the pointer here, and with the keyboard in the plot below.
  */
 export function TimelineStrip({
   data,

@@ -2,7 +2,7 @@ import type { UrlCodec } from '../../url/use-url.ts'
 import type { TimeWindow } from './time-scale.ts'
 import type { TimelineSort } from './timeline.prepare.ts'
 
-/** The view state of the timeline and the reward distribution, stored in the URL without defaults. */
+/** The view state of the timeline and the reward distribution. The URL stores only values that are not the default. */
 export interface TimelineView {
   sort: TimelineSort
   /** Null shows the whole batch. */

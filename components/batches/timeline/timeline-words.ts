@@ -30,13 +30,15 @@ export function waitText(cause: WaitCause, ms: number): string {
   return `${CAUSE_WORDS[cause].word} ${durationText(ms)}`
 }
 
-/** The longer stage of a sample: queue, or scoring from its first dispatch to its result, attempts included. */
+/**
+ * The longer stage of a sample with its time: the queue, or scoring, from first dispatch to result with all attempts.
+ */
 export function longerStage(sample: { queueMs: number; scoreMs: number }): string {
   const { queueMs, scoreMs } = sample
   return queueMs > scoreMs ? waitText('queue', queueMs) : waitText('service', scoreMs)
 }
 
-/** Delay by cause, longest first: `scoring 3.20 s, retry 1.05 s`. Empty without a delay. */
+/** Delay by cause, longest first: `scoring 3.20 s, retry 1.05 s`. Empty if there is no delay. */
 export function causesText(waits: Readonly<Record<WaitCause, number>>): string {
   return WAIT_CAUSES.filter((cause) => waits[cause] >= 0.05)
     .sort((a, b) => waits[b] - waits[a])
@@ -86,7 +88,7 @@ export function sampleText(mark: SampleMark): string {
   return parts.join(' · ')
 }
 
-/** Text beside the title: n and units. */
+/** Text beside the title: the counts of groups and samples, and what the time axis shows. */
 export function countsText(data: TimelineData, groups: number): string {
   return `n = ${formatCount(data.complete)} of ${plural(groups, 'group')}, ${plural(data.samples, 'sample')} finished · time since acceptance`
 }

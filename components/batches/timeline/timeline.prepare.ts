@@ -41,10 +41,10 @@ export interface TimelineRow {
 }
 
 /**
- * A group's tail is the time from the end of its median sample to the end of its last. A group has a straggler if its
- * tail exceeds the batch's median tail by more than this many median absolute deviations. Measured on 128 groups whose
- * samples take 0.1 to 4 s, except one sample in 200 that takes 30 s: a factor of 4 selects exactly the 8 groups with
- * such a sample. A factor of 3 selects 11 groups, and 1 to 6 groups of a batch without such samples.
+ * A group's tail is the time from the end of its median sample to the end of its last one. A group has a straggler if
+ * its tail exceeds the batch's median tail by more than this many median absolute deviations. Measured on 128 groups
+ * whose samples take 0.1 to 4 s, except one sample in 200, which takes 30 s: a factor of 4 selects exactly the 8 groups
+ * with such a sample. A factor of 3 selects 11 groups, and in a batch without such samples it selects 1 to 6 groups.
  */
 export const STRAGGLER_DEVIATIONS = 4
 /**
@@ -171,8 +171,8 @@ export interface TimelineData {
 }
 
 /**
- * Prepares one page of groups: order, stragglers, delays, and mini-batches of `chunk` groups, or none if `chunk` is
- * 0.
+ * Prepares one page of groups: its order, stragglers, delays and mini-batches of `chunk` groups (0 for no
+ * mini-batches).
  */
 export function prepareTimeline(
   model: TimelineModel,

@@ -143,7 +143,8 @@ describe('delay causes', () => {
     expect(waitsOf(mark(null, 1_000), [], 100)).toMatchObject({ queue: 900, service: 0 })
   })
   test('separate the failed request with its backoff, the wait for a server, and the response', () => {
-    // 1000 request, 1400 failure, 1800 end of backoff, 2000 free server, 2500 response, 2540 written.
+    // Times in ms: request 1,000, failure 1,400, end of backoff 1,800, free server 2,000, response 2,500, result
+    // written 2,540.
     expect(waitsOf(mark(1_000, 2_540), calls, 0)).toEqual({
       ...{ queue: 700, router: 500, retry: 800, service: 540 },
     })

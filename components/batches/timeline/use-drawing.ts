@@ -3,7 +3,7 @@
 import { useEffect, useRef } from 'react'
 
 /**
- * Draws before the next frame whenever `draw` changes. It runs outside React's render task, which is already the
+ * Draws before the next frame whenever `draw` changes. Drawing runs outside React's render task, which is already the
  * longest task of a live page.
  */
 export function useDrawing(draw: () => void): void {

@@ -12,7 +12,7 @@ const CLAIMS_POLL_MS = 2_000
 /** The minimum interval between full reads after a missed update. */
 const MIN_FULL_READ_GAP_MS = 3_000
 
-/** One page of a batch's timeline: one full read, then changes, and a full read at the end of the batch. */
+/** Reads one page of a batch's timeline: in full at first, then only changes, and in full again at the batch's end. */
 export function useTimeline(batchId: string, part: number) {
   const client = useTRPCClient()
   const queryClient = useQueryClient()
@@ -30,11 +30,11 @@ export function useTimeline(batchId: string, part: number) {
       const torn =
         known !== null && hasHoles(known) && Date.now() - wholeAt.current >= MIN_FULL_READ_GAP_MS
       const answer = await read(torn ? null : (known?.cursor ?? null))
-      // A final full read finds results that have a time before an earlier response but were committed after it.
+      // A final full read finds results whose time is before an earlier response but which were committed after it.
       const last = answer.ended && !answer.full ? await read(null) : answer
       return mergeTimeline(known, last)
     },
-    // `mergeTimeline` already shares unchanged parts.
+    // `mergeTimeline` already reuses the objects of unchanged groups.
     structuralSharing: false,
     refetchInterval: ({ state: { data } }) =>
       data?.ended || state.frozenAt !== null ? false : CLAIMS_POLL_MS,

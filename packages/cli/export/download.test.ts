@@ -11,7 +11,7 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop()
 })
 
-/** Starts a service that answers each export request with the next of `answers`, the last one repeatedly. */
+/** Starts a service that answers export requests with `answers` in order, and repeats the last one. */
 async function serving(
   ...answers: ((req: IncomingMessage, res: ServerResponse) => void)[]
 ): Promise<{ client: ServiceClient; requests: string[] }> {

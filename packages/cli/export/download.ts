@@ -17,7 +17,7 @@ export interface DownloadQuery {
   filter: URLSearchParams
   /** Columns to include; default all. `batchId` and `index` are required, because an export needs them to resume. */
   columns?: readonly string[]
-  /** Whether samples whose texts retention removed are included. */
+  /** Whether to include samples whose texts were removed by retention. */
   kept?: boolean
 }
 
@@ -25,7 +25,7 @@ const PAUSE_MS = 500
 
 /** Retries and callbacks of a download. */
 export interface DownloadOptions {
-  /** How long calls to an unavailable service are retried, counted from the last data received, ms. */
+  /** How long calls to an unavailable service are retried, in ms, counted from the last data received. */
   retryForMs: number
   signal: AbortSignal
   /** `done` counts rows. For a Parquet file it counts bytes, and `total` is null. */

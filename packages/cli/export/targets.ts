@@ -46,7 +46,7 @@ export class StreamTarget implements ExportTarget {
 export interface FileOptions {
   resume: boolean
   force: boolean
-  /** Undefined: all columns. */
+  /** Undefined means all columns. */
   columns?: readonly string[] | undefined
 }
 
@@ -101,7 +101,7 @@ export class FileTarget implements ExportTarget {
     let rows: RowTracker | null = null
     if (partIsThere && resume) rows = await wholeRows(part, format, columns)
     try {
-      // Only the user may read it. A link that another user placed here is not followed.
+      // Only the user can read the file. A symbolic link that another user placed here is not followed.
       const create = rows === null ? constants.O_CREAT | constants.O_TRUNC : 0
       const file = await open(part, constants.O_RDWR | constants.O_NOFOLLOW | create, 0o600)
       await file.truncate(rows?.bytes ?? 0)
@@ -158,7 +158,7 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => null)) !== null
 }
 
-/** Counts the complete rows of FILE.part; null if none. @throws CliError if the last row has another format */
+/** Counts the complete rows of FILE.part; returns null if it has none. @throws CliError for a row of another format */
 async function wholeRows(
   part: string,
   format: ExportFormat,
@@ -170,7 +170,7 @@ async function wholeRows(
   }
   if (rows.lastRow === null) return null
   try {
-    // A file with only a header starts over.
+    // If the file has only a header, the export starts over.
     return sampleOfRow(rows.lastRow, format, columns) === null ? null : rows
   } catch {
     throw new CliError(

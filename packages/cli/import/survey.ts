@@ -10,7 +10,7 @@ import {
 } from '../rollouts/read-rollouts.ts'
 import { type ImportOptions, type ImportStep, stepKey } from './import-options.ts'
 
-/** An input file as it was when it was surveyed. */
+/** An input file, with its size and modification time at the survey. */
 export interface SurveyedFile {
   file: RolloutFile
   bytes: number

@@ -41,8 +41,9 @@ export interface ReadLinesOptions {
 }
 
 /**
- * Yields the lines of a file without blank ones; gzipped files are decompressed. Lines end at LF or CRLF only:
- * `node:readline` also ends them at U+2028 and U+2029, which JSON allows inside a string and which real rollouts contain.
+ * Yields the lines of a file that are not blank; gzipped files are decompressed. Lines end at LF or CRLF only, whereas
+ * `node:readline` also ends them at U+2028 and U+2029, which JSON allows inside a string and which real rollouts
+ * contain.
  * @throws RolloutFileError when the file cannot be read or has a line over 64 MiB
  */
 export async function* readLines(

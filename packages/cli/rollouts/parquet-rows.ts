@@ -73,11 +73,11 @@ export async function parquetRowCount(path: string): Promise<number> {
 }
 
 /**
- * Yields the rows of a Parquet file as JSON values: 64-bit integers are numbers, times are ISO texts, NaN and
- * infinities are null. One row group is in memory at a time.
+ * Yields the rows of a Parquet file as JSON values. 64-bit integers are numbers (strings beyond 2^53), times are ISO
+ * strings, and NaN and infinities are null. One row group is in memory at a time.
  * @param columns the columns to read
  * @param onBytes receives the file's bytes; the bytes of a row group arrive before its rows
- * @throws RolloutFileError when the file is damaged, or a value has no form in JSON
+ * @throws RolloutFileError when the file is damaged, or a value cannot be expressed in JSON
  */
 export async function* readParquetRows(
   path: string,

@@ -256,7 +256,7 @@ function looksLikeHeader(text: string): boolean {
   return /^"?\w+"?(,"?[\w.]+"?)+$/.test(text.trim())
 }
 
-/** Parses a line. `python`: NaN and Infinity are read as null instead of refused, for dumps, which Python writes. */
+/** Parses a line. With `python`, NaN and Infinity, which Python's dumps contain, become null instead of an error. */
 function parseLine(text: string, python: boolean): JsonObject {
   if (!python) return parseJsonObject(text)
   try {

@@ -18,8 +18,8 @@ from rewardops import RewardOps
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE = ROOT / "node_modules" / ".bin" / "node"
-#: Time limit for the start, in seconds. It creates and migrates a database: 3 to 6 s, many times that on a busy
-#: machine.
+#: Time limit for the start, in seconds. The start creates and migrates a database, which takes 3 to 6 s, or many times
+#: that on a busy machine.
 START_S = 90
 
 

@@ -361,7 +361,7 @@ class Client(unittest.TestCase):
             client.cancel(pipeline.batch_id)
 
     def test_the_service_accepts_prepared_samples(self):
-        # A sample with every field except the reward extra info.
+        # A sample with chat messages, extra info and an existing score.
         full = {
             **rollouts(1)[0],
             "prompt": [{"role": "user", "content": "?"}],

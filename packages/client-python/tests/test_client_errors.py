@@ -1,4 +1,4 @@
-"""A wrong URL or version, or a missing service, is reported soon and in one line."""
+"""A wrong URL or version, or a missing service, is reported quickly and in one line."""
 
 import asyncio
 import json

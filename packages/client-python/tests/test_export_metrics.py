@@ -47,8 +47,8 @@ def export(*arguments):
 
 def wandb_records(data):
     """
-    The records of a .wandb file: after 7 bytes, LevelDB's log format. A block of 32 KiB has fragments, each with a checksum,
-    its length, and its place in a record (1: whole, 2: first, 3: middle, 4: last).
+    Yields the records of a .wandb file: a header of 7 bytes, then LevelDB's log format. A block of 32 KiB has
+    fragments, each with a checksum, its length, and its place in a record (1: whole, 2: first, 3: middle, 4: last).
     """
     at, record = 7, b""
     while at + 7 <= len(data):
@@ -184,7 +184,7 @@ class ExportMetricsTest(ServiceTest):
         import mlflow
 
         with tempfile.TemporaryDirectory() as folder:
-            # MLflow makes the folder mlruns in the working directory.
+            # MLflow creates the folder mlruns in the working directory.
             self.addCleanup(os.chdir, os.getcwd())
             os.chdir(folder)
             store = f"sqlite:///{folder}/mlflow.db"
@@ -305,7 +305,7 @@ class ExportMetricsTest(ServiceTest):
             self.assertIn("1020 steps exported, 0 already there (", out)
 
     def test_errors(self):
-        # One installed package is enough. A missing one would be reported before the service is called.
+        # The test needs an installed tracker, because a missing package would be reported before the service is called.
         package("tensorboard")
         code, _, err = export("--url", self.service.url, "--run", "nowhere", "--to", "tensorboard")
         self.assertEqual(code, 1)

@@ -145,7 +145,7 @@ class Preparing(unittest.TestCase):
             self.refused(rows, "Sample 0", image["type"], "placeholder")
             made = prepare(rows, media="placeholder").samples[0]["prompt"]
             self.assertEqual(made[0]["content"], f"<{image['type']}>?")
-        # TRL passes such an object, which is not JSON.
+        # TRL passes images as objects, which are not JSON.
         held = [{"role": "user", "content": [{"type": "image", "image": object()}]}]
         rows = [{**GIVEN, "uid": "u", "prompt": held}]
         self.refused(rows, "image")

@@ -15,7 +15,7 @@ SECRET = "a-secret-of-the-server"
 
 
 def runs(pid):
-    """Whether a process exists and is no zombie. In a container, process 1 may not collect zombies."""
+    """Whether a process exists and is not a zombie. In a container, process 1 may not collect zombies."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rpartition(")")[2].split()[0] != "Z"
@@ -31,7 +31,7 @@ class Isolation(unittest.TestCase):
             self.assertEqual(found["score"], 1.0, found)
             self.assertNotIn("REWARDOPS_SERVE_KEY", found["names"])
             self.assertEqual(found["no_new_privileges"], "1")
-            # Root reads everything, unless the function has its own user.
+            # A function that runs as root can read everything.
             if os.getuid() != 0 or not any(e["event"] == "no_own_user" for e in served.events):
                 self.assertEqual(found["environ"], "PermissionError")
                 self.assertEqual(found["memory"], "PermissionError")
@@ -52,8 +52,8 @@ class Isolation(unittest.TestCase):
             self.assertEqual({one.uid, other.uid}, {first, first + 1})
             with self.assertRaises(OSError):
                 isolation.Enclosure(True)
-            # A second `leave` kills no process of the user's next owner. A user with a running process is not claimed
-            # again, even if its claim is gone.
+            # A second `leave` does not kill the processes of the user's next owner. A user with a running process is
+            # not claimed again, even if its claim is gone.
             stays = subprocess.Popen(["sleep", "60"], user=other.uid)
             try:
                 one.leave()

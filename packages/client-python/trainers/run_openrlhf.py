@@ -1,5 +1,5 @@
 """
-Gets rewards as OpenRLHF (0.10 or newer) does, with its own rollout executor, and batches them as its own experiences. A
+Gets rewards with the rollout executor of OpenRLHF (0.10 or newer) and batches them with OpenRLHF's experiences. A
 prepared text replaces vLLM's output.
 
     python run_openrlhf.py http://127.0.0.1:3000
@@ -18,7 +18,7 @@ from rewardops import RewardOps
 
 RUN = "openrlhf"
 PROMPTS, SAMPLES = 4, 4
-#: OpenRLHF's requests for a sample whose reward address answers with an error.
+#: Number of requests that OpenRLHF sends for a sample if the reward URL answers with an error.
 TRIES = 5
 
 

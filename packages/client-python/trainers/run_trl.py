@@ -25,7 +25,7 @@ PROMPTS = 2
 GENERATIONS = 4
 #: A new name each time, because the run's batches in the service are compared with the trainer's log.
 RUN = f"trl-grpo-{uuid.uuid4().hex[:6]}"
-#: A text per token, so that a model with random weights calls the tool and gives the answer often enough.
+#: Each text is one token, so that a model with random weights calls the tool and gives the answer often enough.
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 3, "b": 4}}\n</tool_call>'
 TEXTS = [CALL, "#### 7", "so", "abc", "?"]
 WEIGHTS = {"by_rule": 1.0, "sometimes": 0.5, "penalty": -0.25}
@@ -122,7 +122,10 @@ def normalized(values, axis):
 
 
 def advantages(scores, aggregation):
-    """TRL's advantages as in docs/trainers.md: by default None counts as 0, else its reward's baseline omits it."""
+    """
+    TRL's advantages as in docs/trainers.md. By default a missing score counts as 0; otherwise each reward is normalized
+    over its existing scores.
+    """
     weights = np.array(list(WEIGHTS.values()))
     if aggregation == "sum_then_normalize":
         return normalized(groups(np.nansum(scores * weights, axis=1)), 1).ravel()
@@ -131,7 +134,7 @@ def advantages(scores, aggregation):
 
 
 def check(client, run, step, log, table, aggregation):
-    """Compares a step of the trainer with the stored scores. Returns the failed samples and the completions with a tool."""
+    """Compares a step with the stored scores. Returns the numbers of failed samples and of completions with a tool."""
     columns = stored(client, run, step)
     scores = np.stack([columns[name] for name in WEIGHTS], axis=1)
     near = {"rtol": 1e-3, "atol": 1e-4}

@@ -118,7 +118,7 @@ def main(url, folder):
                 for step, found in sorted(by_step.items())
             }
 
-        # The two kills of the service lose no step and submit none twice. The batch of the killed trainer ends too.
+        # Killing the service loses no step and submits no step twice. The batch of the killed trainer ends too.
         before = batches()
         assert {step: len(found) for step, found in before.items()} == dict.fromkeys(
             range(TRAINER + 1), 1

@@ -4,7 +4,7 @@ import time
 
 
 def sometimes(data_source, solution_str, ground_truth, extra_info):
-    """Scores a text by a sixteenth of its number of letters, and refuses a third of all texts."""
+    """Returns the number of letters in a text divided by 16, and refuses a third of all texts."""
     # The delay lets run_trl_restart.py kill the service while a batch is scored.
     time.sleep(0.1)
     if sum(map(ord, solution_str)) % 3 == 0:

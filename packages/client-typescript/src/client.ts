@@ -30,7 +30,7 @@ export type ExportInput = {
   format?: ExportFormat
   /** Such as `score` and `rewardExtraInfo.acc`; default: all but annotations. */
   columns?: readonly string[]
-  /** `kept` includes samples whose texts retention removed; their texts are null. */
+  /** `kept` includes samples whose texts were removed by retention; these texts are null. */
   texts?: 'all' | 'kept'
   /** The last sample received, such as `b2-117`, after which the export continues; not with Parquet. */
   after?: string
@@ -94,7 +94,7 @@ export interface RewardOpsClient {
     input: ExportInput,
     options?: { signal?: AbortSignal },
   ): Promise<ReadableStream<Uint8Array>>
-  /** All results of a batch so far, in input order. `tokenScores`: also the token scores of process reward models. */
+  /** All results of a batch so far, in input order. `tokenScores` adds the token scores of process reward models. */
   results(batchId: string, options?: { tokenScores?: boolean }): Promise<ResultsColumns>
 }
 

@@ -33,7 +33,7 @@ export class RewardOpsClientError extends TRPCClientError<AppRouter> {
     } = {},
   ) {
     super(message, details.cause instanceof Error ? { cause: details.cause } : {})
-    // tRPC's constructor sets its own prototype.
+    // The constructor of TRPCClientError sets its own prototype, so it is set again here.
     Object.setPrototypeOf(this, RewardOpsClientError.prototype)
     this.name = 'RewardOpsClientError'
     this.reason = reason

@@ -20,7 +20,7 @@ const BACK_PRESSURE: ReadonlySet<ErrorReason> = new Set(['busy', 'queue_full', '
 /** Reasons with status 503 for which a retry would get the same answer. */
 const FINAL: ReadonlySet<ErrorReason> = new Set(['not_scored', 'query_timeout'])
 
-/** An answer that is not JSON, so it is not from the service: tRPC would report only that it cannot be parsed. */
+/** An answer that is not JSON, so it did not come from the service. tRPC would report only a parse error. */
 export class ForeignAnswer extends Error {
   readonly response: Response
 
@@ -94,7 +94,7 @@ export async function refusalOf(url: string, response: Response): Promise<Reward
   return serviceError(new Error(error.message), error.data).error
 }
 
-/** The error for a request that something else than the service refused. */
+/** The error for a request that something other than the service refused. */
 function foreignRefusal(url: string, response: Response): RewardOpsClientError {
   if (response.status !== 413) return notRewardOps(url, response)
   return new RewardOpsClientError(

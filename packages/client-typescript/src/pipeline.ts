@@ -29,7 +29,7 @@ export interface RewardChunk {
 
 /**
  * Delivers a batch's rewards in mini-batches while other samples are being scored. Reading consumes nothing in the
- * service: the pipeline keeps the position.
+ * service, because the pipeline itself keeps the position.
  */
 export class RewardPipeline {
   /** Resolves once the batch is stored in the service; rejects if it is refused. */

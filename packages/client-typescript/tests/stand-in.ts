@@ -14,7 +14,7 @@ export interface StandIn {
   close(): Promise<void>
 }
 
-/** Starts a stand-in that answers the client's check like a service of this version; the test answers everything else. */
+/** Starts a stand-in that answers the client's version check with `session`, and all other requests with `answer`. */
 export async function startStandIn(
   answer: (seen: Seen, res: ServerResponse, times: number) => void,
   session: object | null = { auth: 'open', signedIn: true, version: '0.1.0', address: '' },

@@ -13,7 +13,7 @@ const MAX_STEPS = 100_000
 const STEPS_PER_CLOCK_READ = 256
 
 /**
- * CPU milliseconds of this thread, so that other load on the machine changes no verdict. Runtimes without
+ * CPU milliseconds of this thread, so that verdicts do not depend on other load on the machine. Runtimes without
  * `threadCpuUsage` use elapsed time.
  */
 const nowMs: () => number =

@@ -18,15 +18,15 @@ export type AnswerKind = 'latex' | 'plain'
 export const MAX_CANDIDATES = 64
 
 /**
- * Only this many occurrences of a phrase such as `answer` are used, the last ones, because a text may have ten
- * thousand.
+ * Maximum occurrences of a phrase such as `answer` that are used. A text may have ten thousand; only the last ones are
+ * used.
  */
 const MAX_ANCHORS = 64
 
 /**
- * Yields candidates in groups of decreasing rank, as Math-Verify 0.8.0 ranks them: after "final answer is … I hope";
- * boxes, and after "final answer … is"; after "answer:"; after "answer"; anywhere. In a group the candidate that ends
- * last is first. The time is linear in the text.
+ * Yields candidates in five groups of decreasing rank, as in Math-Verify 0.8.0: (1) after "final answer is … I hope",
+ * (2) in boxes and after "final answer … is", (3) after "answer:", (4) after "answer", (5) anywhere. Within a group,
+ * the candidate that ends last comes first. The time is linear in the length of the text.
  */
 export function* candidateGroups(
   text: string,

@@ -65,7 +65,7 @@ export class Environments {
     return { start: first.start, end, parts }
   }
 
-  /** The environment at `at`, or at the space before it: `[…]` begins with a space. */
+  /** The environment at `at`, or at the space before `at`, because a `[…]` environment begins with a space. */
   atOrBefore(at: number): Environment | null {
     const here = this.at(at)
     if (here) return here

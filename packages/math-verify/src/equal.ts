@@ -37,8 +37,8 @@ export interface VerifyOptions {
 }
 
 /**
- * Returns whether an answer equals the ground truth. As in Math-Verify's `verify`, the order matters: if the ground
- * truth is a value, only the value of `x = 5` counts.
+ * Returns whether an answer equals the ground truth. As in Math-Verify's `verify`, the two cannot be swapped: if the
+ * ground truth is a value, an answer such as `x = 5` counts as the value 5.
  * @throws TooLarge, OutOfBudget
  */
 export function answersEqual(

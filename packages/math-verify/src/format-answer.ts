@@ -1,6 +1,6 @@
 import { type Node, partsOf } from './tree.ts'
 
-/** Maximum characters of the text; further ones are cut. */
+/** Maximum characters of the text; the rest is cut off. */
 const MAX_LENGTH = 400
 
 /** Formats a parsed answer for readers: `1/2`, `x^2 + 1`, `{1, 2}`, `[0, 1)`. */

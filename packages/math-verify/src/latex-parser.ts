@@ -487,7 +487,7 @@ class Parser {
       const name = `${token.text}{${content}}`
       return this.isNext('_') ? this.withSubscript(name) : { kind: 'symbol', name }
     }
-    // Choices are written `\text{(C)}`.
+    // Multiple-choice answers are written `\text{(C)}`.
     const name = content.replace(/[()]/g, '')
     if (/^\d+(\.\d+)?$/.test(name)) return numberNode(name)
     if (name === '') throw new NotReadable('an empty text')

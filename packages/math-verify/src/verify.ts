@@ -32,9 +32,9 @@ export interface Verdict {
 }
 
 /**
- * `equal`, `different`; `same_text`: the texts are equal, although the parsed answers differ or a side cannot be
- * parsed; `no_answer`: the response has no answer; `not_readable`: its answer cannot be parsed; `too_large`: the answer
- * is beyond the limits and not compared.
+ * The result of the comparison. `same_text`: the texts are equal, although the parsed answers differ or one of them
+ * cannot be parsed. `no_answer`: the response has no answer. `not_readable`: the response's answer cannot be parsed.
+ * `too_large`: an answer is beyond the limits and was not compared.
  */
 export type VerdictReason =
   | 'equal'
@@ -151,7 +151,7 @@ function readLatex(
   return { text, value: { kind: 'product', parts: [value, hundredth] } }
 }
 
-/** The last side of `a = b = 5`, read when another side is not readable; null with fewer than two equals signs. */
+/** The last side of `a = b = 5`, used if another side is not readable; null for fewer than two equals signs. */
 function lastSide(latex: string): string | null {
   if (latex.includes(',') || latex.includes(';')) return null
   const sides = latex.split(/(?<![\\<!>])=/)

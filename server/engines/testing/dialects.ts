@@ -15,7 +15,7 @@ export interface ScoringDialect {
   none: string
   /** The engine's responses to a text longer than the max context. */
   tooLong: [status: number, body: unknown][]
-  /** Absent: the engine accepts one text per request. */
+  /** Absent if the engine accepts only one text per request. */
   microBatch?: {
     target: EngineTarget
     texts(body: Record<string, unknown>): string[]
@@ -23,7 +23,7 @@ export interface ScoringDialect {
   }
 }
 
-/** The dialects of all engines; null: the engine returns no scores. */
+/** The dialects of all engines; null for engines that return no scores. */
 export const DIALECTS: Readonly<Record<EngineName, ScoringDialect | null>> = {
   vllm: {
     path: '/classify',

@@ -114,7 +114,7 @@ export function answer(
   }
 }
 
-/** The body of an engine's answer with a score; `literal` is its JSON. */
+/** The body of an engine's answer with a score. `literal` is the JSON of the score. */
 export function scoreBody(engine: EngineName, literal: string): string {
   return dialectOf(engine).one(literal)
 }

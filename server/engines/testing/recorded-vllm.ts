@@ -149,7 +149,6 @@ export const recorded = {
     'POST /score': scoredPair,
     'POST /v1/embeddings': answer(200, {}),
   }),
-  /** A generative model. */
   judge14: server('0.14.0', { ...everyRoute, 'POST /v1/chat/completions': answer(200, {}) }),
   /** A dead engine behind a working HTTP server. */
   dead14: server('0.14.0', {

@@ -37,7 +37,7 @@ export interface Recording {
 
 const FOLDER = join(import.meta.dirname, 'recorded')
 
-/** All recordings, by file name. */
+/** Returns all recordings with their file names. */
 export function recordings(): [name: string, recording: Recording][] {
   return readdirSync(FOLDER)
     .filter((name) => name.endsWith('.json'))
@@ -50,7 +50,7 @@ export function recordingPath(engine: string, version: string): string {
   return join(FOLDER, `${engine}-${version}.json`)
 }
 
-/** Returns the body of a recorded request; undefined: none. */
+/** Returns the body of a recorded request, or undefined if it has none. */
 export function bodyOf({ body, raw }: RecordedAnswer['request']): string | undefined {
   const text = raw ?? (body === undefined ? undefined : JSON.stringify(body))
   return text?.replaceAll(LONG_MARK, LONG_TEXT)

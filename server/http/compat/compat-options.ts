@@ -3,7 +3,7 @@ import { describeIssues } from '../../contract/describe-issues.ts'
 import { RewardOpsError } from '../../errors.ts'
 import { nearestName } from '../../rewards/nearest-name.ts'
 
-/** Default pause after which samples without a step belong to the next step, ms. */
+/** Default pause after which samples without a step belong to the next step, in ms. */
 const STEP_GAP_MS = 30_000
 
 const text = z.string().min(1)
@@ -80,7 +80,7 @@ export function readCompatOptions(query: URLSearchParams): CompatOptions {
   return options
 }
 
-/** The options as the `reward` field of `samples.score`. */
+/** Returns the options as the `reward` field of `samples.score`. */
 export function rewardOf(options: CompatOptions): Record<string, unknown> {
   const { model, judge, rule, manager, kwargs, timeoutMs } = options
   const at = options.function?.lastIndexOf(':') ?? -1

@@ -25,7 +25,7 @@ export const COMPAT_PATH = '/compat/'
 
 export const DIALECTS: readonly Dialect[] = [openrlhf, slime, nemoGym]
 
-/** Maximum samples in a request, because the caller waits for all of them. */
+/** Maximum samples in a request. The number is limited because the caller waits for all of them. */
 const MAX_SAMPLES = 4_096
 /** Reward of a failed sample in protocols that report the failure in a separate field. */
 const NO_REWARD = 0
@@ -37,7 +37,7 @@ export interface CompatSources {
   scopes: Modules['scopes']
   /** Scores each sample, as `samples.score` does. */
   manager: Modules['manager']
-  /** The highest step of a run; null: the run has none. */
+  /** Resolves to the highest step of a run, or null if the run has none. */
   lastStep(run: string): Promise<number | null>
   readiness: Modules['readiness']
 }
@@ -54,7 +54,8 @@ interface Target {
 /**
  * Serves unchanged trainers that already speak the protocol of a remote reward server, on `/compat/<dialect>/<run>`. A
  * trainer that cannot send headers puts its API key into the path: `/compat/<dialect>/<run>/k/<key>`. Query parameters
- * select the reward. Each sample is scored as by `samples.score`, in the run's current step and its prompt's group.
+ * select the reward. Each sample is scored as by `samples.score`, in the current step of the run and in the group of
+ * the sample's prompt.
  */
 export function createCompat({ access, scopes, manager, lastStep, readiness }: CompatSources) {
   const clock = new StepClock(lastStep)
@@ -139,8 +140,8 @@ function scoreInput(
 
 /**
  * Returns the result and reward of each sample.
- * @throws RewardOpsError `not_scored` for a failed sample, unless the protocol reports failures or the URL has a number
- * for them
+ * @throws RewardOpsError `not_scored` for a failed sample, unless the protocol reports failures, or the URL sets a
+ * reward for failed samples
  */
 function endsOf(
   dialect: Dialect,
@@ -182,7 +183,7 @@ function targetOf(pathname: string): Target {
       hint: `Send the request to ${COMPAT_PATH}${dialect.name}/<run>${dialect.scorePath}.`,
     })
   }
-  // The key follows the run; trainers append their own path after it.
+  // The key follows the run. Trainers append their own path after the key.
   const keyed = parts[0] === 'k' && parts[1] !== undefined
   const rest = (keyed ? parts.slice(2) : parts).filter((part) => part !== '')
   return {

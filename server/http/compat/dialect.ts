@@ -4,9 +4,9 @@ import type { CompatOptions } from './compat-options.ts'
 /** A sample read from a dialect's request. */
 export interface DialectSample
   extends Pick<SampleInput, 'prompt' | 'response' | 'groundTruth' | 'extraInfo' | 'index'> {
-  /** The prompt's id; null: the protocol has none, so samples with equal prompts form a group. */
+  /** The prompt's id. Null if the protocol has none; samples with equal prompts then form a group. */
   uid: string | null
-  /** The data source in the request; null: the one in the URL. */
+  /** The data source in the request; if null, the data source in the URL is used. */
   dataSource: string | null
 }
 
@@ -35,6 +35,6 @@ export interface Dialect {
   readonly others: Readonly<Record<string, DialectAnswer>>
   /** Reads the samples of a request. @throws RewardOpsError `invalid_input` naming the field */
   read(body: unknown, options: CompatOptions): DialectSample[]
-  /** The answer's JSON; `ends` has the result of each sample, in the order of the samples. */
+  /** Returns the JSON of the answer. `ends` has the result of each sample, in the order of the samples. */
   answer(body: unknown, ends: readonly DialectEnd[], options: CompatOptions): unknown
 }

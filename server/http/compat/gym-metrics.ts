@@ -64,7 +64,8 @@ function describe(rows: readonly Row[], names: readonly string[]): Metrics {
     name,
     values: numbers.flatMap((row) => (row[name] === undefined ? [] : [row[name]])),
   }))
-  // For a single response, Gym writes the standard deviation 0. A single number in several responses has none.
+  // Gym writes the standard deviation 0 for a single response, but none for a number that only one of several responses
+  // has.
   const single = columns.every(({ values }) => values.length < 2)
   const out: Metrics = {}
   for (const { name, values } of columns) {

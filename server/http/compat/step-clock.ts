@@ -16,7 +16,7 @@ export class StepClock {
   readonly #runs = new Map<string, Promise<Current>>()
   readonly #nowMs: () => number
 
-  /** @param lastStep reads the highest step of a run; null: the run has none */
+  /** @param lastStep reads the highest step of a run, and resolves to null if the run has none */
   constructor(
     lastStep: (run: string) => Promise<number | null>,
     nowMs: () => number = () => performance.now(),

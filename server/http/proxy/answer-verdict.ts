@@ -1,7 +1,7 @@
 import type { SlotEnd } from '../../router/router-types.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
-/** Maximum calls for one request. One more is allowed if a reused connection closes before an answer begins. */
+/** Maximum calls for one request. One more call is allowed if a reused connection closes before an answer begins. */
 export const MAX_ATTEMPTS = 3
 
 /**
@@ -36,7 +36,7 @@ export function endOf(call: UpstreamCall, body: Buffer | null): SlotEnd {
 
 const TOTAL = '"total_tokens"'
 
-/** The last `total_tokens` in an answer, at any depth; null: none. */
+/** Returns the last `total_tokens` in an answer, at any depth, or null if there is none. */
 function tokensOf(body: Buffer): number | null {
   const at = body.lastIndexOf(TOTAL)
   if (at < 0) return null

@@ -19,11 +19,11 @@ import { generates } from './routes.ts'
 import { type AnswerMode, type CallOwner, MAX_SMALL_BYTES, UpstreamCall } from './upstream-call.ts'
 import type { Upstreams } from './upstreams.ts'
 
-/** Maximum random delay before the third call, ms. The second call is immediate, if possible to another server. */
+/** Maximum random delay before the third call, in ms. The second call is immediate, if possible to another server. */
 const BACKOFF_MS = 400
-/** An answer is aborted after this time without data, ms. */
+/** An answer is aborted after this time without data, in ms. */
 const IDLE_MS = 300_000
-/** Retry-After for failed requests, ms: the default if the server sends none, and the maximum. */
+/** Retry-After for failed requests, in ms: the default if the server sends none, and the maximum. */
 const RETRY_AFTER_MS = 1_000
 const RETRY_AFTER_MAX_MS = 30_000
 /** Estimates: bytes of JSON per token, and tokens of a reply without `max_tokens`. The router uses the same values. */
@@ -32,7 +32,9 @@ const REPLY_TOKENS = 256
 /** Number of bytes at the end of a body from which {@link keyOf} computes its key. */
 const KEY_BYTES = 512
 
-/** Abort controllers kept for later requests, because creating one with the router's listener on it takes 4 µs. */
+/**
+ * Abort controllers kept for later requests, because creating one and adding the router's listener to it takes 4 µs.
+ */
 const STOPS: AbortController[] = []
 const STOPS_KEPT = 256
 
@@ -87,7 +89,7 @@ export class Exchange implements CallOwner, SlotSearch {
   #queueMs = 0
   #workerName = ''
   #raced = false
-  /** The last call's failure and status; status 0: no answer. */
+  /** The failure and the status of the last call. The status is 0 if there was no answer. */
   #failure: EngineFailure | null = null
   #failedStatus = 0
   readonly failed: number[] = []
@@ -187,7 +189,10 @@ export class Exchange implements CallOwner, SlotSearch {
     }
   }
 
-  /** Makes one call through the current slot. True: the answer, or a part of it, went to the client. */
+  /**
+   * Makes one call through the current slot. Resolves to true if at least a part of the answer was passed on to the
+   * client.
+   */
   async #attempt(body: Buffer): Promise<boolean> {
     const slot = this.#slot as RouterSlot
     this.#attempts++
@@ -383,7 +388,7 @@ export class Exchange implements CallOwner, SlotSearch {
       case 'cancelled':
         return shuttingDown()
       case 'no_server':
-        // If the servers were put to sleep meanwhile, `lacking` throws `model_asleep` and requests a wake.
+        // If the servers were put to sleep in the meantime, `lacking` throws `model_asleep` and requests a wake.
         this.#context.directory.lacking(model, this.path)
         if (this.#failure !== null) return this.#exhausted()
         return new RewardOpsError(
@@ -479,7 +484,7 @@ function headerText(name: string): string {
   return HEADER_TEXT.test(name) ? name : encodeURIComponent(name)
 }
 
-/** The error for a body that is not JSON; null: it is JSON. */
+/** Returns the error for a body that is not JSON, or null if the body is JSON. */
 function notJson(body: Buffer): RewardOpsError | null {
   try {
     JSON.parse(body.toString('utf8'))

@@ -8,7 +8,7 @@ import type {
 import type { ModelDirectory } from './model-directory.ts'
 import { hasPath } from './routes.ts'
 
-/** Pause between two searches, ms, while the only free servers have an engine without the path. */
+/** Pause between two searches, in ms, while the only free servers have an engine without the path. */
 const OTHER_ENGINE_MS = 25
 
 export interface SlotSearch {
@@ -17,7 +17,7 @@ export interface SlotSearch {
   request: Omit<SlotRequest, 'deadlineMs' | 'avoid'>
   /** Ids of the servers that failed this request. */
   failed: readonly number[]
-  /** Time until the caller's deadline, ms; undefined: none was given. */
+  /** Time until the caller's deadline, in ms; undefined if the caller gave none. */
   readonly leftMs: number | undefined
   /** Waits. Throws when the request is stopped. */
   pause(ms: number): Promise<void>

@@ -22,7 +22,7 @@ const HOP_BY_HOP = [
 /** Request headers that are not passed on. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
-  // The connection to the server sets its own host and length; the body is sent uncompressed.
+  // The connection to the server sets its own host and length, and the body is sent uncompressed.
   'host',
   'content-length',
   'content-encoding',
@@ -67,7 +67,7 @@ export function requestHeaders(
 
 /**
  * Response headers that are not passed on: headers of the connection, headers that apply to a whole origin, and headers
- * that the service sets itself. A server must not set or clear the pages' cookies.
+ * that the service sets itself. A server must not set or clear the cookies of the pages.
  */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
@@ -92,7 +92,7 @@ export function responseHeaders(headers: IncomingHttpHeaders): string[] {
   return out
 }
 
-/** The headers that `Connection` names; null: none, the usual case. */
+/** Returns the headers that `Connection` names, or null if it names none, which is the usual case. */
 function namedByConnection(connection: string | string[] | undefined): Set<string> | null {
   if (connection === undefined) return null
   if (connection === 'keep-alive' || connection === 'close') return null

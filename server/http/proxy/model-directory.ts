@@ -3,11 +3,11 @@ import { RewardOpsError } from '../../errors.ts'
 import type { RouterServer } from '../../router/router-types.ts'
 import { enginesWith, hasPath } from './routes.ts'
 
-/** Shortest time between two wake requests for a model, ms. */
+/** Shortest time between two wake requests for a model, in ms. */
 const WAKE_EVERY_MS = 1_000
-/** Retry-After for a sleeping model, ms: about the duration of a wake. */
+/** Retry-After for a sleeping model, in ms: about the duration of a wake. */
 const ASLEEP_RETRY_MS = 10_000
-/** Retry-After when a model's servers cannot be used, ms. */
+/** Retry-After when a model's servers cannot be used, in ms. */
 const RETRY_MS = 2_000
 /** Maximum models that an error message names. */
 const MAX_NAMED = 20
@@ -45,7 +45,8 @@ export class ModelDirectory {
   }
 
   /**
-   * The models with servers in any state, after a reload of the registry. If the reload fails, the last known models.
+   * Reloads the registry and returns the models with servers in any state. If the reload fails, returns the last known
+   * models.
    * @throws the error of the reload if none are known
    */
   async list(): Promise<KnownModel[]> {
@@ -62,8 +63,9 @@ export class ModelDirectory {
   }
 
   /**
-   * The model of a request: the one it names, or the only registered one. Reloads the registry if no model, or no
-   * server with the path, is found, because a server may have just been registered or replaced.
+   * Returns the model of a request: the model that the request names, or the only registered model. Reloads the
+   * registry if no model, or no server with the path, is found, because a server may have just been registered or
+   * replaced.
    * @throws RewardOpsError `model_not_found`, `model_not_named`; the error of a failed reload
    */
   choose(named: string | null, path: ProxiedPath): string | Promise<string> {
@@ -102,9 +104,10 @@ export class ModelDirectory {
   }
 
   /**
-   * Ids of the servers of a model whose engine lacks a path, usually none.
-   * @throws RewardOpsError `path_not_served` if no server has the path; `model_asleep`, after a wake request, if no server
-   * with the path is ready and one sleeps; `no_server` if none with the path is ready and others lack the path
+   * Returns the ids of the servers of a model whose engine lacks a path. Usually there are none.
+   * @throws RewardOpsError `path_not_served` if no server has the path; `model_asleep`, after a wake request, if no
+   * server with the path is ready and one sleeps; `no_server` if no server with the path is ready and other servers
+   * lack the path
    */
   lacking(model: string, path: ProxiedPath): number[] {
     const servers = this.#known().get(model)?.servers ?? []

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import { unpacked } from '../body.ts'
 
-/** Maximum decompressed body that is passed on. The body is kept for retries until an answer begins. */
+/** Maximum size of a decompressed body that is passed on. The body is kept for retries until an answer begins. */
 export const MAX_PROXIED_BYTES = 32 << 20
 
 /** Thrown when the client disconnects before its body is complete. */

@@ -12,7 +12,7 @@ function typeOf(status: number): string {
 
 /**
  * Answers with an error in OpenAI's shape, which clients of these paths read: `{"error":{"message","type","param",
- * "code"}}`, plus `reason` (also the `code`), `hint` and `requestId`.
+ * "code"}}`, plus `reason` (the same as `code`), `hint` and `requestId`.
  */
 export function refuseProxied(
   res: ServerResponse,

@@ -3,7 +3,7 @@ import { isPolicyName, POLICY_NAMES } from '../../contract/pools.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { PolicyName } from '../../router/policies/policy.ts'
 
-/** Maximum wait for an answer to begin, ms. Longer deadlines are shortened to this. */
+/** Maximum wait for an answer to begin, in ms. Longer deadlines are shortened to this. */
 export const MAX_WAIT_MS = 600_000
 /** Maximum characters in the name of a group or run. Names are kept in memory while the call waits. */
 const MAX_NAME_CHARS = 256
@@ -14,7 +14,7 @@ export interface RouteOptions {
   run: string
   urgent?: boolean
   priority?: number
-  /** Deadline from the request's arrival, ms. */
+  /** Deadline from the request's arrival, in ms. */
   deadlineMs?: number
   policy?: PolicyName
 }

@@ -1059,7 +1059,7 @@ describe('bodies', () => {
     expect(await send(tooMuch)).toMatchObject({ status: 413, error: { reason: 'body_too_large' } })
     expect(await send(gzipSync(tooMuch), 'gzip')).toMatchObject({ status: 413 })
     expect(rm.received).toHaveLength(0)
-    // The largest allowed body, with its model last, sent without a length.
+    // A body of the maximum size, whose model is its last field, is sent without Content-Length.
     const frame = '{"input":"","model":"rm"}'
     const body = frame.replace('""', `"${'x'.repeat(MAX_PROXIED_BYTES - frame.length)}"`)
     const req = httpRequest(`${bed.url}/classify`, { method: 'POST' })

@@ -24,7 +24,10 @@ export interface RouterProxyOptions {
   onAsleep?: (model: string) => void
 }
 
-/** Counts of open work. All are 0 at idle, except connections, which stay open for a few seconds. */
+/**
+ * Numbers of open requests, calls and connections. All are 0 when the proxy is idle, except that connections stay open
+ * for a few seconds.
+ */
 export interface RouterProxyCounts {
   /** Open requests from clients. */
   requests: number

@@ -27,7 +27,10 @@ export function isRouterPath(path: string): boolean {
   return PATHS.has(path) || path === MODELS_PATH
 }
 
-/** Whether servers of an engine have a path. Others answer it with 404, so calls are not sent to them. */
+/**
+ * Whether servers of an engine have a path. Servers of other engines answer 404 to the path, so calls are not sent to
+ * them.
+ */
 export function hasPath(engine: EngineName, path: ProxiedPath): boolean {
   return abilitiesOf(engine).paths.has(path)
 }

@@ -30,7 +30,7 @@ export class UpstreamCall extends HttpCall<null> {
   readonly #owner: CallOwner
   #controller: Dispatcher.DispatchController | null = null
   #kept: Buffer[] = []
-  /** Bytes kept so far; -1: the answer became too large to keep. */
+  /** Bytes kept so far; -1 if the answer became too large to keep. */
   #keptBytes = 0
   #whole = false
   mode: AnswerMode | null = null
@@ -42,7 +42,7 @@ export class UpstreamCall extends HttpCall<null> {
   readonly sentAtMs: number
   /** Time of the last data received. */
   lastAtMs: number
-  /** Time from sending to the beginning of the answer, ms. */
+  /** Time from sending to the beginning of the answer, in ms. */
   firstByteMs = 0
 
   constructor(res: ServerResponse, owner: CallOwner, nowMs: number) {
@@ -59,7 +59,7 @@ export class UpstreamCall extends HttpCall<null> {
     headers: IncomingHttpHeaders,
     statusText?: string,
   ): void {
-    // An interim answer such as 103 Early Hints; the final one follows.
+    // This is an interim answer, such as 103 Early Hints. The final answer follows.
     if (status < 200) return
     super.onResponseStart(controller, status, headers)
     this.#controller = controller
@@ -110,7 +110,7 @@ export class UpstreamCall extends HttpCall<null> {
     this.#controller?.resume()
   }
 
-  /** A small answer, or the kept chunks in mode `collect`; null: the answer was not kept. */
+  /** Returns a small answer, or the kept chunks in mode `collect`. Returns null if the answer was not kept. */
   body(): Buffer | null {
     if (this.#keptBytes < 0) return null
     return this.#kept.length === 1 ? (this.#kept[0] as Buffer) : Buffer.concat(this.#kept)
@@ -144,7 +144,7 @@ export class UpstreamCall extends HttpCall<null> {
     controller?.pause()
   }
 
-  /** Keeps a chunk; false: the answer became too large. */
+  /** Keeps a chunk. Returns false if the answer became too large. */
   #keep(chunk: Buffer): boolean {
     if (this.#keptBytes + chunk.length > MAX_SMALL_BYTES) {
       if (this.passedOn) this.#forget()

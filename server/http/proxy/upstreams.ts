@@ -3,7 +3,7 @@ import type { RouterSlot } from '../../router/router-types.ts'
 import { Transport } from '../../router/transport.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
-/** Time without a call after which a server's connections are closed and the server is forgotten, ms. */
+/** Time without a call after which a server's connections are closed and the server is forgotten, in ms. */
 const FORGET_AFTER_MS = 60_000
 
 interface Upstream {

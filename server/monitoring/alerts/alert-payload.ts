@@ -8,7 +8,7 @@ import {
   type Severity,
 } from '../../contract/monitors.ts'
 
-/** The event of an alert, with the run, batch or server that it concerns. */
+/** An alert event and the run, batch or server that it concerns. */
 export type AlertSubject = Pick<
   AlertPayload,
   'severity' | 'run' | 'split' | 'step' | 'batchId' | 'subject' | 'value' | 'threshold' | 'detail'
@@ -46,7 +46,7 @@ export function testPayload(webhook: string): AlertPayload {
   return { ...payload, text: `[test] rewardops reaches “${webhook}”. No action is needed.` }
 }
 
-/** The body of a delivery. `basePath` precedes the path of the page. */
+/** Returns the body of a delivery. `basePath` is put before the page's path. */
 export function alertBody(payload: AlertPayload, basePath: string): string {
   return JSON.stringify({ ...payload, path: basePath + payload.path })
 }

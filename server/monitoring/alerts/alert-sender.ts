@@ -17,9 +17,9 @@ import { ANSWER_MS, postWebhook } from './post-webhook.ts'
 const TICK_MS = 500
 /** Maximum concurrent deliveries of a process. */
 const MAX_CONCURRENT = 16
-/** Time for which a process holds a claimed delivery, ms. Then any process may claim the delivery again. */
+/** Time for which a process holds a claimed delivery, ms. After that, any process may claim the delivery again. */
 export const CLAIM_MS = ANSWER_MS + 5_000
-/** Maximum wait of a stopping process for answers, ms. */
+/** Maximum time that a stopping process waits for answers, ms. */
 const STOP_MS = 1_000
 const FIRST_WAIT_MS = 1_000
 const MAX_WAIT_MS = 600_000
@@ -27,8 +27,8 @@ const MAX_WAIT_MS = 600_000
 const FORGET_EVERY_MS = 3_600_000
 
 /**
- * The wait after the n-th attempt, ms: random, up to a limit that doubles, so that deliveries to a recovered receiver
- * do not all arrive together. Null: no further attempt.
+ * Returns the wait after the given number of attempts in ms, or null if there is no further attempt. The wait is
+ * random, up to a limit that doubles, so that deliveries to a recovered receiver do not all arrive together.
  */
 export function waitAfter(attempts: number, random: () => number): number | null {
   if (attempts >= MAX_ATTEMPTS) return null

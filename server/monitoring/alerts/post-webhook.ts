@@ -12,18 +12,21 @@ const MAX_ANSWER_CHARS = 500
 export interface WebhookAnswer {
   /** True when the receiver answered with 2xx. */
   delivered: boolean
-  /** The answer's status; null: no answer. */
+  /** The HTTP status, or null if there was no answer. */
   status: number | null
   latencyMs: number
-  /** The first 500 characters of the response body; null: no body. */
+  /** The first 500 characters of the response body, or null if there is no body. */
   answer: string | null
-  /** The cause of a failed delivery, without the URL or the secret; null: delivered. */
+  /** The cause of a failed delivery, without the URL or the secret, or null if the delivery succeeded. */
   error: string | null
   /** The receiver's Retry-After, ms. */
   retryAfterMs: number | null
 }
 
-/** The error in a webhook's URL; null: none. A query is allowed, because some receivers put a key there. */
+/**
+ * Returns what is wrong with a webhook's URL, or null if it is valid. A query is allowed, because some receivers put a
+ * key there.
+ */
 export function webhookUrlProblem(text: string): string | null {
   let url: URL
   try {
@@ -38,8 +41,8 @@ export function webhookUrlProblem(text: string): string | null {
 }
 
 /**
- * The signature header: the time of signing, and HMAC-SHA-256 with the secret over the time, a dot and the body.
- * Receivers can refuse old times to prevent replays.
+ * Returns the signature header: the time of signing and an HMAC-SHA-256 of the time, a dot and the body. Receivers can
+ * refuse old times to prevent replays.
  */
 export function signatureOf(secret: string, body: string, atMs: number): string {
   const t = Math.floor(atMs / 1_000)
@@ -97,7 +100,7 @@ function refusalOf(status: number): string {
   return `responded with ${status}`
 }
 
-/** Reads only the first 500 characters of a response, which the test button shows. */
+/** Returns the first 500 characters of a response for the test button. The rest is not read. */
 async function beginningOf(response: Response): Promise<string | null> {
   if (response.body === null) return null
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()

@@ -77,7 +77,10 @@ export class Webhooks {
     return { removed: true }
   }
 
-  /** Sends a test event once and returns the answer. `deliveries` lists it. @throws RewardOpsError `webhook_not_found` */
+  /**
+   * Sends a test event once and returns the answer. {@link deliveries} also lists the event.
+   * @throws RewardOpsError `webhook_not_found`
+   */
   async test(id: string): Promise<TestedWebhookDto> {
     const no = refOf(id)
     const found = await webhookTarget(this.#db, no)
@@ -141,7 +144,7 @@ function checkUrl(url: string): void {
   if (problem !== null) throw new RewardOpsError('forbidden_url', problem)
 }
 
-/** Scheme, host and the last characters of a URL; the rest may be a key. */
+/** Returns a URL's origin and, if the rest is long, its last four characters. The rest may be a key. */
 export function displayUrl(url: string): string {
   const { origin } = new URL(url)
   const rest = url.slice(origin.length)

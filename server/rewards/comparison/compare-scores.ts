@@ -88,8 +88,8 @@ function* differences(first: Float64Array, second: Float64Array): Generator<void
 }
 
 /**
- * The share of equal scores and Cohen's κ; null unless both rewards have few distinct scores and share at least one of
- * them.
+ * Returns the share of equal scores and Cohen's κ, or null unless both rewards have few distinct scores and share at
+ * least one of them.
  */
 function classesOf(
   joint: Comparison['summary']['joint'],
@@ -98,7 +98,7 @@ function classesOf(
   if (joint === null || joint.first.kind !== 'values' || joint.second.kind !== 'values') return null
   const { first, second, cells } = joint
   const values = [...new Set([...first.values, ...second.values])].sort((a, b) => a - b)
-  // Without a common value, no two scores could be equal.
+  // If the rewards have no value in common, no two scores can be equal.
   if (values.length > MAX_VALUES || !first.values.some((value) => second.values.includes(value)))
     return null
   const counts = values.map(() => values.map(() => 0))
@@ -182,7 +182,7 @@ function* promptsOf(one: SampleColumns, other: SampleColumns): Generator<void, C
   }
 }
 
-/** Mean score of the scored members, by group number; NaN for a group without scored members. */
+/** Returns the mean score of the scored members by group number, or NaN for a group without scored members. */
 function* groupMeans({ state, score, group, uids }: SampleColumns): Generator<void, Float64Array> {
   const sums = new Float64Array(uids.length)
   const counts = new Int32Array(uids.length)

@@ -3,7 +3,7 @@ const PORTION = 32_768
 /** Mean, deviation and range of a list of scores. */
 export interface Moments {
   n: number
-  /** Null without scores. */
+  /** Null if there are no scores. */
   mean: number | null
   /** Sample standard deviation (divisor n − 1); null with fewer than two scores. */
   std: number | null
@@ -44,8 +44,8 @@ function scaleOf(min: number, max: number): number {
 }
 
 /**
- * Pearson's correlation of two lists of equal length; applied to ranks, it is Spearman's. Null if all values of a list
- * are equal, or if there are fewer than two values.
+ * Returns Pearson's correlation of two lists of equal length, or Spearman's if the lists are ranks. Returns null if all
+ * values of a list are equal or there are fewer than two values.
  */
 export function* pearson(
   first: Float64Array,
@@ -72,8 +72,8 @@ export function* pearson(
 }
 
 /**
- * Cohen's κ of two ratings in the same classes; `counts[i][j]` is the number rated i by the first and j by the second.
- * Null if κ is undefined.
+ * Returns Cohen's κ of two ratings in the same classes, or null if κ is undefined. `counts[i][j]` is the number of
+ * items rated i by the first and j by the second.
  */
 export function cohensKappa(counts: readonly (readonly number[])[]): number | null {
   const rows = counts.map((row) => row.reduce((sum, n) => sum + n, 0))

@@ -12,15 +12,15 @@ export interface PairCounts {
   concordant: number
   /** Pairs that the two rewards put in opposite orders. */
   discordant: number
-  /** Pairs to which the first reward gives equal scores, those of `tiedBoth` included. */
+  /** Pairs to which the first reward gives equal scores, including those of `tiedBoth`. */
   tiedFirst: number
   tiedSecond: number
   tiedBoth: number
 }
 
 /**
- * Counts how two rewards order the pairs of the same members. The counts are exact. Above {@link ALL_PAIRS} members
- * it uses Knight's algorithm (1966) in O(n log n).
+ * Counts how two rewards order the pairs of the same members. The counts are exact. Above {@link ALL_PAIRS} members,
+ * Knight's algorithm (1966) is used, in O(n log n).
  */
 export function* pairCounts(
   first: Float64Array,
@@ -30,8 +30,8 @@ export function* pairCounts(
 }
 
 /**
- * Kendall's τ-b: (concordant − discordant) / √((pairs − tied by the first) (pairs − tied by the second)). Null if one
- * of the rewards gives all members the same score and so defines no order.
+ * Returns Kendall's τ-b: (concordant − discordant) / √((pairs − tied by the first) (pairs − tied by the second)).
+ * Returns null if one of the rewards gives all members the same score and so defines no order.
  */
 export function tauB(counts: PairCounts): number | null {
   const first = counts.pairs - counts.tiedFirst

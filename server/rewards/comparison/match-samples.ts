@@ -18,7 +18,7 @@ export interface SampleColumns {
   sources: readonly string[]
   /** The uid of each group, by group number. */
   uids: readonly string[]
-  /** 53 bits of each response's hash, NaN if its text is not kept; null if the hashes were not read. */
+  /** 53 bits of each response's hash, or NaN if its text is not kept. The array is null if the hashes were not read. */
   response: Float64Array | null
 }
 
@@ -102,7 +102,7 @@ export function* matchSamples(
   return matched
 }
 
-/** The reason why two samples are not compared; null if they are. */
+/** Returns why two samples are not compared, or null if they are. */
 function reasonOf(first: number, second: number): UnmatchedReason | null {
   if (first === PENDING || second === PENDING) return 'pending'
   if (first === FAILED) return second === FAILED ? 'failed_both' : 'failed_first'
@@ -110,7 +110,7 @@ function reasonOf(first: number, second: number): UnmatchedReason | null {
   return first === SUBSTITUTED || second === SUBSTITUTED ? 'substituted' : null
 }
 
-/** Maps each sample of the first batch to the index of its match in the second; −1 if it has none. */
+/** Maps each sample of the first batch to the index of its match in the second, or to −1 if it has none. */
 function* partners(
   first: SampleColumns,
   second: SampleColumns,

@@ -30,7 +30,7 @@ export function ascending(values: Float64Array): Float64Array {
   return Float64Array.from(values).sort()
 }
 
-/** Ranks from 1; equal values share their average rank. `sorted` are the same values in ascending order. */
+/** Returns ranks from 1. Equal values share their average rank. `sorted` has the same values in ascending order. */
 export function* averageRanks(
   values: Float64Array,
   sorted: Float64Array,
@@ -44,7 +44,7 @@ export function* averageRanks(
   return ranks
 }
 
-/** Positions of the keys in descending order of the keys; equal keys keep their order. */
+/** Returns the positions of the keys in descending order of the keys. Equal keys keep their order. */
 export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array> {
   const places = Int32Array.from(keys, (_, at) => at)
   const { sorted } = yield* mergeSorted(

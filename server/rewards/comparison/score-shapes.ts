@@ -9,7 +9,7 @@ const DELTA_BINS = 40
 const CDF_POINTS = 200
 const PORTION = 16_384
 
-/** The distinct values of an ascending list; null if there are more than `most`. */
+/** Returns the distinct values of an ascending list, or null if there are more than `most`. */
 export function distinctOf(sorted: Float64Array, most: number): number[] | null {
   const values: number[] = []
   for (let at = 0; at < sorted.length; at++) {
@@ -22,8 +22,8 @@ export function distinctOf(sorted: Float64Array, most: number): number[] | null 
 }
 
 /**
- * Both cumulative distribution functions at the same values: at every score if there are few, otherwise at quantiles of
- * each reward's scores. The functions are exact at these values.
+ * Returns both cumulative distribution functions at the same values: at every score if there are few, otherwise at
+ * quantiles of each reward's scores. The functions are exact at these values.
  */
 export function cdfOf(
   first: Float64Array,
@@ -46,7 +46,7 @@ function pointsOf(sorted: Float64Array): number[] {
   )
 }
 
-/** An axis for one reward's scores. Null without scores, or if their range is not finite. */
+/** Returns an axis for one reward's scores, or null if there are no scores or their range is not finite. */
 function axisOf(sorted: Float64Array): JointAxis | null {
   if (sorted.length === 0) return null
   const values = distinctOf(sorted, MAX_VALUES)
@@ -55,7 +55,7 @@ function axisOf(sorted: Float64Array): JointAxis | null {
   return edges === null ? null : { kind: 'bins', edges }
 }
 
-/** Edges of equally wide bins; null if the range is not finite. */
+/** Returns the edges of equally wide bins, or null if the range is empty or not finite. */
 function binEdges(low: number, high: number, bins: number): number[] | null {
   const width = (high - low) / bins
   if (!Number.isFinite(width) || width <= 0) return null
@@ -80,7 +80,8 @@ function placeInBins(edges: readonly number[]): (score: number) => number {
 }
 
 /**
- * Number of samples per pair of scores or bins; null if there are no samples, or if a range of scores is not finite.
+ * Counts the samples per pair of scores or bins. Returns null if there are no samples or a range of scores is not
+ * finite.
  */
 export function* jointOf(
   first: Float64Array,
@@ -107,7 +108,10 @@ export function* jointOf(
   return { first: x, second: y, cells }
 }
 
-/** The distribution of ascending values: one bar per value if few are distinct, else {@link DELTA_BINS} equal bins. */
+/**
+ * Returns the distribution of ascending values: one bar per value if few are distinct, else {@link DELTA_BINS} equal
+ * bins.
+ */
 export function distributionOf(sorted: Float64Array): Distribution {
   const n = sorted.length
   const few = distinctOf(sorted, MAX_VALUES)

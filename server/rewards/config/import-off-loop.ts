@@ -8,11 +8,11 @@ const HEAP_MB = 256
 
 interface ImportLimits {
   /**
-   * Maximum processor time of the thread, ms; beyond it the text is refused. verl's composed configuration takes
-   * 20 ms, aliases nested 13 levels deep take 2.3 s.
+   * Maximum processor time of the thread, ms. A text that needs more is refused. verl's composed configuration takes 20
+   * ms; aliases nested 13 levels deep take 2.3 s.
    */
   cpuMs: number
-  /** Maximum wall time, ms; beyond it the import fails as `busy`. */
+  /** Maximum wall time, ms. An import that takes longer fails as `busy`. */
   waitMs: number
   /** Interval at which the processor time is checked, ms. */
   lookMs: number
@@ -23,8 +23,8 @@ let running = 0
 
 /**
  * Runs `importConfig` in a separate thread, which is terminated when it takes too long. On the server's event loop, a
- * short text of nested aliases would block all requests. `address`: the service's URL, for the command that registers a
- * function.
+ * short text of nested aliases would block all requests.
+ * @param address the service's URL, which the result's command for registering a function contains
  * @throws RewardOpsError `invalid_input` if the text takes too much processor time or memory; `busy` if too many
  * imports run, or the machine is too busy
  */

@@ -1,6 +1,6 @@
 import type { ConfigLeaf } from './config-text.ts'
 
-/** `unresolved`: the leaf's first reference that could not be resolved; null if all could. */
+/** A leaf and its first reference that could not be resolved (`unresolved`), or null if all could be. */
 export type ResolvedLeaf = ConfigLeaf & { unresolved: string | null }
 
 /** Maximum depth of nested references, so that cycles end. */
@@ -71,7 +71,7 @@ function lookUp(inner: string, at: string, known: Known, state: State, depth: nu
   return fail()
 }
 
-/** `.x` is a sibling of the key that holds the reference, `..x` a sibling of its parent. */
+/** Resolves a relative reference: `.x` is a sibling of the key that holds it, `..x` a sibling of that key's parent. */
 function absolute(reference: string, at: string): string {
   const dots = /^\.+/.exec(reference)?.[0].length ?? 0
   if (dots === 0) return reference.replace(/\[(\w+)\]/g, '.$1')

@@ -41,14 +41,14 @@ export class Settings {
     return this.#wrong(key, 'text')
   }
 
-  /** The value as a boolean; other types are treated as by {@link text}. */
+  /** The value as a boolean. Other types are treated as in {@link text}. */
   flag(key: string): boolean | undefined {
     const value = this.value(key)
     if (value === undefined || typeof value === 'boolean') return value
     return this.#wrong(key, 'True or False')
   }
 
-  /** The value as a number of at least `least`; other values are treated as by {@link text}. */
+  /** The value as a number of at least `least`. Other values are treated as in {@link text}. */
   number(key: string, least = 0): number | undefined {
     const value = this.value(key)
     if (value === undefined) return undefined
@@ -58,8 +58,8 @@ export class Settings {
   }
 
   /**
-   * All settings under a prefix, as nested objects; null if there are none. With a `note`, each is recorded as
-   * `supported`.
+   * Returns all settings under a prefix as nested objects, or null if there are none. If a `note` is given, each
+   * setting is recorded as `supported`.
    */
   under(prefix: string, note: string | null): Record<string, unknown> | null {
     let any = false

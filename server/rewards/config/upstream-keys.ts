@@ -128,8 +128,8 @@ export const READ_KEYS: readonly string[] = [
 ]
 
 /**
- * Known keys that are not read, with the reason; keys of the old shape are in that shape. A key ending in `.` stands
- * for all keys under it.
+ * Known keys that are not read, with the reason. Keys that exist only in the old shape are listed in that shape. A key
+ * ending in `.` stands for all keys under it.
  */
 export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   'reward._target_': COMPOSED,
@@ -203,7 +203,7 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   ),
 }
 
-/** The key in the new shape; the same key if it did not move. */
+/** Returns the key in the new shape, or the same key if it did not move. */
 export function currentKey(key: string): string {
   for (const [from, to] of MOVED) {
     if (from === key) return to
@@ -218,7 +218,7 @@ export function isRead(key: string): boolean {
 }
 
 /**
- * The reason why a known key is not read; null for other keys. The key is looked up as written, then in the new shape.
+ * Returns why a known key is not read, or null for other keys. The key is looked up as written, then in the new shape.
  */
 export function whyElsewhere(key: string): string | null {
   for (const candidate of [key, currentKey(key)]) {

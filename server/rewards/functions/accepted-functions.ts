@@ -77,7 +77,7 @@ export class AcceptedFunctions {
     return { versions, sources: [...sources.values()] }
   }
 
-  /** The source of a recently inspected version, even if it is not stored; null if it is not cached. */
+  /** Returns the source of a recently inspected version, even if it is not stored, or null if it is not cached. */
   source(hash: string): FunctionSource | null {
     return this.#sources.get(hash) ?? null
   }

@@ -5,8 +5,8 @@
 const IS_ALONE = process.argv[3] === 'alone'
 
 /**
- * Kills this process and every process that its function started. If this process may signal others too, it kills only
- * its process group.
+ * Kills this process and every process that its function started. If this process may also signal other processes, it
+ * kills only its own process group.
  */
 export function endGroup(): void {
   if (IS_ALONE) {

@@ -15,8 +15,8 @@ export const MANAGER_METHODS = ['runSingle', 'run_single'] as const
 const DEFAULT_NAMES = ['compute_score', 'computeScore'] as const
 
 /**
- * Finds the named export of a module; without a name, its default export, `compute_score` or `computeScore`. A
- * CommonJS module's `module.exports` counts as its exports.
+ * Finds the named export of a module. If no name is given, finds its default export, `compute_score` or `computeScore`.
+ * A CommonJS module's `module.exports` counts as its exports.
  */
 export function findTarget(
   module: Record<string, unknown>,
@@ -68,7 +68,7 @@ function formOf(value: unknown, methods: readonly string[]): FunctionForm | null
   return methodOf(value, methods) === null ? null : 'object'
 }
 
-/** The first of these names that is a method of the object; null if none is. */
+/** Returns the first of these names that is a method of the object, or null if none is. */
 export function methodOf(value: object, names: readonly string[]): string | null {
   const own = value as Record<string, unknown>
   return names.find((name) => typeof own[name] === 'function') ?? null

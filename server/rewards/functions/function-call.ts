@@ -12,13 +12,13 @@ import { type CallEnd, type CallWork, unpackValue } from './protocol.ts'
 export interface FunctionCall {
   work: CallWork
   options: FunctionCallOptions
-  /** The scorer that a manager class wraps, called in the worker; null for other calls. */
+  /** The scorer that a manager class wraps, which is called in the worker. Null for other calls. */
   wrapped: ((sample: RewardSample) => Promise<RewardOutcome>) | null
   /** Time when the call arrived, by `performance.now()`. */
   arrivedAtMs: number
   /** Time when the call began in a process, by `performance.now()`; null before that. */
   startedAtMs: number | null
-  /** Number of processes that ended, without a certain culprit, while they ran this call. */
+  /** Number of processes that ended while they ran this call, if the end could not be attributed to a single call. */
   incidents: number
   /** Number of processes that exited before any call in them had begun. */
   unstarted: number
@@ -30,7 +30,7 @@ export interface FunctionCall {
   onAbort: (() => void) | null
 }
 
-/** A call that has ended. `waitedMs`: the time that it waited for a process, ms. */
+/** A call that has ended. `waitedMs` is how long the call waited for a process, ms. */
 export interface EndedCall {
   end: CallEnd['end']
   waitedMs: number
@@ -45,7 +45,7 @@ export function outcomeOf({ end, waitedMs }: EndedCall): RewardOutcome {
   return { ...end, ...rest }
 }
 
-/** The outcomes of a group's members: a failed call fails all of them. */
+/** Returns the outcomes of a group's members. A failed call fails all of them. */
 export function groupOutcomesOf(ended: EndedCall, members: number): RewardOutcome[] {
   const { end, waitedMs } = ended
   if (end.ok && 'results' in end) {

@@ -23,8 +23,8 @@ export interface FunctionCallOptions {
     maxAttempts: number
   }
   /**
-   * Number of processes that take one call at a time (the manager `remote`); absent: shared processes with concurrent
-   * calls.
+   * Number of processes that take one call at a time (the manager `remote`). If absent, the call runs in a shared
+   * process with concurrent calls.
    */
   processes?: number
 }

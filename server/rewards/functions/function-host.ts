@@ -48,7 +48,8 @@ const LOAD_MS = 30_000
 /** Time for which a cancelled call may keep blocking its process. */
 const ABANDONED_MS = 1_000
 /**
- * Time for which an unknown call may block a process before the process is ended. The process may be short of CPU time.
+ * Minimum time for which an unknown call may block a process before the process is ended. The process may only be short
+ * of CPU time.
  */
 const UNKNOWN_HOLDER_MS = 1_000
 /** Number of cancelled calls with unsettled promises after which a process takes no more calls. */
@@ -179,7 +180,7 @@ export class FunctionHost {
     return this.#host.child.pid === undefined
   }
 
-  /** Sends a call to the process, which has loaded the call's target. */
+  /** Sends a call to the process, which must have loaded the call's target. */
   dispatch(call: FunctionCall, target: string | null): void {
     const id = FunctionHost.#nextId++
     this.calls.set(id, { id, call, startedAtMs: null, heldUpAtStartMs: 0 })
@@ -324,7 +325,7 @@ export class FunctionHost {
     this.#endFor(culprit, false, 'function_error', `its process ${what}`)
   }
 
-  /** Counts a message of this kind; false if there are more than `limit` in a second. */
+  /** Counts a message of this kind. Returns false if there are more than `limit` in a second. */
   #isWithin(kind: 'reports' | 'logLines', limit: number): boolean {
     const now = performance.now()
     if (now - this.#second.atMs > 1_000) {
@@ -467,7 +468,7 @@ export class FunctionHost {
     this.#endFor(this.calls.get(id) ?? null, false, 'function_error', detail)
   }
 
-  /** Handles a process that could not be started, for lack of processes or memory. */
+  /** Handles a process that could not be started because the machine is out of processes or memory. */
   #notStarted(error: Error): void {
     this.#verdict ??= {
       reason: 'function_error',

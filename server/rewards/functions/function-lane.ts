@@ -22,11 +22,13 @@ const LAST_IDLE_MS = 60_000
 /** Maximum number of processes that run only suspects: calls that may have ended a process. */
 const MAX_ALONE = 2
 /**
- * If all shared processes only finish the calls that they have, another process is started unless there are already this
- * many.
+ * Maximum number of shared processes while all of them only finish their calls. Below it, another process is started.
  */
 const MAX_RETIRING = 4
-/** Retry interval and maximum retries after a process could not be started, for lack of processes or memory. */
+/**
+ * Retry interval and maximum retries after a process could not be started because of too few processes or too little
+ * memory.
+ */
 const NOT_STARTED_MS = 1_000
 const MAX_NOT_STARTED = 20
 /** A module that failed to load is loaded again after this long, because a missing dependency may exist by then. */
@@ -51,7 +53,7 @@ export interface LaneOptions {
   name: string
   /** Null for built-in rules. */
   target: FunctionTarget | null
-  /** Number of processes that take one call at a time; null: shared processes, whose number adapts. */
+  /** Number of processes that take one call at a time, or null for shared processes, whose number adapts. */
   processes: number | null
 }
 

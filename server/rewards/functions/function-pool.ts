@@ -24,7 +24,7 @@ import type { CallEnd, CallWork, FunctionTarget, RouterAnswer, RouterQuestion } 
 import type { HostSettings } from './start-host.ts'
 
 const TICK_MS = 100
-/** Capacity while no function runs: one job of the maximum size. */
+/** Capacity, in samples, while no function runs: one job of the maximum size. */
 const IDLE_CAPACITY = 64
 /**
  * Capacity in addition to that of running functions: two jobs of the minimum size (16 samples each). The second job
@@ -72,7 +72,7 @@ export class FunctionPool implements FunctionCaller {
     return capacity === 0 ? IDLE_CAPACITY : SPARE_CAPACITY + capacity
   }
 
-  /** The reason why this worker cannot run functions at the service's isolation level; null if it can. */
+  /** Why this worker cannot run functions at the service's isolation level, or null if it can. */
   get problem(): string | null {
     const { plan } = this.#options.settings
     return plan.level === 'sandbox' ? sandboxProblem(plan) : null
@@ -141,7 +141,7 @@ export class FunctionPool implements FunctionCaller {
     await Promise.all(ended)
   }
 
-  /** The target of an unpacked version, or the reason why there is none. */
+  /** Returns the target of an unpacked version, or the reason why there is none. */
   async #target(
     ref: FunctionRef,
     role: FunctionTarget['role'],

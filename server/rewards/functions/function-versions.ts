@@ -26,7 +26,7 @@ export class FunctionVersions {
   }
 
   /**
-   * The folder of a version.
+   * Returns the folder of a version, and unpacks the version if needed.
    * @throws Error if the version is neither on disk nor stored
    */
   unpacked(hash: string): Promise<string> {
@@ -79,7 +79,7 @@ function realPathOf(folder: string): string {
   return real
 }
 
-/** A pattern for the forms in which errors name a folder: as given and as its real path, each also as a URL. */
+/** Returns a pattern for the forms in which errors name a folder: as given and as its real path, each also as a URL. */
 function formsOf(folder: string): string {
   const forms = [folder, realPathOf(folder)]
     .flatMap((path) => [pathToFileURL(path).href, path])

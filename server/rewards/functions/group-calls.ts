@@ -13,7 +13,7 @@ export function postProcesses(methods: readonly string[]): boolean {
 /** A scored group, as its post-processing receives it. */
 export interface ScoredGroup {
   uid: string
-  /** The scored members, in order of their index, without failed ones and those submitted with a score. */
+  /** The scored members in order of their index, except failed ones and those submitted with a score. */
   members: {
     index: number
     dataSource: string
@@ -24,8 +24,8 @@ export interface ScoredGroup {
 
 /**
  * Post-processes the scores of a group (verl's `post_process_scores`): the method receives the scores and the group and
- * must return as many finite numbers. Any other result fails the group: if it kept its old scores, they would look
- * post-processed.
+ * must return one finite number for each score. Any other result fails the group: if it kept its old scores, they would
+ * look post-processed.
  */
 export async function postProcessGroup(
   functions: FunctionCaller,

@@ -26,7 +26,7 @@ export interface CallHost {
   log(level: LogLevel, message: string, fields: object | undefined): void
 }
 
-/** The input of a function: the sample's fields under both names, and the kwargs as further fields. */
+/** Returns the input of a function: the sample's fields under both names, and the kwargs as further fields. */
 export function inputOf(sample: RewardSample, kwargs: Record<string, unknown>): FunctionInput {
   const { dataSource, solutionStr, groundTruth, extraInfo, prompt } = sample
   const responseLength = sample.responseLength ?? null
@@ -47,7 +47,9 @@ export function inputOf(sample: RewardSample, kwargs: Record<string, unknown>): 
   }
 }
 
-/** The members of a group as lists under both names (verl's plural kwargs), with the kwargs as further fields. */
+/**
+ * Returns the members of a group as lists under both names (verl's plural kwargs), with the kwargs as further fields.
+ */
 export function groupInputOf(
   samples: readonly RewardSample[],
   kwargs: Record<string, unknown>,
@@ -74,7 +76,7 @@ export function groupInputOf(
   }
 }
 
-/** The sample that corresponds to a function input, which a manager may have changed. */
+/** Converts a function input, which a manager may have changed, back to a sample. */
 export function sampleOf(input: FunctionInput): RewardSample {
   const { dataSource, prompt, solutionStr, messages, groundTruth, extraInfo, responseLength } =
     input

@@ -32,7 +32,7 @@ export function encodeLimitedFrame(message: object): Buffer {
   return frame
 }
 
-/** The reason why a body cannot be parsed safely; null if it can. */
+/** Returns why a body cannot be parsed safely, or null if it can. */
 export function problemOfBody(body: Buffer): string | null {
   if (body.length > MAX_MESSAGE_BYTES) return tooLarge(body.length)
   let depth = 0

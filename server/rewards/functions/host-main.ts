@@ -63,7 +63,7 @@ let questionNumber = 0
 /** Loaded on first use, because the rules take most of the process's load time. */
 let ruleScorer: typeof scoreByRule | undefined
 let spent = false
-/** The folder of the last target, by which stack lines of user code are recognized. */
+/** The folder of the last target, used to recognize stack lines of user code. */
 let lastDir: string | null = null
 
 Object.defineProperty(globalThis, Symbol.for('rewardops.call'), {
@@ -257,7 +257,7 @@ async function load(target: FunctionTarget): Promise<Loaded> {
   return { dir, score: (...args) => self[method]?.(...args), self }
 }
 
-/** The scorer for a manager: the wrapped function, in this process, or the worker's scorer. */
+/** Returns the scorer for a manager: the wrapped function, run in this process, or the worker's scorer. */
 async function wrappedBy(
   target: FunctionTarget,
 ): Promise<(input: FunctionInput, context?: FunctionContext) => Promise<unknown>> {
@@ -417,8 +417,8 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 /**
- * Converts fields to plain JSON. Null if they cannot be converted; fields that are too long are replaced by their
- * length.
+ * Converts fields to plain JSON, or returns null if they cannot be converted. Fields that are too long are replaced by
+ * their length.
  */
 function plain(fields: object | undefined): object | null {
   if (fields === undefined) return null

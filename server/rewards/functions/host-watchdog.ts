@@ -79,7 +79,7 @@ function watchMemory(): void {
   else void ask().then((named) => mark(`M ${bytes} ${named}`))
 }
 
-/** Id of the call whose code the main thread is running; 0 if unknown. */
+/** Returns the id of the call whose code the main thread is running, or 0 if unknown. */
 async function ask(): Promise<number> {
   if (asking) return 0
   asking = true

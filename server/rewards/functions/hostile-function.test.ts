@@ -25,7 +25,10 @@ const SECRET = 'a-secret-of-the-service'
 
 /** The targets of an attempt. */
 interface Aims {
-  /** Process ids: a process of the service with the secret in its environment, and the worker. */
+  /**
+   * Process ids: a process of the service with the secret in its environment, the worker, and another function's
+   * process.
+   */
   service: number
   worker: number
   sibling: number

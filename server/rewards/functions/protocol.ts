@@ -85,8 +85,8 @@ export type RouterAnswer =
   | { ok: false; reason: SampleFailureReason; detail: string }
 
 /**
- * The end of a call. `sync`: the function returned a value, not a promise. `busyMs`: time until the function returned,
- * ms.
+ * The end of a call. `sync` is true if the function returned a value, not a promise. `busyMs` is the time until the
+ * function returned, ms.
  */
 export interface CallEnd {
   type: 'end'
@@ -104,7 +104,7 @@ export type FunctionForm = 'function' | 'class' | 'object'
 
 export type Inspected =
   | { ok: true; form: FunctionForm; methods: string[] }
-  /** `exports`: the callable exports of the module. */
+  /** `exports` lists the callable exports of the module. */
   | { ok: false; message: string; exports: string[] }
 
 /** Messages from the child to the worker. */
@@ -113,7 +113,7 @@ export type FromHost =
   | { type: 'inspected'; result: Inspected }
   | CallEnd
   | { type: 'ask'; call: number; request: number; question: RouterQuestion }
-  /** `leftOut`: number of lines dropped since the previous one, for exceeding the limit per second. */
+  /** `leftOut`: number of lines dropped since the previous one, because they exceeded the limit per second. */
   | {
       type: 'log'
       call: number
@@ -145,7 +145,9 @@ export type Mark =
   | { kind: 'M'; bytes: number; id: number }
   | { kind: 'X'; code: number; id: number }
 
-/** Reads a line; null if it is not a mark, because user code can write to the pipe too. */
+/**
+ * Reads a line, or returns null if it is not a mark. Any line is possible, because user code can write to the pipe too.
+ */
 export function readMark(line: string): Mark | null {
   const match = /^([SRBUMX])(?: (-?\d{1,15}))?(?: (\d{1,15}))?$/.exec(line)
   if (match === null) return null
@@ -193,8 +195,8 @@ export function unpackValue(value: unknown): unknown {
 }
 
 /**
- * Path inside a sandbox of the folder that it shares with its worker, and the name of the router's socket in that
- * folder.
+ * Path of the folder that a sandbox shares with its worker, as seen inside the sandbox, and the name of the router's
+ * socket in that folder.
  */
 export const SHARED_FOLDER = '/run/rewardops'
 export const ROUTER_SOCKET = 'router.sock'

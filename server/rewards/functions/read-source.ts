@@ -183,7 +183,8 @@ function decode(path: string): string {
 }
 
 /**
- * The file of an `import` must exist. The file of a `require`, which may omit its ending, or of a `url` may be missing.
+ * The file of an `import` must exist. The file of a `require` or a `url` may be missing. A `require` may omit the
+ * file's ending.
  */
 type ImportKind = 'import' | 'require' | 'url'
 

@@ -26,8 +26,8 @@ export interface HostSettings {
   /** The whole environment of a child, without the service's variables, which hold secrets. */
   env: Record<string, string>
   /**
-   * Memory limit in bytes, in addition to the memory of a fresh process. It applies to the process alone, and to the
-   * process with all its descendants.
+   * Memory limit in bytes, in addition to the memory of a fresh process. It applies both to the process alone and to
+   * the process with all its descendants.
    */
   memoryBytes: number
   plan: IsolationPlan
@@ -92,7 +92,7 @@ export function startHost(
     onOver,
   })
   child.once('exit', () => gateway?.close())
-  // Without free file descriptors, Node creates no streams and emits `error` after this turn of the event loop.
+  // If no file descriptors are free, Node creates no streams and emits `error` after this turn of the event loop.
   const streams = (child.stdio ?? []) as unknown as (Duplex & Readable)[]
   return {
     child,

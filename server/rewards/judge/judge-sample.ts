@@ -106,7 +106,7 @@ export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
     : { ok: false, reason: outcome.reason, detail: outcome.detail, ...spent }
 }
 
-/** Number of characters that a failure detail quotes from the end of a truncated reply; a detail has at most 300. */
+/** Number of characters that a failure detail quotes from the end of a truncated reply. A detail has at most 300. */
 const CUT_OFF_CHARS = 160
 
 interface Order {
@@ -114,7 +114,7 @@ interface Order {
   messages: ChatRequest['messages']
 }
 
-/** The conversations to send, one per order; the same for all votes. */
+/** Returns the conversations to send, one per order of the pair. They are the same for all votes. */
 function ordersOf(
   template: JudgeTemplate,
   sample: JudgeRequest['sample'],
@@ -210,7 +210,7 @@ function cutOff(content: string, maxTokens: number | undefined): string {
   return `cut off at ${limit} (finish_reason length); ${content === '' ? 'the reply is empty' : end}`
 }
 
-/** Value and winner of a verdict from the response's point of view, regardless of the order of the pair. */
+/** Returns a verdict's value and winner from the response's point of view, regardless of the order of the pair. */
 function fromResponse(
   verdict: Extract<Verdict, { ok: true }>,
   swapped: boolean,
@@ -226,7 +226,7 @@ function fromResponse(
     : { value: parser.b, side: 'other' }
 }
 
-/** A vote's value; null if any of its replies could not be read. Two orders that disagree are a tie. */
+/** Returns a vote's value, or null if any of its replies could not be read. Two orders that disagree are a tie. */
 function valueOfVote(calls: readonly JudgeCall[], { parser }: JudgeTemplate): number | null {
   const [first, second] = calls
   if (!first || first.reply.value === null) return null
@@ -236,7 +236,7 @@ function valueOfVote(calls: readonly JudgeCall[], { parser }: JudgeTemplate): nu
   return parser.kind === 'verdict' ? parser.tie : null
 }
 
-/** The most frequent reason of failed votes; the first one if several are equally frequent. */
+/** Returns the most frequent failure reason of the votes, or the first of several that are equally frequent. */
 function failureOf(
   replies: readonly JudgeReply[],
   problem: string,
@@ -269,7 +269,7 @@ function usageOf(replies: readonly JudgeReply[], { price }: JudgeTemplate): Judg
   return { calls: replies.length, promptTokens, completionTokens, cost, currency, complete }
 }
 
-/** Flat extra info with one type of value per key, so that each key can be a column. */
+/** Returns flat extra info with one type of value per key, so that each key can be a column. */
 function extraOf(
   template: JudgeTemplate,
   read: readonly (number | null)[],

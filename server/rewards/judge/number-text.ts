@@ -4,7 +4,7 @@ export interface NumberRange {
   max?: number | undefined
 }
 
-/** A number in a text. `problem`: the reason why it is not a score. */
+/** A number in a text. `problem` says why it is not a score. */
 export type NumberFound =
   | { ok: true; value: number; text: string }
   | { ok: false; text: string; problem: string }
@@ -21,7 +21,7 @@ export function numbersIn(text: string, range: NumberRange): NumberFound[] {
   return [...text.matchAll(NUMBER)].map((match) => read(match, range))
 }
 
-/** The number that makes up the whole text, apart from spaces; null for any other text. */
+/** Returns the number that makes up the whole text, apart from spaces, or null for any other text. */
 export function numberOf(text: string, range: NumberRange): NumberFound | null {
   const whole = text.trim()
   const [match, another] = whole.matchAll(NUMBER)
@@ -30,7 +30,7 @@ export function numberOf(text: string, range: NumberRange): NumberFound | null {
   return whole === match[0] || whole === `${match[0]}.` ? read(match, range) : null
 }
 
-/** The number at the start of a text, after `:`, `=`, `*` and spaces; null if there is none. */
+/** Returns the number at the start of a text, after `:`, `=`, `*` and spaces, or null if there is none. */
 export function numberAtStartOf(text: string, range: NumberRange): NumberFound | null {
   const start = /^[\s*:=]*/.exec(text)?.[0].length ?? 0
   const rest = text.slice(start)
@@ -65,8 +65,8 @@ export function withinRange(value: number, text: string, { min, max }: NumberRan
 }
 
 /**
- * Parses digits with thousands separated by commas, or with a decimal point; null for other texts, such as `1.5.2`
- * and `7,5`.
+ * Parses digits with thousands separated by commas, or with a decimal point. Returns null for other texts, such as
+ * `1.5.2` and `7,5`.
  */
 function sizeOf(digits: string): number | null {
   if (/^\d+(?:\.\d+)?$|^\.\d+$/.test(digits)) return Number(digits)

@@ -89,15 +89,15 @@ export function checkPlaceholders(template: {
   return problems
 }
 
-/** The path of a placeholder in the extra info, empty for the other placeholders; null for an unknown name. */
+/** Returns the path of a placeholder in the extra info: empty for the other placeholders, null for an unknown name. */
 export function valuePath(name: string): string[] | null {
   if (name.startsWith('extra.')) return name.split('.').slice(1)
   return [...NAMES.single, ...NAMES.pair].includes(name) ? [] : null
 }
 
 /**
- * Fills in each placeholder of a text once, so braces inside inserted values stay unchanged. `missing`: a placeholder
- * whose value the sample lacks; such a sample is not judged.
+ * Fills in each placeholder of a text once, so braces inside inserted values stay unchanged. If the sample lacks the
+ * value of a placeholder, `missing` names the placeholder, and the sample is not judged.
  */
 export function fillIn(
   content: string,
@@ -113,7 +113,7 @@ export function fillIn(
   return missing === null ? { ok: true, text } : { ok: false, missing }
 }
 
-/** The value of a placeholder; null or undefined if the sample has none. */
+/** Returns the value of a placeholder, or null or undefined if the sample has none. */
 export function placeholderValue(name: string, texts: JudgedTexts): unknown {
   switch (name) {
     case 'prompt':
@@ -137,7 +137,7 @@ export function placeholderValue(name: string, texts: JudgedTexts): unknown {
   }
 }
 
-/** A conversation as text: a single user message is unchanged, otherwise each turn follows its role. */
+/** Converts a conversation to text. A single user message is unchanged; otherwise each turn is preceded by its role. */
 function promptText(prompt: JudgedTexts['prompt']): string {
   if (typeof prompt === 'string') return prompt
   const [only] = prompt

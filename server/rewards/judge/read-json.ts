@@ -11,7 +11,8 @@ const MAX_CHECKED_CHARS = 65_536
 
 /**
  * Reads a score from JSON: the whole reply, else its fenced blocks, else the objects in its text. Each object that
- * contains the path gives a verdict. A duplicate key counts as two verdicts; `JSON.parse` alone would see the last.
+ * contains the path gives a verdict. A duplicate key counts as two verdicts, although `JSON.parse` alone would see only
+ * the last one.
  */
 export function readJson(text: string, spec: Spec): Verdict {
   const findings: Finding[] = []
@@ -58,7 +59,7 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Texts from each outermost `{` to its `}`, ignoring braces in strings; in one pass. */
+/** Returns the text from each outermost `{` to its `}`, in one pass. Braces in strings are ignored. */
 function objectsIn(text: string): string[] {
   const objects: string[] = []
   let start = -1
@@ -111,7 +112,7 @@ function schemaProblem(value: unknown, schema: Record<string, unknown>): string 
   return `the JSON does not fit the schema: ${[...issue.path, issue.message].join(' ')}`
 }
 
-/** The reason why a schema cannot be used; null if it can. */
+/** Returns why a schema cannot be used, or null if it can. */
 export function schemaIsUsable(schema: Record<string, unknown>): string | null {
   try {
     schemaProblem({}, schema)

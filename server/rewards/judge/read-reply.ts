@@ -49,7 +49,8 @@ function readCutNumber(text: string, parser: Extract<JudgeParser, { kind: 'numbe
 }
 
 /**
- * Removes thoughts; null if they lack their closing tag. With some chat templates, the reply has only the closing tag.
+ * Removes thoughts. Returns null if they lack their closing tag. With some chat templates, the reply has only the
+ * closing tag.
  */
 function withoutThinking(content: string): string | null {
   const closing = '</think>'
@@ -96,7 +97,7 @@ function readYesNo(
   return { ok: true, value: mass.yes / both, found: position.token }
 }
 
-/** A token as a word, without the characters that tokenizers write for a space. */
+/** Returns a token as a word, without the characters that tokenizers write for a space. */
 function wordOf(token: string): string {
   return token.replace(/^[\s\u2581\u0120\u010a]+|[\s\u2581]+$/g, '').toLowerCase()
 }

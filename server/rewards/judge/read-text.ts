@@ -70,7 +70,7 @@ export function readBoxed(text: string, spec: Spec<'boxed'>): Verdict {
   return oneVerdict(findings)
 }
 
-/** Contents of every `\boxed{…}` with matching braces, in order; nested boxes are part of the outer one. */
+/** Returns the contents of every `\boxed{…}` with matching braces, in order. Nested boxes are part of the outer one. */
 function boxesIn(text: string): string[] {
   const opening = '\\boxed{'
   const boxes: string[] = []

@@ -77,8 +77,8 @@ export function readLimits(kwargs: Record<string, unknown>): RequestLimits {
 }
 
 /**
- * Refill per second and capacity of a bucket for a limit per minute; `ofOne`: number of requests or tokens of a single
- * call.
+ * Returns the refill per second and the capacity of a bucket for a limit per minute. `ofOne` is the number of requests
+ * or tokens of a single call.
  */
 export function bucketOf(
   perMinute: number,

@@ -1,6 +1,6 @@
 /**
- * verl's fourteen scenarios of its rate-limited manager, by name, on a clock that stands still between steps.
- * Where verl gives 0.0 for a failure, the scenario expects a reason and no score.
+ * The fourteen scenarios with which verl tests its rate-limited manager, by name, on a clock that stands still between
+ * steps. Where verl gives 0.0 for a failure, the scenario expects a reason and no score.
  */
 import { describe, expect, test } from 'vitest'
 import { GateRegistry } from './gate-registry.ts'

@@ -14,7 +14,7 @@ export interface GatePermit {
   readonly waits: GateWaits
   /** Aborts when the slot passes to another process. The call is then cancelled. */
   readonly recalled: AbortSignal
-  /** Releases the permit; known usage corrects the estimate. */
+  /** Releases the permit. The actual usage, if known, corrects the estimate. */
   release(tokens?: number, requests?: number): void
 }
 
@@ -22,8 +22,8 @@ export interface GateStats {
   inFlight: number
   waiting: number
   /**
-   * Requests that the limit still allows; negative if it is overdrawn; null without a limit, or if it is kept outside
-   * this gate.
+   * Requests that the limit still allows, negative if it is overdrawn. Null if there is no limit, or if the limit is
+   * kept outside this gate.
    */
   requests: number | null
   tokens: number | null
@@ -80,7 +80,7 @@ export class RequestGate {
   #causeSinceMs = 0
   readonly #blocked: GateWaits = { slotMs: 0, rpmMs: 0, tpmMs: 0 }
 
-  /** `sources`: limits kept outside this process, e.g. in database rows shared by several processes. */
+  /** @param sources limits kept outside this process, e.g. in database rows shared by several processes */
   constructor(limits: RequestLimits, clock: LimitClock, sources: GateSources = {}) {
     this.#limits = limits
     this.#clock = clock
@@ -188,8 +188,8 @@ export class RequestGate {
   }
 
   /**
-   * Reserves requests and tokens for the first call and starts it; leaves it in the queue if its slot was lost while it
-   * waited.
+   * Reserves requests and tokens for the first call and starts it. If the call loses its slot while it waits, it stays
+   * in the queue.
    */
   async #serve(head: Waiter): Promise<void> {
     this.#blockedBy(null)

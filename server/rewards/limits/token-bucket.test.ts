@@ -1,4 +1,6 @@
-/** verl's sixteen scenarios of its token bucket, by name, on a clock that stands still between steps. */
+/**
+ * The sixteen scenarios with which verl tests its token bucket, by name, on a clock that stands still between steps.
+ */
 import { describe, expect, test } from 'vitest'
 import { TestClock } from './testing/test-clock.ts'
 import { TokenBucket } from './token-bucket.ts'

@@ -1,5 +1,5 @@
 /**
- * The requests or tokens that a limit per minute allows. `reserve` takes an amount at once and returns the time to
+ * The requests or tokens that a limit per minute allows. `reserve` takes an amount immediately and returns the time to
  * wait. A rate may therefore be a database row that several processes update: each process waits for the time returned
  * to it, and together they keep the limit.
  */

@@ -31,7 +31,7 @@ export const dapoManager: RewardManager = {
 
 type Penalty = ReturnType<typeof penaltyOf>
 
-/** The penalty of a sample, computed before any server is called; null if the buffer is disabled. */
+/** Computes the penalty of a sample before any server is called. The penalty is null if the buffer is disabled. */
 function penaltyFor(
   sample: RewardSample,
   { kwargs }: ResolvedReward,

@@ -22,7 +22,7 @@ export interface RewardSample {
   responseLength?: number | null
 }
 
-/** The cause of a score, by which samples are counted and filtered, and the extracted answer. */
+/** Why a sample got its score, as a class by which samples are counted and filtered, and the extracted answer. */
 export interface Verdict {
   /** A class in one or two words: `equal`, `different`, `no answer`, … */
   verdict: string

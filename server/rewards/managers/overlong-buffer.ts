@@ -74,7 +74,7 @@ export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBuf
   return { ok: true, buffer: { maxResponseLength, bufferLength: len, penaltyFactor, log, clamp } }
 }
 
-/** The penalty of a response of this length, at most 0, and the extra info that verl adds with `log`. */
+/** Returns the penalty of a response of this length, at most 0, and the extra info that verl adds with `log`. */
 export function penaltyOf(
   buffer: OverlongBuffer,
   responseLength: number,

@@ -66,7 +66,7 @@ function waitedMs({ waits: { slotMs, rpmMs, tpmMs } }: LimitedOutcome<RewardOutc
   return slotMs + rpmMs + tpmMs
 }
 
-/** Attempts of an aborted call; it reports them within this turn of the event loop, or they are unknown (null). */
+/** Returns an aborted call's attempts, or null if the call does not report them within this turn of the event loop. */
 async function attemptsSoFar(
   scoring: Promise<RewardOutcome> | undefined,
 ): Promise<RewardOutcome['attempts']> {
@@ -76,7 +76,7 @@ async function attemptsSoFar(
   return outcome?.attempts ?? null
 }
 
-/** Number of requests that a sample makes: a judge's votes, the models of a composite reward, else one. */
+/** Returns the number of requests of a sample: a judge's calls, the sum over a composite reward's models, else one. */
 function requestsOf(reward: ResolvedReward): number {
   const components = reward.components ?? []
   if (components.length === 0)

@@ -24,7 +24,7 @@ export interface UnitTests {
   /** Definitions of the tests. */
   setup: string
   cases: string[]
-  /** The function that the tests call; null: all functions that they call and do not define. */
+  /** The function that the tests call, or null for all functions that they call and do not define. */
   entryPoint: string | null
 }
 
@@ -86,7 +86,7 @@ function stdioCases(truth: Record<string, unknown>): StdioCases | UnitTests {
       HINT,
     )
   }
-  // Without test cases, verl scores every program 0.
+  // If there are no test cases, verl scores every program 0.
   if (inputs.length === 0) throw new RuleInputError('groundTruth has no test case', HINT)
   const functionName = nameOf(truth, 'fn_name')
   if (asserts === undefined || asserts === null) {

@@ -16,8 +16,8 @@ const MAX_EXTRACT_CHARS = 2_000
 const MAX_FAILURE_CHARS = 300
 
 /**
- * The program in a response: the last ```` ```python ```` block, else the first block of any kind without its
- * language, else the whole response.
+ * Extracts the program from a response: the last ```` ```python ```` block, else the first block of any kind without
+ * its language, else the whole response.
  */
 export function extractProgram(response: string): string {
   const python = response.lastIndexOf('```python')
@@ -36,8 +36,8 @@ export function extractProgram(response: string): string {
 }
 
 /**
- * The program, extended by code that calls the function, or the method of `Solution`, with the arguments on standard
- * input, one JSON value per line, and prints the result.
+ * Appends code to the program that calls the function, or the method of `Solution`, and prints the result. The
+ * arguments are on standard input, one JSON value per line.
  */
 function callingProgram(program: string, functionName: string): string {
   return `${program}
@@ -288,7 +288,7 @@ function limited<T>(
   { service, signal }: AsyncRuleContext,
   call: () => Promise<T>,
 ): Promise<T> {
-  // The local sandbox gets twice as many calls as it has slots, so that it never waits for the next program.
+  // The local sandbox gets up to twice as many calls as it has slots, so that it never waits for the next program.
   const atMost = Math.min(most, 2 * (service.slots ?? most))
   return limitOf(service.url).run(call, atMost, signal)
 }

@@ -46,7 +46,10 @@ export function normalizeFinalAnswer(answer: string): string {
   return strip(isDigits(withoutCommas) ? withoutCommas : text)
 }
 
-/** None of these patterns crosses a line break, so each line is processed separately. */
+/**
+ * Unwraps `$…$`, `\text{…}` and `\boxed{…}` in a line. verl's patterns do not cross line breaks, so each line is
+ * separate.
+ */
 function unwrapLine(line: string): string {
   let text = firstInDollars(line)
   text = unwrapShortest(text, '\\text{')

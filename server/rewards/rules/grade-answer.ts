@@ -58,7 +58,7 @@ export function gradeAnswer(given: string, truth: string, budget: Budget): boole
 }
 
 /**
- * The normalized texts that `gradeAnswer` compares, for display; texts that are too long to be normalized stay
+ * Returns the normalized texts that `gradeAnswer` compares, for display. Texts that are too long to be normalized stay
  * unchanged.
  */
 export function gradedForms(
@@ -80,7 +80,7 @@ export function gradedForms(
   ]
 }
 
-/** The trimmed content of the last `\boxed{…}`; null if there is none or it is not closed. */
+/** Returns the trimmed content of the last `\boxed{…}`, or null if there is none or it is not closed. */
 export function lastBoxedContent(text: string): string | null {
   const start = text.lastIndexOf('\\boxed{')
   if (start < 0) return null
@@ -94,7 +94,7 @@ export function lastBoxedContent(text: string): string | null {
 }
 
 /**
- * Parses an answer; null if it cannot be parsed.
+ * Parses an answer. Returns null if it cannot be parsed.
  * @throws OutOfBudget
  */
 export function readAnswer(answer: string, budget: Budget): Node | null {
@@ -130,7 +130,7 @@ function withoutText(answer: string): string {
     : answer
 }
 
-/** An answer without units, spaces, grouping commas and LaTeX variants: verl's `_normalize`. */
+/** Returns an answer without units, spaces, grouping commas and LaTeX variants, as verl's `_normalize` does. */
 function plainText(answer: string): string {
   let text = withoutText(answer)
     .replaceAll('\\%', '%')

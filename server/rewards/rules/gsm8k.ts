@@ -9,9 +9,9 @@ const marked = /#### (-?[0-9.,]+)/g
 const numeric = /-?[0-9.,]+/g
 
 /**
- * Extracts the answer of a GSM8K response, or null. `strict`: the number after the last `#### `, without commas.
- * `flexible`: the last run of digits, points and commas that is more than a single point. It keeps its commas, so
- * `1,234` does not equal `1234`. If all runs are single points, the answer is a point.
+ * Extracts the answer of a GSM8K response, or null if there is none. `strict` takes the number after the last `#### `,
+ * without commas. `flexible` takes the last run of digits, points and commas that is more than a single point. The run
+ * keeps its commas, so `1,234` does not equal `1234`. If all runs are single points, the answer is a point.
  */
 export function extractGsm8kAnswer(
   solutionStr: string,

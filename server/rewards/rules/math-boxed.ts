@@ -7,9 +7,9 @@ const boxedWithSpace = '\\boxed '
 const boxedWithBrace = '\\boxed{'
 
 /**
- * The last boxed expression, command included, or null. If `\boxed` followed by a space occurs anywhere, the last of
- * those wins and extends to the next `$`; else the last `\boxed`, or if there is none the last `\fbox`, to the end of
- * its braces.
+ * Returns the last boxed expression, including its command, or null if there is none. If `\boxed` followed by a space
+ * occurs anywhere, the expression is the last of these, up to the next `$`. Otherwise it is the last `\boxed`, or if
+ * there is none the last `\fbox`, up to the end of its braces.
  */
 export function lastBoxedExpression(text: string): string | null {
   const spaced = text.lastIndexOf(boxedWithSpace)

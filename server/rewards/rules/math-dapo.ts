@@ -12,9 +12,9 @@ const invalid = '[INVALID]'
 const boxed = '\\boxed{'
 
 /**
- * An answer line. The pattern may take quadratic time, but runs on `clipCodePoints` only. With the flags `iu`, the
- * letter `s` also matches U+017F, as in Python. The space class includes line breaks, because the answer may be on the
- * next line.
+ * An answer line. The pattern may take quadratic time, but runs only on the last `clipCodePoints` code points. With the
+ * flags `iu`, the letter `s` also matches U+017F, as in Python. The space class includes line breaks, because the
+ * answer may be on the next line.
  */
 const answerLine = new RegExp(`answer[${pythonSpaceClass}]*:[${pythonSpaceClass}]*([^\\n]+)`, 'giu')
 

@@ -30,7 +30,10 @@ const laterReplacements: readonly (readonly [from: string, to: string])[] = [
 /** Thrown for a text that cannot be normalized; the two texts are then compared unchanged. */
 class NotNormalizable extends Error {}
 
-/** The compared form of an answer; null if it cannot be normalized and the texts themselves are compared. */
+/**
+ * Returns the compared form of an answer, or null if it cannot be normalized. In that case the texts themselves are
+ * compared.
+ */
 export function mathForm(answer: string): string | null {
   try {
     return normalizeMath(answer)

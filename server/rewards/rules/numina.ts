@@ -154,7 +154,7 @@ function closeByValue(given: string, wanted: string, pi: number | null, budget: 
   return left !== null && right !== null && isClose(right, left)
 }
 
-/** Reduces `$5`, `5%` and `204_5` to their digits. */
+/** Removes a dollar sign, a percent sign or a base: `$5` → `5`, `5%` → `5`, `204_5` → `204`. */
 function normalized(answer: string): string {
   if (/^\$\d/.test(answer)) return answer.slice(1)
   if (/^\d+(?:\.\d+)?\\?%$/.test(answer)) return answer.replace(/\\?%/, '')

@@ -79,7 +79,7 @@ export function replaceLiteral(text: string, from: string, to: string): string {
   return text.includes(from) ? text.split(from).join(to) : text
 }
 
-/** Number of non-overlapping occurrences of `part` in `text`, counted up to `limit`. */
+/** Counts the non-overlapping occurrences of `part` in `text`, up to `limit`. */
 export function countUpTo(text: string, part: string, limit: number): number {
   let count = 0
   let at = text.indexOf(part)
@@ -91,8 +91,8 @@ export function countUpTo(text: string, part: string, limit: number): number {
 }
 
 /**
- * The end (exclusive) of the first brace group from `start`: where the count of `{` minus that of `}` returns to zero
- * at a `}`. Returns -1 if there is none.
+ * Returns the end (exclusive) of the first brace group from `start`: where the count of `{` minus that of `}` returns
+ * to zero at a `}`. Returns -1 if there is none.
  */
 export function endOfBraceGroup(text: string, start: number): number {
   let open = 0

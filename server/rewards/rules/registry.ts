@@ -34,12 +34,12 @@ for (const rule of rules) {
   }
 }
 
-/** The rule that a data source selects; undefined if there is none. */
+/** Returns the rule that a data source selects, or undefined if there is none. */
 export function ruleForDataSource(dataSource: string): Rule | undefined {
   return exact.get(dataSource) ?? prefixes.find(({ prefix }) => dataSource.startsWith(prefix))?.rule
 }
 
-/** The rule with this name, which `reward.function` selects for every data source. */
+/** Returns the rule with this name. `reward.function` selects it for every data source. */
 export function ruleByName(name: string): Rule | undefined {
   return rules.find((rule) => rule.name === name)
 }

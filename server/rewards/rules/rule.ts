@@ -199,7 +199,7 @@ export function groundTruthText(ruleName: string, groundTruth: unknown): string 
   )
 }
 
-/** A finite number as decimal text without an exponent: 1e21 → `1000000000000000000000`. */
+/** Writes a finite number as decimal text without an exponent: 1e21 → `1000000000000000000000`. */
 export function decimalText(value: number): string {
   const shortest = String(value)
   const exponentAt = shortest.indexOf('e')

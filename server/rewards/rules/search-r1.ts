@@ -54,7 +54,7 @@ function targetsOf(groundTruth: unknown): string[] {
   const target = Object.hasOwn(groundTruth, 'target') ? groundTruth.target : undefined
   const targets = Array.isArray(target) ? target : [target]
   if (targets.length === 0) {
-    // Without an accepted answer, verl scores every response 0.
+    // If there is no accepted answer, verl scores every response 0.
     throw new RuleInputError('groundTruth.target is empty: no answer could be correct', hint)
   }
   return targets.map((answer) => {

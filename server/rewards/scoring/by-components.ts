@@ -101,8 +101,8 @@ function combined(
 }
 
 /**
- * The verdicts of the components. With several, each is preceded by the name of its component, and the extracted answer
- * is that of the component with the largest weight.
+ * Returns the verdicts of the components. If there are several, each is preceded by the name of its component, and the
+ * extracted answer is that of the component with the largest weight.
  */
 function combinedVerdict(
   components: readonly Component[],
@@ -132,7 +132,7 @@ function named(attempt: AttemptRecord, component: string): AttemptRecord {
       }
 }
 
-/** The attempts of all components, sorted by start time; null if no component records attempts. */
+/** Returns the attempts of all components, sorted by start time, or null if no component records attempts. */
 function attemptsOf(
   components: readonly Component[],
   outcomes: readonly RewardOutcome[],

@@ -16,7 +16,7 @@ export function scoreByFunction(
   return functions.score(reward.function, sample, {}, callOptions(context))
 }
 
-/** The limits and context of a call of user code, from the manager's context. */
+/** Derives the limits and context of a call of user code from the manager's context. */
 export function callOptions(context: Omit<RewardContext, keyof RewardTools>): FunctionCallOptions {
   const { reward, signal, run, key, sampleId, urgent, priority, group, deadlineMs } = context
   const { timeoutMs, maxAttempts, processes } = reward

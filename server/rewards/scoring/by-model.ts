@@ -6,8 +6,8 @@ import type { RewardContext, RewardOutcome, RewardSample } from '../managers/man
 import { tokenRewards } from './token-rewards.ts'
 
 /**
- * Scores by the servers of a reward model: a discriminative model's score, or a generative model's judgment by a
- * template.
+ * Scores a sample on the servers of a reward model: by a discriminative model's score, or by a generative model's reply
+ * to a judge template.
  */
 export async function scoreByModel(
   sample: RewardSample,

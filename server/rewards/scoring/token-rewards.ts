@@ -5,9 +5,9 @@ import type { RouterResult } from '../../router/router-types.ts'
 import type { RewardSample } from '../managers/manager.ts'
 
 /**
- * The token scores that a reward model returned for a response, by message, with offsets in each message. Tokens
- * outside the contents of messages (tool calls, tags) are left out. Only the last {@link MAX_TOKEN_SCORES} are kept,
- * because the last token has the score of the response.
+ * Returns the token scores of a reward model for a response, by message, with offsets in each message. Tokens outside
+ * the contents of messages (tool calls, tags) are left out. Only the last {@link MAX_TOKEN_SCORES} are kept, because
+ * the last token has the score of the response.
  */
 export function tokenRewards(
   { tokenScores, tokenOffsets }: Pick<RouterResult & { ok: true }, 'tokenScores' | 'tokenOffsets'>,
@@ -59,7 +59,7 @@ function unplaced(problem: string, scores: readonly number[] = []): TokenScores[
   return [{ component: null, ...columns, problem: problem.toWellFormed().replaceAll('\u0000', '') }]
 }
 
-/** The ranges of the messages' contents in the text of the response, in code points, without empty ones. */
+/** Returns the ranges of the messages' contents in the response's text, in code points, except empty ones. */
 function contentsOf(
   text: string,
   messages: RewardSample['messages'],

@@ -8,8 +8,8 @@ import type { RecordedChat } from './recorded-tools.ts'
 import { attemptsOf, failedEnd } from './tried-end.ts'
 
 /**
- * The conversation, replies and parsed verdicts of a judge. The sample is judged again by the same code, which makes
- * its calls in the same order and gets the recorded replies. No server is called.
+ * Returns the conversation, replies and parsed verdicts of a judge. The sample is judged again by the same code, which
+ * makes its calls in the same order and gets the recorded replies. No server is called.
  */
 export async function judgeStep(
   sample: RewardSample,

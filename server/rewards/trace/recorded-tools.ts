@@ -26,7 +26,7 @@ export interface RecordedFunction {
   inner: { sample: RewardSample; outcome: RewardOutcome }[]
 }
 
-/** The recorded calls that have ended; a cancelled call may still be in progress. */
+/** Returns the recorded calls that have ended. A cancelled call may still be in progress. */
 export function answered(calls: RecordedCalls): RecordedCalls {
   return {
     scores: calls.scores.filter((call) => call !== undefined),
@@ -109,7 +109,7 @@ export function recordTools(tools: RewardTools): { tools: RewardTools; calls: Re
 }
 
 /**
- * The object with some methods replaced. The others run on the object itself, because a proxy has no access to private
+ * Replaces some methods of an object. The others run on the object itself, because a proxy has no access to private
  * fields.
  */
 function withOwn<T extends object>(object: T, own: Partial<T>): T {

@@ -17,8 +17,8 @@ import { scorerEnd } from './tried-end.ts'
 const MAX_FORM_CHARS = 4_000
 
 /**
- * The steps by which a rule scored a sample. A rule that calls no service is run again; the steps of other rules are
- * taken from the outcome.
+ * Returns the steps by which a rule scored a sample. A rule that calls no service is run again; the steps of other
+ * rules are taken from the outcome.
  */
 export async function ruleStep(
   sample: RewardSample,
@@ -89,7 +89,7 @@ function optionsOf(
   return parsed.success ? (parsed.data as Record<string, unknown>) : ownKwargs(kwargs, given)
 }
 
-/** Null if the rule throws because it cannot score the sample; the sample's outcome shows the reason. */
+/** Returns null if the rule throws because it cannot score the sample. The sample's outcome shows the reason. */
 function attempt<T extends RuleResult | RuleExplanation>(work: () => T): T | null {
   try {
     return work()

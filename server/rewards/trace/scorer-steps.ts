@@ -141,8 +141,8 @@ const NOT_RUN: RewardOutcome = {
 }
 
 /**
- * A component's outcome. That of a scored composite reward is read from its extra info: `name` holds the component's
- * score, `name/key` the component's own keys.
+ * Returns a component's outcome. For a composite reward that was scored, the outcome is read from the extra info:
+ * `name` holds the component's score, `name/key` the component's own keys.
  */
 function componentOutcome(sum: RewardOutcome, name: string, at: number): RewardOutcome {
   if (!sum.ok) return sum.components?.[at] ?? NOT_RUN

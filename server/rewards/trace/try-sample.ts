@@ -67,7 +67,9 @@ export async function trySample(
   }
 }
 
-/** The post-processing of the sample as a group of one; null if the function has none, or the sample failed. */
+/**
+ * Post-processes the sample as a group of one. Returns null if the function does not post-process or the sample failed.
+ */
 async function postProcessed(
   outcome: RewardOutcome,
   { dataSource }: RewardSample,

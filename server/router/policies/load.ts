@@ -6,8 +6,8 @@ const MAX_WEIGHT = 1e6
 /** Counts are clamped to this maximum. */
 const MAX_COUNT = 1e12
 /**
- * A longer reported queue counts as unknown, because the server's counter must be wrong: this is ten times the default
- * maximum of the router's queue for a model. A server that reports 1e9 would otherwise receive no samples.
+ * A reported queue longer than this is ignored, because the server's counter must be wrong: the limit is ten times the
+ * default maximum of the router's queue for a model. Otherwise a server that reports 1e9 would receive no samples.
  */
 const MAX_QUEUE = 100_000
 
@@ -36,8 +36,8 @@ export function measured(value: number | null): number {
 }
 
 /**
- * Samples at the server from any client, plus one, divided by its weight. The policy `least_connections` compares this
- * load.
+ * Samples at the server from any client, plus one, divided by the server's weight. The policy `least_connections`
+ * compares this load.
  */
 export function sampleLoad(server: PolicyServer): number {
   return (countOf(server.inFlight) + externalSamples(server) + 1) / weightOf(server)

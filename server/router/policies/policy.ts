@@ -13,18 +13,19 @@ export interface PolicyServer {
   readonly slots: number
   /** Estimated tokens of the samples in flight. */
   readonly workTokens: number
-  /** Measured goodput; null: not measured. The median of the other servers then applies. */
+  /** Measured goodput. If it is null (not measured), the median of the other servers applies. */
   readonly tokensPerSecond: number | null
   /**
-   * Peak EWMA of the time per 1,000 tokens, in ms; null: not measured. The median of the other servers then applies.
+   * Peak EWMA of the time per 1,000 tokens, in ms. If it is null (not measured), the median of the other servers
+   * applies.
    */
   readonly peakMsPerKtok: number | null
-  /** Samples of other clients, from the server's own load report; 0: none or unknown. */
+  /** Samples of other clients, from the server's own load report. 0 if there are none or the number is unknown. */
   readonly externalQueue: number
 }
 
 export interface PolicySample {
-  /** Estimated cost. */
+  /** Estimated cost of the sample, in tokens. */
   readonly tokens: number
   /** The sample's group. Samples of a group share a prefix. */
   readonly group: string | undefined

@@ -21,8 +21,8 @@ export function rendezvousRank(keyHash: number, serverId: number): number {
 }
 
 /**
- * The rank adjusted by weight, below 0. The highest comes first. A server of twice the weight comes first for twice as
- * many keys.
+ * The rank adjusted by weight, a negative number. The highest rank comes first. A server of twice the weight comes
+ * first for twice as many keys.
  */
 export function weightedRank(rank: number, weight: number): number {
   return Math.log(rank) / weight

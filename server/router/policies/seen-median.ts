@@ -19,7 +19,7 @@ export class SeenMedian {
     sorted[i] = value
   }
 
-  /** The lower median; 1 without values, because all servers then count as equal. */
+  /** The lower median. It is 1 if there are no values, and all servers then count as equal. */
   get value(): number {
     return this.#count === 0 ? 1 : (this.#sorted[(this.#count - 1) >> 1] as number)
   }

@@ -1,6 +1,6 @@
 /**
- * Breaks ties round robin: of equally good servers, it takes the next by id after the server taken last, cyclically. If
- * the first one were always taken, an idle pool would send every sample to one server.
+ * Breaks ties round robin: among equally good servers, the next one by id after the last picked server comes first,
+ * cyclically. If ties always went to the same server, an idle pool would send every sample to it.
  */
 export class Turn {
   #last = Number.NEGATIVE_INFINITY

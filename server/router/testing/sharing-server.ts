@@ -4,11 +4,11 @@ import { seededRandom } from '../policies/seeded-random.ts'
 export interface SharingServer {
   /** Tokens per second with `saturatedBy` samples or more. */
   tokensPerSecond: number
-  /** The number of samples that use the server's full capacity. Infinity: samples do not slow each other down. */
+  /** The number of samples that use the server's full capacity. If infinite, samples do not slow each other down. */
   saturatedBy: number
   /**
-   * Goodput is divided by 1 + this factor × the samples beyond 2 × `saturatedBy`, counted in units of `saturatedBy`; 0:
-   * no loss.
+   * Goodput is divided by 1 + this factor × the samples beyond 2 × `saturatedBy`, counted in units of `saturatedBy`.
+   * Default 0, which means no loss.
    */
   thrashing?: number
 }

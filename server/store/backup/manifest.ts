@@ -36,12 +36,12 @@ const Manifest = z.object({
   postgres: z.string(),
   /** Time of the snapshot, ISO 8601. */
   takenAt: z.iso.datetime({ offset: true }),
-  /** Id of the secrets key; null: the database has none. */
+  /** Id of the secrets key, or null if the database has none. */
   secretsKey: z.string().nullable(),
   /** Settings that were not at their defaults, without secrets. */
   settings: z.record(z.string(), z.string()),
   tables: z.array(BackedUpTable),
-  /** Sequences, each with its last value; null: the sequence was never used. */
+  /** Sequences, each with its last value, or null if the sequence was never used. */
   sequences: z.array(z.object({ name: identifier, last: z.string().regex(/^\d+$/).nullable() })),
 })
 

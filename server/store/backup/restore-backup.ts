@@ -23,11 +23,14 @@ import { UNHURRIED } from './write-backup.ts'
 
 const decompress = promisify(zstdDecompress)
 
-/** Maximum size of a chunk. It may exceed 8 MiB by one COPY message, which holds a row of at most 1 GB. */
+/**
+ * Maximum bytes of a decompressed chunk. A chunk may exceed 8 MiB by one COPY message, which holds a row of at most 1
+ * GB.
+ */
 const MAX_CHUNK_BYTES = 1 << 30
 /**
  * New batches and processes get ids this far above those of the backup. A batch that was accepted after the backup is
- * lost; its trainer gets `batch_not_found` for its id, not the rewards of another batch.
+ * lost. If its trainer then asks for its id, it gets `batch_not_found`, not the rewards of another batch.
  */
 const SKIPPED_IDS = 100_000
 const SKIPPING = new Set(['batch_id_seq', 'process_id_seq'])
@@ -50,7 +53,7 @@ export interface RestoreOptions {
  * Restores a backup in one transaction: it creates the schema of the backup, loads the rows, upgrades the schema to
  * that of this program, and queues unfinished samples. If it fails or is killed, the database is as it was.
  * @returns the number of queued samples
- * @throws BackupError, MigrationError; the reason of `signal` when it aborts
+ * @throws BackupError or MigrationError, or the reason of `signal` if it aborts
  */
 export async function restoreBackup(options: RestoreOptions): Promise<number> {
   const { backup, signal } = options

@@ -51,7 +51,7 @@ export async function columnsOf(client: Queries, table: string): Promise<string[
   return rows.map(({ name }) => name)
 }
 
-/** The sequences of the tables' columns, each with its last value; null: it was never used. */
+/** The sequences of the tables' columns, each with its last value, or null if it was never used. */
 export async function sequencesOf(
   client: Queries,
   tables: readonly string[],

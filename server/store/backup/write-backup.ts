@@ -31,7 +31,7 @@ const UNDEFINED_TABLE = '42P01'
 
 export interface WriteBackupOptions {
   url: string
-  /** Absolute; must not exist. */
+  /** Absolute path of the backup. No such file may exist. */
   path: string
   /** Version of the program. */
   program: string
@@ -47,7 +47,7 @@ export interface WriteBackupOptions {
 /**
  * Writes a backup of the database, which may be in use. All tables are read in one snapshot, through one connection, in
  * Postgres's binary COPY format. The file gets its final name once it is complete and on disk.
- * @throws BackupError; the reason of `signal` when it aborts
+ * @throws BackupError, or the reason of `signal` if it aborts
  */
 export async function writeBackup(options: WriteBackupOptions): Promise<Manifest> {
   const { path, signal } = options

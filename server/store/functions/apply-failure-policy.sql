@@ -1,6 +1,6 @@
--- Applies the batch's failure policy to completed groups with failed members. They have no pending samples, so no other
--- transaction locks them. group_mean: failed members get the mean of the scored ones; if there are none, they stay
--- without a score. drop_group: no member keeps a score.
+-- Applies the batch's failure policy to completed groups with failed members. These groups have no pending samples, so
+-- no other transaction locks them. With group_mean, failed members get the mean of the scored ones, or no score if
+-- there are none. With drop_group, no member keeps a score.
 CREATE FUNCTION apply_failure_policy(p_batch int, p_policy text, p_groups int[]) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

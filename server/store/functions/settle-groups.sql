@@ -32,8 +32,9 @@ BEGIN
     LOOP
         SELECT reward -> 'onFailure' ->> 'policy', closed, group_size, groups_completed
         INTO policy, is_closed, size, before FROM batch WHERE id = b.batch_id FOR UPDATE;
-        -- Looks up one group at a time, and joins an array of batch ids below: a plan without statistics for a join
-        -- with the single batch compares all of its groups with all ended ones, 40,000 comparisons per flush.
+        -- Looks up one group at a time. The update below joins an array that repeats the batch id, because without
+        -- statistics, the plan of a join with the single batch compares all of its groups with all ended ones, 40,000
+        -- comparisons per flush.
         EXECUTE 'SELECT array_agg(t.no ORDER BY t.no) FROM unnest($1) AS t(no)
             WHERE (SELECT g.seq IS NULL AND g.ended = g.received AND ($3 OR g.received = $4)
                    FROM sample_group g WHERE g.batch_id = $2 AND g.no = t.no)'

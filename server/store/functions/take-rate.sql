@@ -1,7 +1,7 @@
 -- Takes from a limit per minute that all processes share: a bucket that fills at p_per_minute / 60 per second up to
--- p_burst. p_charge corrects earlier grants: above 0 it is use beyond them, which may leave a debt; below 0 it is
--- their unused part. Then up to p_want is granted from the bucket. Over any time T, grants are at most p_burst + rate
--- x T.
+-- p_burst. p_charge corrects earlier grants: if positive, it is use beyond them, which may leave a debt, and if
+-- negative, it is their unused part. Then up to p_want is granted from the bucket. Over any time T, grants are at most
+-- p_burst + rate x T.
 CREATE FUNCTION take_rate(
     p_resource text, p_charge float8, p_want float8, p_per_minute float8, p_burst float8
 ) RETURNS float8 LANGUAGE plpgsql AS $$

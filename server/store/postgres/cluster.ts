@@ -22,8 +22,9 @@ import { DatabaseStartError } from './start-error.ts'
 const MAJOR = '18'
 
 /**
- * Creates the cluster if there is none (0.4 s). initdb writes into a folder beside it, which is renamed when complete:
- * PG_VERSION, which marks a cluster, is one of the first files written, so a killed initdb must not leave it in place.
+ * Creates the cluster if there is none (0.4 s). initdb writes into a folder beside it, which is renamed when it is
+ * complete. PG_VERSION, which marks a cluster, is one of the first files written, so a killed initdb would otherwise
+ * leave a folder that looks like a cluster.
  * @throws DatabaseStartError `data_folder_unusable` for a folder with other contents, `start_failed` if initdb fails
  */
 export async function ensureCluster(

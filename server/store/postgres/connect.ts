@@ -27,7 +27,7 @@ export interface OpenDatabaseOptions
     EmbeddedPostgresOptions,
     'onState' | 'onUnexpectedExit' | 'settings' | 'signal' | 'waitForOwnerMs'
   > {
-  /** Null: the embedded Postgres is used. */
+  /** Null to use the embedded Postgres. */
   databaseUrl: string | null
   dataDir: string
   log: Logger
@@ -45,7 +45,7 @@ const OLDEST = 140_000
 /**
  * Opens the database of the service and migrates it: the one named by DATABASE_URL, else the embedded one, which is
  * created and started as needed.
- * @throws DatabaseStartError, MigrationError; the reason of `signal` when it aborts. Nothing is left running.
+ * @throws DatabaseStartError or MigrationError, or the reason of `signal` if it aborts. Nothing is left running.
  */
 export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDatabase> {
   const { url, embedded, close } = await connectDatabase(options)
@@ -68,7 +68,7 @@ export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDa
 /**
  * Like {@link openDatabase}, but without migrations: the embedded database may be empty, and that of DATABASE_URL may
  * have any tables.
- * @throws DatabaseStartError; the reason of `signal` when it aborts. Nothing is left running.
+ * @throws DatabaseStartError, or the reason of `signal` if it aborts. Nothing is left running.
  */
 export async function connectDatabase(
   options: OpenDatabaseOptions,
@@ -131,7 +131,7 @@ const FACTS = `select current_setting('server_version') as version,
   current_setting('server_version_num')::int as version_num,
   pg_is_in_recovery() or current_setting('default_transaction_read_only')::bool as read_only`
 
-/** Errors of a database, or a machine's network, that is still starting. */
+/** Errors of a database or network that is still starting. */
 const PASSING = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EAI_AGAIN', 'ETIMEDOUT', '57P03'])
 
 async function whenThere<T>(

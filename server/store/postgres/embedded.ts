@@ -39,7 +39,7 @@ export interface EmbeddedPostgresOptions {
   onState?(state: EmbeddedPostgresState): void
   /** Settings that override the defaults of this service. */
   settings?: Readonly<Record<string, string>>
-  /** Aborting cancels the start: started processes are ended before it rejects. */
+  /** Aborting cancels the start, which rejects after the started processes have ended. */
   signal?: AbortSignal
   /** Time to wait for another live service on the same data folder, ms. */
   waitForOwnerMs?: number

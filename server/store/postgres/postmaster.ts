@@ -34,8 +34,8 @@ export class LaunchFailure extends Error {
 
 /**
  * Starts Postgres on a data directory and waits until it accepts connections, however long the replay of its WAL takes.
- * @throws LaunchFailure if Postgres exits before; the signal's reason if aborted, after Postgres has exited;
- * DatabaseStartError
+ * @throws LaunchFailure if Postgres exits before it is ready, the signal's reason if it aborts (after Postgres has
+ * exited), or DatabaseStartError if Postgres cannot be started
  */
 export async function launch(
   folder: string,

@@ -10,7 +10,7 @@ export interface ProcessFacts {
   running: boolean
   /** Differs between two processes with the same pid. */
   startedAt: string
-  /** Null if unreadable: another user's process, or not Linux. */
+  /** Null if it cannot be read: for another user's process, and on systems other than Linux. */
   cwd: string | null
   commandLine: string
 }
@@ -18,11 +18,11 @@ export interface ProcessFacts {
 /** Identifies a process even if its pid is reused later. */
 export interface ProcessMark {
   pid: number
-  /** The start time as the process table has it. */
+  /** The start time as the process table reports it. */
   startedAt: string
 }
 
-/** The mark of a running process; null: no process has this pid. @throws like {@link inspectProcess} */
+/** The mark of a running process, or null if no running process has this pid. @throws like {@link inspectProcess} */
 export function markOf(pid: number): ProcessMark | null {
   const facts = inspectProcess(pid)
   return facts?.running === true ? { pid, startedAt: facts.startedAt } : null

@@ -13,7 +13,7 @@ import { DatabaseStartError } from './start-error.ts'
 /** A way to run Postgres on this machine, found by trying candidates. */
 export interface Runtime {
   binaries: Binaries
-  /** The user that runs Postgres and owns its files; null: this process's user. */
+  /** The user that runs Postgres and owns its files, or null for this process's user. */
   account: Account | null
   /** The argument of `-D`. The working directory is the cluster's folder in any case. */
   dataArgument(folder: string): string
@@ -108,7 +108,7 @@ const SOCKET_PATH_MAX_BYTES = process.platform === 'linux' ? 107 : 103
  * | cannot reach      | solution                                                                             |
  * |-------------------|--------------------------------------------------------------------------------------|
  * | the data folder   | opened to 0711: other users may pass through but not list it                         |
- * | a folder above it | `-D /proc/self/cwd`: a working directory set before the drop needs no path (Linux)   |
+ * | a folder above it | `-D /proc/self/cwd`: a working directory that root has set needs no path (Linux)     |
  * | the binaries      | a copy beside the socket, in the first temporary folder that allows execution        |
  *
  * Rejected alternatives: CAP_DAC_READ_SEARCH by setpriv, because initdb calls access(2), which ignores capabilities; a

@@ -11,8 +11,8 @@ export interface TestDatabase {
 }
 
 /**
- * Copies the migrated template in the test run's Postgres. `template: null`: a database without tables. The strategy
- * `file_copy` takes 30 to 50 ms of CPU time, the default (`wal_log`) 65 to 130 ms.
+ * Copies the migrated template in the test run's Postgres. With `template: null`, the database has no tables. The
+ * strategy `file_copy` takes 30 to 50 ms of CPU time, the default (`wal_log`) 65 to 130 ms.
  */
 export async function createTestDatabase(
   options: { template?: string | null } = {},

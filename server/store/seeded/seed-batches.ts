@@ -41,7 +41,7 @@ const FIRST_VALIDATION_PROMPT = 1_000_000
 const FORGOTTEN_FROM = 0.7
 const FORGOTTEN = 'prompt % 20 = 7'
 
-/** Number of samples with token scores in the last step of a run that is `byTokens`. */
+/** Number of samples with token scores in the last step of a run with `byTokens`. */
 const TOKEN_SCORED = 512
 
 /** SQL: whether the tool call of a trajectory failed. */
@@ -90,8 +90,8 @@ export interface SeedOptions {
 }
 
 /**
- * Samples per step of a run with `samples` samples, in whole groups of eight. Runs of 3,333 samples or more, 20,000 in
- * six runs, have at least 30 steps.
+ * Samples per step of a run with `samples` samples, in whole groups of eight. Runs of at least 3,333 samples (20,000 in
+ * six runs) have at least 30 steps.
  */
 export function stepSamplesOf(samples: number): number {
   const wanted = Math.ceil(samples / STEPS / 8) * 8
@@ -204,7 +204,7 @@ function firstPromptOf({ split, step, run, stepSamples }: SeededBatch): number {
   return split === 'val' ? FIRST_VALIDATION_PROMPT : step * (stepSamples / run.groupSize)
 }
 
-/** The number of training prompts; validation prompts do not repeat within a batch. */
+/** The number of training prompts. For validation, a number so large that no prompt repeats within a batch. */
 function epochOf({ split, prompts }: SeededBatch): number {
   return split === 'val' ? 2 ** 31 - 1 : prompts
 }

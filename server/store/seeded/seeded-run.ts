@@ -16,15 +16,18 @@ export interface SeededRun {
    * run).
    */
   score: string
-  /** SQL of the verdict, from `score` and its inputs; null: none. */
+  /** SQL of the verdict, from `score` and its inputs. Null if samples have no verdict. */
   verdict: string | null
   /** SQL: whether the final answer of a response is correct, from `score` and `verdict`. */
   isCorrect: string
   /** A rule extracts the final answer; the verdict `no answer` means that there is none. */
   extracts?: true
-  /** SQL of the extra info, from `score`, its inputs, and the answer that a rule `extracted`; null: none. */
+  /**
+   * SQL of the extra info, from `score`, its inputs, and the answer that a rule `extracted`. Null if samples have no
+   * extra info.
+   */
   extra: string | null
-  /** SQL of the rewards of a response's messages and spans, from `score`; absent: none. */
+  /** SQL of the rewards of a response's messages and spans, from `score`. Absent if they have no rewards. */
   rewards?: string
   /** Responses are trajectories with a tool call, whose result has an image. */
   isAgent?: true

@@ -39,7 +39,7 @@ export async function nextBatchId(client: Client): Promise<number> {
 
 /** The columns of a new batch that are not part of its envelope. */
 export interface NewBatch {
-  /** Null: the batch gets the next id. */
+  /** Null to give the batch the next id. */
   id: number | null
   runId: number
   reward: object

@@ -17,8 +17,8 @@ export interface NewEvent {
 }
 
 /**
- * Stores an event with a delivery for each webhook that subscribes to it, in the caller's transaction. Without
- * subscribers, stores nothing. Returns the number of deliveries.
+ * Stores an event with a delivery for each webhook that subscribes to it, in the caller's transaction. Stores nothing
+ * if no webhook subscribes. Returns the number of deliveries.
  */
 export async function queueEvent(client: Client, event: NewEvent): Promise<number> {
   const { rows } = await client.query<{ id: number }>({
@@ -111,7 +111,7 @@ export interface Attempted {
   status: number | null
   latencyMs: number
   error: string | null
-  /** Time until the next attempt, ms; null: none. */
+  /** Time until the next attempt, ms, or null if there is none. */
   againMs: number | null
 }
 
@@ -131,7 +131,7 @@ export async function noteAttempt(db: Database, id: number, attempt: Attempted):
 /** Events are deleted after this many days. */
 const KEPT_DAYS = 30
 
-/** Deletes some old events; true if there may be more. */
+/** Deletes some old events. Returns true if there may be more. */
 export async function deleteOldEvents(db: Database): Promise<boolean> {
   const rows = await db.adhoc(
     `with old as materialized (

@@ -67,7 +67,10 @@ export async function insertKey(
   return rows[0]!
 }
 
-/** Replaces a key that is not revoked. The previous key stays valid for `overlapMs`; 0: it is invalid at once. */
+/**
+ * Replaces a key that is not revoked. The previous key stays valid for `overlapMs`. With 0, it becomes invalid
+ * immediately.
+ */
 export async function rotateKey(
   db: Database,
   id: number,
@@ -103,7 +106,7 @@ export async function renameKey(
 }
 
 /**
- * Revokes a key. With `keepAdmin` (API keys are required, and REWARDOPS_API_KEYS has none), the last admin key without
+ * Revokes a key. With `keepAdmin` (API keys are required, and REWARDOPS_API_KEYS is empty), the last admin key without
  * an expiry is kept and false is returned, even if the last two are revoked concurrently.
  */
 export async function revokeKey(

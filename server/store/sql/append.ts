@@ -36,7 +36,7 @@ export interface AppendedBatch {
   now: Date
 }
 
-/** The batch to append to; undefined: it does not exist. */
+/** The batch to append to, or undefined if it does not exist. */
 export async function batchToAppendTo(
   client: Client,
   id: number,
@@ -109,11 +109,11 @@ export async function countAppended(
 /** A stored sample, for comparison with a sample that is sent again. */
 export interface StoredSample {
   uid: string | undefined
-  /** The score that was sent with the sample; null: the service scores it. */
+  /** The score that was sent with the sample, or null if the service scores it. */
   givenScore: number | null
   /** The columns of {@link WRITTEN_SAMPLE_COLUMNS}. Result columns hold the result if the service scored the sample. */
   values: Readonly<Record<string, ColumnValue>>
-  /** The columns of {@link WRITTEN_TEXT_COLUMNS}; undefined: the text is missing. */
+  /** The columns of {@link WRITTEN_TEXT_COLUMNS}, or undefined if the text is missing. */
   text: Readonly<Record<string, ColumnValue>> | undefined
 }
 
@@ -218,8 +218,8 @@ export async function nextIndex(db: Database, batchId: number): Promise<number> 
 }
 
 /**
- * The statement that appends samples to the end of an open batch (server/store/functions/append-singles.sql).
- * `sent`, `stored`: the texts of `samples`, in the same order; `stored` has references in place of images. `notice`:
+ * The statement that appends samples to the end of an open batch (server/store/functions/append-singles.sql). `sent`
+ * and `stored` are the texts of `samples`, in the same order. `stored` has references in place of images. `notice` is
  * the payload of the notification to send.
  */
 export function appendStatement(
@@ -270,7 +270,7 @@ export function scoreKeyStatement(
   }
 }
 
-/** The sample stored under an idempotency key; undefined: none. */
+/** The sample stored under an idempotency key, or undefined if there is none. */
 export async function sampleOfKey(
   db: Database,
   key: string,

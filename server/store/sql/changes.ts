@@ -35,7 +35,7 @@ export interface ChangeStepRow extends ScoredStepRow {
   groups: number
   /** Hash of the whole reward. */
   reward_hash: string
-  /** Weights by component; null: the reward has no components. */
+  /** Weights by component, or null if the reward has no components. */
   weights: Record<string, number> | null
   components: ComponentStatsRow[] | null
 }

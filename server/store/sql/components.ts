@@ -9,7 +9,7 @@ export interface ComponentBatch {
   id: number
   step: number
   ended: boolean
-  /** From the roll-up of the batch; null: there is none, or one without components. */
+  /** From the roll-up of the batch. Null if the batch has no roll-up, or one without components. */
   sums: ComponentStatsRow[] | null
   reward: Pick<ResolvedReward, 'components' | 'gdpo'>
 }

@@ -171,7 +171,7 @@ export interface ExportedRow extends DetailFields {
   /** Completion number and time of its group; null before completion. */
   group_seq: number | null
   group_completed_at: string | null
-  /** Null: its texts were removed with their day's partition. */
+  /** Null if the texts were removed with their day's partition. */
   prompt: string | null
   response: string | null
   ground_truth: string | null
@@ -196,12 +196,12 @@ const BYTES_WITH_IMAGES = 1 << 20
 
 /**
  * Samples of a batch in order, from an index on: at most `limits.rows`, and none after `limits.bytes` of texts, so that
- * a page of long rollouts takes no more memory than one of short ones. `only`: restricts them to these indexes. Rows of
- * scored and failed samples never change, so consecutive pages equal one snapshot, and no transaction stays open for a
- * slow reader.
+ * a page of long rollouts takes no more memory than one of short ones. If `only` is set, only samples with these
+ * indexes are returned. Rows of scored and failed samples never change, so consecutive pages equal one snapshot, and no
+ * transaction stays open for a slow reader.
  *
  * Samples and texts are joined here, because Postgres without statistics would compare every sample with every text.
- * @param limits `bytes` null: without texts
+ * @param limits if `bytes` is null, rows have no texts
  */
 export async function exportedRows(
   db: Database,

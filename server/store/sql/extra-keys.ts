@@ -16,7 +16,7 @@ const MAX_SAMPLED = { batches: 4, samples: 256 }
 
 /** A key of the extra info with a summary of its values. */
 export interface ExtraKeyRow extends Omit<ExtraKeyDto, 'values'> {
-  /** Null: too many distinct texts, or none. */
+  /** Null if there are too many distinct texts, or no texts. */
   values: ExtraKeyDto['values'] | null
 }
 

@@ -32,7 +32,10 @@ export async function batchesWithoutGroupRollUp(
   )
 }
 
-/** The first unfinished batch, and whether any unfinished batch has samples to score. */
+/**
+ * The id of the first unfinished batch, or null if there is none, and whether any unfinished batch has samples to
+ * score.
+ */
 export async function batchesUnderWay(
   db: Database,
 ): Promise<{ first: number | null; busy: boolean }> {
@@ -44,7 +47,7 @@ export async function batchesUnderWay(
   return row!
 }
 
-/** The highest batch id; later batches have higher ids. */
+/** The highest batch id, or 0 if there are no batches. Later batches have higher ids. */
 export async function lastBatchId(db: Database): Promise<number> {
   const [row] = await db.rows<{ id: number }>(
     'last-batch-id',
@@ -54,8 +57,8 @@ export async function lastBatchId(db: Database): Promise<number> {
 }
 
 /**
- * The last group of the page of groups after `afterNo`: the group that brings the page to `samples` samples, or else
- * the last group of the batch. Null: no groups are left.
+ * Returns the last group of the next page: the group after `afterNo` that brings the page to `samples` samples, or the
+ * batch's last group if fewer samples are left. Returns null if no groups are left.
  */
 export async function lastGroupOfPage(
   db: Database,
@@ -73,7 +76,7 @@ export async function lastGroupOfPage(
   return row!.no
 }
 
-/** The data of group statistics as columns, in order of the samples' index. */
+/** The columns of samples that group statistics need, in order of the samples' indexes. */
 export interface MemberColumns {
   group_no: number[]
   status: number[]
@@ -81,7 +84,10 @@ export interface MemberColumns {
   substituted: boolean[]
 }
 
-/** The members of groups `from` to `to` (both included), read as one JSON text: see `sampleColumns` in results.ts. */
+/**
+ * The members of groups `from` to `to` (both included), read as one JSON text for the reason given at `sampleColumns`
+ * in results.ts.
+ */
 export async function membersOfGroups(
   db: Database,
   batchId: number,
@@ -111,7 +117,7 @@ export interface GroupRollUp {
   advantages: (number | null)[]
 }
 
-/** Stores roll-ups of completed groups and returns the keys of their prompts in hexadecimal. Repeatable. */
+/** Stores roll-ups of completed groups and returns the keys of their prompts in hexadecimal. Safe to repeat. */
 export async function storeGroupRollUps(
   db: Database,
   batchId: number,
@@ -140,7 +146,9 @@ export async function storeGroupRollUps(
   )
 }
 
-/** Stores the numbers of groups by class and by passes, which marks the groups' roll-up as complete. */
+/**
+ * Stores a batch's numbers of groups by class and by passed samples. This marks the roll-up of its groups as complete.
+ */
 export async function storeGroupCounts(
   db: Database,
   batchId: number,
@@ -154,23 +162,23 @@ export async function storeGroupCounts(
   )
 }
 
-/** Completed groups whose classification has the same inputs. */
+/** A set of completed groups whose classification has the same inputs. */
 export interface AlikeGroups {
   groups: number
-  /** Number of members with a counted score: 0, 1, or 2 for two and more. */
+  /** Number of members with a counted score: 0, 1, or 2 for two or more. */
   scored: number
-  /** The counted score if all are equal; null: the scores differ, or there is none. */
+  /** The counted score, or null if the scores differ or there is none. */
   score: number | null
-  /** The lowest and the highest counted score; null: there is none. */
+  /** The lowest and the highest counted score, or null if there is none. */
   low: number | null
   high: number | null
 }
 
-/** Counts a batch's completed groups by the inputs of their classification. One pass over its samples. */
+/** Counts a batch's completed groups by the inputs of their classification, in one pass over the samples. */
 export async function alikeGroups(db: Database, batchId: number): Promise<AlikeGroups[]> {
   return db.rows(
     'alike-groups',
-    // A lookup per group, because a join planned without statistics scans all samples for each group.
+    // A subquery looks up each group, because a join planned without table statistics scans all samples for each group.
     `select count(*)::int as groups, scored, case when min = max then min end as score,
             min(min) as low, max(max) as high
      from (select s.group_no, least(count(*) filter (where s.status = 2 and not s.substituted), 2)::int as scored,

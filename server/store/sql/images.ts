@@ -12,8 +12,8 @@ const MAX_ROUNDS = 5
 
 /**
  * Stores images in a temporary table while their request body is still arriving. {@link storeImages} copies them to the
- * final table. Stored there at once, they would block other transactions with the same images until the body has
- * arrived.
+ * final table. If they were inserted there immediately, they would block other transactions with the same images until
+ * the body has arrived.
  */
 export async function stageImages(
   client: Client,
@@ -38,10 +38,10 @@ export async function stageImages(
 }
 
 /**
- * Stores those images of a batch that are not stored yet, and the batch's references to all of them. Call it late in a
- * transaction, because it locks the images until the commit. It locks them in order of their hash, so callers never
- * deadlock. {@link releaseImages} deletes only images that are not locked. Images without bytes were staged. Throws
- * `busy` if an image that was stored already, and therefore not staged, has been removed meanwhile.
+ * Stores the images of a batch that are not stored yet, and the batch's references to all its images. Images without
+ * bytes have been staged by {@link stageImages}. Call it late in a transaction: it locks the images until the commit,
+ * in order of their hash so that callers never deadlock, and {@link releaseImages} deletes only images that are not
+ * locked. Throws `busy` if an image that was already stored, and therefore not staged, has been removed since.
  */
 export async function storeImages(
   client: Client,
@@ -87,8 +87,8 @@ export async function storeImages(
            select count(*)::int as raised from raised`,
     values: [batchId, hashes.map(byteaOf), IMAGES_SINCE],
   })
-  // Once an image is stored, programs that cannot read images no longer start. One of them may have started just
-  // before.
+  // The first stored image keeps versions that cannot read images from starting. A process of such a version may have
+  // started just before.
   if (rows[0]!.raised > 0 && (await outdatedProcesses(client, IMAGES_SINCE)) > 0) {
     throw soonAgain('A process of an earlier version, which cannot read images, has just started.')
   }
@@ -98,7 +98,7 @@ function soonAgain(why: string): RewardOpsError {
   return new RewardOpsError('busy', why, { retryAfterMs: 2_000 })
 }
 
-/** Images by their SHA-256 in hexadecimal. Those that are not stored are left out. */
+/** Images by their SHA-256 in hexadecimal. Images that are not stored are left out. */
 export async function imagesByHash(
   db: Database,
   hashes: readonly string[],
@@ -113,7 +113,7 @@ export async function imagesByHash(
 
 /**
  * Deletes some of a batch's references to images, and the images that no other batch refers to. Returns the bytes of
- * the deleted images; null: the batch refers to none.
+ * the deleted images, or null if the batch refers to none.
  */
 export async function releaseImages(client: Client, batchId: number): Promise<number | null> {
   const { rows } = await client.query<{ sha256: Buffer }>(
@@ -128,7 +128,8 @@ export async function releaseImages(client: Client, batchId: number): Promise<nu
     [rows.map(({ sha256 }) => sha256)],
   )
   if (locked.length === 0) return 0
-  // This is a separate statement, so that it sees the references of the transactions that held an image until now.
+  // A separate statement, so that it sees the references that other transactions committed while the statement above
+  // waited for their locks.
   const { rows: gone } = await client.query<{ bytes: number }>(
     `delete from image where sha256 = any($1::bytea[]) and ${unused} returning octet_length(bytes) as bytes`,
     [locked.map(({ sha256 }) => sha256)],

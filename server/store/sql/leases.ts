@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** Another holder's share of a limit, and its demand. */
+/** Another process's share of a limit, and the demand of that process. */
 export interface OtherHolder {
   slots: number
   demand: number
@@ -8,7 +8,6 @@ export interface OtherHolder {
 
 export interface LeaseRequest {
   resource: string
-  /** The requesting process. */
   holderId: number
   demand: number
   inFlight: number

@@ -14,7 +14,7 @@ export interface LoginSessionRow {
 
 const COLUMNS = 'id, hash, key_id, configured_hash, created_at, last_used_at, address, user_agent'
 
-/** Sessions, by id. Expired ones are included until the next sign-in. */
+/** Sessions, newest first. Expired sessions are included until the next sign-in deletes them. */
 export function loginSessions(db: Database, limit: number): Promise<LoginSessionRow[]> {
   return db.rows(
     'login-sessions',
@@ -30,8 +30,8 @@ export interface SessionTimes {
 }
 
 /**
- * Stores a session and deletes expired ones. If its key then has more than `ofKey` sessions, or all keys together more
- * than `ofAll`, those unused for the longest time are deleted.
+ * Stores a session and deletes expired ones. If its key then has more than `ofKey` sessions, or all keys together have
+ * more than `ofAll`, the least recently used ones are deleted.
  */
 export async function insertLoginSession(
   db: Database,
@@ -64,7 +64,10 @@ export async function insertLoginSession(
   )
 }
 
-/** Deletes the sessions with these ids (undefined: all) except `but`. Returns the number of deleted sessions. */
+/**
+ * Deletes the sessions with these ids (all sessions if undefined), except the session `but`. Returns the number of
+ * deleted sessions.
+ */
 export async function deleteLoginSessions(
   db: Database,
   ids: readonly number[] | undefined,
@@ -81,14 +84,17 @@ export async function deleteSessionsOfKey(db: Database, keyId: number): Promise<
   await db.adhoc('delete from login_session where key_id = $1', [keyId])
 }
 
-/** Deletes the session with this hash; false: there is none. */
+/** Deletes the session with this hash. Returns false if there is none. */
 export async function deleteLoginSession(db: Database, hash: Buffer): Promise<boolean> {
   return (
     (await db.adhoc('delete from login_session where hash = $1 returning id', [hash])).length > 0
   )
 }
 
-/** Records that a session was used. Several servers may report the same use. */
+/**
+ * Records that a session was used, unless a use within the last 30 s is recorded. Several servers may report the same
+ * use.
+ */
 export async function touchLoginSession(db: Database, id: number): Promise<void> {
   await db.rows(
     'login-session-used',

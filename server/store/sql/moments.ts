@@ -1,19 +1,20 @@
 /**
- * Mean and deviation of larger numbers are null, because their squares overflow, which is an error in Postgres: one
- * batch with such scores would fail the statement that rolls up several batches.
+ * The mean and the deviation of larger numbers are null. Squares of larger numbers overflow, which is an error in
+ * Postgres, and one batch with such scores would fail the statement that rolls up several batches.
  */
 const LARGEST = '1e150'
 
 /**
- * Over n rows, `avg` and `stddev_samp` square numbers as large as n × value, so 20,000 scores of 9e149 overflow. Scaled
- * down by 2¹⁴, ten million scores of 1e150 do not overflow, and scaling by a power of two does not round. A number
- * closer to 0 than 1e-290 counts as 0, because its square might underflow, which is an error too.
+ * Factor by which {@link scaled} multiplies numbers before it aggregates them. Over n rows, `avg` and `stddev_samp`
+ * square numbers as large as n × value, so 20,000 scores of 9e149 overflow. With this factor, ten million scores of
+ * 1e150 do not. Multiplying by a power of two does not round.
  */
 const DOWN = 2 ** -14
 
 /**
  * SQL of an aggregate that squares numbers up to 1e150, for up to ten million numbers. All rows kept by `where` must
- * have a number.
+ * have a number. A number closer to 0 than 1e-290 counts as 0, because its square might underflow, which is an error in
+ * Postgres too.
  */
 export function scaled(aggregate: 'avg' | 'stddev_samp', value: string, where: string): string {
   return `${aggregate}(case when abs(${value}) > 1e-290 then ${value} * ${DOWN} else 0 end)
@@ -27,23 +28,23 @@ export function meanOf(value: string, where = 'true'): string {
 }
 
 /**
- * SQL of the standard deviation (n − 1) of `value`; null for fewer than two rows, or if one exceeds 1e150. Equal numbers
- * have 0, although Postgres would return a rounding error such as 4e-15.
+ * SQL of the standard deviation (n − 1) of `value`; null for fewer than two rows, or if a number exceeds 1e150. It is 0
+ * for equal numbers, for which Postgres would return a rounding error such as 4e-15.
  */
 export function deviationOf(value: string): string {
   return `case when count(${value}) > 1 and min(${value}) = max(${value}) then 0
     when max(abs(${value})) < ${LARGEST} then ${scaled('stddev_samp', value, `abs(${value}) < ${LARGEST}`)} end`
 }
 
-/** SQL of an array of quantiles with linear interpolation; null as in {@link meanOf}. */
+/** SQL of an array of quantiles with linear interpolation; null under the same conditions as {@link meanOf}. */
 export function quantilesOf(value: string, at: readonly number[]): string {
   return `case when max(abs(${value})) < ${LARGEST}
     then percentile_cont(array[${at.join(', ')}]) within group (order by ${value}) filter (where abs(${value}) < ${LARGEST}) end`
 }
 
 /**
- * Limit of numbers whose sums are squared: the squared sum of ten million larger numbers overflows, which is an error
- * in Postgres.
+ * Limit of the numbers in {@link correlationOf}, which squares sums of numbers. The squared sum of ten million larger
+ * numbers overflows, which is an error in Postgres.
  */
 export const LARGEST_OF_TWO = '1e140'
 

@@ -25,13 +25,15 @@ export interface MonitoredBatch {
   split: 'train' | 'val'
   step: number
   completed_at: Date
-  /** True for a whole step of a run: completed, with samples, not a rescore. */
+  /** True if the batch is completed and rolled up, has samples and is not a rescore. */
   counts: boolean
   reward: Pick<ResolvedReward, 'kind' | 'components' | 'wraps' | 'gdpo'>
   group_signals: GroupSignalCounts | null
 }
 
-/** Marks a batch as evaluated, which locks it until the transaction ends; undefined: it was already evaluated. */
+/**
+ * Marks a batch as evaluated, which locks it until the transaction ends. Returns undefined if it was already evaluated.
+ */
 export async function takeToMonitor(
   client: Client,
   batchId: number,
@@ -73,7 +75,7 @@ export interface FigureRow {
 const FIGURES = `r.batch_id, r.samples, r.failed, r.mean, r.std, r.min, r.max, r.bin_values, r.bin_counts, r.components, r.length_n,
   r.length_unit, r.length_correlation, r.duplicates, r.duplicates_of, r.group_std, r.group_std_of`
 
-/** A batch's figures; undefined if it has no roll-up. */
+/** A batch's figures, or undefined if it has no roll-up. */
 export async function figuresOf(client: Client, batchId: number): Promise<FigureRow | undefined> {
   const { rows } = await client.query<FigureRow>({
     name: 'monitor-figures-of',
@@ -86,7 +88,7 @@ export async function figuresOf(client: Client, batchId: number): Promise<Figure
 /** The figures of earlier batches that monitors use. */
 export type WindowRow = Pick<FigureRow, 'mean' | 'min' | 'max' | 'group_std' | 'group_std_of'>
 
-/** The last evaluated batches of a run and split that precede this batch and its step, newest first. */
+/** The last evaluated batches of the batch's run and split that have a lower id and a lower step, newest first. */
 export async function windowBefore(
   client: Client,
   batch: Pick<MonitoredBatch, 'id' | 'run_id' | 'split' | 'step'>,

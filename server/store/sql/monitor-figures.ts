@@ -2,21 +2,22 @@ import type { Client } from '../database.ts'
 import { correlationOf, scaled } from './moments.ts'
 
 /**
- * Maximum bytes of the texts that are read in full to find a batch's duplicates: those whose length and prefix equal
- * another text's in their group. A batch with more bytes has no number of duplicates. 256 MiB is the maximum of one
- * submit.
+ * Maximum bytes of the texts that are read in full to find a batch's duplicates. A text is read in full if its length
+ * and prefix equal those of another text in its group. If the texts have more bytes, the number of duplicates stays
+ * null. 256 MiB is the maximum of one submit.
  */
 const MAX_COMPARED_BYTES = 268_435_456
-/** Number of characters compared first. They are in the row, or in the first TOAST chunk of a long text. */
+/** Number of characters compared first. They are in the row itself, or in the first TOAST chunk of a long text. */
 const COMPARED_FIRST = 200
 
 /**
  * Adds the monitors' figures to a batch's roll-up: the correlation of length and score, the number of duplicate
- * responses, and the deviation of scores within groups. Needs the roll-ups of its groups.
+ * responses, and the deviation of scores within groups. The batch's groups must have been rolled up before.
  *
- * Duplicates are found here and not at acceptance, where a hash per response would cost 8 bytes per sample and code in
- * each of the five places that store samples. Responses are compared in full only if group, length and the first
- * {@link COMPARED_FIRST} characters are equal; length and prefix are available without reading a long text in full.
+ * Duplicates are found here instead of when samples are accepted, because a hash per response would cost 8 bytes per
+ * sample and need code in each of the five places that store samples. Responses are compared in full only if group,
+ * length and the first {@link COMPARED_FIRST} characters are equal. Length and prefix are available without reading a
+ * long text in full.
  */
 export async function storeMonitorFigures(client: Client, batchId: number): Promise<void> {
   await client.query({

@@ -1,9 +1,9 @@
 import type { Client, Database } from '../database.ts'
 
-/** The advisory lock for evaluations and changes of incidents, so that one process at a time makes them. */
+/** Advisory lock that lets only one process at a time evaluate batches and change incidents. */
 const MONITOR_LOCK = 72_707_371
 
-/** Takes the lock until the transaction ends; false if another process holds it. */
+/** Takes the lock until the transaction ends. Returns false if another process holds it. */
 export async function lockMonitors(client: Client): Promise<boolean> {
   // If this process is paused within the transaction, the lock is released after 10 s.
   await client.query('set local idle_in_transaction_session_timeout = 10000')
@@ -39,7 +39,10 @@ export async function monitorSettings(
   return rows
 }
 
-/** The monitors' standings of a run, by monitor; empty before the first batch. */
+/**
+ * The stored state of each monitor for a run and split; empty before the first batch. Locks the row until the
+ * transaction ends.
+ */
 export async function standingsOf<T>(
   client: Client,
   runId: number,
@@ -118,7 +121,7 @@ export async function worsenIncident(
   })
 }
 
-/** Ends an incident; returns its worst state, or undefined if it had already ended. */
+/** Ends an incident. Returns its worst severity and value, or undefined if it had already ended. */
 export async function closeIncident(
   client: Client,
   id: number,
@@ -166,8 +169,8 @@ export async function fleetServers(client: Client): Promise<FleetServerRow[]> {
 }
 
 /**
- * Tables whose rows belong to a run, besides `monitor_standing`, whose rows are deleted last because they list the
- * runs.
+ * Tables whose rows belong to a run, except `monitor_standing`. The rows of that table are deleted last, because
+ * {@link deleteRemovedRuns} finds removed runs in it.
  */
 const OF_RUNS = [
   ...['monitor_evaluation', 'monitor_incident', 'monitor_setting', 'run_mark'],
@@ -175,8 +178,8 @@ const OF_RUNS = [
 ] as const
 
 /**
- * Deletes the monitors' data, users' marks and roll-ups of some removed runs. Returns the number of these runs; 0: none
- * are left.
+ * Deletes the monitors' data, users' marks and roll-ups of some removed runs. Returns the number of these runs, or 0 if
+ * none are left.
  */
 export async function deleteRemovedRuns(db: Database): Promise<number> {
   const gone = await db.rows<{ run_id: number }>(

@@ -63,7 +63,7 @@ export async function listIncidents(
   )
 }
 
-/** The monitors' standings of a run in a split. */
+/** The latest state of each monitor for a run and split. */
 export interface StandingRow {
   run: string
   run_id: number
@@ -85,7 +85,7 @@ export async function latestStandings(db: Database, limit: number): Promise<Stan
   )
 }
 
-/** The monitors' standings of a run in a split; undefined before its first batch. */
+/** The latest state of each monitor for a run and split, or undefined before its first batch. */
 export async function standingOf(
   db: Database,
   runId: number,
@@ -99,7 +99,7 @@ export async function standingOf(
   return row?.monitors
 }
 
-/** Splits of a run with evaluations. */
+/** The splits of a run that have evaluations. */
 export async function standingSplits(db: Database, runId: number): Promise<('train' | 'val')[]> {
   const rows = await db.rows<{ split: 'train' | 'val' }>(
     'standing-splits',
@@ -127,7 +127,10 @@ export interface EvaluationRow {
   values: Record<string, StoredValue>
 }
 
-/** The newest evaluations of a range of steps, in order of their batches, and the number of earlier ones. */
+/**
+ * The newest evaluations within a range of steps, in order of their batches, and the number of earlier ones in the
+ * range.
+ */
 export async function evaluationsOf(
   db: Database,
   { runId, split, from, until }: { runId: number; split: string; from: number; until: number },
@@ -150,7 +153,7 @@ export async function evaluationsOf(
   return { rows, earlier: before!.n }
 }
 
-/** A run's id; undefined if it does not exist. */
+/** A run's id, or undefined if the run does not exist. */
 export async function runIdOf(db: Database, name: string): Promise<number | undefined> {
   const [row] = await db.rows<{ id: number }>('run-id-of', 'select id from run where name = $1', [
     name,
@@ -158,7 +161,7 @@ export async function runIdOf(db: Database, name: string): Promise<number | unde
   return row?.id
 }
 
-/** The runs with their own setting of a monitor. */
+/** The runs that have their own setting of a monitor. */
 export async function runsWithSetting(
   db: Database,
   monitor: string,

@@ -8,7 +8,7 @@ import type { Client } from '../database.ts'
  */
 const ORPHAN_LOCK = 72_707_380
 
-/** The unfinished jobs of a batch. */
+/** SQL of the unfinished jobs of batch `$1`. */
 const LIVE_JOBS = `pgboss.job j where j.state in ('created', 'retry', 'active') and (j.data ->> 'b')::int = $1`
 
 /** A batch with samples to score, and the number of its scored and failed samples. */
@@ -36,8 +36,8 @@ export async function unfinishedBatches(
 }
 
 /**
- * Takes the lock for requeueing a batch's orphans until the transaction ends, and limits its statements to 10 s each.
- * False: another server holds the lock.
+ * Takes the lock for requeueing a batch's orphans until the transaction ends, and limits each statement of the
+ * transaction to 10 s. Returns false if another server holds the lock.
  */
 export async function lockOrphans(client: Client, batchId: number): Promise<boolean> {
   await client.query('set local lock_timeout = 10000; set local statement_timeout = 10000')
@@ -49,9 +49,9 @@ export async function lockOrphans(client: Client, batchId: number): Promise<bool
 }
 
 /**
- * Pending samples that no job holds, in order of index. They are read in one statement, and therefore in one snapshot.
- * A job is completed after all its samples are scored or failed, or replaced by others in one transaction, so in any
- * snapshot each pending sample should have a job.
+ * Pending samples that no job holds, in order of index. One statement reads samples and jobs, and therefore one
+ * snapshot. A job is completed only after all its samples are scored or failed, or it is replaced by other jobs in one
+ * transaction. In any snapshot, each pending sample should therefore have a job.
  */
 export async function orphanedSamples(
   client: ClientBase,

@@ -9,7 +9,7 @@ export interface PlannableBatch {
   completed_at: Date | null
 }
 
-/** A batch in any state; undefined: it does not exist. */
+/** A batch in any state, or undefined if it does not exist. */
 export async function plannableBatch(
   db: Database,
   id: number,
@@ -23,7 +23,7 @@ export async function plannableBatch(
   return row
 }
 
-/** A run's newest completed training batches, newest first; null: the run does not exist. */
+/** A run's newest completed training batches, newest first, or null if the run does not exist. */
 export async function plannableBatches(
   db: Database,
   run: string,
@@ -50,7 +50,7 @@ export interface RecordedLatencies {
   scoreMs: Float64Array
   groupNo: Int32Array
   pending: number
-  /** The most samples between first dispatch and result at the same time. */
+  /** Maximum number of samples that were between first dispatch and result at the same time. */
   concurrency: number
 }
 

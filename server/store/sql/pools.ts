@@ -23,7 +23,7 @@ export async function poolRows(db: Database): Promise<PoolRow[]> {
   )
 }
 
-/** Sets a pool's policy and notifies the workers; false: the pool does not exist. */
+/** Sets a pool's policy and notifies the workers. Returns false if the pool does not exist. */
 export async function setPoolPolicy(
   db: Database,
   model: string,

@@ -8,9 +8,9 @@ const GROUPS_PER_JOB = 16
 const OUTAGE_MS = 15 * 60_000
 
 /**
- * Queues the post-processing of a batch's groups whose samples have all been scored or failed, each once: the group is
- * marked in the transaction that inserts its job. Returns the number of groups. One pass over the batch's samples, 2 ms
- * for 8,192.
+ * Queues the post-processing of a batch's groups whose samples have all been scored or failed. Each group is queued
+ * once, because it is marked in the transaction that inserts its job. Returns the number of groups. The query makes one
+ * pass over the batch's samples: 2 ms for 8,192 samples.
  */
 export async function queuePostProcessing(
   db: Database,

@@ -2,7 +2,7 @@ import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import { GONE_AFTER_MS } from '../schema-version.ts'
 
-/** The lowest version of the running processes; null: none runs. */
+/** SQL of the lowest version of the running processes; null if none is running. */
 const OLDEST_VERSION = `(select min(version) from process where state <> 'dead'
   and last_seen_at > clock_timestamp() - ${GONE_AFTER_MS} * interval '1 millisecond')`
 
@@ -18,7 +18,7 @@ export interface NewProcess {
   functions: string
 }
 
-/** Registers a process; returns its id and the lowest version of the other running processes. */
+/** Registers a process. Returns its id and the lowest version of the other running processes. */
 export async function insertProcess(
   db: Database,
   process: NewProcess,
@@ -33,9 +33,9 @@ export async function insertProcess(
 }
 
 /**
- * Stores a process's report and notifies the servers; returns the database's time and the lowest version of the running
- * processes. With `mayRevive` false, a process that was declared dead stays dead, and `deadForMs` is the time since the
- * declaration. Otherwise `deadForMs` is null.
+ * Stores a process's report and notifies the servers. Returns the database's time and the lowest version of the running
+ * processes. If the process was declared dead and `mayRevive` is false, it stays dead, and `deadForMs` is the time
+ * since the declaration. Otherwise `deadForMs` is null.
  */
 export async function reportProcess(
   db: Database,
@@ -89,7 +89,7 @@ export interface ProcessToCheck {
 const TO_CHECK = `select id, host, pid from process
   where (state <> 'dead' or exists (select 1 from claim where worker_id = process.id))`
 
-/** Processes of a host to check; with a pid, only that one. */
+/** Processes of a host to check, or only the process with this pid. */
 export async function processesToCheck(
   db: Database,
   host: string,
@@ -108,7 +108,7 @@ export async function silentProcesses(db: Database, forMs: number): Promise<Proc
   )
 }
 
-/** Marks processes as dead; returns the ids of those that were not dead or still hold jobs. */
+/** Marks processes as dead. Returns the ids of those that were not dead or still hold jobs. */
 export async function markDead(db: Database, ids: readonly number[]): Promise<number[]> {
   const dead = await db.adhoc<{ id: number }>(
     `update process set state = 'dead', ended_at = coalesce(ended_at, now())
@@ -124,7 +124,7 @@ export async function countRequeued(db: Database, id: number, samples: number): 
   await db.adhoc('update process set requeued = requeued + $2 where id = $1', [id, samples])
 }
 
-/** Takes or renews a server's turn at a kind of background work; false: another server has it. */
+/** Takes or renews a server's turn at a kind of background work. Returns false if another server has the turn. */
 export async function takeTurn(
   db: Database,
   kind: string,

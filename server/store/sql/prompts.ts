@@ -11,7 +11,6 @@ import { likePattern } from './sample-texts.ts'
 
 /** Advisory lock on the prompts of a run, because two servers may roll up two of its batches at the same time. */
 const PROMPT_LOCK = 72_707_391
-/** Maximum length of a prompt's preview, in characters. */
 const MAX_PREVIEW_CHARS = 300
 /**
  * Characters of a stored prompt that are read for its preview. For a longer list of messages, the preview is the start
@@ -27,7 +26,10 @@ export interface PromptScope {
   split: string
 }
 
-/** Adds groups of an ended batch to their prompts. Uses one transaction, so that no visit is lost. Repeatable. */
+/**
+ * Adds groups of an ended batch to their prompts as visits, in one transaction so that no visit is lost. Safe to
+ * repeat.
+ */
 export async function addVisits(
   db: Database,
   batch: { id: number; run_id: number; split: string },
@@ -58,7 +60,7 @@ export async function addVisits(
   })
 }
 
-/** Removes the visits of a batch whose data are deleted. Prompts without visits are deleted. */
+/** Removes the visits of a batch whose data are deleted, and deletes prompts that then have no visits. */
 export async function removeVisits(
   client: Client,
   batchId: number,
@@ -147,7 +149,7 @@ async function lockedVisits(
   await client.query('select pg_advisory_xact_lock($1, $2)', [PROMPT_LOCK, runId])
   const { rows } = await client.query<{ key: Buffer; history: Buffer }>({
     name: 'visits-of-prompts',
-    // One lookup per key. A join may be planned as a scan of all prompts of the run.
+    // One lookup per key, because a join may be planned as a scan of all prompts of the run.
     text: `select p.key, p.history from unnest($3::bytea[]) as k(key)
            cross join lateral (select key, history from prompt
                                where run_id = $1 and split = $2 and key = k.key limit 1) p`,
@@ -158,8 +160,8 @@ async function lockedVisits(
 
 /**
  * Stores the visits of prompts, at least one each, and the figures derived from them. A prompt that is not stored yet
- * needs its text. An upsert looks each prompt up by its key, while an update by a join was planned as a scan of the
- * run's prompts for each of them (46 µs per sample at 4,000 prompts, and more with each batch).
+ * needs its text. The statement is an upsert, which looks up each prompt by its key. An update with a join was planned
+ * as a scan of the run's prompts for each prompt (46 µs per sample at 4,000 prompts, and more with each batch).
  */
 async function storeVisits(
   client: Client,
@@ -251,7 +253,7 @@ async function textsOfPrompts(
   )
 }
 
-/** The start of a stored prompt; for chat messages, the start of the last user message. */
+/** The start of a stored prompt. For chat messages, this is the start of the last user message. */
 export function previewOf(stored: string, encoding: number): string {
   let text = stored
   try {
@@ -308,13 +310,12 @@ const ORDER_BY: Record<PromptOrder, string> = {
 }
 
 /**
- * SQL of the run's id as it is in the index on (run_id::bigint, split). That index lists prompts in their physical
- * order.
+ * SQL of the run's id that selects the index on (run_id::bigint, split), which lists prompts in their physical order.
  */
 const RUN_IN_PLACE = 'run_id::bigint'
 
 /**
- * SQL conditions of a filter on the table `prompt`. `run`: the SQL of the run's id, which determines the index used.
+ * SQL conditions of a filter on the table `prompt`. `run` is the SQL of the run's id, which determines the index used.
  */
 function conditions(
   scope: PromptScope,
@@ -375,7 +376,7 @@ export async function promptPage(
   )
 }
 
-/** One prompt; undefined: it is not stored. */
+/** One prompt, or undefined if it is not stored. */
 export async function promptOf(
   db: Database,
   { runId, split }: PromptScope,
@@ -431,8 +432,8 @@ export interface PassClass {
 }
 
 /**
- * Reads the recent passes of the prompts whose rewards show whether a sample passes. Keys are read as bytes, because
- * for 200,000 prompts keys in JSON took four times as long as the scan.
+ * Reads the recent numbers of passed samples, for prompts whose rewards show whether a sample passes. Keys are read as
+ * bytes, because for 200,000 prompts keys in JSON took four times as long as the scan.
  */
 export async function recentPasses(
   db: Database,
@@ -475,7 +476,7 @@ export async function promptsOf(
   )
 }
 
-/** The uids of those groups that still exist. A group is given by its batch and its number, in parallel lists. */
+/** The uids of groups that still exist. A group is given by its batch and its number, in parallel lists. */
 export async function visitedGroups(
   db: Database,
   batches: readonly number[],

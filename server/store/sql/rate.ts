@@ -2,24 +2,24 @@ import type { Database } from '../database.ts'
 
 /** A request to the token bucket of a limit per minute. */
 export interface RatePart {
-  /** Use beyond earlier grants; below 0: the unused part of a grant. */
+  /** Amount used beyond earlier grants. A negative amount is the unused part of a grant, which is put back. */
   charge: number
   want: number
   /** The smallest useful grant. */
   least: number
-  /** Amount that is granted and charged beyond the bucket's content; it may leave a debt. */
+  /** Amount that is granted in addition, even if the bucket holds less. The bucket is then in debt. */
   beyond: number
   perMinute: number
   bucket: number
 }
 
-/** The grant. Both limits grant their part, or neither does. */
+/** The granted amounts. Either both limits grant their part, or neither does. */
 export interface RateAnswer {
   granted: boolean
   /** A whole number; 0 if requests are not limited. */
   requests: number
   tokens: number
-  /** At least one bucket had less than requested. */
+  /** True if at least one bucket had less than requested. */
   short: boolean
   /** The amount missing for one more sample; 0 if everything was granted. */
   requestsMissing: number
@@ -27,8 +27,8 @@ export interface RateAnswer {
 }
 
 /**
- * Takes from a server's limits per minute, requests and tokens together: enough of both for a sample, or nothing. The
- * same statement puts back fractions of a request, and the grant of one bucket if the other one granted too little.
+ * Takes requests and tokens from a server's limits per minute: enough of both for a sample, or nothing. The same
+ * statement puts back fractions of a request, and the grant of one bucket if the other one granted too little.
  */
 export async function takeRate(
   db: Database,
@@ -90,8 +90,9 @@ export async function takeRate(
 }
 
 /**
- * Takes an amount from a limit per minute, even if the bucket holds less. Returns the ms until the amount is covered;
- * 0: now. Callers wait that long, so together they stay within the limit. A negative amount is put back.
+ * Takes an amount from a limit per minute, even if the bucket holds less. Returns the time in ms until the bucket
+ * covers the amount, or 0 if it covers it now. Callers wait that long, so together they stay within the limit. A
+ * negative amount is put back.
  * @param capacity content of a full bucket
  */
 export async function reserveRate(

@@ -12,7 +12,9 @@ export interface PartToCopy {
   groups: { no: number; members: number }[]
 }
 
-/** Samples of a batch with their group, in order: these indexes, or all members of these groups. */
+/**
+ * Samples of a batch with their groups, in order of index: those with these indexes, or all members of these groups.
+ */
 export async function samplesOfBatch(
   db: Database,
   batchId: number,
@@ -43,7 +45,9 @@ export async function groupsByUid(
   return rows.map(({ no }) => no)
 }
 
-/** The sizes of a part's samples `from` to `to` (included), in order; `idx` and `group_no` are those of the copy. */
+/**
+ * The sizes of a part's samples `from` to `to` (both included), in order. `idx` and `group_no` are those of the copy.
+ */
 export async function partToCopy(
   client: Client,
   copy: RolloutCopy,
@@ -70,7 +74,7 @@ function partValues(copy: RolloutCopy, part: PartToCopy, from: number, to: numbe
   return [copy.fromId, part.idx.slice(from, to + 1), part.groupNo.slice(from, to + 1), from]
 }
 
-/** Copies the texts of the part's samples `from` to `to` (included) as stored. */
+/** Copies the stored texts of the part's samples `from` to `to` (both included). */
 export async function copyPartTexts(
   client: Client,
   copy: RolloutCopy,

@@ -3,7 +3,7 @@ import { columnNames, RESCORED_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from '../s
 import { MARK_LOCK } from './retention.ts'
 
 /**
- * Class of the advisory lock on a future batch's id, which a process holds while it copies rollouts for the batch.
+ * Class of the advisory lock that a process holds on the id of a future batch while it copies rollouts for the batch.
  */
 const COPY_LOCK = 72_707_372
 
@@ -22,9 +22,9 @@ export interface RolloutCopy {
 export interface CopiedSample {
   idx: number
   group_no: number
-  /** Bytes of prompt and response; null: its texts were removed. */
+  /** Bytes of prompt and response, or null if the texts were removed. */
   work: number | null
-  /** Bytes of all texts. */
+  /** Bytes of all texts, or null if the texts were removed. */
   bytes: number | null
 }
 
@@ -38,9 +38,9 @@ export async function dataSourcesOf(db: Database, batchId: number): Promise<stri
 }
 
 /**
- * Takes a batch id and registers a copy of another batch's rollouts for it. The connection holds the copy until {@link
- * releaseCopy} or until it closes; a copy without a holder is deleted. Null: the original's texts have been removed or
- * are being removed. Otherwise they are kept while the copy runs.
+ * Allocates a batch id and registers a copy of another batch's rollouts for it. The connection holds the copy until
+ * {@link releaseCopy} or until the connection closes. A copy without a holder is deleted. Returns null if the
+ * original's texts have been removed or are being removed. Otherwise the texts are kept while the copy runs.
  */
 export async function beginCopy(
   client: Client,
@@ -93,7 +93,7 @@ export async function samplesToCopy(
   return rows
 }
 
-/** Copies the texts of samples `from` to `to` (included) as stored. */
+/** Copies the stored texts of samples `from` to `to` (both included). */
 export async function copyTexts(
   client: Client,
   copy: RolloutCopy,
@@ -142,8 +142,8 @@ export async function copyGroups(
 }
 
 /**
- * Inserts the batch of a copy; run, step, split, group size and images are the original's. The same transaction inserts
- * the batch's jobs.
+ * Inserts the batch of a copy, with the run, step, split, group size and images of the original. The same transaction
+ * inserts the batch's jobs.
  */
 export async function insertRescored(
   client: Client,
@@ -153,7 +153,7 @@ export async function insertRescored(
     rewardName: string
     idempotencyKey: string | null
     contentHash: Buffer | null
-    /** Size of the copied part; null: the whole original is copied. */
+    /** Size of the copied part, or null if the whole original is copied. */
     part: { samples: number; groups: number; wholeGroups: boolean } | null
   },
 ): Promise<{ submitted_at: Date }> {
@@ -197,8 +197,8 @@ export async function rescoresOf(db: Database, batchId: number, limit: number): 
 }
 
 /**
- * Deletes some rows of a copy whose process has died; no reader has seen them. Safe to run on two servers
- * concurrently. False: no such copy is left.
+ * Deletes some rows of a copy whose process has died. No reader has seen these rows. Safe to run on two servers
+ * concurrently. Returns false if no such copy is left.
  */
 export async function deleteAbandonedCopies(db: Database): Promise<boolean> {
   const copies = await db.rows<{ batch_id: number; bucket: string }>(

@@ -36,13 +36,13 @@ export interface ResultRow extends RowFields {
 export const STORED_RESULT_COLUMNS = `s.idx, s.status, s.reason, s.score, s.raw_score, s.substituted, s.reward_extra,
   s.verdict, s.extracted, s.rewards, ${selectFields(ROW_FIELDS, 's.')}, s.queue_ms, s.score_ms, s.attempts, s.worker_id`
 
-/** A sample's own columns. One query each looks up uid, server name and `held` for all samples. */
+/** A sample's own columns. Uid, server name and `held` come from one query each for all samples. */
 type SampleColumns = Omit<ResultRow, 'uid' | 'server_name' | 'held'> & {
   group_no: number
   server_id: number | null
 }
 
-/** The index of the token that gets the reward: the response's last one; null if the length is 0 or unknown. */
+/** The index of the token that gets the reward (the response's last one), or null if the length is 0 or unknown. */
 export function positionOf(responseLength: number | null): number | null {
   return responseLength === null || responseLength === 0 ? null : responseLength - 1
 }
@@ -128,8 +128,9 @@ export async function samplesOfGroups(
   groups: { no: number; uid: string }[],
 ): Promise<(ResultRow & { group_no: number })[]> {
   const nos = groups.map((g) => g.no)
-  // One pass over the batch's rows, 2 ms for 8,192. An index by group would slow down every insert. A pass per group,
-  // whose members may lie anywhere after appends, costs more as soon as several groups are delivered together.
+  // One pass over the batch's rows takes 2 ms for 8,192 samples. An index by group would slow down every insert. One
+  // pass per group costs more as soon as several groups are delivered together, because appends may scatter the members
+  // of a group.
   const rows = await db.rows<SampleColumns>(
     'samples-of-groups',
     `select ${STORED_RESULT_COLUMNS}, s.group_no, s.server_id from sample s
@@ -144,9 +145,9 @@ export async function samplesOfGroups(
 export interface GroupOfPage {
   no: number
   uid: string
-  /** Null: the group has not completed. */
+  /** Null if the group has not completed. */
   seq: number | null
-  /** In order of its members; null: no roll-up yet. */
+  /** In order of the group's members; null before the roll-up. */
   advantages: (number | null)[] | null
 }
 
@@ -180,9 +181,9 @@ const FIELD_LISTS = RESULT_FIELDS.map(
 const MAX_INDEX = 2_147_483_647
 
 /**
- * The samples of a batch in input order, as columns that Postgres assembles: parsing one JSON text takes 10 ms, while
- * 8,192 rows of nine columns cost the server's event loop 70 ms. `tokenScores`: includes token scores, which may take
- * 120 kB per sample.
+ * The samples of a batch in input order, as columns that Postgres assembles. For 8,192 samples with nine columns,
+ * parsing one JSON text takes 10 ms, while reading rows takes 70 ms of the server's event loop. `tokenScores` adds
+ * token scores, which may take 120 kB per sample.
  */
 export async function sampleColumns(
   db: Database,
@@ -205,7 +206,7 @@ export async function sampleColumns(
                   else json_build_object('turns', rewards->'turns', 'spans', rewards->'spans') end as rewards,
              response_length${FIELD_COLUMNS.join('')}
            from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx) s`,
-    // Clamped to Postgres's integer, which exceeds any index.
+    // Clamped to Postgres's largest integer, which exceeds any index.
     [batchId, Math.min(offset, MAX_INDEX), Math.min(offset + limit, MAX_INDEX), tokenScores],
   )
   const { group_no, status, ...columns } = row!.c
@@ -335,7 +336,7 @@ async function claimsOf(
   ])
 }
 
-/** The last stored detail of a sample's attempts; null if none was stored. */
+/** The last stored detail of a sample's attempts, or null if none was stored. */
 export async function lastDetail(
   db: Database,
   batchId: number,

@@ -16,7 +16,9 @@ const REMOVER_LOCK = 72_707_383
 
 /** Batches marked per transaction. A rescore waits no longer than one such transaction. */
 const MARK_BATCHES = 500
-/** Maximum rows that one statement deletes. It takes about 20 ms for samples and 40 ms for texts of 3 kB. */
+/**
+ * Maximum rows that one statement deletes. Such a statement takes about 20 ms for samples and 40 ms for texts of 3 kB.
+ */
 const MAX_DELETE_ROWS = 2_048
 
 export interface RetentionJobRow {
@@ -48,7 +50,7 @@ const COPIED = `exists (select 1 from rescore_copy c where c.from_id = b.id)`
 const OLD = `coalesce(b.submitted_at < now() - $1::int * interval '1 day', false)`
 const OLD_TEXTS = `coalesce(b.submitted_at < now() - $2::int * interval '1 day', false)`
 
-/** Starts a removal; undefined: another one is running. */
+/** Starts a removal. Returns undefined if another one is running. */
 export async function beginJob(
   db: Database,
   job: Pick<
@@ -100,7 +102,7 @@ export async function runningJob(client: Client): Promise<RetentionJobRow | unde
   return rows[0]
 }
 
-/** Stores the error of a removal's last transaction; null: it succeeded. */
+/** Stores the error of a removal's last transaction, or null if it succeeded. */
 export async function noteProblem(db: Database, id: number, problem: string | null): Promise<void> {
   await db.adhoc('update retention_job set problem = $2 where id = $1', [id, problem])
 }
@@ -117,7 +119,7 @@ export async function lockRemover(client: Client): Promise<boolean> {
   return rows[0]!.mine
 }
 
-/** Marks some batches for removal; false: no batch is left to mark. */
+/** Marks some batches for removal. Returns false if no batch is left to mark. */
 export async function markPiece(client: Client, job: RetentionJobRow): Promise<boolean> {
   await client.query('select pg_advisory_xact_lock($1)', [MARK_LOCK])
   const stays = `not ${COPIED} and not exists (select 1 from removal m where m.batch_id = b.id)`
@@ -181,8 +183,9 @@ export async function unmark(client: Client, jobId: number): Promise<void> {
 }
 
 /**
- * Drops a day's partition of texts that no batch keeps; false: there is none. Waits at most 300 ms for the lock on the
- * partitioned table, because readers queue behind it; then fails with SQLSTATE 55P03.
+ * Drops the partition of a day whose texts no batch keeps. Returns false if there is none. Waits at most 300 ms for the
+ * lock on the partitioned table, because readers queue behind the waiting statement, and then fails with SQLSTATE
+ * 55P03.
  */
 export async function dropDay(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ day: string; bytes: string }>(
@@ -226,7 +229,7 @@ interface Removal {
   keep_roll_ups: boolean
 }
 
-/** Deletes some rows of the first marked batch; false: none is marked. */
+/** Deletes some rows of the first marked batch. Returns false if none is marked. */
 export async function deletePiece(client: Client): Promise<boolean> {
   const { rows } = await client.query<Removal>(
     `select batch_id, job_id, text_bucket::text as bucket, whole, keep_roll_ups from removal order by batch_id limit 1
@@ -264,9 +267,9 @@ const SAMPLE_BYTES = 180
 const GROUP_BYTES = 140
 
 /**
- * Whether all batches of the batch's run are being removed, and its prompts with them. Visits are then not removed
- * batch by batch, which would write each prompt once per visit. If the run stays, because the removal is cancelled or a
- * batch was submitted meanwhile, {@link removeGoneVisits} removes them.
+ * True if all batches of the batch's run are being removed, and the run's prompts with them. Visits are then not
+ * removed batch by batch, which would write each prompt once per visit. If the run stays, because the removal is
+ * cancelled or a batch was submitted meanwhile, {@link removeGoneVisits} removes the visits.
  */
 async function isRunGoing(client: Client, { batch_id, job_id }: Removal): Promise<boolean> {
   const { rows } = await client.query<{ going: boolean }>(
@@ -332,7 +335,7 @@ async function finish(client: Client, removal: Removal): Promise<void> {
       await client.query(`delete from ${table} where batch_id = $1`, [id])
     }
     await markRunRollUpStale(client, id)
-    // Its rescores keep `rescored_from`, without which they would count as steps of their run.
+    // The batch's rescores keep `rescored_from`, without which they would count as steps of their run.
     await client.query('delete from batch where id = $1', [id])
   }
   await client.query('delete from removal where batch_id = $1', [id])
@@ -340,7 +343,7 @@ async function finish(client: Client, removal: Removal): Promise<void> {
   await notify(client, 'batchChanged', id)
 }
 
-/** Deletes some old events, of one kind at a time; false: none are left. */
+/** Deletes some old events, of one kind at a time. Returns false if none are left. */
 export async function pruneEvents(client: Client, job: RetentionJobRow): Promise<boolean> {
   if (job.kind !== 'policy') return false
   const { eventsDays = null, auditDays = null } = job.policy ?? {}
@@ -411,7 +414,7 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
   )
 }
 
-/** Cancels a removal; false: it has already ended. */
+/** Cancels a removal. Returns false if it has already ended. */
 export async function cancelJob(client: Client, id: number): Promise<boolean> {
   const { rowCount } = await client.query(
     `update retention_job set state = 'cancelled', ended_at = now() where id = $1 and state = 'running'`,
@@ -539,7 +542,10 @@ export async function previewEvents(
   return row!.n
 }
 
-/** A run's batches that are unfinished or being copied, and its last batch; undefined: the run does not exist. */
+/**
+ * A run's number of batches that are unfinished or being copied, and its last batch; undefined if the run does not
+ * exist.
+ */
 export async function runForDeletion(
   db: Database,
   run: string,
@@ -579,7 +585,7 @@ export async function keepRun(db: Database, run: string, keep: boolean, by: stri
     : db.adhoc('delete from run_kept where run = $1', [run]))
 }
 
-/** Start time of the policy's last removal; null: there was none. */
+/** Start time of the policy's last removal, or null if there was none. */
 export async function lastPolicyJob(db: Database): Promise<Date | null> {
   const [row] = await db.rows<{ at: Date | null }>(
     'removal-last',

@@ -3,15 +3,15 @@ import type { Database, Statement } from '../database.ts'
 import type { FlushedSample } from './flush.ts'
 import { SLICE_SECONDS } from './server-reports.ts'
 
-/** SQL condition of a failed attempt. Superseded and recalled calls, and connections closed on reuse, did not fail. */
+/** SQL condition of a failed attempt. Superseded and recalled calls, and connections closed on reuse, do not count. */
 const IS_FAILED = `server_id is not null and outcome not in ('ok', 'superseded', 'conn_race', 'recalled')`
 
 /**
- * Failed attempts that were retried. A retry is an attempt after the first of its call, as `attemptsIn` counts them.
- * Attempts do not record to which call they belong, and a sample may have several concurrent calls (votes of a judge,
- * components). So the failures of one attempt number are paired in order with the attempts of the next number: each
- * failure has at most one retry. Hedges, connections that were closed on reuse and recalled calls are neither failures
- * nor retries.
+ * SQL of the failed attempts that were retried. A retry is an attempt after the first of its call, as `attemptsIn` in
+ * server/worker/sample-end.ts counts them. Attempts do not record which call they belong to, and a sample may have
+ * several concurrent calls (votes of a judge, components). The failures of one attempt number are therefore paired in
+ * order with the attempts of the next number, so each failure has at most one retry. Hedges, connections that were
+ * closed on reuse and recalled calls are neither failures nor retries.
  * @param failed the query of the failed attempts
  */
 const retriedOf = (failed: string) => `
@@ -45,13 +45,13 @@ export function retriesByServer(
   )
 }
 
-/** The cause of hedges in `retry_slice`. */
+/** The cause under which `retry_slice` counts hedges. */
 export const HEDGE = 'hedge'
 
 /**
- * The statement that counts the retries and hedges among the attempts that this transaction has stored, at the times at
- * which the attempts failed and the hedges were sent. It is the last statement of the transaction, because all workers
- * add to the same rows, which are then locked only during the commit.
+ * Returns the statement that counts the retries and hedges among the attempts that this transaction has stored, at the
+ * times at which the attempts failed and the hedges were sent. It must be the last statement of the transaction: all
+ * workers add to the same rows, which are then locked only during the commit.
  */
 export function retriesStatement(
   samples: readonly Pick<FlushedSample, 'batchId' | 'index' | 'attemptLog'>[],

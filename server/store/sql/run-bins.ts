@@ -9,7 +9,7 @@ export interface BinnedSteps extends StepsOfRun {
   width: number
 }
 
-/** Consecutive steps with their last batches: sums of counts, and statistics over the steps that are rolled up. */
+/** A bin of consecutive steps, each with its last batch: sums of counts, and statistics over the rolled-up steps. */
 export interface RunBinRow {
   /** The first and the last step with a batch, and the number of such steps. */
   step: number
@@ -173,7 +173,7 @@ export interface ScoreScaleRow {
   values: number[] | null
 }
 
-/** The scores of all rolled-up steps; `values` is null if there are more than `most` distinct scores. */
+/** The range of the scores of all rolled-up steps. `values` is null if there are more than `most` distinct scores. */
 export async function scoreScale(
   db: Database,
   steps: BinnedSteps,
@@ -194,11 +194,11 @@ export async function scoreScale(
   return row!
 }
 
-/** SQL of the roll-ups with scores in a range that can be drawn. */
+/** SQL condition: the roll-up has scores, and all are in a range that can be drawn. */
 const HAS_SCORES = `r.batch_id = last.id and r.data_source = '' and cardinality(r.bin_counts) > 0
   and greatest(-r.min, r.max) < ${LARGEST_OF_TWO}`
 
-/** The samples of a bin in the rows of a heat map, which are numbered from 0. */
+/** A bin's numbers of samples in the rows of a heat map, which are numbered from 0. */
 export interface HeatBinRow {
   bin: number
   rows: number[]

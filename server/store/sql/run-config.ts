@@ -9,7 +9,7 @@ export interface RunConfigRow {
   tags: string[] | null
 }
 
-/** The configuration of a run; undefined: the run does not exist. */
+/** The configuration of a run, or undefined if the run does not exist. */
 export async function runConfig(db: Database, name: string): Promise<RunConfigRow | undefined> {
   const [row] = await db.rows<RunConfigRow>(
     'run-config',
@@ -19,7 +19,7 @@ export async function runConfig(db: Database, name: string): Promise<RunConfigRo
   return row
 }
 
-/** Changes a run, which is created if it does not exist; null: it would have more than {@link MAX_TAGS} tags. */
+/** Changes a run, or creates it if it does not exist. Returns null if it would have more than {@link MAX_TAGS} tags. */
 export async function changeRun(
   client: Client,
   { run, config, tags, addTags = [], removeTags = [] }: UpdateRunInput,

@@ -1,7 +1,7 @@
 import type { RunLimitValues } from '../../contract/limits.ts'
 import type { Client, Database } from '../database.ts'
 
-/** Limits of a run; `''`: the default for runs without their own. */
+/** Limits of a run. The run `''` stands for the default for runs without their own limits. */
 export interface RunLimitRow {
   run: string
   max_queued_samples: number | null

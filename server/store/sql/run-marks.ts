@@ -19,7 +19,7 @@ export async function runMarks(db: Database, runId: number, limit: number): Prom
   )
 }
 
-/** Stores a mark; undefined if the run already has `most` marks. */
+/** Stores a mark. Returns undefined if the run already has `most` marks. */
 export async function addMark(
   db: Database,
   runId: number,
@@ -37,7 +37,7 @@ export async function addMark(
   return row
 }
 
-/** Changes the given fields of a mark; undefined if it does not exist. */
+/** Changes the given fields of a mark. Returns undefined if the mark does not exist. */
 export async function changeMark(
   db: Database,
   id: number,
@@ -53,7 +53,7 @@ export async function changeMark(
   return row
 }
 
-/** Removes a mark; false if it does not exist. */
+/** Removes a mark. Returns false if it does not exist. */
 export async function dropMark(db: Database, id: number): Promise<boolean> {
   const rows = await db.rows('drop-run-mark', 'delete from run_mark where id = $1 returning id', [
     id,

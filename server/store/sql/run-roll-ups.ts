@@ -35,15 +35,15 @@ interface FiguresRow {
 }
 
 /**
- * The change along the linear trend of the means, from the first to the last, with its standard error; null with fewer
- * than three means.
+ * The change along the linear trend of the means, from the first to the last, with its standard error, or null for
+ * fewer than three means.
  */
 export type ChangeOf = (
   steps: readonly number[],
   means: readonly number[],
 ) => { change: number; error: number } | null
 
-/** Computes a run's roll-up from the rows of its batches. Repeatable; concurrent calls wait for each other. */
+/** Computes a run's roll-up from the rows of its batches. Safe to repeat; concurrent calls wait for each other. */
 export async function storeRunRollUp(
   db: Database,
   runId: number,

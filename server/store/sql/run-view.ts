@@ -28,7 +28,7 @@ export interface RunRow {
   change_steps: number
 }
 
-/** A run with its totals; rescores are counted separately. */
+/** A run with its totals, or undefined if it does not exist. Rescores are counted separately. */
 export async function runByName(
   db: Database,
   name: string,
@@ -114,7 +114,7 @@ export async function runSteps(
   )
 }
 
-/** The steps of a run that are in a range, and those outside it. */
+/** The numbers of a run's steps in a range, before it and after it. */
 export interface StepRangeRow {
   steps: number
   /** The first and the last step in the range; null if there is none. */

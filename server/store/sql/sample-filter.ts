@@ -9,7 +9,7 @@ import { MAX_VERDICTS } from '../../contract/verdicts.ts'
 import type { Database } from '../database.ts'
 import { type Arg, args } from './args.ts'
 
-/** The filter with the batch as a number; `sample-texts.ts` searches for the text. */
+/** A filter with the batch as a number. The filter's text is searched by `sample-texts.ts`. */
 export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
   batchId?: number | undefined
 }
@@ -26,8 +26,8 @@ export interface CandidateBatch {
 }
 
 /**
- * Batches that may have a matching sample, by their counters, roll-ups and keys alone: the newest from `fromId` down,
- * or the oldest from `fromId` up. `nextBatchId`: the first batch beyond the limit; null: none.
+ * Batches that may have a matching sample, judging by their counters, roll-ups and keys alone: the newest from `fromId`
+ * down, or the oldest from `fromId` up. `nextBatchId` is the first batch beyond the limit, or null if there is none.
  */
 export async function candidateBatches(
   db: Database,
@@ -112,7 +112,6 @@ export async function candidateBatches(
   return { batches: rows.slice(0, MAX_BATCHES), nextBatchId: rows[MAX_BATCHES]?.id ?? null }
 }
 
-/** The signals that a filter matches. */
 function signalsOf(filter: GroupSignalFilter): GroupSignal[] {
   return filter === 'no_signal' ? GROUP_SIGNALS.filter((signal) => signal !== 'varied') : [filter]
 }
@@ -122,7 +121,7 @@ export function isRescored(rescored: boolean): string {
   return `rescored_from is ${rescored ? 'not null' : 'null'}`
 }
 
-/** SQL condition on a key's roll-up: a sample of the batch may match. */
+/** SQL condition that a sample of the batch may match, judging by the roll-up of the key. */
 function rangeOf(extra: ExtraFilter, arg: Arg): string {
   if (extra.is === 'present') return 'true'
   if (extra.is === 'boolean') return 'k.booleans > 0'
@@ -212,7 +211,6 @@ export class SampleConditions {
   }
 
   #extra(extra: ExtraFilter): string {
-    // `case` ensures that only numbers are converted.
     const name = this.value(readableText(extra.key))
     const doc = 'readable_json(s.reward_extra)'
     const type = `json_typeof(${doc} -> ${name}::text)`
@@ -221,7 +219,8 @@ export class SampleConditions {
     if (extra.is === 'boolean') return `${type} = 'boolean' and ${text} = '${extra.value}'`
     if (extra.is === 'text')
       return `${type} = 'string' and ${text} = ${this.value(readableText(extra.value))}`
-    // The type is `numeric`, because JSON may have a number beyond the range of a double.
+    // `case` ensures that only numbers are converted. The type is `numeric`, because JSON may have a number beyond the
+    // range of a double.
     const parts = [
       ...(extra.min === undefined ? [] : [`>= ${this.value(String(extra.min))}::numeric`]),
       ...(extra.max === undefined ? [] : [`<= ${this.value(String(extra.max))}::numeric`]),

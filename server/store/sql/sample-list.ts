@@ -49,7 +49,7 @@ export type SampleCursor =
 export interface SamplesSearched {
   batches: number
   samples: number
-  /** The oldest checked batch; null: none. */
+  /** The oldest checked batch, or null if none was checked. */
   oldest: number | null
   /** True if no older batch can contain a matching sample. */
   all: boolean
@@ -274,7 +274,7 @@ async function inOrderOfKey(
 }
 
 interface PickedSample extends SampleKey {
-  /** The sort key; null: order of arrival. */
+  /** The sort key, or null in order of arrival. */
   key: number | null
 }
 
@@ -333,7 +333,7 @@ class TextSearch {
         last = one
       }
       from += part.length
-      // Portions are sized by the mean of the texts so far, so that fewer long texts are read at a time.
+      // Portions are sized by the mean length of the texts so far, so that fewer long texts are read at a time.
       const each = Math.max(1, this.bytes / Math.max(1, this.samples))
       portion = Math.max(16, Math.min(portion * 2, MAX_PORTION, Math.floor(READ_BYTES / each)))
     }

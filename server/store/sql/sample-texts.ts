@@ -28,7 +28,7 @@ export async function searchTexts(
   text: string,
   samples: readonly (SampleKey & { bucket: string })[],
 ): Promise<TextSearchResult> {
-  // A text with NUL or lone surrogates occurs only in JSON, because Postgres cannot hold it otherwise.
+  // A text with NUL or lone surrogates occurs only in JSON, because Postgres cannot store it otherwise.
   const plain = isStorable(text)
   const patterns = [
     likePattern(readableText(text)),
@@ -62,8 +62,8 @@ export async function searchTexts(
 }
 
 /**
- * 2: match, 0: no match, 1: this process must decode the text, because Postgres cannot. A ground truth that is not a
- * string is displayed, and searched, as JSON.
+ * SQL that is 2 for a match, 0 for no match, and 1 if this process must decode the text because Postgres cannot. A
+ * ground truth that is not a string is displayed, and searched, as JSON.
  */
 const HIT = `case
   when encoding & 5 = 0 and $6 and prompt ilike $4 then 2

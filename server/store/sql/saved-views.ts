@@ -28,7 +28,7 @@ export async function savedView(db: Database, id: number): Promise<SavedViewRow 
   return row
 }
 
-/** Stores a view; undefined if the page already has one of this name. */
+/** Stores a view. Returns undefined if the page already has a view of this name. */
 export async function insertView(
   db: Database,
   view: Pick<SavedViewRow, 'page' | 'name' | 'state' | 'version' | 'author'>,
@@ -42,7 +42,7 @@ export async function insertView(
   return row
 }
 
-/** Changes a view; throws SQLSTATE 23505 if the page has another one of this name. */
+/** Changes a view. Throws SQLSTATE 23505 if the page has another view of this name. */
 export async function updateView(
   db: Database,
   id: number,

@@ -16,7 +16,7 @@ export function serverEvents(
   )
 }
 
-/** The level of a server's last sleep; null: unknown. */
+/** The level of a server's last sleep, or null if it is unknown. */
 export async function lastSleepLevel(db: Database, id: number): Promise<number | null> {
   const [row] = await db.rows<{ level: number | null }>(
     'server-sleep-level',
@@ -27,7 +27,7 @@ export async function lastSleepLevel(db: Database, id: number): Promise<number |
   return row?.level ?? null
 }
 
-/** A server's stored chat template; null if it has none. */
+/** A server's stored chat template, or null if it has none. */
 export async function chatTemplateOfServer(db: Database, id: number): Promise<string | null> {
   const [row] = await db.rows<{ chat_template: string | null }>(
     'server-chat-template',
@@ -37,7 +37,7 @@ export async function chatTemplateOfServer(db: Database, id: number): Promise<st
   return row?.chat_template ?? null
 }
 
-/** A minute of a server's calls; latencies in the router's buckets. */
+/** A minute of a server's calls. `latency_ms` has the counts of the router's latency buckets. */
 export type ServerMinuteRow = Omit<ServerMinuteDto, 'minute' | 'p50Ms' | 'p99Ms'> & {
   minute: Date
   latency_ms: number[]

@@ -15,7 +15,7 @@ export interface StoredSelfTest extends Omit<SelfTestDto, 'overridden'> {
   baseline?: number | null
   /** The calibration score of each text at registration; absent in self-tests of older versions. */
   baselines?: { score: number; promptTokens: number | null }[]
-  /** Time of the baseline, ISO 8601: if two servers differ, the later one is the outlier. */
+  /** Time of the baseline, ISO 8601. If two servers differ, the one with the later baseline is the outlier. */
   baselineAt?: string
 }
 
@@ -26,7 +26,7 @@ export interface StoredLaunch {
   cwd: string | null
   /** `file`: REWARDOPS_SERVERS_FILE · `call`: servers.launch. */
   source: 'file' | 'call'
-  /** The requested model; null: the server reports its model once it answers. */
+  /** The requested model, or null if the server reports its model once it answers. */
   model: string | null
   /**
    * True if the stored command suffices to start the server again: no environment was given, and nothing was masked.
@@ -62,23 +62,25 @@ export interface ServerRow extends StoredSettings {
   stateCause: string | null
   stateSince: Date
   lastProbeAt: Date | null
-  /** The scoring route that the probe found; null: the engine's default. */
+  /** The scoring route that the probe found, or null for the engine's default. */
   route: FilledSettings['route']
-  /** The model has no chat template and receives plain text. */
+  /** True if the model has no chat template and receives plain text. */
   plainText: boolean
   maxConcurrent: number | null
   canSleep: boolean
   warnings: string[]
   selfTest: StoredSelfTest | null
   awakeUntil: Date | null
-  /** By the database's clock, in ms: the time in the current state, and the time until `awakeUntil` (below 0: past). */
+  /**
+   * By the database's clock, in ms: the time in the current state, and the time until `awakeUntil` (negative after it).
+   */
   stateAgeMs: number
   awakeLeftMs: number | null
   launch: StoredLaunch | null
   requests: string
   errors: string
   retries: string
-  /** The error of decrypting the API key; null: it can be decrypted, or there is none. */
+  /** The error of decrypting the API key, or null if it can be decrypted or there is none. */
   keyProblem: string | null
 }
 
@@ -122,15 +124,15 @@ export interface Transition {
   to: ServerState
   cause: string
   evidence?: Record<string, unknown> | undefined
-  /** The states from which the change is made; default: any. */
+  /** The states from which the change is made. Any state if undefined. */
   from?: readonly ServerState[]
-  /** Minimum time for which the server stays awake, ms; null: it was not woken. Default: unchanged. */
+  /** Minimum time in ms for which the server stays awake, or null if it was not woken. Unchanged if undefined. */
   awakeForMs?: number | null
 }
 
 /**
- * Changes a server's state, logs the event and notifies all processes, in one statement. Returns the previous state;
- * null if nothing changed, because the server already had the state, had none of the states in `from`, or was removed.
+ * Changes a server's state, logs the event and notifies all processes, in one statement. Returns the previous state, or
+ * null if nothing changed because the server already had the state, had none of the states in `from`, or was removed.
  */
 export async function changeState(
   db: Database,
@@ -164,7 +166,7 @@ export async function changeState(
   return row?.from ?? null
 }
 
-/** Keeps woken servers awake for at least `forMs` from now; a longer time stays. */
+/** Keeps woken servers awake for at least `forMs` from now. Does not shorten a longer time. */
 export async function prolongAwake(
   db: Database,
   ids: readonly number[],
@@ -183,8 +185,8 @@ export async function prolongAwake(
 const LEASE_LOCK = 72_707_372
 
 /**
- * The number of a server's slots in leases that still count. The caller first commits a state other than `ready`.
- * Leases are granted under the same lock, so once the result is 0, no process gets a slot.
+ * The number of a server's slots in leases whose lifetime and grace period have not passed. The caller first commits a
+ * state other than `ready`. Leases are granted under the same lock, so once the result is 0, no process gets a slot.
  */
 export async function leasedSlots(db: Database, id: number): Promise<number> {
   return db.transaction(async (client) => {
@@ -206,9 +208,9 @@ export async function leasedSlots(db: Database, id: number): Promise<number> {
 export interface SleepRequest {
   id: number
   model: string
-  /** The batch requests that its model's servers are put to sleep after it. */
+  /** True if the batch requests that its model's servers are put to sleep after it. */
   sleep_after: boolean
-  /** The batch has not ended. */
+  /** True if the batch has not ended. */
   open: boolean
 }
 
@@ -234,7 +236,7 @@ export async function sleepRequests(db: Database, afterId: number): Promise<Slee
   )
 }
 
-/** The newest batch's id; 0 if there is no batch. */
+/** The newest batch's id, or 0 if there is no batch. */
 export async function newestBatch(db: Database): Promise<number> {
   const [row] = await db.rows<{ id: number }>(
     'newest-batch',
@@ -244,7 +246,7 @@ export async function newestBatch(db: Database): Promise<number> {
 }
 
 /**
- * The models with a registered server. `may_sleep`: one of their servers can sleep, or may be able to, because it
+ * The models with a registered server. `may_sleep` is true if one of their servers can sleep, or might be able to but
  * does not answer.
  */
 export async function servedModels(
@@ -257,7 +259,7 @@ export async function servedModels(
   )
 }
 
-/** Sets the cause of a draining server; false if it is not draining. */
+/** Sets the cause of a draining server. Returns false if the server is not draining. */
 export async function noteDrainingCause(db: Database, id: number, cause: string): Promise<boolean> {
   const rows = await db.rows(
     'server-going-to-sleep',

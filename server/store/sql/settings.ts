@@ -7,7 +7,7 @@ export interface SettingRow<T> {
   changed_by: string
 }
 
-/** A setting; undefined: not set. */
+/** A setting, or undefined if it is not set. */
 export async function readSetting<T>(
   db: Database,
   name: string,

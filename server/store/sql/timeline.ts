@@ -30,11 +30,12 @@ const since = (moment: string) =>
 
 /**
  * Groups `from` + 1 to `from` + `limit` in completion order with at most `maxSamples` of their finished samples.
- * Incomplete groups follow the completed ones, by number. With `changedAfter` (epoch ms), only samples that were
- * scored or failed after it, and groups that completed after it.
+ * Incomplete groups follow the completed ones, by number. With `changedAfter` (epoch ms), returns only the samples that
+ * were scored or failed after it, and the groups that completed after it.
  *
- * One pass over the batch's samples. A group's number is found in an array (numbers are dense from 0), not by a join: a
- * plan made for small tables used the index of the uids, and 31,000 samples took 9.7 s instead of 0.2 s.
+ * Makes one pass over the batch's samples. The completion order of a sample's group is read from an array by the
+ * group's number (numbers are dense from 0), not by a join. A plan made for small tables used the index of the uids,
+ * and 31,000 samples took 9.7 s instead of 0.2 s.
  */
 export async function timelinePart(
   db: Database,

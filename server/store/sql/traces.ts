@@ -28,7 +28,7 @@ export interface TracedGroup {
   failed: number
   mean: number | null
   signal: string | null
-  /** Null: the batch ended before the group was complete. */
+  /** Null if the batch ended before the group was complete. */
   completedAtMs: number | null
 }
 
@@ -71,7 +71,7 @@ export function batchesToTrace(db: Database, limit: number): Promise<TracedBatch
   )
 }
 
-/** Marks a batch as exported, or as given up. */
+/** Marks a batch as exported, or its export as given up. */
 export async function endTrace(db: Database, batchId: number): Promise<void> {
   await db.rows('end-trace', 'update batch set trace_due = null where id = $1', [batchId])
 }

@@ -6,7 +6,7 @@ import type { RowOf } from '../row-of.ts'
 export interface WebhookRow {
   id: number
   name: string
-  /** Null: it cannot be decrypted. */
+  /** Null if it cannot be decrypted. */
   url: string | null
   signed: boolean
   severities: string[]
@@ -80,7 +80,7 @@ export interface WebhookValues {
   enabled: boolean
 }
 
-/** Stores a webhook; undefined if the name is taken. */
+/** Stores a webhook and returns its id, or undefined if the name is taken. */
 export async function addWebhook(
   db: Database,
   given: WebhookValues,
@@ -105,7 +105,6 @@ export async function addWebhook(
   return row?.id
 }
 
-/** Columns of the editable fields. */
 const FIELDS = {
   name: 'name',
   url: 'url',
@@ -117,7 +116,7 @@ const FIELDS = {
   enabled: 'enabled',
 } as const satisfies Record<keyof WebhookValues, string>
 
-/** Changes the given fields. `taken`: another webhook has that name. */
+/** Changes the given fields. Returns `taken` if another webhook has the name. */
 export async function changeWebhook(
   db: Database,
   id: number,
@@ -142,12 +141,12 @@ export async function changeWebhook(
   return rows.length === 0 ? 'missing' : 'changed'
 }
 
-/** Deletes a webhook; the sender gives up its waiting deliveries. */
+/** Deletes a webhook. Returns false if it does not exist. The sender gives up its waiting deliveries. */
 export async function dropWebhook(db: Database, id: number): Promise<boolean> {
   return (await db.adhoc('delete from webhook where id = $1 returning id', [id])).length > 0
 }
 
-/** A webhook's decrypted target, or the problem if it cannot be decrypted; undefined: the webhook does not exist. */
+/** A webhook's decrypted target, or the problem if it cannot be decrypted. Undefined if the webhook does not exist. */
 export async function webhookTarget(
   db: Database,
   id: number,

@@ -12,7 +12,7 @@ export interface BatchSpec {
   bucket: string
   deadline_at: Date | null
   status: string
-  /** Null: the batch is not traced. */
+  /** Null if the batch is not traced. */
   trace: TraceContext | null
 }
 
@@ -42,8 +42,8 @@ interface TextRow {
 }
 
 /**
- * The pending samples of index ranges, with their texts. Two range scans are combined here, because the
- * planner has no statistics of a new batch yet: for a join, it could choose a plan that costs a hundred times more.
+ * The pending samples of index ranges, with their texts. Two range scans are combined here instead of in a join,
+ * because the planner has no statistics of a new batch yet and could choose a plan that costs a hundred times more.
  */
 export async function pendingSamples(
   db: Database,
@@ -92,7 +92,7 @@ export interface WholeGroup {
 }
 
 /**
- * The groups with pending samples in these ranges, each with all its members: after a worker died, the next one
+ * The groups with pending samples in these ranges, each with all its members. After a worker died, the next worker
  * scores the whole group again, even if some results were written.
  */
 export async function wholeGroups(

@@ -26,7 +26,7 @@ export interface Call {
 /** The service and the objects that calls may refer to. */
 export interface Target {
   known: Known
-  /** Values of the header Authorization; null: none. */
+  /** Values of the header Authorization. Null means a call without the header. */
   authorizations: readonly (string | null)[]
   /** Whether the service serves pages. */
   pages: boolean

@@ -13,7 +13,7 @@ export interface DecodedSpan {
   kind: number
   traceId: string
   spanId: string
-  /** Empty: a root span. */
+  /** Empty for a root span. */
   parentId: string
   state: string
   startMs: number

@@ -137,7 +137,7 @@ function streamReply(
   call.onEnd(() => clearInterval(timer))
 }
 
-/** The reply and its finish reason with faults applied; null: no content. */
+/** The reply and its finish reason with faults applied. The reply is null if it has no content. */
 function spoiled(reply: Reply, reason: string, outcome: Outcome): [Reply | null, string] {
   const { struck, abortedAt } = outcome
   const upTo = (share: number) => ({

@@ -21,14 +21,16 @@ export type Handler = (call: Call) => void
 export interface Dialect {
   readonly name: DialectName
   readonly defaults: DialectDefaults
-  /** Whether a disconnected client's texts are removed while in progress; false: only waiting texts. */
+  /**
+   * True if a disconnected client's texts are removed even while in progress, false if only waiting texts are removed.
+   */
   readonly abortsRunning: boolean
   /** Handlers by method and path: `POST /classify`. */
   routes(simulation: Simulation): Record<string, Handler>
   requiresKey(path: string): boolean
   refusal(refusal: Refusal, simulation: Simulation): Answer
-  /** Answer of a scoring route whose engine has died; absent: the engine's usual error. */
+  /** Answer of a scoring route whose engine has died. Without this method, the answer is the engine's usual error. */
   deadAnswer?(as: DeadAnswer, path: string, simulation: Simulation): Answer
-  /** Answer to a NaN score; null: the answer contains NaN. */
+  /** Answer to a NaN score, or null if the answer contains NaN. */
   nanAnswer(): Answer | null
 }

@@ -41,7 +41,7 @@ function tooLong(simulation: Simulation, tokens: number): Answer | null {
   return tokens > maxModelLen ? contextExceeded(tokens, maxModelLen) : null
 }
 
-/** The answer to a body that is not JSON. The real message has the position and cause in the body. */
+/** The answer to a body that is not JSON. The message of a real server names the position and cause in the body. */
 const BAD_JSON = errorAnswer(
   'invalid_request_error',
   "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error while parsing object key - invalid literal; last read: '{no'; expected string literal",
@@ -55,7 +55,7 @@ function rankOf(logit: number, { labels, activation }: ServerSettings): number {
   return (activation === 'softmax' ? softmax(logits) : logits)[0] as number
 }
 
-/** Ranks texts by the rank head's output, in Jina's form with `documents`, in TEI's form with `texts`. */
+/** Ranks texts by the rank head's output, in Jina's form with `documents` and in TEI's form with `texts`. */
 function rerank(simulation: Simulation): Handler {
   return (call) => {
     const { settings } = simulation

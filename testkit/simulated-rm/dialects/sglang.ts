@@ -102,7 +102,10 @@ function embeddings(simulation: Simulation): Handler {
   }
 }
 
-/** The native route takes `text` or `input_ids`. It answers an object for one text and a list for several. */
+/**
+ * Answers the native route, which takes `text` or `input_ids`. The answer is an object for one text and a list for
+ * several.
+ */
 function classify(simulation: Simulation): Handler {
   return (call) => {
     const body = bodyOf(call, nativeError)

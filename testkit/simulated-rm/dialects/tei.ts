@@ -20,7 +20,10 @@ function errorAnswer(type: keyof typeof STATUS, message: string): Answer {
 
 const OVERLOADED = errorAnswer('overloaded', 'Model is overloaded')
 
-/** Reads inputs: a string is one text, a list of two strings a pair, a list of lists of one or two strings a batch. */
+/**
+ * Reads inputs. A string is one text, a list of two strings is a pair, and a list of lists of one or two strings is a
+ * batch.
+ */
 function readInputs(inputs: unknown): { pairs: TextPair[]; batch: boolean } | null {
   if (typeof inputs === 'string') return { pairs: [pairOf(inputs)], batch: false }
   if (!Array.isArray(inputs) || inputs.length === 0) return null
@@ -39,8 +42,8 @@ function sequence(value: unknown): TextPair | null {
 }
 
 /**
- * Converts texts to jobs. The request, else the server's configuration, decides whether texts over the limit are
- * truncated or refused.
+ * Converts texts to jobs. The request decides whether texts over the limit are truncated or refused. If it does not,
+ * the server's configuration decides.
  */
 function jobsOf(
   simulation: Simulation,

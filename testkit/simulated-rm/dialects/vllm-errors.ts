@@ -2,7 +2,7 @@ import { type Answer, json } from '../call.ts'
 import type { DeadAnswer } from './dialect.ts'
 import { before, type Release } from './versions.ts'
 
-/** #22099 of 2025-08-06 introduced the nested error body. */
+/** vLLM's pull request #22099 of 2025-08-06 introduced the nested error body. */
 const NESTED_ERRORS_SINCE: Release = [0, 10, 1]
 /** Start of the second generation of messages. Recordings of 0.11.0 and 0.14.0 differ; this release is inferred. */
 export const SECOND_WORDS_SINCE: Release = [0, 12, 0]

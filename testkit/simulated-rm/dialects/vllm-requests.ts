@@ -53,18 +53,18 @@ export interface VllmBody {
 export type ReadTexts = { jobs: Job[]; tokens: number } | { refused: Answer }
 
 // These releases are inferred from the dates of changes on vLLM's main branch.
-/** /classify reads `activation`: #20538, 2025-08-05. */
+/** /classify reads `activation`: vLLM's pull request #20538, 2025-08-05. */
 const ACTIVATION_SINCE: Release = [0, 10, 1]
-/** /classify reads `use_activation` and misreads `activation`: #25524, 2025-10-30. */
+/** /classify reads `use_activation` and misreads `activation`: vLLM's pull request #25524, 2025-10-30. */
 const USE_ACTIVATION_SINCE: Release = [0, 11, 1]
-/** `activation` is read correctly again: #32243, 2026-01-13. */
+/** `activation` is read correctly again: vLLM's pull request #32243, 2026-01-13. */
 const BOTH_WORDS_SINCE: Release = [0, 14, 0]
 /**
- * `activation` is removed and silently ignored, `normalize` is refused: #33477, 2026-01-31. Token ids as `input` are
- * accepted; 0.14.0 refuses them.
+ * `activation` is removed and silently ignored, and `normalize` is refused: vLLM's pull request #33477, 2026-01-31.
+ * Token ids as `input` are accepted; 0.14.0 refuses them.
  */
 const ONE_WORD_SINCE: Release = [0, 16, 0]
-/** /classify accepts `messages`: #27516, 2025-11-14. */
+/** /classify accepts `messages`: vLLM's pull request #27516, 2025-11-14. */
 const MESSAGES_SINCE: Release = [0, 12, 0]
 
 /** The function from logit to score: identity or sigmoid, depending on the parameters that this version reads. */

@@ -71,8 +71,8 @@ def connection(url: str | None, api_key: str | None, **settings: Any) -> Connect
 
 def failure_policy(reward: Reward, on_failure: Any) -> dict[str, Any] | None:
     """
-    The service's `reward` with the failure policy of an adapter's `on_failure`: "raise" (no policy), or a number that
-    replaces missing scores. Raises RewardOpsError (`invalid_input`).
+    Returns the service's `reward` with the failure policy that an adapter's `on_failure` selects: no policy for
+    "raise", or a number that replaces missing scores. Raises RewardOpsError (`invalid_input`).
     """
     if on_failure == "raise":
         return reward_spec(reward)

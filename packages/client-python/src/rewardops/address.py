@@ -10,7 +10,7 @@ from rewardops.errors import INVALID_INPUT, RewardOpsError
 
 @dataclass(frozen=True)
 class Address:
-    """The parts of a service's URL. `base`: the path before `/api`, without a trailing slash."""
+    """The parts of a service's URL. `base` is the path before `/api`, without a trailing slash."""
 
     url: str
     https: bool

@@ -56,7 +56,7 @@ async def parts_of(samples: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
     """Splits samples into at least one JSON part within the maximum size, each with the index of its first sample."""
     if len(samples) <= 64:
         return list(_split(samples))
-    # 100 MB take a second to serialize, so a thread does it.
+    # Serializing 100 MB takes a second, so it runs in a thread.
     return await asyncio.get_running_loop().run_in_executor(None, lambda: list(_split(samples)))
 
 

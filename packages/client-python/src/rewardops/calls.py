@@ -167,9 +167,9 @@ class Calls:
 
     async def check(self) -> ServiceInfo:
         """
-        Checks that the service is reachable, has a compatible version and accepts the key. Without any answer it ends
-        after `connect_s`; a service that answers as starting or busy is retried for `outage_s`. Raises
-        RewardOpsError.
+        Checks that the service is reachable, has a compatible version and accepts the key. If nothing answers, the
+        check gives up after `connect_s`. If the service answers that it is starting or busy, the check is retried for
+        `outage_s`. Raises RewardOpsError.
         """
         self._info = None
         return await self._checked("session.get", None)
@@ -308,7 +308,7 @@ class Calls:
             # A random delay keeps thousands of interrupted calls from returning at the same moment.
             pause *= random.uniform(0.75, 1.25)
             if later.error.reason in BACK_PRESSURE and not first:
-                # An overloaded service works: its answer ends an outage.
+                # An overloaded service is running, so its answer ends an outage.
                 failing_since = None
                 self._answered()
             else:
@@ -316,7 +316,7 @@ class Calls:
                 gives_up_at = failing_since + self.outage_s if met else begun + self._connect_s
                 if now >= gives_up_at:
                     raise later.error
-                # A single failure is not logged: usually an idle connection was closed or a restart was quick.
+                # A single failure is not logged, because usually an idle connection was closed or a restart was quick.
                 if tries > 1 and met and later.error.reason != "internal":
                     self._is_down(later.error, now)
                 pause = min(pause, max(0.05, gives_up_at - now))

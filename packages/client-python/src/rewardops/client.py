@@ -47,12 +47,13 @@ class AsyncRewardOps:
             scores = await client.compute_rm_score(samples, step=1)
 
     `url`: default REWARDOPS_URL, else http://127.0.0.1:3000. `api_key`: default REWARDOPS_API_KEY. `run`, `reward`
-    and `on_failure`: defaults of calls that give none. `timeout_s`: total time of a call with waits and retries
-    (3600; None: unlimited). `connect_s`: retry time for a service that was never reached; `outage_s`: for one
-    that was reached before. `http`: "aiohttp", "streams" (the standard library) or "auto". `media`: images
-    and other non-text parts of messages are refused ("refuse"), replaced by the name of their type such as `<image>`
-    ("placeholder"), or sent ("send"). `trace_headers`: returns `traceparent` and `tracestate` of a call; default: those of
-    the active OpenTelemetry span, if there is one. All methods raise RewardOpsError.
+    and `on_failure`: defaults of calls that give none. `timeout_s`: total time of a call with waits and retries;
+    default 3600, None means unlimited. `connect_s`: retry time for a service that was never reached. `outage_s`: retry
+    time for a service that was reached before. `http`: "aiohttp", "streams" (the standard library) or "auto". `media`:
+    images and other non-text parts of messages are refused ("refuse"), replaced by the name of their type such as
+    `<image>` ("placeholder"), or sent ("send"). `trace_headers`: a function that returns `traceparent` and
+    `tracestate` of a call; by default those of the active OpenTelemetry span, if there is one. All methods raise
+    RewardOpsError.
     """
 
     def __init__(
@@ -94,8 +95,8 @@ class AsyncRewardOps:
 
     async def check(self) -> ServiceInfo:
         """
-        Checks that the service is reachable, has a compatible version and accepts the key. Without any answer it raises
-        `unreachable` after `connect_s`. The first call runs this check too.
+        Checks that the service is reachable, has a compatible version and accepts the key. If nothing answers, it
+        raises `unreachable` after `connect_s`. The first call runs this check too.
         """
         return await self.calls.check()
 
@@ -111,10 +112,10 @@ class AsyncRewardOps:
         Submits a step's rollouts; returns once they are stored in the service, before they are scored.
 
         `data`: a list of Sample or dict, or a verl DataProto (with its `tokenizer`). `group_size`: samples per
-        prompt; None: all samples of a uid, complete when the batch is closed. `open`: more samples follow by
-        `append`, then `close`. `deadline_ms`: time limit from acceptance on; samples without a score then fail with
-        the reason `deadline`. `idempotency_key`: a submit with the same key and content returns the same batch, so a
-        restarted trainer finds its batch again.
+        prompt; if it is None, a group has all samples of its uid and completes when the batch is closed. `open`: more
+        samples follow by `append`, then `close`. `deadline_ms`: time limit, counted from acceptance; samples without a
+        score then fail with the reason `deadline`. `idempotency_key`: a submit with the same key and content returns
+        the same batch, so a restarted trainer finds its batch again.
         """
         prepared = prepare(data, group_size=group_size, tokenizer=tokenizer, media=self.media)
         return await self.submit_prepared(prepared, group_size, **submit)
@@ -447,8 +448,8 @@ class AsyncRewardOps:
     ) -> dict[str, Any]:
         """
         Stores the configuration of a run, such as its hyperparameters, or changes its tags; the run is created if it does not
-        exist. `config` replaces the earlier one; None: unchanged. `tags` replaces all tags, including those that users
-        added; `add_tags` keeps them. Returns `run`, `config` and `tags`.
+        exist. `config` replaces the earlier one; None leaves it unchanged. `tags` replaces all tags, including those
+        that users added; `add_tags` keeps them. Returns `run`, `config` and `tags`.
         """
         given: dict[str, Any] = {"run": self.run if run is None else run}
         if config is not None:
@@ -522,7 +523,7 @@ class AsyncRewardOps:
         """
         Stored samples as rows, tables, preference pairs and KTO rows. `run`: default the client's run, unless a
         `batch_id` is given. `step`: a step, or a range such as "0-99". `columns`: such as "score" and
-        "rewardExtraInfo.acc"; default all but annotations. `kept`: include samples whose texts retention removed.
+        "rewardExtraInfo.acc"; default all but annotations. `kept`: include samples whose texts were removed by retention.
         `filters`: those of the Samples page (docs/samples.md), such as `data_source="openai/gsm8k"`, `score_min=0.5` or
         `extra=["acc:boolean:false"]`.
         """
@@ -554,7 +555,7 @@ class AsyncRewardOps:
         await self.close()
 
     def deadline(self, timeout_s: Any) -> float | None:
-        """The time.monotonic() at which a call with this timeout ends; UNSET: the client's timeout."""
+        """The time.monotonic() at which a call with this timeout ends; UNSET means the client's timeout."""
         return self.calls.deadline(timeout_s, timeout_s is not UNSET)
 
     def _spec(self, reward: Reward, on_failure: OnFailure) -> dict[str, Any] | None:

@@ -94,7 +94,7 @@ def reward_extra_of(data: Any, row: int) -> dict[str, Any]:
 
 
 def extra_info_of(columns: Any, row: int) -> dict[str, Any]:
-    """A row's extra info with the fields of verl's managers; a copy, as rollouts of a prompt share the original."""
+    """Copies a row's extra info, which rollouts of a prompt share, and adds the fields of verl's reward managers."""
     given = _cell(columns, "extra_info", row)
     info: dict[str, Any] = dict(given) if given is not None else {}
     tools = _cell(columns, "tool_extra_fields", row)

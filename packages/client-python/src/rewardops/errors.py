@@ -20,7 +20,7 @@ class RewardOpsError(Exception):
     A failed call, invalid input or a missing score. Its text states the problem and the remedy.
 
     `reason`: a stable code of the service (docs/api.md) or of this module. `hint`: the remedy. `request_id`:
-    identifies the call in the service's log; None without an answer. `status`: the HTTP status.
+    identifies the call in the service's log; None if there was no answer. `status`: the HTTP status.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RewardOpsError(Exception):
 
     @property
     def may_pass(self) -> bool:
-        """Whether a repeated call may succeed: it has no HTTP status, or the status is 429 or 5xx."""
+        """Whether a repeated call may succeed: the error has no HTTP status, or the status is 429 or 5xx."""
         return self.status is None or self.status == 429 or self.status >= 500
 
 

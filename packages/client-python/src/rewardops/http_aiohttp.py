@@ -75,7 +75,7 @@ class AiohttpHttp:
         aiohttp = self._aiohttp
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             return no_answer(error.certificate_error, connect_s, answer_s)
-        # aiohttp's connector errors wrap the system's error and are an OSError with its number.
+        # aiohttp's connector errors are OSErrors with the errno of the system error that they wrap.
         inner = getattr(error, "os_error", None)
         if isinstance(inner, ssl.SSLError):
             return no_answer(inner, connect_s, answer_s)

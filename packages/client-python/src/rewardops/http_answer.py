@@ -89,8 +89,8 @@ def keep_alive(sock: socket.socket | None) -> None:
 
 def connections_allowed() -> int:
     """
-    The maximum number of concurrent connections: half of the process's limit of open files, at most 4,096. Each of 5,000
-    concurrent rewards of 40 s needs one, and the usual limit is 1,024 files.
+    The maximum number of concurrent connections: half of the process's limit of open files, at most 4,096. There is a
+    maximum because 5,000 concurrent rewards of 40 s would need 5,000 connections, but the usual limit is 1,024 files.
     """
     try:
         import resource

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_STEP = 2_147_483_647
 #: Maximum steps per call of `rewards.components`, which covers at most this many batches.
 COMPONENT_STEPS = 200
-#: Maximum steps per call of `runs.get` without bins.
+#: Maximum number of steps for which `runs.get` returns single steps instead of bins.
 SINGLE_STEPS = 1000
 #: Time limit in seconds for the figures of ended batches, which the service computes within seconds. Figures that are
 #: still missing then are left out.
@@ -89,7 +89,7 @@ def _part(name: str) -> str:
 async def metrics_of_step(
     client: AsyncRewardOps, run: str, split: str, step: int, deadline: float | None
 ) -> dict[str, float]:
-    """The metrics of one step, once its batch has ended. `deadline`: as time.monotonic() counts."""
+    """The metrics of one step, once its batch has ended. `deadline` is a time of time.monotonic()."""
     while True:
         answer = await _get(client, run, split, step, step)
         if not answer["steps"]:
@@ -200,7 +200,7 @@ async def _metrics(client: AsyncRewardOps, answer: Mapping[str, Any]) -> list[St
 async def _pass_rates(
     client: AsyncRewardOps, run: str, split: str, steps: Sequence[Mapping[str, Any]]
 ) -> dict[str, float | None]:
-    """pass@1 by batch; None for rewards without passes."""
+    """pass@1 by batch; None if only reward models score."""
     wanted = {step["batchId"] for step in steps if step["groupSignals"] is not None}
     given = {"run": run, "split": split, "from": steps[0]["step"], "until": steps[-1]["step"]}
     # The service may answer from its cache at first.

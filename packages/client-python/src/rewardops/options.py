@@ -10,9 +10,9 @@ from rewardops.samples import Prompt
 
 class SubmitOptions(TypedDict, total=False):
     """
-    Options of every submit. `step`: default the DataProto's, else 0. `split`: "train" or "val". `priority`: higher values
-    are scored first. `deadline_ms`: time limit from acceptance on; samples without a score then fail (`deadline`).
-    `idempotency_key`: a submit with the same key and content returns the same batch.
+    Options of every submit. `step`: default the DataProto's, else 0. `split`: "train" or "val". `priority`: higher
+    values are scored first. `deadline_ms`: time limit, counted from acceptance; samples without a score then fail
+    (`deadline`). `idempotency_key`: a submit with the same key and content returns the same batch.
     """
 
     run: str | None

@@ -26,7 +26,7 @@ PAGE = 10_000
 #: Samples per answer with token scores, the service's maximum.
 PAGE_WITH_TOKENS = 500
 
-#: `timeout_s=UNSET`: the client's timeout.
+#: `timeout_s=UNSET` means the client's timeout.
 UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
 _Self = TypeVar("_Self", bound="AsyncRewardPipeline")
 

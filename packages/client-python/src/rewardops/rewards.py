@@ -8,7 +8,7 @@ from typing import Any, Optional, Union
 from rewardops.errors import INVALID_INPUT, RewardOpsError
 from rewardops.samples import plain
 
-#: A reward model's name, or the service's `reward` (docs/api.md). None: the rule of `data_source`.
+#: A reward model's name, or the service's `reward` (docs/api.md). None means the rule of `data_source`.
 Reward = Union[str, Mapping[str, Any], None]
 #: A number that replaces a missing score; `null`, `group_mean`, `drop_group` or `fail_batch`; or the service's
 #: `onFailure`.

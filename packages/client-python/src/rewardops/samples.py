@@ -201,7 +201,7 @@ def _said(field: str, value: Any, index: int, media: str) -> Any:
         if not isinstance(message, Mapping) or "role" not in message:
             raise _wrong(index, f"has a {field} that is neither text nor chat messages")
         try:
-            # Content is converted first: with "placeholder" it may hold values that are not JSON.
+            # Content is converted first, because with "placeholder" it may contain values that are not JSON.
             given = message.get("content")
             content = content_text(given, media)
             if media == "send" and isinstance(given, (list, tuple)):

@@ -145,7 +145,7 @@ class Scores:
 
         Raises `turn_token_ends_missing` for turn rewards without token ends, and `span_rewards_not_placed` for span
         rewards, which this tensor cannot carry; `collapse="last"` places the sample's score on its last token instead. The
-        service has no tokenizer of the policy, so it cannot know the tokens.
+        service does not have the policy's tokenizer, so it cannot compute `turn_token_ends`.
         """
         if collapse not in (None, "last"):
             raise ValueError(f'collapse is {collapse!r}; it must be None or "last"')

@@ -107,8 +107,8 @@ class StoredSamples:
     ) -> Iterator[dict[str, Any]]:
         """
         Preference pairs in the format of TRL: `prompt`, `chosen` and `rejected`, with `score_chosen`, `score_rejected` and the
-        ids `chosen_sample` and `rejected_sample`. Both responses of a pair belong to one group. Equal scores, equal
-        responses, failed samples and substituted scores make no pair.
+        ids `chosen_sample` and `rejected_sample`. Both responses of a pair belong to one group. Pairs with equal scores
+        or equal responses, failed samples and substituted scores are left out.
 
         `margin`: the least difference of the scores. `pairs`: "best_worst", at most one pair per group; or "all".
         `conversational`: prompts and responses are lists of messages (True), texts (False), or as the prompts were sent
@@ -180,7 +180,7 @@ class StoredSamples:
                     yield row
 
     def _groups(self) -> Iterator[list[dict[str, Any]]]:
-        """The scored samples by group and prompt. A batch may mix the samples of its groups."""
+        """The scored samples by group and prompt. In a batch, samples of different groups may be interleaved."""
         batch: str | None = None
         groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for row in self._scored():

@@ -67,8 +67,8 @@ class Tracker(Protocol):
 
 class WandbTracker:
     """
-    A run of Weights & Biases, configured by its variables `WANDB_…`. W&B takes steps in ascending order only, so a step
-    is skipped if the run already has it or a later one.
+    A run of Weights & Biases, configured by the environment variables `WANDB_…`. W&B accepts steps in ascending order
+    only, so a step is skipped if the run already has it or a later one.
     """
 
     def __init__(self, run: TrackedRun, logdir: str) -> None:
@@ -115,7 +115,7 @@ class WandbTracker:
 
 
 class MlflowTracker:
-    """A run of MLflow, configured by its variables `MLFLOW_…`. The tag `rewardops.id` identifies it."""
+    """A run of MLflow, configured by the environment variables `MLFLOW_…` and identified by the tag `rewardops.id`."""
 
     def __init__(self, run: TrackedRun, logdir: str) -> None:
         mlflow = import_optional("mlflow", "mlflow")

@@ -5,7 +5,7 @@ TRL: reward functions for GRPOTrainer.
 
     trainer = GRPOTrainer(model, reward_funcs=reward_function(run="my-run"), train_dataset=dataset, args=config)
 
-Completions are scored whole; `rewardops.turns` describes the text of several messages and tool calls. Images are
+Completions are scored whole; `rewardops.turns` describes how messages and tool calls become text. Images are
 refused, unless `media` is "placeholder" or "send". A sample without a score has the reward None, which TRL leaves out.
 With several reward functions, choose `multi_objective_aggregation="normalize_then_sum"`, because TRL's default adds a
 None as 0. The package imports without trl.

@@ -82,8 +82,8 @@ def _part_text(part: Any, media: str) -> str:
 
 def completion_text(completion: Any, media: str = "refuse") -> str:
     """
-    A completion as text; a conversation is rendered whole (see the module). Raises RewardOpsError (`invalid_input`) naming
-    the part that text cannot represent.
+    Renders a completion, or a whole conversation, as the text described at the top of this module. Raises
+    RewardOpsError (`invalid_input`) naming the part that text cannot represent.
     """
     if completion is None or isinstance(completion, str):
         return completion or ""
@@ -111,8 +111,8 @@ def completion_text(completion: Any, media: str = "refuse") -> str:
 
 def completion_sent(completion: Any, media: str = "refuse") -> Any:
     """
-    A completion as the service takes it: a trajectory as its messages, which the service scores as the text of
-    `completion_text`, and anything else as that text. Raises as `completion_text` does.
+    Converts a completion to what the service accepts. A trajectory stays a list of messages, which the service scores
+    as the text of `completion_text`. Anything else becomes that text. Raises the errors of `completion_text`.
     """
     text = completion_text(completion, media)
     if completion is None or isinstance(completion, str):

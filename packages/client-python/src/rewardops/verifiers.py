@@ -167,8 +167,8 @@ def _prompt(task: Any) -> Any:
 
 def produced(trace: Any) -> list[Any]:
     """
-    The messages of a trace from the model's first one on, with tool calls, tool results and the environment's answers.
-    Raises RewardOpsError (`invalid_input`) for a trace with several branches, which is not a single response.
+    The messages of a trace from the model's first message on, with tool calls, tool results and the environment's
+    answers. Raises RewardOpsError (`invalid_input`) for a trace with several branches, which is not a single response.
     """
     branches = getattr(trace, "branches", None)
     if branches is None:

@@ -46,7 +46,7 @@ export class SlotRouter {
     this.servers = servers
   }
 
-  /** This router with the type that the proxy requires. */
+  /** Returns this router as the type that the proxy requires. */
   get router(): RewardRouter {
     return this as unknown as RewardRouter
   }

@@ -78,7 +78,7 @@ export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
   }
 }
 
-/** A sample for a test function, which reads from the response how to behave. */
+/** Makes a sample. The test function reads from the response how to behave. */
 export function sampleOf(solutionStr: string, fields: Partial<RewardSample> = {}): RewardSample {
   return {
     dataSource: 'mine',

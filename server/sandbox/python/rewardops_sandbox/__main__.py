@@ -35,7 +35,7 @@ def main(address):
     while asked := os.read(0, 64):
         for _ in asked:
             while not _fork_run(address, seccomp_filter, base):
-                # The machine is out of processes or memory until other runs end.
+                # No process or memory is free until other runs end.
                 time.sleep(0.1)
     os._exit(0)
 

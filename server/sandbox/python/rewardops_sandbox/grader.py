@@ -102,7 +102,7 @@ class Grader:
                 self._end(f"the program ended in {name}")
 
     def _receive(self):
-        """The program's next answer; None if it sent none. After None, the program is not called again."""
+        """The program's next answer, or None if it sent none. After None, the program is not called again."""
         try:
             answer = values.receive(self._channel)
         except (values.Malformed, OSError):
@@ -150,7 +150,7 @@ def _failure(status, detail, limit=None, has_ended=False):
 
 
 def _exception(kind, text):
-    """The program's exception as the built-in type of that name. One that would end the grader becomes `Exception`."""
+    """The program's exception as the built-in type `kind`, or as `Exception` if that type would end the grader."""
     found = getattr(builtins, kind, None)
     if not (isinstance(found, type) and issubclass(found, Exception)):
         return Exception(text)

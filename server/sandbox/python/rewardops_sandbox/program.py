@@ -37,7 +37,7 @@ PROGRAM_LIMITS = ("memory", "processes", "files")
 
 
 def limit_of(error):
-    """The limit that an exception reports; None if it reports none."""
+    """The limit that an exception reports, or None if it reports none."""
     if isinstance(error, MemoryError):
         return "memory"
     if isinstance(error, OSError):

@@ -199,7 +199,7 @@ class Run:
         return len(piece) > 0
 
     def _exceeded(self, limits):
-        """The limit that all processes of the run together exceed; None if they exceed none."""
+        """The limit that all processes of the run together exceed, or None if they exceed none."""
         alive = [pid for root in self._pids if root not in self._status for pid in _tree(root)]
         memory = cpu_s = 0
         for pid in alive:

@@ -1,6 +1,6 @@
 """
-Finds the functions of a program that its tests call. Only the tests are read, so that no program chooses how it is
-judged.
+Finds the functions of a program that its tests call. Only the tests are read, so that a program cannot
+choose how it is judged.
 """
 
 import ast
@@ -13,8 +13,8 @@ class NeedsObjects(BaseException):
 
 def functions_called(texts, defined, entry_point):
     """
-    The names of the program's functions that the tests `texts` call; with `entry_point`, only that one. `defined`:
-    names that the tests have without the program. Raises NeedsObjects.
+    The names of the program's functions that the tests `texts` call. If `entry_point` is set, only that name.
+    `defined` holds the names that the tests have without the program. Raises NeedsObjects.
     """
     trees = [ast.parse(text) for text in texts]
     nodes = [node for tree in trees for node in ast.walk(tree)]

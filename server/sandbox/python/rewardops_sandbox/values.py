@@ -166,7 +166,7 @@ def send(channel, value):
 
 
 def receive(channel):
-    """The next value from a socket; None at the end of the stream. Raises Malformed for an invalid frame."""
+    """The next value from a socket, or None at the end of the stream. Raises Malformed for an invalid frame."""
     head = receive_exactly(channel, 4)
     if head is None:
         return None
@@ -178,7 +178,7 @@ def receive(channel):
 
 
 def receive_exactly(channel, count):
-    """Reads `count` bytes from a socket; None if the stream ends earlier."""
+    """Reads `count` bytes from a socket. Returns None if the stream ends earlier."""
     data = bytearray()
     while len(data) < count:
         piece = channel.recv(min(count - len(data), 1 << 20))

@@ -205,7 +205,7 @@ def run(arguments: argparse.Namespace) -> int:
 class _Stop:
     """
     Records whether a signal requested the end. It is a polled flag instead of an Event, because a signal handler may
-    run in the thread that holds an Event's lock, and a signal that another thread receives wakes no waiter.
+    run in the thread that holds an Event's lock, and a signal delivered to another thread does not wake a waiter.
     """
 
     LOOK_S = 0.1
@@ -279,7 +279,7 @@ def _serve(
 
 
 def _has_own_users(function: str, log: EventLog) -> bool:
-    """Whether the processes can have their own users; if not and the server is root, logs the reason."""
+    """Whether the processes can have their own users. If the server is root and they cannot, logs the reason."""
     if not isolation.needs_own_user():
         return False
     where, _ = split_spec(function)

@@ -96,7 +96,7 @@ def described(error: BaseException) -> str:
 
 class RewardFunction:
     """
-    A callable with a checked signature. `is_async` is a first guess: a result may be awaitable even if it is False.
+    A callable with a checked signature. `is_async` is a guess: a result may be awaitable even if `is_async` is False.
     """
 
     def __init__(self, call: Callable[..., Any], kwargs: Mapping[str, Any], name: str) -> None:
@@ -172,7 +172,7 @@ class RewardFunction:
 
 def is_async(call: Any) -> bool:
     """
-    Returns whether a callable is known to be asynchronous; includes partials, methods and objects with async __call__.
+    Returns whether a callable is known to be asynchronous. Partials, methods and objects with an async __call__ count.
     """
     while isinstance(call, functools.partial):
         call = call.func

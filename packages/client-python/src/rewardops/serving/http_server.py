@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(
         self, status: int, value: dict[str, Any], headers: dict[str, str] | None = None
     ) -> None:
-        # ASCII escapes lone surrogates, so every reader can decode the body.
+        # ASCII output escapes lone surrogates, so every reader can decode the body.
         body = json.dumps(value, allow_nan=False).encode("ascii")
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

@@ -58,7 +58,7 @@ def needs_own_user() -> bool:
 
 
 def unreadable(paths: Iterable[str]) -> str | None:
-    """The first of the paths that a user of a function process cannot read; None: all can be read."""
+    """The first of the paths that a user of a function process cannot read; None if all can be read."""
     there = [path for path in paths if path and os.path.lexists(path)]
     reader, writer = os.pipe()
     child = os.fork()

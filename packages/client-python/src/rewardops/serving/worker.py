@@ -20,7 +20,7 @@ from rewardops.serving.isolation import Enclosure
 from rewardops.serving.results import error_entry, result_entry
 
 #: Slots of the memory shared with the parent.
-CURRENT = 0  # the call whose code runs at this moment; 0: none
+CURRENT = 0  # the call whose code runs at this moment, or 0 if there is none
 BEAT = 1  # time.monotonic() of the event loop's last turn
 STATE_SIZE = 2
 
@@ -119,12 +119,12 @@ async def _awaited(result: Any) -> Any:
 
 
 def _raised(error: BaseException) -> dict[str, Any]:
-    # A TimeoutError is also a `function_error`, because the function itself raised it, such as in its call to a judge.
+    # A TimeoutError is also a `function_error`, because the function itself raised it, such as in a call to a judge.
     return error_entry("function_error", described(error))
 
 
 class _Tracked(collections.abc.Coroutine):  # type: ignore[type-arg]
-    """A coroutine that records whose code is running at each step."""
+    """A coroutine that records, at each step, which call's code is running."""
 
     def __init__(self, inner: Any, call: int, state: State) -> None:
         self._inner = inner
