@@ -44,7 +44,7 @@ const VIEWS: View[] = [
     name: 'default plan',
     path: () => '/planner',
     async make(page) {
-      await expect(planned(page)).toContainText('With 256 concurrent, the step time is')
+      await expect(planned(page)).toContainText('With 256 concurrent rewards, the step time is')
       await expect(row(page, 'both')).toContainText('34 % less')
     },
   },
@@ -100,7 +100,9 @@ test('plans entered values and keeps them in the URL', { tag: '@full' }, async (
   await expect(planned(page)).toBeVisible()
   await page.getByLabel('From, s').fill('0.002')
   await page.getByLabel('To, s').fill('0.02')
-  await expect(planned(page)).toContainText('With 256 concurrent: no gain.')
+  await expect(planned(page)).toContainText(
+    'With 256 concurrent rewards, overlapping brings no gain.',
+  )
   await expect(page).toHaveURL(/first=0\.002&second=0\.02/)
   // The URL alone restores the plan.
   await page.reload()

@@ -169,7 +169,7 @@ test('a rule’s trace shows the selection, the answer, both normalized forms, a
   await expect(trace.locator('mark')).toHaveText('\\boxed{\\dfrac{1}{2}}')
   await expect(trace).toContainText('\\frac{1}{2}')
   await expect(trace.locator('[data-verdict="equal"]')).toBeVisible()
-  await expect(trace).toContainText('Stored with the sample')
+  await expect(trace).toContainText('Reward extra info')
 })
 
 test('shows a model’s request, a judge’s reply, and the components of a composite reward', {

@@ -422,7 +422,7 @@ function RewardDistribution({ batch }: { batch: BatchViewDto }) {
         data.n === 0 &&
         (isActive(batch)
           ? 'Rewards appear here as samples are scored.'
-          : `No score: ${formatCount(batch.failed)} of ${plural(batch.samples, 'sample')} failed.`)
+          : `No sample has a score. ${formatCount(batch.failed)} of ${plural(batch.samples, 'sample')} failed.`)
       }
       chart={plot}
       table={{

@@ -87,7 +87,7 @@ function Failures({ batch }: { batch: BatchViewDto }) {
         <p className="px-5 pb-4 text-ink-2">
           {batch.scored + batch.failed === 0
             ? 'No samples are finished.'
-            : `None of ${plural(batch.scored + batch.failed, 'finished sample')} failed.`}
+            : `No failures among ${plural(batch.scored + batch.failed, 'finished sample')}.`}
         </p>
       </Section>
     )

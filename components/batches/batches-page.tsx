@@ -151,7 +151,7 @@ function Filters({
       />
       {(filters.run || filters.status || filters.kind) && (
         <Button small variant="quiet" onClick={() => onChange(NO_FILTERS)}>
-          Clear
+          Clear filters
         </Button>
       )}
     </div>

@@ -87,7 +87,7 @@ function RescoreForm({
   return (
     <SheetForm onSubmit={submit} onClose={onClose} action="Rescore" busy={rescore.isPending}>
       <p className="text-ink-2">
-        Creates a new batch over the same {plural(batch.samples, 'rollout')}, linked to this one.
+        Creates a new batch with the same {plural(batch.samples, 'rollout')}, linked to this batch.
         This batch does not change.
       </p>
       <Select

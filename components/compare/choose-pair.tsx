@@ -46,7 +46,7 @@ export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
                 </PageLink>
               }
             >
-              Rescore the rollouts of a batch with a second reward to compare the two sample by
+              Rescore the rollouts of a batch with a second reward to compare both rewards sample by
               sample. Any two batches with the same rollouts or the same prompts can be compared.
             </Empty>
             <div className="flex justify-center pb-16">{field}</div>

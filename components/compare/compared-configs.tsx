@@ -41,7 +41,7 @@ export function ComparedConfigs({
       title="Configuration"
       note={[
         `${formatCount(different.length)} of ${formatCount(values.length)} values differ`,
-        ...(without.length > 0 ? [`without a configuration: ${without.join(', ')}`] : []),
+        ...(without.length > 0 ? [`no configuration for ${without.join(', ')}`] : []),
       ].join(' · ')}
       actions={
         <Segmented

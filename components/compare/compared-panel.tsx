@@ -86,7 +86,7 @@ function Both({
         </div>
       </div>
       {keys.length > 0 && (
-        <PanelPart title="Reward extra info" note="first, second">
+        <PanelPart title="Reward extra info" note="first and second batch">
           <div className="grid grid-cols-[minmax(80px,auto)_minmax(0,1fr)_minmax(0,1fr)] gap-x-4 gap-y-1">
             {keys.map((key) => (
               <div key={key} className="contents">

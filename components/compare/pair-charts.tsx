@@ -56,7 +56,7 @@ function JointChart({ pair, onChange }: Pick<CompareProps, 'onChange'> & { pair:
       note={
         data.isTable
           ? `n = ${formatCount(data.n)}`
-          : `n = ${formatCount(data.n)}, samples in ${data.columns} × ${data.rows} bins${data.equal ? '; dashed: equal scores' : ''}`
+          : `n = ${formatCount(data.n)}, samples in ${data.columns} × ${data.rows} bins${data.equal ? '; scores are equal on the dashed line' : ''}`
       }
       height={460}
       chart={

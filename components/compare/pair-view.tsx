@@ -99,7 +99,7 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
         label="Kendall τ within groups"
         hint="Mean Kendall τ-b of the two rewards within groups."
         value={formatScore(groups.tau)}
-        detail={`mean of ${formatCount(groups.tauGroups)}/${formatCount(groups.n)} groups`}
+        detail={`mean of ${formatCount(groups.tauGroups)} of ${formatCount(groups.n)} groups`}
       />
       <Figure
         label="Discordant pairs"
@@ -168,7 +168,7 @@ function NothingShared({ pair }: { pair: ComparePairDto }) {
   return (
     <Empty icon={GitCompareArrows} title="No matched samples">
       {pair.prompts.n > 0
-        ? 'No sample was scored in both batches, but some prompts were. The comparison by prompt is below.'
+        ? 'No sample was scored in both batches, but both have scores for some of the same prompts. The comparison by prompt is below.'
         : 'No sample was scored in both batches. To compare two rewards, rescore the rollouts of one batch with the other reward.'}
     </Empty>
   )

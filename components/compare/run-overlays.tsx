@@ -349,7 +349,7 @@ function SharedSteps({ data }: { data: CompareRunsDto }) {
     <Section
       className="border-t"
       title="Shared steps"
-      note={`newest ${formatCount(steps.length)} of ${formatCount(only.steps.length)}; at ${formatCount(clear)} the interval excludes 0, which chance alone does at about ${formatCount(Math.round(steps.length / 20))}`}
+      note={`newest ${formatCount(steps.length)} of ${formatCount(only.steps.length)}; the interval excludes 0 at ${plural(clear, 'step')} (about ${formatCount(Math.round(steps.length / 20))} expected by chance)`}
     >
       <Scroll label="Shared steps">
         <table className="grid-table">

@@ -174,7 +174,7 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
         }
         onClose={() => setIsConfirming(false)}
       >
-        Its pending deliveries are dropped and its secret is deleted.
+        Pending deliveries of the webhook are dropped, and its secret is deleted.
       </Confirm>
     </li>
   )

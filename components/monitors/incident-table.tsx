@@ -30,11 +30,14 @@ export function IncidentTable({
             'Opened',
             'Resolved',
             { end: 'Opening value', title: 'The value that opened the incident.' },
-            { end: 'Worst value', title: 'The worst value until now or until the end.' },
+            {
+              end: 'Worst value',
+              title: 'The worst value so far, or until the incident was resolved.',
+            },
             {
               end: 'Latest value',
               title:
-                'The value at the last batch, or the one that closed the incident. An incident closes after three batches that clear the warning threshold by a tenth.',
+                'The value of the last batch, or of the batch that resolved the incident. An incident resolves after three consecutive batches whose values are more than 10 % better than the warning threshold.',
             },
             { end: 'Threshold' },
             'Detail',

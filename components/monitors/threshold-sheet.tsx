@@ -150,7 +150,7 @@ function Form({
       />
       <TextField
         label="Batches in a row"
-        hint="Consecutive batches beyond the threshold before an incident opens. It resolves after three consecutive batches whose values are more than 10 % better than the warning threshold."
+        hint="Consecutive batches beyond the threshold before an incident opens. The incident resolves after three consecutive batches whose values are more than 10 % better than the warning threshold."
         inputMode="numeric"
         value={openAfter}
         onChange={(event) => setOpenAfter(event.target.value)}

@@ -239,7 +239,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         value={formatCompact(figures.scoredLastHour)}
         unit="samples"
         detail={
-          <span title="Samples of batches submitted in the last hour, including validation and rescored samples.">
+          <span title="Scored samples of batches submitted in the last hour. The numbers of validation and rescored samples include failed ones.">
             {kindsText(figures)}
           </span>
         }

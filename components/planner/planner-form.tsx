@@ -147,7 +147,7 @@ function TypedFields({
       </div>
       <div className="grid grid-cols-[112px_minmax(0,1fr)_minmax(0,1fr)] gap-3">
         <TextField label="Prompts" inputMode="numeric" {...field('prompts')} />
-        <TextField label="Responses" inputMode="numeric" {...field('group')} />
+        <TextField label="Group size" inputMode="numeric" {...field('group')} />
         <TextField label="Retried, %" inputMode="decimal" {...field('failed')} />
       </div>
     </>

@@ -162,15 +162,15 @@ function Planned({
         />
         <Figure
           label="Reward wait (barrier)"
-          hint="Time per step that the trainer waits for rewards with a barrier."
+          hint="Time per step that the trainer waits for rewards if it waits for all of them before training (strategy barrier)."
           value={stepText(barrier?.waitMs ?? 0)}
-          detail={`of ${stepText(barrier?.stepMs ?? 0)}`}
+          detail={`of ${stepText(barrier?.stepMs ?? 0)} step time`}
         />
         <Figure
           label="Reward wait (recommended)"
-          hint={`Time per step that the trainer waits for rewards with the recommended strategy. ${RECOMMENDED}`}
+          hint={`Time per step that the trainer waits for rewards under the recommended strategy. ${RECOMMENDED}`}
           value={stepText(best?.waitMs ?? 0)}
-          detail={`of ${stepText(best?.stepMs ?? 0)}`}
+          detail={`of ${stepText(best?.stepMs ?? 0)} step time`}
         />
       </FigureStrip>
       <Recorded plan={plan} />

@@ -147,7 +147,7 @@ describe('planner texts', () => {
   test('state the saving and its bound', () => {
     const { title, detail } = verdictOf(column())
     expect(title).toBe(
-      'With 256 concurrent, the step time is 423.0\u00a0s with one step off-policy and the mini-batch pipeline instead of 637.0\u00a0s: 34\u00a0% less.',
+      'With 256 concurrent rewards, the step time is 423.0\u00a0s with one step off-policy and the mini-batch pipeline instead of 637.0\u00a0s: 34\u00a0% less.',
     )
     expect(detail).toContain('Of this, 220.0\u00a0s is reward wait')
     expect(detail).toContain('only more concurrency')
@@ -157,7 +157,7 @@ describe('planner texts', () => {
     const { title, detail } = verdictOf(
       column({ limit: null, best: 'barrier', noGain: true, boundBy: 'trainer' }),
     )
-    expect(title).toBe('Without a limit: no gain.')
+    expect(title).toBe('Without a limit, overlapping brings no gain.')
     expect(detail).toContain('a barrier is sufficient')
   })
 
@@ -167,10 +167,10 @@ describe('planner texts', () => {
     expect(
       originText({ phases, phasesFrom: 'record', limitsFrom: 'record', columns: [column()] }),
     ).toBe(
-      'Trainer times are from the record. Concurrency is the most rewards that the record had in flight.',
+      'Trainer times are taken from the recorded steps. Concurrency is the highest number of rewards that a recorded batch had in flight.',
     )
     expect(originText({ phases, phasesFrom: 'input', limitsFrom: 'input', columns })).toBe(
-      'Trainer times are assumptions: enter those of your trainer. Concurrency is an assumption.',
+      'Trainer times are assumed. Enter those of your trainer. Concurrency is assumed.',
     )
     expect(
       originText({

@@ -39,7 +39,7 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
 
 /** The definition of "recommended". */
 export const RECOMMENDED =
-  'The recommended strategy is the simplest one whose step time exceeds the shortest step time by less than 1\u00a0% of that of the barrier. If no strategy saves 1\u00a0%, the barrier is recommended.'
+  'The recommended strategy is the simplest one whose step time exceeds the shortest one by less than 1\u00a0% of the step time with a barrier. If no strategy saves 1\u00a0%, the barrier is recommended.'
 
 /** A step time. It is in seconds up to two hours, so that step times are easy to compare. */
 export function stepText(ms: number): string {
@@ -51,6 +51,15 @@ export function stepText(ms: number): string {
 export function limitText({ limit, servers }: { limit: number | null; servers: number }): string {
   const at = limit === null ? 'no limit' : `${formatCount(limit)} concurrent`
   return servers === 1 ? at : `${formatCount(servers)} servers, ${at}`
+}
+
+/** The limit as the beginning of a sentence. */
+function underText({ limit, servers }: { limit: number | null; servers: number }): string {
+  if (limit === null) return 'Without a limit'
+  const rewards = `${formatCount(limit)} concurrent ${limit === 1 ? 'reward' : 'rewards'}`
+  return servers === 1
+    ? `With ${rewards}`
+    : `With ${formatCount(servers)} servers and ${rewards} each`
 }
 
 /** The saving relative to the barrier; `no gain` below 1 %. */
@@ -66,10 +75,10 @@ export function verdictOf(column: PlannedColumn): { title: string; detail: strin
   const barrier = column.strategies.find(({ strategy }) => strategy === 'barrier')
   const best = column.strategies.find(({ strategy }) => strategy === column.best)
   if (barrier === undefined || best === undefined) return { title: '', detail: '' }
-  const under = column.limit === null ? 'Without a limit' : `With ${limitText(column)}`
+  const under = underText(column)
   if (column.noGain) {
     return {
-      title: `${under}: no gain.`,
+      title: `${under}, overlapping brings no gain.`,
       detail:
         column.boundBy === 'rewards'
           ? `Rewards need at least ${stepText(column.boundMs)} per step under every strategy. More concurrency shortens the step.`
@@ -102,14 +111,14 @@ export function originText({
   const isUsual = times.join() === [rollout, logprob, update].join()
   const trainer =
     phasesFrom === 'record'
-      ? 'Trainer times are from the record.'
+      ? 'Trainer times are taken from the recorded steps.'
       : phasesFrom === 'assumption' || isUsual
-        ? 'Trainer times are assumptions: enter those of your trainer.'
+        ? 'Trainer times are assumed. Enter those of your trainer.'
         : 'Trainer times are as entered.'
   const planned = [...new Set(columns.map(({ limit }) => limit ?? 'none'))].join(', ')
   const isUsualConcurrency =
     planned === limits && columns.every((column) => `${column.servers}` === servers)
   if (limitsFrom === 'record')
-    return `${trainer} Concurrency is the most rewards that the record had in flight.`
-  return `${trainer} Concurrency is ${limitsFrom === 'assumption' || isUsualConcurrency ? 'an assumption' : 'as entered'}.`
+    return `${trainer} Concurrency is the highest number of rewards that a recorded batch had in flight.`
+  return `${trainer} Concurrency is ${limitsFrom === 'assumption' || isUsualConcurrency ? 'assumed' : 'as entered'}.`
 }

@@ -37,7 +37,9 @@ export function PromptHeat({ run, url }: { run: string; url: PromptsUrl }) {
     <QueryView query={heat} skeleton={<ChartSkeleton height={HEIGHT} />}>
       {(data) =>
         data.rows.length === 0 ? (
-          <Empty icon={FilterX} title="No matching prompts" />
+          <Empty icon={FilterX} title="No matching prompts">
+            Change or clear the filters above.
+          </Empty>
         ) : (
           <Loaded run={run} url={url} heat={data} />
         )
@@ -59,7 +61,7 @@ function Loaded({ run, url, heat }: { run: string; url: PromptsUrl; heat: Prompt
   return (
     <ChartFrame
       title={passRates ? 'Pass rate by prompt' : 'Mean score by prompt'}
-      note={`${sample}; the ${passRates ? 'easiest' : 'highest mean'} on top; paler between visits`}
+      note={`${sample}; the ${passRates ? 'easiest' : 'highest mean'} on top; paler at steps without a visit`}
       height={HEIGHT}
       actions={
         passRates ? (

@@ -200,7 +200,11 @@ function Figures({ prompt }: { prompt: PromptHistoryDto }) {
         value={rateText(prompt.passRate, prompt.mean)}
         detail={`n = ${formatCount(prompt.scored)}`}
       />
-      <Figure label="Last two visits" value={rateText(prompt.recentPassRate, prompt.recentMean)} />
+      <Figure
+        label="Last two visits"
+        value={rateText(prompt.recentPassRate, prompt.recentMean)}
+        detail={unit.toLowerCase()}
+      />
       <Figure
         label="Change"
         hint={`${unit} of the last two visits minus that of the earlier ones`}

@@ -47,7 +47,9 @@ export function PromptSteps({
     <QueryView query={steps} skeleton={<ChartSkeleton height={280} />}>
       {(data) =>
         data.steps.length === 0 ? (
-          <Empty icon={ChartNoAxesColumn} title="No ended steps yet" />
+          <Empty icon={ChartNoAxesColumn} title="No ended steps yet">
+            A step appears here when its batch has ended.
+          </Empty>
         ) : (
           <Charts steps={data.steps} earlier={data.earlier} url={url} onChange={onChange} />
         )

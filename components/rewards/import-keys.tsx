@@ -34,7 +34,7 @@ export function ImportKeys({ keys }: { keys: readonly Key[] }) {
   return (
     <Section title="Keys" note={`${shown.length} of ${keys.length}`}>
       <div className="px-5 pb-2">
-        <Scroll label="Filters of the keys" className="overflow-x-auto">
+        <Scroll label="Key filters" className="overflow-x-auto">
           <Segmented
             label="Keys"
             value={chosen}

@@ -37,7 +37,7 @@ export function ImportResult({ config }: { config: Imported }) {
       {problems.length > 0 && <Problems problems={problems} />}
       <Section
         title="Reward"
-        note="the field reward of batches.submit"
+        note="for the field reward of batches.submit"
         actions={
           <>
             <CopyButton text={json} label="Copy as JSON" />

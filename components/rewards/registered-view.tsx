@@ -312,7 +312,7 @@ function Actions({ reward }: { reward: object }) {
         <FlaskConical size={13} aria-hidden />
         Try it
       </PageLink>
-      <CopyButton text={JSON.stringify(reward)} label="Copy as reward" />
+      <CopyButton text={JSON.stringify(reward)} label="Copy reward JSON" />
     </div>
   )
 }

@@ -49,13 +49,14 @@ export function TriedView({ tried, response }: { tried: Tried; response: string 
           <TraceItem title="Group post-processing" value={<EndText end={tried.group.end} />}>
             <p className="text-ink-2">
               post_process_scores of <span className="font-mono text-xs">{tried.group.path}</span>,
-              called with a group of one; score before: {formatScore(tried.group.before)}.
+              called with a group of one sample. The score before was{' '}
+              {formatScore(tried.group.before)}.
             </p>
             <EndFailure end={tried.group.end} />
           </TraceItem>
         )}
         {rewardExtraInfo !== null && Object.keys(rewardExtraInfo).length > 0 && (
-          <TraceItem title="Stored with the sample" value="rewardExtraInfo" quiet>
+          <TraceItem title="Reward extra info" value="rewardExtraInfo" quiet>
             <Pairs pairs={Object.entries(rewardExtraInfo)} />
           </TraceItem>
         )}

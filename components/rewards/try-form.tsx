@@ -163,7 +163,7 @@ function Beginnings({
           <input
             aria-label="Stored sample ID"
             aria-invalid={error ? true : undefined}
-            placeholder="or a sample ID, b12-3"
+            placeholder="sample ID, such as b12-3"
             value={id}
             onChange={(event) => setId(event.target.value)}
             onKeyDown={(event) => {
@@ -212,7 +212,7 @@ function RewardFields({
       {asJson ? (
         <TextArea
           label="Reward as JSON"
-          note="the field reward of batches.submit"
+          note="as in the field reward of batches.submit"
           rows={8}
           mono
           value={draft.reward ?? ''}

@@ -226,7 +226,7 @@ function WaitsChart({ run, log, onLog }: { run: RunDto } & LogAxis) {
         <span className="inline-flex flex-wrap gap-x-3">
           <Legend
             entries={[
-              { label: 'submission to last reward', color: 'var(--data-2)' },
+              { label: 'acceptance to last reward', color: 'var(--data-2)' },
               { label: 'step time', color: 'var(--ink-3)' },
             ]}
           />

@@ -39,12 +39,12 @@ const COLUMNS: readonly RunColumn[] = [
   {
     ...{ label: 'Status', sort: 'activity', start: true },
     title:
-      'Sorts by the last submitted batch. Stalled: samples are pending, and for 5 minutes no group has completed and no samples have arrived.',
+      'Sorts by the last submitted batch. A run is stalled if it has pending samples, but for 5 minutes no group has completed and no samples have arrived.',
     cell: (run) => <RunState run={run} />,
   },
   {
     ...{ label: 'Reward', start: true },
-    title: `Mean reward per step, as a curve; each run has its own scale. ${LAST_BATCHES}`,
+    title: `Mean reward per step, as a curve. Each run has its own scale. ${LAST_BATCHES}`,
     cell: (run) => (
       <span className="block h-6 w-20 2xl:w-26">
         <RunCurve run={run.name} curve={run.curve} />
@@ -67,7 +67,7 @@ const COLUMNS: readonly RunColumn[] = [
   },
   {
     ...{ label: 'Change', sort: 'change' },
-    title: `Linear trend of the mean over the last ${CHANGE_STEPS} steps: first-to-last change ± half-width of the 95 % confidence interval.`,
+    title: `Change of the mean reward over the last ${CHANGE_STEPS} steps, from a linear trend, ± half the width of its 95 % confidence interval.`,
     cell: (run) => <RunChange change={run.change} />,
   },
   {
@@ -81,7 +81,7 @@ const COLUMNS: readonly RunColumn[] = [
   },
   {
     ...{ label: 'No-signal', sort: 'noSignal' },
-    title: 'Share of groups whose advantages are all zero, over all ended batches of training.',
+    title: 'Share of groups whose advantages are all zero, over all ended training batches.',
     cell: ({ noSignal }) =>
       noSignal === null ? (
         DASH

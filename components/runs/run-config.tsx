@@ -35,7 +35,7 @@ export function RunConfig({ run }: { run: string }) {
       )}
       <Sheet open={isOpen} onClose={() => setIsOpen(false)} title="Configuration">
         <div className="flex items-center gap-3 px-5 py-3 text-xs text-ink-3">
-          As the trainer sent it.
+          Sent by the trainer.
           <span className="ml-auto">
             <CopyButton text={JSON.stringify(config, null, 2)} label="Copy as JSON" />
           </span>

@@ -89,7 +89,7 @@ export function RunFigures({ run }: { run: RunDto }) {
       />
       <Figure
         label="Reward wait"
-        hint="Time from submission of a step to its last reward."
+        hint="Time from the acceptance of a step’s batch to its last reward."
         value={wait.value}
         unit={wait.unit}
         detail={`p50, ${waitShare(run)}`}

@@ -96,7 +96,7 @@ export function RunsFilters({
             {count !== null && `${formatCount(count.total)} of ${formatCount(count.runs)}`}
           </span>
           <Button small variant="quiet" onClick={() => onChange(NO_RUN_FILTERS)}>
-            Clear
+            Clear filters
           </Button>
         </>
       )}

@@ -63,7 +63,7 @@ export function RunsPage() {
           url.chosen.length > 0 && (
             <>
               <Button small variant="quiet" onClick={() => setUrl({ chosen: [] })}>
-                Deselect
+                Clear selection
               </Button>
               <PageLink
                 href={compareRunsHref(url.chosen)}

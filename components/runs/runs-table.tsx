@@ -127,7 +127,7 @@ function RunMenu({ run }: { run: RunTableRowDto }) {
   const router = useRouter()
   return (
     <ActionMenu
-      label={`Actions of ${run.name}`}
+      label={`Actions for ${run.name}`}
       actions={[
         {
           label: 'Lowest-scored samples',

@@ -84,7 +84,7 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
           {plural(done.added, 'sample')} annotated
           {done.alreadyAnnotated > 0 && `, ${formatCount(done.alreadyAnnotated)} already annotated`}
           {done.missing > 0 && `, ${formatCount(done.missing)} not found`}
-          {done.hasMore && '. More samples match: narrow the filter to annotate them'}.
+          {done.hasMore && '. More samples match. Narrow the filter to annotate them'}.
         </p>
       )}
       {error !== undefined && (

@@ -80,7 +80,11 @@ export function MoreFilters({
                 <Select
                   label="Split"
                   value={split ?? null}
-                  options={[{ value: null, label: 'Both' }, 'train', 'val']}
+                  options={[
+                    { value: null, label: 'Both' },
+                    { value: 'train', label: 'Training' },
+                    { value: 'val', label: 'Validation' },
+                  ]}
                   onChange={(value) => onChange({ split: value ?? undefined })}
                 />
                 <Select
@@ -88,7 +92,7 @@ export function MoreFilters({
                   value={rescored ?? null}
                   options={[
                     { value: null, label: 'Any' },
-                    { value: false, label: 'As submitted' },
+                    { value: false, label: 'Not rescored' },
                     { value: true, label: 'Rescored' },
                   ]}
                   onChange={(value) => onChange({ rescored: value ?? undefined })}

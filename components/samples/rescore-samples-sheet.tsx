@@ -129,8 +129,8 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
       )}
       {placed !== undefined && (placed.hasMore || placed.batches.length > MAX_BATCHES) && (
         <p className="text-warn">
-          More samples match; these are the newest. Batches beyond {MAX_BATCHES} and samples beyond
-          10,000 are excluded. Rescore whole batches from the batch page.
+          More samples match. Only the newest 10,000 samples are included, from at most{' '}
+          {MAX_BATCHES} batches. To rescore a whole batch, use the page of the batch.
         </p>
       )}
       <Select

@@ -214,7 +214,7 @@ export function ViewMenu({
           )
         }}
       >
-        Links to the view will open the page without it. No samples are affected.
+        Links to this view will open the list without its filters. No samples are affected.
       </Confirm>
     </>
   )

@@ -166,7 +166,7 @@ function RegisterForm({
       <TextField
         label="Name"
         placeholder="rm-1"
-        hint="An existing name updates that server."
+        hint="The name of an existing server updates that server."
         {...text('name')}
       />
       <Select
@@ -221,7 +221,7 @@ function RegisterForm({
               { value: '', label: 'Auto-detect' },
               ...Object.entries(ROUTE_WORDS).map(([route, words]) => ({
                 value: route as keyof typeof ROUTE_WORDS,
-                label: `${route}: ${words}`,
+                label: `${route} (${words})`,
               })),
             ]}
             onChange={(route) => change({ route })}
@@ -229,7 +229,7 @@ function RegisterForm({
           <TextField
             label="Label"
             placeholder="the model's last label"
-            hint="The label used as the score, for models with several labels: a 0-based index or a name."
+            hint="For models with several labels, the index (from 0) or name of the label that is the score."
             {...text('label')}
           />
         </>
@@ -249,7 +249,7 @@ function RegisterForm({
           {
             value: 'refuse',
             label: 'Refuse',
-            about: 'Reports a wrong URL at once.',
+            about: 'Does not save the server, and shows the reason.',
           },
           {
             value: 'keep',

@@ -49,8 +49,8 @@ export function SelfTestSection({
             must differ. It also requests activated scores for a correct and an incorrect answer,
             where the engine supports them, and scores long texts that differ only in their last
             sentence. The correct answer and the text with code are the calibration texts: all
-            servers of a model must agree on their scores within 5 %, and those of one engine also
-            on their prompt tokens.
+            servers of a model must agree on their scores within 5 %, and all servers of one engine
+            also on their numbers of prompt tokens.
           </p>
         )}
       </div>

@@ -250,7 +250,7 @@ export function useServerActions(
       >
         <p className="mb-3">
           The server allocates its GPU memory, runs the self-test, and then receives requests.
-          Batches that need it extend the time awake.
+          Batches that need the server keep it awake longer.
         </p>
         <Select
           label="Minimum time awake"

@@ -192,8 +192,9 @@ function Identity({ server }: { server: ServerDetailDto }) {
         <CopyText text={server.model} maxChars={40} />
       </Fact>
       {server.route !== null && (
-        <Fact label="Scoring">
-          {ROUTE_WORDS[server.route]}
+        <Fact label="Scoring route">
+          {server.route}
+          <span className="unit"> ({ROUTE_WORDS[server.route]})</span>
           {server.label !== null && <span className="unit"> label {server.label}</span>}
         </Fact>
       )}

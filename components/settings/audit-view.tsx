@@ -70,7 +70,7 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
         </div>
         {filtered && (
           <Button small variant="quiet" onClick={() => onFilter(all)}>
-            Clear
+            Clear filters
           </Button>
         )}
       </div>

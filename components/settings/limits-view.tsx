@@ -54,7 +54,7 @@ function Limits({ limits }: { limits: LimitsDto }) {
     <>
       <Section
         title="Default limits"
-        note="for runs without an override"
+        note="for runs without their own limits"
         actions={
           <Button
             small
@@ -99,7 +99,7 @@ function Limits({ limits }: { limits: LimitsDto }) {
         {clear.error && <FailureView compact error={clear.error} />}
         {limits.runs.length === 0 ? (
           <p className="px-5 pb-5 text-ink-2">
-            No run has its own limits. If a run has any, they replace all default limits.
+            No run has its own limits. The limits of a run replace all default limits.
           </p>
         ) : (
           <Scroll label="Limits by run">

@@ -145,8 +145,8 @@ function EndOthers({ open, count, onClose }: { open: boolean; count: number; onC
       error={end.error && <FailureView compact error={end.error} />}
       onConfirm={() => end.mutate({})}
     >
-      {plural(count, 'browser')} must sign in again, and their open pages stop within 2 seconds.
-      Keys stay valid: revoke a key that is no longer safe.
+      Ends {plural(count, 'session')}. {count === 1 ? 'Its' : 'Their'} open pages stop within 2
+      seconds. The keys stay valid. Revoke keys that are no longer safe.
     </Confirm>
   )
 }

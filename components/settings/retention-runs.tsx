@@ -156,8 +156,9 @@ function DeleteRun({ run, onClose }: { run: string; onClose(): void }) {
         <Skeleton width={260} />
       ) : (
         <p>
-          {removedInWords(preview.data) || 'No batches'}: all data of the run is deleted. This
-          cannot be undone. {spaceInWords(preview.data) && `Space: ${spaceInWords(preview.data)}.`}
+          All data of the run is deleted: {removedInWords(preview.data) || 'no batches'}. This
+          cannot be undone.{' '}
+          {spaceInWords(preview.data) && `Disk space: ${spaceInWords(preview.data)}.`}
         </p>
       )}
       <div className="mt-3">

@@ -59,7 +59,7 @@ export function Throughput({ data, ...rest }: HistoryChart) {
       note="samples/s"
       hue="worker"
       data={shown}
-      empty="No result of a sample was written in this range."
+      empty="No sample was scored or failed in this range."
       {...rest}
     />
   )

@@ -49,7 +49,7 @@ export const KeyRef = z.strictObject({ id: KeyId })
 /** The input of `keys.rotate`. */
 export const RotateKeyInput = z.strictObject({
   id: KeyId,
-  /** Hours until the previous key expires, up to 30 days; 0: it expires at once. */
+  /** Hours until the previous key expires, up to 30 days; 0: it expires immediately. */
   overlapHours: z.number().min(0).max(720).default(24),
 })
 export type RotateKeyInput = z.infer<typeof RotateKeyInput>

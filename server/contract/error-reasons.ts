@@ -276,7 +276,7 @@ export const ERROR_REASONS = {
   },
   path_not_served: {
     httpStatus: 404,
-    hint: "Use a path that the engine of the model's servers has; the message names the engines.",
+    hint: "Use a path that the model's servers support; the message names their engines.",
   },
   queue_full: {
     httpStatus: 429,

@@ -33,7 +33,7 @@ export const GROUP_SIGNAL_TEXT: Record<GroupSignal, string> = {
   all_correct: 'All scored members have the same score, 1 or more.',
   all_incorrect: 'All scored members have the same score, 0 or less.',
   all_equal:
-    'All scored members have the same score, which does not show whether they are correct: it is between 0 and 1, or comes from reward models or judges whose scores in the batch do not range from 0 or less to exactly 1.',
+    'All scored members have the same score, and it does not show whether they are correct. Either it is between 0 and 1, or only reward models or judges score the batch, and their scores do not range from 0 or less to exactly 1.',
   single_sample: 'Only one member was scored.',
   all_failed: 'No member has a score: all failed, or the group was dropped.',
   empty: 'The group has no members.',

@@ -41,7 +41,7 @@ export const MONITOR_DEFINITIONS = {
     short: 'Drop',
     measures:
       'fall of the mean reward below its median over the previous 5 batches, in standard deviations of a batch’s mean',
-    why: 'The responses changed suddenly, such as a lost answer format, or the reward did.',
+    why: 'The responses changed suddenly (for example, they lost the answer format), or the reward did.',
     ...{ unit: 'ratio', bad: 'above', warning: 4, alerting: 8, openAfter: 2 },
     ...{ countedUnit: 'samples', minCount: 32 },
   },

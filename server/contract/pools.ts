@@ -15,12 +15,12 @@ export const BALANCING_POLICIES = {
   least_work: {
     label: 'Least work',
     choice:
-      'the server that finishes first: tokens in flight over measured tokens per second, by weight',
+      'the server that would finish the sample first, estimated as tokens in flight ÷ (measured tokens per second × weight)',
     isLoadAware: true,
   },
   least_connections: {
     label: 'Least connections',
-    choice: 'the fewest samples in flight, by weight',
+    choice: 'the server with the fewest samples in flight, relative to its weight',
     isLoadAware: true,
   },
   power_of_two: {
@@ -31,17 +31,17 @@ export const BALANCING_POLICIES = {
   peak_ewma: {
     label: 'Peak EWMA',
     choice:
-      'the smallest product of latency (peak EWMA per 1,000 tokens) and samples in flight, by weight',
+      'the server with the smallest product of latency (peak EWMA per 1,000 tokens) and samples in flight, relative to its weight',
     isLoadAware: true,
   },
   round_robin: {
     label: 'Round robin',
-    choice: 'the next server, by weight',
+    choice: 'the servers in turn, in proportion to their weights',
     isLoadAware: false,
   },
   weighted_random: {
     label: 'Weighted random',
-    choice: 'random, by weight',
+    choice: 'a random server, in proportion to the weights',
     isLoadAware: false,
   },
   group_affinity: {

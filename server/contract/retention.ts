@@ -61,7 +61,7 @@ export interface RemovedDto {
   partitions: number
   /** Rows of server events, figures per minute, attempts and audit entries. */
   events: number
-  /** Disk space that is freed at once. */
+  /** Disk space that is freed immediately. */
   freedBytes: number
   /** An estimate of the space that the database reuses for later data. */
   reusableBytes: number

@@ -51,7 +51,7 @@ interface MonitorReader {
 export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   reward_drop: {
     figure:
-      'fall of the mean reward below its median over the last 5 batches, in standard deviations of a batch mean. The standard deviation is estimated from the differences of successive means of the last 20 batches (at least 10): 1.4826 × their median absolute deviation ÷ √2, at least 1 % of the score range. A trend does not raise it. If the mean stays low, the median follows after three batches, and the incident resolves. Simulated runs of 1,000 steps with normal noise opened 0.1 incidents each on average',
+      'fall of the mean reward below its median over the last 5 batches, in standard deviations of a batch mean',
     read: readDrop,
   },
   length_correlation: {

@@ -74,7 +74,7 @@ export function SideBySidePage() {
             </PageLink>
           }
         >
-          Open a sample and press C to see it next to another one of its group.
+          Open a sample and press C to see it next to another sample of its group.
         </Empty>
       ) : (
         <>

@@ -247,7 +247,7 @@ function Head({
         <button
           type="button"
           aria-pressed={isActive}
-          title="J and K step through this side"
+          title="J and K step through the group on this side"
           onClick={() => onSide(side)}
           className="num text-md font-medium hover:underline"
         >
