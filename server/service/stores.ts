@@ -3,6 +3,7 @@ import { ProcessRow } from '../cluster/process-row.ts'
 import type { Config } from '../config.ts'
 import type { Logger } from '../log.ts'
 import { stopRequests } from '../stop-request.ts'
+import { ADVISORY_LOCKS } from '../store/advisory-locks.ts'
 import { openServerDatabases, type ServerDatabases } from '../store/connection-budget.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -17,9 +18,6 @@ import { openDatabase } from '../store/postgres/connect.ts'
 import { openSecrets } from '../store/secret-keys.ts'
 import { addPool } from '../store/sql/pools.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
-
-/** The advisory lock under which a starting process prepares queues and partitions. */
-const START_LOCK = 72_707_384
 
 /** Postgres and this process's state in it. */
 export interface Stores {
@@ -61,7 +59,7 @@ export async function openStores(config: Config, log: Logger): Promise<Stores> {
 /** Prepares queues and partitions under a lock, because several processes may start together on a new database. */
 async function prepare(db: Database, queue: JobQueue): Promise<void> {
   await db.holding(async (client) => {
-    await client.query('select pg_advisory_lock($1)', [START_LOCK])
+    await client.query('select pg_advisory_lock($1)', [ADVISORY_LOCKS.start])
     await queue.start()
     for (const pool of [RULES_POOL, FUNCTIONS_POOL, SERVICES_POOL, INTERACTIVE_POOL]) {
       await queue.ensure(pool)
@@ -69,6 +67,6 @@ async function prepare(db: Database, queue: JobQueue): Promise<void> {
     }
     await queue.ensure(SANDBOX_POOL)
     await ensureTextPartition(db, textBucket())
-    await client.query('select pg_advisory_unlock($1)', [START_LOCK])
+    await client.query('select pg_advisory_unlock($1)', [ADVISORY_LOCKS.start])
   })
 }

@@ -2,12 +2,11 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type pg from 'pg'
+import { ADVISORY_LOCKS } from './advisory-locks.ts'
 import { columnNames, WRITTEN_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from './sample-columns.ts'
 
 /** One file per function. */
 const FOLDER = join(import.meta.dirname, 'functions')
-/** Advisory lock for installing and dropping a schema of functions. */
-const FUNCTIONS_LOCK = 72_707_381
 /** A schema is dropped when no process has used it for this long. */
 const UNUSED_FOR = '10 minutes'
 const PREFIX = 'rewardops_'
@@ -54,7 +53,7 @@ export async function installFunctions(client: Queries): Promise<void> {
   // A list of statements is one transaction, so no process sees a schema without its functions.
   await client.query(
     [
-      `select pg_advisory_xact_lock(${FUNCTIONS_LOCK})`,
+      `select pg_advisory_xact_lock(${ADVISORY_LOCKS.functions})`,
       // An advisory lock does not refresh the session's catalog of schemas, but the first lock on a table does. Without
       // the refresh, a second installer would create the schema again and fail.
       'select from pg_namespace limit 1',
@@ -76,7 +75,7 @@ export async function dropUnusedFunctions(client: Queries): Promise<string[]> {
   )
   for (const { name } of rows) {
     await client.query(
-      `select pg_advisory_xact_lock(${FUNCTIONS_LOCK}); drop schema if exists ${name} cascade`,
+      `select pg_advisory_xact_lock(${ADVISORY_LOCKS.functions}); drop schema if exists ${name} cascade`,
     )
   }
   return rows.map(({ name }) => name)

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type pg from 'pg'
 import type { Logger } from '../log.ts'
+import { ADVISORY_LOCKS } from './advisory-locks.ts'
 import { inTransaction } from './database.ts'
 import { installFunctions } from './functions.ts'
 import {
@@ -16,14 +17,8 @@ import {
 } from './schema-version.ts'
 import { connectSession, START_SLOT_WAIT_MS } from './session.ts'
 
-/** Prisma's advisory lock for migrations, so that this program and Prisma never migrate at the same time. */
-export const PRISMA_LOCK = 72_707_369
-
 /** Time to wait for another process's lock before a message is logged. An empty database is migrated in less time. */
 const PATIENCE_MS = 5_000
-
-/** Advisory lock: shared for a backup, exclusive for migrations. */
-export const BACKUP_LOCK = 72_707_385
 
 /** Default wait for processes of an earlier version. Workers of a stopped or killed service end within 10 s. */
 const OTHERS_MS = 15_000
@@ -84,7 +79,7 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
   })
   try {
     const why = 'another process is migrating the database; waiting for it'
-    await lock(client, PRISMA_LOCK, why, options.log)
+    await lock(client, ADVISORY_LOCKS.migration, why, options.log)
     const unreleased = await unreleasedMigration(client, migrations[0]?.name)
     if (unreleased !== null) {
       const remedy = options.startEmpty ?? 'Start with an empty database.'
@@ -104,7 +99,12 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
     if (pending.length > 0 && stored !== null) {
       await waitForOutdated(client, options.waitMs ?? OTHERS_MS)
       // A migration that waits for a table of the backup would block the writers of that table.
-      await lock(client, BACKUP_LOCK, 'a backup is running; waiting for its end', options.log)
+      await lock(
+        client,
+        ADVISORY_LOCKS.backup,
+        'a backup is running; waiting for its end',
+        options.log,
+      )
     }
     for (const migration of pending) {
       const startedAt = performance.now()

@@ -1,7 +1,6 @@
+import { ADVISORY_LOCKS } from './advisory-locks.ts'
 import type { Database } from './database.ts'
 
-/** The class of the advisory locks for self-tests, sleep and wake of a server. */
-const SERVER_LOCK = 72_707_373
 /** Interval between attempts to take a lock, in ms. */
 const LOOK_EVERY_MS = 100
 
@@ -33,7 +32,7 @@ export class ServerLocks {
     try {
       const [row] = await this.#db.adhoc<{ taken: boolean }>(
         'select pg_try_advisory_lock($1, $2) as taken',
-        [SERVER_LOCK, id],
+        [ADVISORY_LOCKS.server, id],
       )
       taken = row!.taken
     } finally {
@@ -53,7 +52,9 @@ export class ServerLocks {
   }
 
   async release(id: number): Promise<void> {
-    await this.#db.adhoc('select pg_advisory_unlock($1, $2)', [SERVER_LOCK, id]).catch(() => {})
+    await this.#db
+      .adhoc('select pg_advisory_unlock($1, $2)', [ADVISORY_LOCKS.server, id])
+      .catch(() => {})
     this.#held.delete(id)
   }
 

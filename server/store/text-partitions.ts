@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg'
+import { ADVISORY_LOCKS } from './advisory-locks.ts'
 import type { Database } from './database.ts'
 
 /** The day, in UTC, whose partition receives new texts. */
@@ -11,8 +12,6 @@ export function textPartition(bucket: string): string {
   return `sample_text_${bucket.replaceAll('-', '')}`
 }
 
-const LOCK = 72_707_370
-
 /**
  * Creates the partition of a day. Retention drops partitions instead of deleting rows. Rows up to 8 kB stay inline,
  * because with the default of 2 kB every rollout of 3 kB would go to TOAST, with an index entry per chunk.
@@ -24,7 +23,7 @@ export async function ensureTextPartition(db: Database, bucket: string): Promise
   ])
   if (found[0]?.found) return
   await db.transaction(async (client) => {
-    await client.query('select pg_advisory_xact_lock($1)', [LOCK])
+    await client.query('select pg_advisory_xact_lock($1)', [ADVISORY_LOCKS.textPartition])
     await createTextPartition(client, bucket)
   })
 }

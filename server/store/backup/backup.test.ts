@@ -13,9 +13,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createLogger } from '../../log.ts'
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import { Database } from '../database.ts'
 import { JobQueue, RULES_POOL } from '../job-queue.ts'
-import { BACKUP_LOCK, migrate, readMigrations } from '../migrate.ts'
+import { migrate, readMigrations } from '../migrate.ts'
 import {
   createTestDatabase,
   type TestDatabase,
@@ -263,12 +264,12 @@ it('a migration of a newer version waits for the backup', async () => {
   try {
     await migrate(upgraded.url, { dir: firstMigrations(3) })
     await holder.adhoc('insert into schema_version values (2, 1)')
-    await holder.adhoc('select pg_advisory_lock_shared($1)', [BACKUP_LOCK])
+    await holder.adhoc('select pg_advisory_lock_shared($1)', [ADVISORY_LOCKS.backup])
     const migrating = migrate(upgraded.url, { dir: firstMigrations(4) })
     const waiting = () =>
-      holder.adhoc('select from pg_locks where not granted and objid = $1', [BACKUP_LOCK])
+      holder.adhoc('select from pg_locks where not granted and objid = $1', [ADVISORY_LOCKS.backup])
     await expect.poll(waiting).toHaveLength(1)
-    await holder.adhoc('select pg_advisory_unlock_shared($1)', [BACKUP_LOCK])
+    await holder.adhoc('select pg_advisory_unlock_shared($1)', [ADVISORY_LOCKS.backup])
     expect(await migrating).toEqual([readMigrations()[3]!.name])
   } finally {
     await holder.close()

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { zstdDecompress } from 'node:zlib'
 import type pg from 'pg'
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import { CopyIn } from '../copy-in.ts'
 import { inTransaction } from '../database.ts'
 import { installFunctions } from '../functions.ts'
@@ -9,7 +10,6 @@ import {
   applyMigration,
   LEDGER,
   type Migration,
-  PRISMA_LOCK,
   readMigrations,
   unknownMigration,
 } from '../migrate.ts'
@@ -127,7 +127,7 @@ async function claimDatabase(client: pg.Client, replace: boolean): Promise<void>
   const { rows } = await client.query<{ locked: boolean; full: boolean; old: boolean }>(
     `select pg_try_advisory_lock($1) as locked, to_regclass('batch') is not null as full,
        to_regclass('_prisma_migrations') is not null as old`,
-    [PRISMA_LOCK],
+    [ADVISORY_LOCKS.migration],
   )
   const { locked, full, old } = rows[0]!
   if (!locked) {

@@ -7,7 +7,8 @@ import { promisify } from 'node:util'
 import { zstdCompress } from 'node:zlib'
 import type pg from 'pg'
 import { to as copyTo } from 'pg-copy-streams'
-import { BACKUP_LOCK, unknownMigration } from '../migrate.ts'
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
+import { unknownMigration } from '../migrate.ts'
 import { storedVersion } from '../schema-version.ts'
 import { connectSession, START_SLOT_WAIT_MS } from '../session.ts'
 import { ArchiveWriter, BackupError } from './archive.ts'
@@ -135,7 +136,7 @@ export const UNHURRIED = {
 async function takeSnapshot(client: pg.Client): Promise<string[]> {
   for (let attempt = 1; ; attempt++) {
     await client.query('begin isolation level repeatable read read only')
-    await client.query('select pg_advisory_xact_lock_shared($1)', [BACKUP_LOCK])
+    await client.query('select pg_advisory_xact_lock_shared($1)', [ADVISORY_LOCKS.backup])
     const names = await tablesToBackUp(client)
     try {
       if (names.length > 0) {

@@ -1,4 +1,5 @@
 import type { KeyAccess, Role } from '../../contract/roles.ts'
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import type { Client, Database } from '../database.ts'
 
 export interface ApiKeyRow {
@@ -116,7 +117,7 @@ export async function revokeKey(
   keepAdmin: boolean,
 ): Promise<boolean> {
   return db.transaction(async (client) => {
-    await client.query('select pg_advisory_xact_lock($1)', [KEYS_LOCK])
+    await client.query('select pg_advisory_xact_lock($1)', [ADVISORY_LOCKS.apiKeys])
     if (keepAdmin) {
       const { rows } = await client.query<{ n: number }>(
         `select count(*)::int as n from api_key
@@ -132,9 +133,6 @@ export async function revokeKey(
     return true
   })
 }
-
-/** The advisory lock under which keys are revoked. */
-const KEYS_LOCK = 72_707_380
 
 export async function touchKey(db: Database, id: number): Promise<void> {
   await db.rows('key-used', 'update api_key set last_used_at = now() where id = $1', [id])

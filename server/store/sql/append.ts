@@ -1,5 +1,6 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { SampleInput } from '../../contract/trainer.ts'
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database, Statement } from '../database.ts'
 import {
@@ -12,12 +13,9 @@ import {
 import { type EncodedTexts, promptKeyOf } from '../stored-texts.ts'
 import type { GroupLists } from './accept.ts'
 
-/** The advisory lock under which a batch is appended to, closed or cancelled. Flushes never take it. */
-const BATCH_LOCK = 72_707_371
-
 /** Prevents other transactions from appending to, closing or cancelling a batch until this one ends. */
 export async function lockBatch(client: Client, batchId: number): Promise<void> {
-  await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, batchId])
+  await client.query('select pg_advisory_xact_lock($1, $2)', [ADVISORY_LOCKS.batch, batchId])
 }
 
 export interface AppendedBatch {

@@ -1,7 +1,5 @@
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import type { Client, Database } from '../database.ts'
-
-/** Advisory lock that lets only one process at a time evaluate batches and change incidents. */
-const MONITOR_LOCK = 72_707_371
 
 /** Takes the lock until the transaction ends. Returns false if another process holds it. */
 export async function lockMonitors(client: Client): Promise<boolean> {
@@ -9,7 +7,7 @@ export async function lockMonitors(client: Client): Promise<boolean> {
   await client.query('set local idle_in_transaction_session_timeout = 10000')
   const { rows } = await client.query<{ taken: boolean }>(
     'select pg_try_advisory_xact_lock($1) as taken',
-    [MONITOR_LOCK],
+    [ADVISORY_LOCKS.monitors],
   )
   return rows[0]!.taken
 }

@@ -1,12 +1,7 @@
 import type { ClientBase } from 'pg'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import type { Client } from '../database.ts'
-
-/**
- * Advisory lock for requeueing the orphans of a batch (pending samples that no job holds), so that two servers never
- * requeue the same ones.
- */
-const ORPHAN_LOCK = 72_707_380
 
 /** SQL of the unfinished jobs of batch `$1`. */
 const LIVE_JOBS = `pgboss.job j where j.state in ('created', 'retry', 'active') and (j.data ->> 'b')::int = $1`
@@ -43,7 +38,7 @@ export async function lockOrphans(client: Client, batchId: number): Promise<bool
   await client.query('set local lock_timeout = 10000; set local statement_timeout = 10000')
   const { rows } = await client.query<{ locked: boolean }>(
     'select pg_try_advisory_xact_lock($1, $2) as locked',
-    [ORPHAN_LOCK, batchId],
+    [ADVISORY_LOCKS.orphans, batchId],
   )
   return rows[0]!.locked
 }

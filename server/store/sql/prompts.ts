@@ -2,6 +2,7 @@ import type { GroupPasses, PromptFilter, PromptOrder } from '../../contract/prom
 import { readableText } from '../../contract/storable-text.ts'
 import { contentText } from '../../contract/turn-text.ts'
 import { figuresOf, mergeVisits, type PromptFigures, type Visit } from '../../prompt-visits.ts'
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database } from '../database.ts'
 import { decodeTexts } from '../stored-texts.ts'
@@ -9,8 +10,6 @@ import { decodeVisits, encodeVisits } from '../visit-bytes.ts'
 import { type Arg, args } from './args.ts'
 import { likePattern } from './sample-texts.ts'
 
-/** Advisory lock on the prompts of a run, because two servers may roll up two of its batches at the same time. */
-const PROMPT_LOCK = 72_707_391
 const MAX_PREVIEW_CHARS = 300
 /**
  * Characters of a stored prompt that are read for its preview. For a longer list of messages, the preview is the start
@@ -85,7 +84,7 @@ const CHECKED_PROMPTS = 2_048
 
 /** Removes the visits of batches that were deleted, or are being removed as a whole, from all prompts of a run. */
 export async function removeGoneVisits(client: Client, runId: number): Promise<void> {
-  await client.query('select pg_advisory_xact_lock($1, $2)', [PROMPT_LOCK, runId])
+  await client.query('select pg_advisory_xact_lock($1, $2)', [ADVISORY_LOCKS.prompts, runId])
   for (const split of ['train', 'val']) {
     let after: Buffer = Buffer.alloc(0)
     for (;;) {
@@ -146,7 +145,7 @@ async function lockedVisits(
   { runId, split }: PromptScope,
   keys: readonly string[],
 ): Promise<Map<string, Visit[]>> {
-  await client.query('select pg_advisory_xact_lock($1, $2)', [PROMPT_LOCK, runId])
+  await client.query('select pg_advisory_xact_lock($1, $2)', [ADVISORY_LOCKS.prompts, runId])
   const { rows } = await client.query<{ key: Buffer; history: Buffer }>({
     name: 'visits-of-prompts',
     // One lookup per key, because a join may be planned as a scan of all prompts of the run.

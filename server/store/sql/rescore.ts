@@ -1,11 +1,6 @@
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import { type Client, type Database, inTransaction } from '../database.ts'
 import { columnNames, RESCORED_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from '../sample-columns.ts'
-import { MARK_LOCK } from './retention.ts'
-
-/**
- * Class of the advisory lock that a process holds on the id of a future batch while it copies rollouts for the batch.
- */
-const COPY_LOCK = 72_707_372
 
 /** Maximum number of rows of an abandoned copy that one statement deletes. */
 const MAX_DELETE_ROWS = 2_048
@@ -50,11 +45,11 @@ export async function beginCopy(
   const { rows } = await client.query<{ id: number }>("select nextval('batch_id_seq')::int as id")
   const { id } = rows[0]!
   // The lock is taken before the copy becomes visible, so that a copy always has a holder.
-  await client.query('select pg_advisory_lock($1, $2)', [COPY_LOCK, id])
+  await client.query('select pg_advisory_lock($1, $2)', [ADVISORY_LOCKS.copy, id])
   const begun = await inTransaction(client, async () => {
     // Retention marks batches under the exclusive lock, so either retention sees this copy, or the next statement
     // sees the mark.
-    await client.query('select pg_advisory_xact_lock_shared($1)', [MARK_LOCK])
+    await client.query('select pg_advisory_xact_lock_shared($1)', [ADVISORY_LOCKS.retentionMarks])
     const { rowCount } = await client.query(
       `insert into rescore_copy (batch_id, from_id, text_bucket)
        select $1::int, id, $3::date from batch where id = $2 and texts_removed_at is null`,
@@ -68,7 +63,7 @@ export async function beginCopy(
 }
 
 export async function releaseCopy(client: Client, toId: number): Promise<void> {
-  await client.query('select pg_advisory_unlock($1, $2)', [COPY_LOCK, toId])
+  await client.query('select pg_advisory_unlock($1, $2)', [ADVISORY_LOCKS.copy, toId])
 }
 
 /**
@@ -215,7 +210,7 @@ export async function deleteAbandonedCopies(db: Database): Promise<boolean> {
 async function takeBackPiece(client: Client, id: number, bucket: string): Promise<boolean> {
   const { rows } = await client.query<{ mine: boolean }>(
     'select pg_try_advisory_xact_lock($1, $2) as mine',
-    [COPY_LOCK, id],
+    [ADVISORY_LOCKS.copy, id],
   )
   if (!rows[0]!.mine) return false
   // The copy may have become a batch between the query and the lock.

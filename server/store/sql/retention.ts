@@ -1,18 +1,11 @@
 import type { RemovedDto, RetentionPolicy } from '../../contract/retention.ts'
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import { notify } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import { textPartition } from '../text-partitions.ts'
 import { releaseImages } from './images.ts'
 import { removeGoneVisits, removeVisits } from './prompts.ts'
 import { markRunRollUpStale } from './run-roll-ups.ts'
-
-/**
- * Advisory lock: shared for processes that begin to copy a batch, exclusive for retention while it marks batches. A
- * batch is therefore never copied and removed at the same time.
- */
-export const MARK_LOCK = 72_707_382
-/** Advisory lock for removing data, so that only one process removes data at a time. */
-const REMOVER_LOCK = 72_707_383
 
 /** Batches marked per transaction. A rescore waits no longer than one such transaction. */
 const MARK_BATCHES = 500
@@ -114,14 +107,14 @@ export async function noteProblem(db: Database, id: number, problem: string | nu
 export async function lockRemover(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ mine: boolean }>(
     'select pg_try_advisory_xact_lock($1) as mine',
-    [REMOVER_LOCK],
+    [ADVISORY_LOCKS.removal],
   )
   return rows[0]!.mine
 }
 
 /** Marks some batches for removal. Returns false if no batch is left to mark. */
 export async function markPiece(client: Client, job: RetentionJobRow): Promise<boolean> {
-  await client.query('select pg_advisory_xact_lock($1)', [MARK_LOCK])
+  await client.query('select pg_advisory_xact_lock($1)', [ADVISORY_LOCKS.retentionMarks])
   const stays = `not ${COPIED} and not exists (select 1 from removal m where m.batch_id = b.id)`
   const { rows } =
     job.kind === 'run'
@@ -164,7 +157,7 @@ interface MarkedRow {
 
 /** Unmarks the batches of a cancelled removal whose deletion has not begun. */
 export async function unmark(client: Client, jobId: number): Promise<void> {
-  await client.query('select pg_advisory_xact_lock($1)', [MARK_LOCK])
+  await client.query('select pg_advisory_xact_lock($1)', [ADVISORY_LOCKS.retentionMarks])
   await client.query(
     `with taken as (delete from removal where job_id = $1 and not begun returning batch_id, whole)
      update batch b set samples_removed_at = case when taken.whole then null else samples_removed_at end,

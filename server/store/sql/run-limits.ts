@@ -1,4 +1,5 @@
 import type { RunLimitValues } from '../../contract/limits.ts'
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import type { Client, Database } from '../database.ts'
 
 /** Limits of a run. The run `''` stands for the default for runs without their own limits. */
@@ -49,15 +50,12 @@ export interface RunUsage {
   batches: number
 }
 
-/** The advisory lock for submits to a run with limits, so that concurrent submits cannot exceed them together. */
-const LIMIT_LOCK = 72_707_381
-
 const USAGE = `select coalesce(sum(samples - scored - failed), 0)::int8::float8 as queued, count(*)::int as batches
   from batch where run_id = $1 and status in ('open', 'running')`
 
 /** Counts a run's unfinished work and locks it against additions until the transaction ends. */
 export async function usageHeld(client: Client, runId: number): Promise<RunUsage> {
-  await client.query('select pg_advisory_xact_lock($1, $2)', [LIMIT_LOCK, runId])
+  await client.query('select pg_advisory_xact_lock($1, $2)', [ADVISORY_LOCKS.runLimits, runId])
   const { rows } = await client.query<RunUsage>({
     name: 'run-usage-held',
     text: USAGE,

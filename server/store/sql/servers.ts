@@ -6,6 +6,7 @@ import {
   type ServerState,
   settingsOf,
 } from '../../contract/servers.ts'
+import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Database } from '../database.ts'
 import type { Server } from '../generated/prisma/client.ts'
@@ -181,9 +182,6 @@ export async function prolongAwake(
   )
 }
 
-/** The class of the advisory locks for granting leases. */
-const LEASE_LOCK = 72_707_372
-
 /**
  * The number of a server's slots in leases whose lifetime and grace period have not passed. The caller first commits a
  * state other than `ready`. Leases are granted under the same lock, so once the result is 0, no process gets a slot.
@@ -191,7 +189,7 @@ const LEASE_LOCK = 72_707_372
 export async function leasedSlots(db: Database, id: number): Promise<number> {
   return db.transaction(async (client) => {
     await client.query('select pg_advisory_xact_lock($1, hashtext($2))', [
-      LEASE_LOCK,
+      ADVISORY_LOCKS.lease,
       `server:${id}`,
     ])
     // This is a separate statement, so that its snapshot is taken after the lock.

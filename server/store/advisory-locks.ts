@@ -1,0 +1,41 @@
+/**
+ * The numbers of all advisory locks in Postgres, so that no two locks share one. A lock on one row uses the number
+ * together with the row's ID, or with a hash.
+ */
+export const ADVISORY_LOCKS = {
+  /** Prisma's own number, so that this program and Prisma never migrate at the same time. */
+  migration: 72_707_369,
+  /** Creating a partition of texts. */
+  textPartition: 72_707_370,
+  /** Appending to a batch, closing or cancelling it (by batch). Flushes never take it. Also in append-singles.sql. */
+  batch: 72_707_371,
+  /** Granting leases (by hash of the resource). Also in renew-lease.sql. */
+  lease: 72_707_372,
+  /** Self-test, sleep and wake of a server (by server). */
+  server: 72_707_373,
+  /** Evaluating monitors and changing incidents, in one process at a time. */
+  monitors: 72_707_374,
+  /** Copying rollouts for a future batch (by batch). */
+  copy: 72_707_375,
+  /** Installing and dropping a schema of functions. */
+  functions: 72_707_376,
+  /** Requeueing the orphans of a batch, so that two servers never requeue the same ones (by batch). */
+  orphans: 72_707_380,
+  /** Submits to a run with limits, so that concurrent submits cannot exceed them together (by run). */
+  runLimits: 72_707_381,
+  /**
+   * Shared for processes that begin to copy a batch, exclusive for retention while it marks batches. A batch is
+   * therefore never copied and removed at the same time.
+   */
+  retentionMarks: 72_707_382,
+  /** Removing data, in one process at a time. */
+  removal: 72_707_383,
+  /** Preparing queues and partitions when a process starts. */
+  start: 72_707_384,
+  /** Shared for a backup, exclusive for migrations. */
+  backup: 72_707_385,
+  /** Revoking API keys. */
+  apiKeys: 72_707_386,
+  /** The prompts of a run, because two servers may roll up two of its batches at the same time (by run). */
+  prompts: 72_707_391,
+} as const
