@@ -21,7 +21,7 @@ export const OWN_PARTS: ReadonlySet<string> = new Set([
   'v1',
 ])
 
-/** The error in a value of REWARDOPS_BASE_PATH; null: the value is valid. */
+/** Returns the error in a value of REWARDOPS_BASE_PATH, or null if the value is valid. */
 export function basePathProblem(path: string): string | null {
   if (path === '') return null
   const parts = path.split('/').slice(1)
@@ -33,8 +33,8 @@ export function basePathProblem(path: string): string | null {
 }
 
 /**
- * A request's URL without the prefix. A URL that does not begin with the prefix is returned unchanged, because many
- * proxies remove it, and health checks and trainers may call the service directly.
+ * Returns a request's URL without the base path. A URL that does not begin with the base path is returned unchanged,
+ * because many proxies remove it, and health checks and trainers may call the service directly.
  */
 export function withoutBasePath(url: string, basePath: string): string {
   if (basePath === '' || !url.startsWith(basePath)) return url

@@ -297,7 +297,7 @@ const SSL_VARIABLES = {
   PGSSLNEGOTIATION: 'sslnegotiation',
 }
 
-/** A connection string with the SSL parameters set in the environment but not in the string. */
+/** Adds the SSL parameters that are set in the environment but not in the connection string. */
 function withSslOf(env: NodeJS.ProcessEnv, databaseUrl: string): string {
   const url = URL.parse(databaseUrl)
   if (!url) return databaseUrl
@@ -361,7 +361,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
     host: s.HOST,
     databaseUrl: s.DATABASE_URL === undefined ? null : withSslOf(env, s.DATABASE_URL),
     dataDir,
-    /** The prefix of all paths in the browser, without a trailing slash; empty: none. */
+    /** The prefix of all paths in the browser, without a trailing slash. Empty if there is no prefix. */
     basePath: s.REWARDOPS_BASE_PATH,
     pages: s.REWARDOPS_PAGES === '1',
     workers: s.REWARDOPS_WORKERS,
@@ -372,7 +372,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
     /** In lower case and without ports. */
     allowedHosts: listed(s.REWARDOPS_ALLOWED_HOSTS?.toLowerCase()),
     egressAllow: listed(s.REWARDOPS_EGRESS_ALLOW),
-    /** Absolute paths; null: no TLS. */
+    /** Absolute paths, or null if TLS is off. */
     tls:
       certFile === undefined || keyFile === undefined
         ? null
@@ -405,7 +405,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
     sandbox: {
       /** URLs of sandboxes, without `/run_code`, by name. */
       named: namedAddresses(s.REWARDOPS_SANDBOXES),
-      /** Path of the interpreter; null: /usr/bin/python3 or /usr/local/bin/python3. */
+      /** Path of the interpreter. Null means /usr/bin/python3 or /usr/local/bin/python3. */
       python: s.REWARDOPS_SANDBOX_PYTHON ?? null,
       slots: s.REWARDOPS_SANDBOX_SLOTS || availableParallelism(),
       /** Address on which `npm run sandbox` listens. */
@@ -414,7 +414,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
     serversFile: s.REWARDOPS_SERVERS_FILE === undefined ? null : resolve(s.REWARDOPS_SERVERS_FILE),
     allowLaunch: s.REWARDOPS_ALLOW_LAUNCH === '1',
     logLevel: s.LOG_LEVEL,
-    /** Export of traces; null: off. */
+    /** Export of traces, or null if it is off. */
     tracing: tracingConfig(env),
     dev: s.NODE_ENV === 'development',
     /** Every setting in force, as `about.get` returns them. */
@@ -532,7 +532,7 @@ export function loadWorkerHandover(env: NodeJS.ProcessEnv = process.env): {
   }
 }
 
-/** The Unix socket of a sandbox that a server or worker started; null: `npm run sandbox` started it. */
+/** The Unix socket of a sandbox that a server or worker started. Null if `npm run sandbox` started it. */
 export function loadSandboxHandover(env: NodeJS.ProcessEnv = process.env): {
   socketPath: string | null
 } {

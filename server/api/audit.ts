@@ -3,26 +3,26 @@ import type { Actor } from '../contract/roles.ts'
 import type { Modules } from './context.ts'
 import type { Audited, Fields } from './procedure-meta.ts'
 
-/** A mutation to record. */
+/** A mutation to record in the audit log. */
 interface Call {
   modules: Modules
   actor: Actor
   path: string
-  /** The content of the entry. Undefined: an entry without a target. */
+  /** What to record besides the caller. If undefined, the entry has no target. */
   audited: Audited | undefined
   input(): Promise<unknown>
 }
 
 /**
- * Runs a mutation and records it in the audit log if it succeeds. With `look`, the changed object is read before and
- * after the mutation.
+ * Runs a mutation and records it in the audit log if it succeeds. If `audited` has a `look` function, it reads the
+ * changed object before and after the mutation.
  */
 export async function audit<R extends { ok: boolean; data?: unknown }>(
   { modules, actor, path, audited = { target: () => '' }, input }: Call,
   next: () => Promise<R>,
 ): Promise<R> {
   const given = fieldsOf(await input().catch(() => null))
-  // An object that does not exist yet, or cannot be read, is null.
+  // Null if the object does not exist yet or cannot be read.
   const look = async () => (await audited.look?.(modules, given).catch(() => null)) ?? null
   const before = await look()
   const result = await next()
@@ -41,7 +41,10 @@ export async function audit<R extends { ok: boolean; data?: unknown }>(
   return result
 }
 
-/** The input fields that the changed object does not have; all input fields if the object was not read. */
+/**
+ * Returns the input fields that are neither fields of the changed object nor listed in `refs`, with secrets masked.
+ * Returns all input fields if the object was not read.
+ */
 function unseen(
   { refs = [], secrets = [] }: Audited,
   given: Fields,
@@ -65,11 +68,11 @@ function fieldsOf(value: unknown): Fields {
     : {}
 }
 
-/** Fields whose values are never stored. */
+/** Names of fields whose values are never stored. */
 const SECRET = /key|secret|token$|password|authorization|^env$|^headers$|webhook/i
-/** Maximum characters of a recorded value, because a chat template can have 60,000. */
+/** Maximum length of a recorded value in characters. A chat template can have 60,000. */
 const MAX_CHARS = 200
-/** Maximum recorded elements of a list. */
+/** Maximum number of recorded elements of a list. */
 const MAX_ELEMENTS = 20
 
 /** Returns the top-level fields that differ between two values, as JSON without secrets. Null stands for no value. */

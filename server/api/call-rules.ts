@@ -7,11 +7,14 @@ import type { ProcedureMeta, RunFields } from './procedure-meta.ts'
 export interface CallRules {
   /** The minimum role of the caller. */
   role: Role
-  /** Whether keys with the access `read` may not make the call. */
+  /** True if keys with the access `read` may not make the call. */
   isChange: boolean
   /** Whether keys with the access `submit` may make the call. */
   forSubmitKeys: boolean
-  /** The input fields that name runs, for keys with a run prefix. Undefined: these keys may not make the call. */
+  /**
+   * The input fields that name runs. They are checked if the caller's key has a run prefix. Undefined: keys with a run
+   * prefix may not make the call. Null: the call neither reads nor changes data of a run.
+   */
   runFields: RunFields | null | undefined
 }
 

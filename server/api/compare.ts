@@ -49,7 +49,7 @@ export const compareRouter = router({
     .input(CompareCandidatesInput.prefault({}))
     .query(({ ctx, input }) => ctx.comparedBatches.candidates(input)),
   /**
-   * Compares up to eight runs over their steps: each run with the first one, with 95 % intervals.
+   * Compares up to eight runs step by step, each with the first one. Each difference has a 95 % confidence interval.
    * @example {"runs": ["gsm8k-grpo", "gsm8k-dapo"]}
    */
   runs: procedure

@@ -84,7 +84,7 @@ export interface Modules {
 export interface RequestContext extends Modules {
   requestId: string
   session: SessionDto
-  /** Null: a key is required, and the request has no valid one. `signedIn` in trpc.ts refuses such calls. */
+  /** Null if a key is required and the request has no valid one. `signedIn` in trpc.ts refuses such calls. */
   actor: KeyHolder | null
   /** Aborts when the key of the request becomes invalid or its session ends. Its reason is the error for the caller. */
   keyEnded: AbortSignal

@@ -2,20 +2,23 @@ import type { Role } from '../contract/roles.ts'
 import type { Modules } from './context.ts'
 
 /**
- * The access rules and the audit entry of a procedure: the argument of `procedure.meta()`. Without it, a mutation
+ * The argument of `procedure.meta()`: the access rules and the audit entry of a procedure. Without `meta()`, a mutation
  * requires the role admin and is recorded, and keys with a run prefix or the access `submit` may not call the procedure.
  */
 export interface ProcedureMeta {
   /** Minimum role of the caller. Default: `admin` for mutations, `viewer` for queries and subscriptions. */
   role?: Role
   /**
-   * The audit entry of a mutation. Null: the mutation is not recorded, because it changes nothing or is routine work.
+   * The audit entry of a mutation. Null if the mutation is not recorded, because it changes nothing or is routine work.
    * Default: recorded without a target.
    */
   audit?: Audited | null
-  /** The input fields that name runs, for keys with a run prefix. Default: these keys may not call the procedure. */
+  /**
+   * The input fields that name runs. They are checked if the caller's key has a run prefix. Default: keys with a run
+   * prefix may not call the procedure.
+   */
   runFields?: RunFields | null
-  /** Keys with the access `submit` may call the procedure. */
+  /** Allows keys with the access `submit` to call the procedure. */
   forSubmitKeys?: true
   /** The procedure needs no key, because it is called before signing in. Only `openProcedure` sets this. */
   isOpen?: true
@@ -23,7 +26,7 @@ export interface ProcedureMeta {
 
 /**
  * The input fields that name runs, batches or samples. At least one of them must be given, and all given ones must be
- * within the run prefix of the key. Null, in place of this object: the call neither reads nor changes data of a run.
+ * within the run prefix of the key. A procedure that neither reads nor changes data of a run has null instead.
  */
 export interface RunFields {
   runs?: readonly string[]
@@ -39,8 +42,8 @@ export interface Audited {
   /** Returns the name of the changed object. */
   target(input: Fields, output: Fields): string
   /**
-   * Reads the changed object before and after the mutation; changed fields are recorded. Input fields that the object
-   * does not have are recorded as given.
+   * Reads the changed object. It is called before and after the mutation, and the fields that differ are recorded.
+   * Input fields that the object does not have are recorded as given.
    */
   look?(modules: Modules, input: Fields): Promise<unknown>
   /** Input fields that identify the object or the caller and change nothing. Only used with `look`. */
@@ -52,7 +55,7 @@ export interface Audited {
 /** The fields of an input or output of any procedure. */
 export type Fields = Readonly<Record<string, unknown>>
 
-/** Returns a function that reads the first of these fields that is a non-empty text, from input, then output. */
+/** Returns a function that returns the first non-empty text among these fields of the input, then of the output. */
 export const named =
   (...fields: string[]) =>
   (input: Fields, output: Fields): string => {
@@ -65,6 +68,6 @@ export const named =
     return ''
   }
 
-/** The name of an object, even if the caller gave its id. */
+/** Returns the object's name from the output or the input, or its id if neither has a name. */
 export const nameOrId: Audited['target'] = (input, output) =>
   named('name')(output, input) || named('id')(input, output)

@@ -11,7 +11,7 @@ import { procedure, router } from './trpc.ts'
 
 export const promptsRouter = router({
   /**
-   * Lists the prompts of a run with their figures.
+   * Lists the prompts of a run with their pass rates and visits.
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo", "class": "regressed", "orderBy": "change"}
    */
@@ -47,7 +47,7 @@ export const promptsRouter = router({
     .input(PromptHeatInput)
     .query(({ ctx, input }) => ctx.prompts.heat(input)),
   /**
-   * Returns for each step the groups by pass rate, pass@k and best of k.
+   * Returns pass@k, best of k and the number of groups by pass rate for each step.
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo"}
    */

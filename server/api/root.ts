@@ -118,8 +118,8 @@ export const appRouter = router({
       .input(byBatchId)
       .mutation(({ ctx, input }) => ctx.manager.cancel(input.batchId)),
     /**
-     * Returns whole groups after a cursor, in completion order, until they have `samples` samples together. Reading
-     * consumes nothing.
+     * Returns completed groups after a cursor, in completion order, until they have at least `samples` samples in
+     * total. Reading a group does not remove it.
      * @throws batch_not_found, cursor_mismatch, removed_by_retention
      * @example {"batchId": "b12", "after": null, "samples": 64, "waitMs": 30000}
      */
@@ -190,8 +190,8 @@ export const appRouter = router({
       .input(TimelineInput)
       .query(({ ctx, input }) => ctx.timelines.part(input)),
     /**
-     * Returns the server that held up an ended batch, with the estimated time without it. Null while the batch runs,
-     * and for batches of more than 65,536 samples.
+     * Returns the server that delayed an ended batch, with the estimated duration of the batch without that server.
+     * Null while the batch runs, and for batches of more than 65,536 samples.
      * @throws batch_not_found
      * @example {"batchId": "b12"}
      */
@@ -302,7 +302,7 @@ export const appRouter = router({
      * @example {"text": "reward_model.reward_manager=dapo"}
      */
     importConfig: procedure
-      // The call stores nothing.
+      // The call stores nothing, so viewers may make it, and it is not audited.
       .meta({ role: 'viewer', audit: null, runFields: null })
       .input(ImportConfigInput)
       .mutation(({ ctx, input }) => importOffLoop(input.text, ctx.session.address)),
@@ -363,8 +363,8 @@ export const appRouter = router({
       .query(({ ctx, input }) => ctx.runs.get(input)),
     /**
      * Splits the change of the mean score between two ranges of steps by outcome, data source, component and prompt.
-     * The parts of each split add up to the change. Without ranges, it compares the steps before and after the largest
-     * sudden change of the run.
+     * The parts of each split add up to the change. If no ranges are given, the steps before and after the run's
+     * largest sudden change are compared.
      * @throws run_not_found, no_such_step, too_many_samples
      * @example {"name": "gsm8k-grpo", "before": {"from": 1, "to": 10}, "after": {"from": 11, "to": 12}}
      */
@@ -373,7 +373,7 @@ export const appRouter = router({
       .input(ChangesInput)
       .query(({ ctx, input }) => ctx.changes.get(input)),
     /**
-     * Lists runs with the figures of their rewards, sorted and filtered.
+     * Lists runs with their reward statistics, sorted and filtered.
      * @throws cursor_mismatch
      * @example {"sort": "best", "tags": ["baseline"], "config": [{"key": "optimizer.lr", "is": "<=", "value": "1e-6"}],
      * "columns": ["optimizer.lr"]}
@@ -479,7 +479,7 @@ export const appRouter = router({
   }),
   /** Live updates. */
   live: router({
-    /** Streams the changed topics as server-sent events, about three events per second. */
+    /** Streams the changed topics as server-sent events, at most about three events per second. */
     events: procedure.input(nothing).subscription(async function* ({ ctx, signal }) {
       const { keyEnded } = ctx
       yield* ctx.live.subscribe(signal ? AbortSignal.any([signal, keyEnded]) : keyEnded)

@@ -12,8 +12,8 @@ import type { CallRules } from './call-rules.ts'
 import type { Fields, RunFields } from './procedure-meta.ts'
 
 /**
- * Checks a call against the access and the run prefix of a key, as far as possible without the input of the call.
- * `what` is a procedure or a surface (an endpoint outside tRPC).
+ * Checks whether the access and the run prefix of a key permit a call, as far as possible without the call's input.
+ * `what` names a procedure or a surface (an endpoint outside tRPC).
  * @throws RewardOpsError `forbidden_scope`
  */
 export function checkAccess(caller: ScopedCaller, what: string, rules: CallRules): void {
@@ -33,7 +33,7 @@ export function checkAccess(caller: ScopedCaller, what: string, rules: CallRules
   }
 }
 
-/** Whether a key of this scope may make a call; `runs`: only for the runs of its prefix. */
+/** Tells whether a key with this scope may make a call. `runs` means only for runs within its run prefix. */
 export function callableIn(scope: KeyScope, what: string, rules: CallRules): 'yes' | 'runs' | 'no' {
   try {
     checkAccess({ name: '', scope }, what, rules)
@@ -62,13 +62,13 @@ export class Scopes {
     if (rules.runFields) await checkRuns(this.#db, caller, what, namedIn(rules.runFields, input))
   }
 
-  /** Refuses an image that no batch within the caller's run prefix has. @throws RewardOpsError `image_not_found` */
+  /** Refuses an image that is in no run within the caller's run prefix. @throws RewardOpsError `image_not_found` */
   checkImage(caller: ScopedCaller, sha256: string): Promise<void> {
     return checkImage(this.#db, caller, sha256)
   }
 }
 
-/** Whether a key of this scope can use the pages, which show all runs, and more than the access `submit` permits. */
+/** True if a key with this scope can use the pages. They show all runs and need more than the access `submit`. */
 export function mayBrowse(scope: KeyScope | null): boolean {
   return scope === null || (scope.access !== 'submit' && scope.runPrefix === null)
 }

@@ -18,7 +18,7 @@ const changingProcedure = procedure.meta({
   audit: {
     target: nameOrId,
     refs: ['id', 'name'],
-    // A command may contain keys. The stored command, which `look` returns, is masked.
+    // A command may contain keys. `look` returns the stored command, in which they are masked.
     secrets: ['command'],
     async look({ models }, { id, name }) {
       const row = await models.find({ id, name } as ServerRef)
@@ -51,7 +51,7 @@ export const serversRouter = router({
    * @example {"name": "rm-0", "lines": 100}
    */
   log: procedure
-    // The output may contain texts of all runs, and paths of the machine.
+    // The output may contain texts of all runs and paths on the host.
     .meta({ role: 'admin' })
     .input(ServerLogInput)
     .query(({ ctx, input }) => ctx.models.log(input, input.lines)),
@@ -74,8 +74,8 @@ export const serversRouter = router({
     .input(RegisterServerInput)
     .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.register(input))),
   /**
-   * Changes fields of a server. They mean the same as in servers.register; null restores the default. A new URL or
-   * key is probed first; a new chat template, route or label repeats the self-test.
+   * Changes fields of a server. The fields are those of servers.register; null restores the default. A new URL or key
+   * is probed first. A new chat template, route or label repeats the self-test.
    * @throws server_not_found, forbidden_url, server_unreachable, server_redirects, server_not_recognized,
    * model_not_served, key_refused, server_busy, unsupported_setting
    * @example {"name": "rm-0", "weight": 2}
@@ -129,7 +129,7 @@ export const serversRouter = router({
     .input(ServerRef)
     .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.probe(input))),
   /**
-   * Removes a server and ends its process if it was launched. Samples keep its name.
+   * Removes a server and ends its process if it was launched. Samples that it scored keep its name.
    * @throws server_not_found, server_busy
    * @example {"name": "rm-0"}
    */

@@ -63,8 +63,8 @@ export const keysRouter = router({
     .mutation(({ ctx, input }) => ctx.keys.revoke(input.id, ctx.actor.name)),
   /**
    * Replaces an API key with a new one of the same name, role and expiry. The previous key stays valid for
-   * `overlapHours`, so that clients can switch to the new key; 0 revokes it and ends its sessions at once. Only this
-   * answer contains the new key.
+   * `overlapHours`, so that clients can switch to the new key; 0 revokes the previous key and ends its sessions
+   * immediately. Only this answer contains the new key.
    * @throws key_not_found
    * @example {"id": "k7", "overlapHours": 24}
    */
@@ -89,7 +89,7 @@ export const keysRouter = router({
     .input(RequireKeysInput)
     .mutation(async ({ ctx, input }) => {
       const keys = await ctx.keys.require(input, ctx.actor.name)
-      // The caller stays signed in, with the given key.
+      // Keep the caller signed in, with the given key.
       if (input.required && input.key !== null) await ctx.signIn(input.key)
       return keys
     }),
@@ -102,8 +102,8 @@ export const sessionsRouter = router({
     .input(nothing)
     .query(({ ctx }) => ctx.keys.listSessions(ctx.actor.session)),
   /**
-   * Ends a login session. Within 2 s, its pages go to the sign-in page and its streams and long polls end, in all
-   * processes.
+   * Ends a login session. Within 2 s, its open pages switch to the sign-in page, and its streams and long polls end in
+   * all processes.
    * @throws session_not_found
    * @example {"id": "l7"}
    */
@@ -124,7 +124,7 @@ export const sessionsRouter = router({
 })
 
 export const limitsRouter = router({
-  /** Returns the default limits and the runs with limits of their own. */
+  /** Returns the default limits and the limits set for single runs. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.limits.get()),
   /**
    * Sets the limits of a run, or the default limits. The new limits replace all previous ones.
@@ -135,7 +135,7 @@ export const limitsRouter = router({
       role: 'admin',
       audit: {
         target: (input) => (typeof input.run === 'string' ? input.run : 'every run'),
-        // `look` returns the fields of `limits`.
+        // `limits` is not recorded as given, because `look` returns its fields.
         refs: ['run', 'limits'],
         look: async ({ limits }, { run }) => {
           const { defaults, runs } = await limits.get()

@@ -11,7 +11,7 @@ const scoring = { role: 'trainer', isChange: true } as const
 export const SURFACES = {
   /** `GET /api/export/…`. */
   export: { ...reading, runFields: byFilter },
-  /** `GET /api/images/…`. `Scopes.checkImage` refuses images of other runs. */
+  /** `GET /api/images/…`. `Scopes.checkImage` refuses images of runs outside the key's run prefix. */
   images: { ...reading, runFields: null },
   /** `GET /api/openapi.json`. */
   openapi: { ...reading, forSubmitKeys: true, runFields: null },
@@ -19,7 +19,7 @@ export const SURFACES = {
   metrics: { ...reading, runFields: undefined },
   /** `GET /v1/models`. */
   models: { ...reading, runFields: null },
-  /** The router address. Its requests use the reward-model servers. */
+  /** The router address (docs/router.md), whose requests go to reward-model servers. */
   router: { ...scoring, forSubmitKeys: false, runFields: null },
   /** `/compat/…`: each request scores samples. */
   dialects: { ...scoring, forSubmitKeys: true, runFields: byRun },

@@ -152,7 +152,9 @@ const refusals = t.middleware(async ({ ctx, next }) => {
   return result
 })
 
-/** Refuses callers without a required key or the procedure's role, and calls outside the scope of the caller's key. */
+/**
+ * Refuses callers without a valid key or without the required role, and calls outside the scope of the caller's key.
+ */
 const signedIn = t.middleware(async ({ ctx, next, path, type, meta, getRawInput }) => {
   const { actor } = ctx
   if (actor === null) {
@@ -192,7 +194,10 @@ const anyProcedure = t.procedure.use(refusals)
 /** A procedure that needs no key. */
 export const openProcedure = anyProcedure.meta({ isOpen: true })
 export const procedure = anyProcedure.use(signedIn).use(readable).use(recorded)
-/** A procedure for calls that may wait for minutes and may be abandoned at any moment. */
+/**
+ * A procedure for calls that may wait for minutes. `ctx.until` aborts when the caller's key becomes invalid or the
+ * caller disconnects. Use it only for work that may be abandoned at any time.
+ */
 export const lastingProcedure = procedure.use(untilKeyEnds)
 /** The input of procedures without input fields. */
 export const nothing = z.strictObject({}).optional()

@@ -20,8 +20,8 @@ export function quotesServers(path: string): boolean {
 }
 
 /**
- * The output of a call. Unless the caller is an admin, error texts of reward-model servers and sandboxes are removed,
- * because they may contain addresses, paths, keys and texts of other runs.
+ * Returns the output of a call. Unless the caller is an admin, error texts of reward-model servers and sandboxes are
+ * removed, because they may contain addresses, paths, keys and texts of other runs.
  */
 export function failuresFor<T>(actor: Pick<Actor, 'role'> | null, output: T): T {
   return actor !== null && mayDo(actor.role, 'admin') ? output : (withoutUpstreamText(output) as T)

@@ -22,7 +22,7 @@ import { rollUpRuns } from './run-roll-ups.ts'
 
 /** Interval between searches for ended batches. */
 const TICK_MS = 500
-/** Samples per page of groups: about 10 ms of event-loop time. */
+/** Number of samples in a page of groups. A page takes about 10 ms of event-loop time. */
 const PAGE_SAMPLES = 16_384
 /**
  * Maximum delay of a roll-up. Storing 1,024 groups takes Postgres about 30 ms and competes with the next step's
@@ -38,8 +38,9 @@ const MAX_BATCHES = 64
 const KEEP_LOOKING = 1_000
 
 /**
- * Stores statistics, classes and advantages of groups after their batch has ended, which keeps flushes short. Until the
- * roll-up exists, queries compute the values from the scores. Safe to repeat and to run in two processes concurrently.
+ * Stores statistics, classes and advantages of groups (their roll-ups) after their batch has ended, so that flushes
+ * stay short. Until the roll-up exists, queries compute these values from the scores. A roll-up is safe to repeat and
+ * to run in two processes concurrently.
  */
 export class GroupRollUps {
   readonly #db: Database
@@ -103,9 +104,9 @@ export class GroupRollUps {
 }
 
 /**
- * Stores the roll-ups of an ended batch's groups and adds the groups to the visits of their prompts, then stores the
- * number of groups per class, then the roll-up of the batch, which marks the batch as rolled up. A rescore adds no
- * visits.
+ * Stores the roll-ups of an ended batch's groups and adds the groups to the visits of their prompts. A rescore adds no
+ * visits. Then stores the number of groups per class and, last, the roll-up of the batch, which marks the batch as
+ * rolled up.
  */
 export async function rollUpGroups(
   db: Database,

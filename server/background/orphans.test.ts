@@ -7,7 +7,7 @@ import { Orphans } from './orphans.ts'
 const store = testQueueForFile()
 const log = createLogger('silent', 'test')
 
-/** Creates a batch that is scored by whole groups of four, with two samples of each of two groups, and no jobs. */
+/** Creates a batch whose reward scores whole groups of four. It has two samples in each of two groups, and no jobs. */
 async function batchWithoutJobs(closed: boolean): Promise<number> {
   const [row] = await store.db.adhoc<{ id: number }>(
     `insert into batch (run_id, step, split, status, closed, group_size, reward, reward_name, samples, groups, text_bucket)

@@ -11,7 +11,7 @@ import {
   unmarkOrphanedGroups,
 } from '../store/sql/orphans.ts'
 
-/** A batch is checked when none of its samples was scored or failed for this long, and again after longer intervals. */
+/** A batch is checked when no sample of it has been scored or has failed for this long, then at growing intervals. */
 const STALLED_MS = 5_000
 /**
  * Maximum interval between two checks of a stalled batch. Each check reads all pending samples of the batch, so the
@@ -26,8 +26,8 @@ interface Watched {
 }
 
 /**
- * Finds pending samples that no job holds and returns them to the queue. An orphaned sample is a defect, so it is
- * counted (`rewardops_orphaned_samples_total`) and logged.
+ * Finds orphaned samples, which are pending although no job holds them, and returns them to the queue. They only occur
+ * because of a bug, so they are counted (`rewardops_orphaned_samples_total`) and logged.
  */
 export class Orphans {
   readonly #db: Database
@@ -85,7 +85,7 @@ export async function queueOrphans(
   inTransaction: (work: (client: ClientBase) => Promise<number>) => Promise<number>,
 ): Promise<number> {
   const isWhole = scoresWholeGroups(reward)
-  // Rewards that score whole groups queue a group of an open batch only when its last sample has arrived.
+  // In an open batch, a group that is scored as a whole is queued only after its last sample has arrived.
   if (isWhole && !closed) return 0
   const pool = poolOf(reward)
   await queue.ensure(pool)

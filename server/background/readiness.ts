@@ -12,18 +12,18 @@ const RETRY_MS = 400
 const WRITE_TIMEOUT_MS = 900
 /**
  * After an outage, jobs of workers that have not reported yet are not requeued for this long, because a worker first
- * writes the results that it kept.
+ * writes the results that it kept during the outage.
  */
 const GRACE_MS = 15_000
 /**
- * Size of a write that is rolled back to check whether a full disk has space again: more than the free pages
- * of a table can take.
+ * Size of the test write that checks whether a full disk has space again. It is larger than the free pages of a table,
+ * and it is rolled back.
  */
 const PROBE_BYTES = 256 << 10
 
 /**
  * Tracks whether this process can write to the database, by writing its table row every second on a separate
- * connection. An error of a request starts a check at once.
+ * connection. A request that fails because of the database starts a check immediately.
  */
 export class Readiness {
   readonly #db: Database
@@ -44,7 +44,7 @@ export class Readiness {
     this.#log = options.log
   }
 
-  /** The reason why the database takes no writes; null if it takes them. */
+  /** The error of the last failed write, or null if the database accepts writes. */
   get problem(): string | null {
     return this.#problem
   }
@@ -64,8 +64,8 @@ export class Readiness {
   }
 
   /**
-   * Checks at once after a request failed because of the database. The failure may only mean that the
-   * request's connection pool was busy.
+   * Starts a check immediately, after a request failed because of the database. The check is needed because the failure
+   * may only mean that the request's connection pool was busy.
    */
   suspect(error: unknown): void {
     if ((error as { code?: string }).code === '53100') this.#isDiskFull = true

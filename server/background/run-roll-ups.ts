@@ -1,7 +1,7 @@
 import type { Database } from '../store/database.ts'
 import { runsToRollUp, storeRunRollUp } from '../store/sql/run-roll-ups.ts'
 
-/** Maximum number of runs per round: 5 ms each, or 60 ms when 200 batches are included for the first time. */
+/** Maximum number of runs per round. A run takes 5 ms, or 60 ms when 200 batches are included for the first time. */
 const MAX_RUNS = 20
 
 /** Rolls up the runs whose batches have changed. `all`: includes runs that are not due yet. */
@@ -20,8 +20,9 @@ export async function rollUpRuns(
 }
 
 /**
- * The change along the least-squares line through means, from the first step to the last, and its standard error from
- * the residuals. Null with fewer than three means, or if the numbers are too large.
+ * Fits a least-squares line through the means. Returns the change along the line from the first step to the last, and
+ * the standard error of that change from the residuals. Null for fewer than three means, or if the numbers are too
+ * large.
  */
 export function changeOf(
   steps: readonly number[],

@@ -22,7 +22,7 @@ import { sweepDeadWorkers } from './worker-supervisor.ts'
 
 /** Interval between checks of deadlines, silent implicit batches and roll-ups. */
 const TICK_MS = 250
-/** An implicit batch, as `samples.score` creates it, closes after this long without a new sample. */
+/** An implicit batch (created by `samples.score`) closes after this long without a new sample. */
 export const IMPLICIT_SILENCE_MS = 60_000
 const DEAD_WORKERS_EVERY = 4
 const UNSETTLED_EVERY = 20
@@ -109,8 +109,8 @@ export class Sweeps {
   }
 
   /**
-   * Deletes the copies of interrupted rescores in chunks, so that deadlines need not wait until a million rows are
-   * deleted.
+   * Deletes the rows that interrupted rescores copied. It deletes them in chunks, for at most about `TICK_MS`, so that
+   * batch deadlines do not wait until a million rows are deleted.
    */
   async #deleteAbandonedCopies(): Promise<void> {
     const until = performance.now() + TICK_MS

@@ -88,7 +88,7 @@ export class TraceSpans {
     })
   }
 
-  /** The span of an attempt, and that of its request if it called a reward-model server. */
+  /** Returns the span of an attempt and, if the attempt called a reward-model server, the span of that request. */
   ofAttempt(batch: TracedBatch, attempt: TracedAttempt): ReadableSpan[] {
     const { trace } = batch
     const { idx, call, score, reason } = attempt
@@ -161,7 +161,7 @@ export class TraceSpans {
       parentId: string | null
       startMs: number
       endMs: number
-      /** The type of the error; null: none. */
+      /** The type of the error, or null if there was none. */
       error: string | null
       message?: string | null
       attributes: Attributes
@@ -174,7 +174,7 @@ export class TraceSpans {
       ...(state === null ? {} : { traceState: createTraceState(state) }),
     })
     const own = context(of.id)
-    // Times of different clocks may differ by a millisecond.
+    // The two times may come from different clocks, so the end can be up to a millisecond before the start.
     const endMs = Math.max(of.startMs, of.endMs)
     const { error, message } = of
     return {
@@ -219,7 +219,6 @@ function defined(attributes: Attributes): Attributes {
   return Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined))
 }
 
-/** Converts epoch ms to seconds and nanoseconds. */
 function timeOf(ms: number): HrTime {
   const seconds = Math.floor(ms / 1_000)
   return [seconds, Math.round((ms - seconds * 1_000) * 1e6)]

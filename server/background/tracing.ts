@@ -35,14 +35,14 @@ import { TraceSpans } from './trace-spans.ts'
 /** Interval between searches for ended batches to export. */
 const TICK_MS = 1_000
 const MAX_BATCHES = 16
-/** Groups or samples whose spans are sent in one request: about 15 ms of event-loop time. */
+/** Number of groups or samples whose spans are sent in one request. A request takes about 15 ms of event-loop time. */
 const PAGE = 512
 /** The spans of a batch are dropped if they could not be exported within this time after its end. */
 const GIVE_UP_MS = 3_600_000
 
 /**
- * Exports the spans of ended batches over OTLP. They are built from the stored groups and attempts, so scoring sends
- * nothing but the `traceparent` header, and a failed export is repeated until the collector answers. Loaded only while
+ * Exports the spans of ended batches over OTLP. Spans are built from the stored groups and attempts, so scoring only
+ * sends the `traceparent` header, and a failed export can be repeated for up to an hour. This module is loaded only if
  * tracing is on.
  */
 export class Tracing {
@@ -53,7 +53,7 @@ export class Tracing {
   readonly #spans: TraceSpans
   readonly #task: PeriodicTask
   #isFailing = false
-  /** Spans that the collector accepted, and batches whose spans it did not accept within an hour. */
+  /** Number of spans that the collector accepted, and of batches whose spans it did not accept within an hour. */
   readonly counts = { exported: 0, droppedBatches: 0 }
 
   constructor(options: {
@@ -93,7 +93,7 @@ export class Tracing {
     await this.#exporter.shutdown()
   }
 
-  /** The trace of a request: the caller's, or a new one if the sampler selects it; null otherwise. */
+  /** Returns the trace that the request's headers name, or a new one if the sampler selects the request, or null. */
   contextOf(headers: IncomingHttpHeaders): TraceContext | null {
     const given = traceOfHeaders(headers)
     const traceId = given?.traceId ?? randomBytes(16).toString('hex')

@@ -28,8 +28,8 @@ import {
 } from '../store/sql/processes.ts'
 
 /**
- * Time after which a fetched job without a claim belongs to a dead worker. Live workers claim 250 ms after the fetch,
- * or later on a busy machine.
+ * A fetched job that is not claimed within this time belongs to a dead worker. Live workers claim a job 250 ms after
+ * they fetch it, or later on a busy machine.
  */
 const CLAIMED_BY_MS = 1_500
 /** Time for the workers to exit after SIGTERM. The whole service must stop within 8 s. */
@@ -42,7 +42,7 @@ export interface SupervisorOptions {
   env: NodeJS.ProcessEnv
   /** `host:port` of the router address. */
   routerAddress: string
-  /** Starts the sandbox beside the workers when one of them first needs it. */
+  /** Starts the local sandbox when a worker first needs it. */
   sandbox: () => Promise<LocalSandbox>
   /** Receives all messages of the workers except requests for the sandbox. */
   onMessage: (message: EndedMessage | DirectEndMessage) => void
@@ -52,8 +52,8 @@ export interface SupervisorOptions {
 }
 
 /**
- * Runs the local workers: starts them with the server, restarts them when they die, and then requeues their jobs at
- * once.
+ * Starts the local workers with the server. When a worker dies, its jobs are requeued immediately, and it is restarted
+ * after a back-off.
  *
  *   start ─▶ running ──exit──▶ jobs requeued ──back-off──▶ start
  */
@@ -126,7 +126,7 @@ export class WorkerSupervisor implements WorkerChannel {
         env,
       },
     )
-    // The worker may end before it reads.
+    // Ignore the error if the worker ends before it has read its input.
     child.stdin?.on('error', () => {}).end(input)
     return child
   }
@@ -152,8 +152,8 @@ export class WorkerSupervisor implements WorkerChannel {
 }
 
 /**
- * Marks processes as dead and requeues their jobs. Returns the number of samples. `isGone`: the processes have ended,
- * so their leases are dropped. Otherwise they only stopped reporting, and their leases count until they expire,
+ * Marks processes as dead and requeues their jobs. Returns the number of requeued samples. `isGone`: the processes have
+ * ended, so their leases are dropped. Otherwise they only stopped reporting, and their leases count until they expire,
  * because calls may still be in flight.
  */
 async function requeueJobsOf(

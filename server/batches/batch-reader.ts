@@ -46,7 +46,7 @@ export function sampleKey(sampleId: string): SampleKey {
 /** Retry interval of a long poll while the database is unavailable. */
 const OUTAGE_PAUSE_MS = 200
 
-/** Reads summaries, completed groups and result columns for trainers. Reading consumes nothing. */
+/** Reads summaries, completed groups and result columns for trainers. Everything can be read again. */
 export class BatchReader {
   readonly #db: Database
   readonly #signals: BatchSignals
@@ -65,7 +65,7 @@ export class BatchReader {
     return row
   }
 
-  /** The batch's row if its samples are still stored. Throws `batch_not_found`, `removed_by_retention`. */
+  /** Returns the batch's row if its samples are still stored. Throws `batch_not_found`, `removed_by_retention`. */
   async rowWithSamples(batchId: string): Promise<BatchRow> {
     const row = await this.row(batchId)
     if (row.samples_removed_at === null) return row
@@ -75,7 +75,7 @@ export class BatchReader {
     )
   }
 
-  /** The batch's summary. Until the roll-up exists, the statistics are computed, at most twice a second. */
+  /** Returns the batch's summary. Until the roll-up exists, the statistics are computed, at most twice a second. */
   async summaryOf(row: BatchRow): Promise<BatchSummary> {
     const summary = toSummary(row)
     if (row.min === null && row.scored > 0) {
@@ -101,7 +101,7 @@ export class BatchReader {
     return this.summaryOf(await this.row(batchId))
   }
 
-  /** Waits until the batch has ended, at most `waitMs`. */
+  /** Waits until the batch has ended or `waitMs` have passed. Returns the summary. */
   async wait(batchId: string, waitMs: number, signal?: AbortSignal): Promise<BatchSummary> {
     const until = performance.now() + waitMs
     for (;;) {
@@ -114,7 +114,7 @@ export class BatchReader {
     }
   }
 
-  /** Returns whole groups in order of completion after the cursor; see the contract's `batches.next`. */
+  /** Returns whole groups after the cursor, in order of completion: `batches.next`. */
   async next(
     input: { batchId: string; after: string | null; samples: number; waitMs: number },
     signal?: AbortSignal,
@@ -149,7 +149,7 @@ export class BatchReader {
     }
   }
 
-  /** Returns the result of `next`; null after a wait, so that the caller reads again. */
+  /** Returns the result of `next`, or null after a wait, so that the caller reads again. */
   async #page(
     id: number,
     after: number,
@@ -266,8 +266,8 @@ export class BatchReader {
   }
 
   /**
-   * Advantages of the samples, from the groups' roll-up, or from the scores of completed groups before the
-   * roll-up exists.
+   * Returns the advantages of the samples of a page. They come from the roll-ups of the groups or, before these exist,
+   * are computed from the scores of completed groups.
    */
   async #advantages(
     batch: BatchRow,

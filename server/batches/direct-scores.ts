@@ -8,8 +8,8 @@ import type { SampleInput } from '../contract/trainer.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
 
 /**
- * Rewards that take longer than this on average are not scored directly, ms. Direct scoring saves only about this
- * much: the time to store and fetch a sample.
+ * Rewards that take longer than this on average, in ms, are not scored directly. Direct scoring saves only about this
+ * time, which is the time to store and fetch a sample.
  */
 const QUICK_MS = 3
 /** Direct scoring is cancelled after this time, and the sample is queued as usual. */
@@ -17,7 +17,7 @@ const WITHIN_MS = 8
 /** After one direct score that took too long, the batch's samples are queued as usual for this long. */
 const SLOW_FOR_MS = 10_000
 /**
- * Maximum number of concurrent direct scores. Beyond it, queueing is faster because it stores and fetches
+ * Maximum number of concurrent direct scores. For more samples, queueing is faster because it stores and fetches
  * samples together.
  */
 const MAX_CONCURRENT = 4
@@ -54,7 +54,7 @@ export class DirectScores {
   readonly #slowUntilMs = new Map<number, number>()
   #next = 0
 
-  /** `nowMs`: the database's clock. */
+  /** `nowMs` returns the time of the database's clock. */
   constructor(channel: WorkerChannel, nowMs: () => number) {
     this.#channel = channel
     this.#nowMs = nowMs

@@ -2,7 +2,7 @@ import { type GroupPasses, PASS_SCORE } from '../contract/prompts.ts'
 import { bestOfK, reportedK } from '../rewards/pass-at-k.ts'
 import type { MemberColumns } from '../store/sql/group-statistics.ts'
 
-/** The counted scores of each group, ascending. */
+/** Returns the scores of each group in ascending order, without failed and substituted samples. */
 export function scoresOfGroups(members: MemberColumns): Map<number, number[]> {
   const scores = new Map<number, number[]>()
   for (const [at, no] of members.group_no.entries()) {

@@ -34,8 +34,8 @@ import { rescoreJobs } from './rescore-jobs.ts'
 import { selectPart } from './rescore-selection.ts'
 
 /**
- * Maximum number of concurrent copies; further ones are refused as `busy`. Each keeps a connection and a core of
- * Postgres busy.
+ * Maximum number of rescores that copy at the same time. Further rescores are refused as `busy`. Each copy keeps a
+ * connection and a core of Postgres busy.
  */
 const MAX_COPIES = 2
 /** Samples per query that reads groups and sizes. Such a query takes 5 ms of the event loop. */
@@ -52,9 +52,9 @@ interface Copied {
 }
 
 /**
- * Scores the rollouts of a batch again as a new batch. They are copied within Postgres, in statements of about 30 ms
- * that each commit. The batch appears only with the last transaction, so no query sees a part of it. A sweep deletes
- * the rows of an interrupted copy.
+ * Scores the rollouts of a batch again as a new batch. The rollouts are copied within Postgres, in statements of about
+ * 30 ms that each commit. The last transaction adds the batch itself, so no query sees an incomplete batch. A sweep
+ * deletes the rows of an interrupted copy.
  *
  *   nextval, lock ─▶ texts, samples, groups, chunk by chunk ─▶ batch and jobs in one transaction ─▶ unlock
  */
@@ -168,8 +168,8 @@ export class Rescores {
         })
       } catch (error) {
         const e = error as { code?: string; constraint?: string }
-        // The sweep deletes the copied rows once the lock is free: after the error has closed the connection, or after
-        // `releaseCopy`.
+        // The sweep deletes the copied rows once the copy's lock is free. A thrown error closes the connection, which
+        // frees the lock; otherwise `releaseCopy` frees it.
         if (!hash || e.code !== '23505' || e.constraint !== 'batch_idempotency_key_key') throw error
         await releaseCopy(client, copy.toId)
         return { repeated: error }
@@ -178,7 +178,7 @@ export class Rescores {
       return { ...made, duplicate: false }
     })
     if (!('repeated' in copied)) return copied
-    // Runs after the copy has returned its connection, because the pool may have no other.
+    // This query runs after the copy has returned its connection, because the pool may have no other connection.
     const known = await duplicateOf(db, input.idempotencyKey, hash)
     if (!known) throw copied.repeated
     return known
@@ -216,7 +216,7 @@ function textsRemoved(what: string): RewardOpsError {
   )
 }
 
-/** Copies a part's samples, renumbered, with their texts and groups; returns the data from which jobs are made. */
+/** Copies and renumbers the samples of a part, with texts and groups. Returns the data from which jobs are made. */
 async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Promise<Copied> {
   const groupOf = Int32Array.from(part.groupNo)
   const workOf = new Float64Array(part.idx.length)
@@ -239,7 +239,7 @@ async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Pr
   return { groupOf, workOf }
 }
 
-/** Copies groups, samples and texts; returns the data from which jobs are made. */
+/** Copies all groups, samples and texts of a batch. Returns the data from which jobs are made. */
 async function copyRollouts(client: Client, copy: RolloutCopy, batch: BatchRow): Promise<Copied> {
   const groupOf = new Int32Array(batch.samples)
   const workOf = new Float64Array(batch.samples)

@@ -31,7 +31,7 @@ import type { BatchSignals } from './signals.ts'
 import { SingleScores } from './single-scores.ts'
 
 /**
- * Accepts batches, forms groups and serves cursors. All its persistent state is in Postgres.
+ * Accepts, rescores, closes and cancels batches, and scores single samples. All persistent state is in Postgres.
  *
  *   submit ─▶ running ────all samples scored or failed──▶ completed
  *   submit(open) ─▶ open ──close──▶ running ─▶ …         ↘
@@ -46,7 +46,7 @@ export class RewardLoopManager {
   readonly reader: BatchReader
   readonly #rescores: Rescores
 
-  /** `nowMs`: the database's clock. */
+  /** `nowMs` returns the time of the database's clock. */
   constructor(
     db: Database,
     accept: AcceptContext,
@@ -121,7 +121,8 @@ export class RewardLoopManager {
       if (batch !== undefined) await this.#queueWhatWaited(client, id, batch)
     })
     await throughOutage(() => settleClosed(this.#db, id), { forMs: 5_000 })
-    // The post-processing of some groups may have waited only for the close. If queueing fails, the sweep queues them.
+    // Some groups may have waited only for the close to be post-processed. If queueing them fails, the sweep queues
+    // them.
     const { queue } = this.#accept
     if (await isPostProcessed(this.#db, id)) await queuePostProcessing(this.#db, queue, id)
   }

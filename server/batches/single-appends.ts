@@ -39,7 +39,7 @@ export class SingleAppends {
    */
   #turn = 0
 
-  /** `nowMs`: the database's clock. */
+  /** `nowMs` returns the time of the database's clock. */
   constructor(accept: AcceptContext, nowMs: () => number) {
     this.#accept = accept
     this.#nowMs = nowMs

@@ -38,8 +38,8 @@ interface Stored {
   batchId: number
   index: number
   /**
-   * True: this call stored the sample, with its result if it was scored directly. False: an earlier call with the same
-   * key stored it.
+   * True if this call stored the sample, with its result if it was scored directly. False if an earlier call with the
+   * same key stored it.
    */
   stored: boolean
 }
@@ -61,7 +61,7 @@ export class SingleScores {
   readonly #results: SingleResults
   readonly #direct: DirectScores
 
-  /** `nowMs`: the database's clock. */
+  /** `nowMs` returns the time of the database's clock. */
   constructor(
     db: Database,
     accept: AcceptContext,

@@ -145,7 +145,7 @@ it('yields to later processes, although its slots are always in use', async () =
   const a = process(1, 'batch:1', 9)
   a.want(50)
   await waitFor('all of it', () => a.slots === 9)
-  // A call ends every 20 ms and is replaced at once if there is a slot.
+  // A call ends every 20 ms and is replaced immediately if there is a slot.
   a.inFlight = 9
   const send = setInterval(() => {
     a.inFlight = Math.max(a.inFlight - 1, Math.min(a.slots, 9))
@@ -176,7 +176,7 @@ it('gives two processes that start together equal parts before the next renewal'
     return { own, questions, process: process(id, 'batch:1', 128, own) }
   }
   const both = [counted(1), counted(2)]
-  // Calls are short and replaced at once: each process uses all its slots.
+  // Calls are short and replaced immediately, so each process uses all its slots.
   const send = setInterval(() => {
     for (const { process } of both) process.inFlight = Math.min(process.slots, process.demand)
   }, 1)

@@ -4,7 +4,7 @@ import { dropLeases, type OtherHolder, renewLease } from '../store/sql/leases.ts
 import { afterReads } from '../with-timeout.ts'
 import { RecentPeak } from './recent-peak.ts'
 
-/** A share of a limit lasts this long. It is renewed about three times in that time. */
+/** A share of a limit is valid for this long. It is renewed about three times in that time. */
 const TTL_MS = 2_000
 const RENEW_MS = 650
 /**
@@ -23,7 +23,7 @@ const LACKING_MS = 160
  * process may wait for its slots.
  */
 const CHECK_MS = 25
-/** While it yields slots, a holder reports ended calls this often, because other processes wait for the slots. */
+/** A holder that yields slots reports ended calls at this interval, because other processes wait for the slots. */
 const YIELD_MS = 50
 /**
  * When several processes begin at the same moment, the first one takes all slots. A holder that is newly short of
@@ -93,7 +93,7 @@ interface Lease {
   isShort: boolean
   /** Calls in flight at the last request. */
   reportedInFlight: number
-  /** Whether the holder uses fewer slots than it was granted, because other processes lack their equal part. */
+  /** True if the holder uses fewer slots than it was granted, because other processes have less than an equal part. */
   isYielding: boolean
 }
 
@@ -102,8 +102,8 @@ interface Lease {
  * renewed in time. While a request is pending, no more calls may be in flight than the request reported, because
  * slots that the answer takes away may belong to another process before the answer arrives.
  *
- * Slots in use are never taken away, so a holder that replaces each ended call at once would keep the whole limit
- * forever. It therefore yields slots, as its calls end, to processes that lack their equal part.
+ * Slots in use are never taken away, so a holder that replaces each ended call immediately would keep the whole limit
+ * forever. It therefore yields slots, as its calls end, to processes that have less than an equal part.
  */
 export class LeaseHolder {
   readonly #db: Database
@@ -143,8 +143,8 @@ export class LeaseHolder {
   }
 
   /**
-   * Adds a resource, or updates its limit. A lower limit applies at once, because the current shares were granted under
-   * the old limit.
+   * Adds a resource, or updates its limit. A lower limit applies immediately, because the current shares were granted
+   * under the old limit.
    */
   track(resource: LeasedResource): void {
     const lease = this.#leases.get(resource.name)

@@ -10,8 +10,8 @@ import { CALLS_GRACE_MS, type LeaseHolder } from './lease-holder.ts'
 import type { RatePermits } from './rate-permits.ts'
 
 /**
- * For servers with at least this limit, a process keeps one slot for 5 s after its last call, so that a single call
- * does not wait for a lease.
+ * If a server's limit is at least this high, a process keeps one slot for 5 s after its last call, so that a single
+ * call does not wait for a lease.
  */
 const KEEP_WARM_FROM = 8
 const KEEP_WARM_MS = 5_000

@@ -15,8 +15,8 @@ const START_MS = 10_000
 export type ProcessState = 'alive' | 'stopping' | 'dead'
 
 /**
- * This process's row in the table `process`. Its id owns the process's leases and claims, and the process reports to
- * it.
+ * This process's row in the table `process`. The process writes its reports to the row. Leases and claims refer to the
+ * process by the row's id.
  */
 export class ProcessRow {
   readonly id: number
@@ -82,7 +82,7 @@ export class ProcessRow {
     await reportProcess(this.#db, this.id, this.state, stats, true)
   }
 
-  /** Whether all running processes have this schema version or a later one, as far as the last report shows. */
+  /** True if, according to the last report, all running processes have this schema version or a later one. */
   allHave(version: number): boolean {
     return this.#oldestVersion >= version
   }

@@ -5,14 +5,14 @@ import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { RatePermits } from './rate-permits.ts'
 import { RecordingRouter } from './testing/recording-router.ts'
 
-/** The parts of the rate limits that need no time to pass; rate-permits.full.test.ts has the others. */
+/** Tests of rate limits that do not wait for time to pass. rate-permits.full.test.ts has the others. */
 
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
 
 it('unused permits return to the bucket', async () => {
   const db = new Database(database.url, log, { max: 1, name: 'test' })
-  // The bucket is filled until a later time, so that it does not refill during the test.
+  // `filled_at` is in the future, so that the bucket does not refill during the test.
   await db.adhoc(
     `insert into rate_bucket (resource, level, filled_at)
      select 'server:7:' || limited, 5, clock_timestamp() + interval '1 hour' from unnest(array['rpm', 'tpm']) limited`,

@@ -28,7 +28,7 @@ const MINUTE_MS = 60_000
  */
 const BUCKET_MS = 2_000 - PERMIT_MS
 
-/** A server's rate limits per minute, over all processes; null: no limit. */
+/** A server's rate limits per minute, over all processes. Null means no limit. */
 export interface RateLimits {
   rpm: number | null
   tpm: number | null
@@ -45,7 +45,7 @@ interface LimitedServer {
   /** Set while the next request is scheduled. */
   timer: NodeJS.Timeout | undefined
   pending: Promise<void> | null
-  /** Usage beyond the granted permits that is not charged yet; below 0: unused permits to return. */
+  /** Usage beyond the granted permits that is not charged yet. A negative number counts unused permits to return. */
   owed: { requests: number; tokens: number }
   chargedAtMs: number
 }
@@ -150,7 +150,7 @@ export class RatePermits {
     server.timer.unref()
   }
 
-  /** Sends one request. Returns the time until the next one in ms; null: on demand. */
+  /** Sends one request. Returns the time until the next request in ms, or null if the next one depends on demand. */
   async #exchange(server: LimitedServer): Promise<number | null> {
     const { id, owed } = server
     const { rpm, tpm } = server.limits

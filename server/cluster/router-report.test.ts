@@ -269,7 +269,7 @@ describe('changes of health', () => {
     router.event(id, { from: 'slow_start', to: 'ok', cause: 'the last' })
     await report.write()
     expect(await events()).toHaveLength(51)
-    // The other events are stored when the minute or the process ends.
+    // The other events are stored as one event when the minute or the process ends.
     await report.close()
     const stored = await events()
     expect(stored).toHaveLength(52)

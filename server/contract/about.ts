@@ -5,13 +5,13 @@ export interface AboutDto {
   version: string
   nodeVersion: string
   postgresVersion: string
-  /** True: the service runs Postgres itself; false: it uses the database of DATABASE_URL. */
+  /** True if the service runs Postgres itself, false if it uses the database of DATABASE_URL. */
   embedded: boolean
   startedAt: string
   databaseBytes: number
-  /** Size of the data folder; null: unknown. */
+  /** Size of the data folder, or null if unknown. */
   dataDirBytes: number | null
-  /** Null: the caller is not an admin. */
+  /** Null if the caller is not an admin. */
   dataDir: string | null
   /** Isolation of custom reward functions. */
   functionIsolation: {
@@ -27,8 +27,8 @@ export interface AboutDto {
   /** The largest database tables with their indexes. The daily partitions of texts count as one table. */
   tables: { name: string; bytes: number }[]
   /**
-   * Settings in force. The value of a secret only says whether it is set. Unless the caller is an admin, so does the
-   * value of a file or folder that differs from the default.
+   * Settings in force. The value of a secret only says whether it is set. For callers that are not admins, the same
+   * applies to files and folders that differ from the default.
    */
   settings: { name: string; value: string; isDefault: boolean }[]
 }

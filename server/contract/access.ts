@@ -21,7 +21,7 @@ export const CreateKeyInput = z
     role: z.enum(ROLES),
     /** `submit` needs the role trainer. */
     access: z.enum(KEY_ACCESS).default('full'),
-    /** Only runs whose names begin with this text; null: every run. Not for admins. */
+    /** Only runs whose names begin with this text. Null means every run. Not for admins. */
     runPrefix: z
       .string()
       .min(1)
@@ -29,7 +29,7 @@ export const CreateKeyInput = z
       .regex(/^\S[^\p{Cc}]*$/u, 'must not begin with a space or contain control characters')
       .nullable()
       .default(null),
-    /** Days until expiry; null: never. */
+    /** Days until expiry. Null means never. */
     expiresInDays: z.int().min(1).max(3_650).nullable().default(null),
   })
   .refine(({ role, access }) => access !== 'submit' || role === 'trainer', {
@@ -49,14 +49,14 @@ export const KeyRef = z.strictObject({ id: KeyId })
 /** The input of `keys.rotate`. */
 export const RotateKeyInput = z.strictObject({
   id: KeyId,
-  /** Hours until the previous key expires, up to 30 days; 0: it expires immediately. */
+  /** Hours until the previous key expires, up to 30 days. With 0, it expires immediately. */
   overlapHours: z.number().min(0).max(720).default(24),
 })
 export type RotateKeyInput = z.infer<typeof RotateKeyInput>
 
 /** The input of `keys.require`. */
 export const RequireKeysInput = z.strictObject({
-  /** True: every call requires a key. */
+  /** True if every call requires a key. */
   required: z.boolean(),
   /** An admin key without expiry, as proof that an admin can still sign in. Needed if `required` is true. */
   key: z.string().min(1).max(4_096).nullable().default(null),
@@ -69,18 +69,18 @@ export interface ApiKeyDto {
   name: string
   role: Role
   access: KeyAccess
-  /** Only runs whose names begin with this text; null: every run. */
+  /** Only runs whose names begin with this text. Null means every run. */
   runPrefix: string | null
   /** The first eight characters of the key. */
   prefix: string
   createdAt: string
   createdBy: string
   expiresAt: string | null
-  /** The last use, exact to a minute; null: never. */
+  /** The last use, exact to a minute. Null if the key was never used. */
   lastUsedAt: string | null
   revokedAt: string | null
   revokedBy: string | null
-  /** When the key that the last rotation replaced expires; null: it has expired, or there was no rotation. */
+  /** Time at which the previous key expires; null if it has expired, or if the key was never rotated. */
   previousUntil: string | null
   /** A key that is both revoked and expired is `revoked`. */
   state: 'active' | 'expired' | 'revoked'
@@ -88,14 +88,14 @@ export interface ApiKeyDto {
 
 /** The output of `keys.list`: whether keys are required, and the stored keys, active keys first. */
 export interface KeysDto {
-  /** True: every call requires a key. */
+  /** True if every call requires a key. */
   requiresKey: boolean
   /** The admin keys of REWARDOPS_API_KEYS, named by their position. The API cannot change them. */
   configured: { name: string }[]
-  /** True: the service listens on a loopback address. */
+  /** True if the service listens on a loopback address. */
   loopbackOnly: boolean
   keys: ApiKeyDto[]
-  /** True: more revoked and expired keys exist than are listed. */
+  /** True if more revoked and expired keys exist than are listed. */
   hasMore: boolean
 }
 
@@ -125,6 +125,6 @@ export interface LoginSessionDto {
   lastUsedAt: string
   /** The session ends at this time unless it is used earlier. */
   expiresAt: string
-  /** True: the session of this call. */
+  /** True for the session that makes this call. */
   isOwn: boolean
 }

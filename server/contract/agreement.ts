@@ -30,14 +30,14 @@ export const KAPPA_WORDS: readonly AgreementWord[] = [
   { from: 0, word: 'slight' },
 ]
 
-/** Returns the word for a correlation, such as `strong` or `weak negative`. Null: the correlation is undefined. */
+/** Returns the word for a correlation, such as `strong` or `weak negative`. Null if the correlation is undefined. */
 export function correlationWord(r: number | null): string | null {
   if (r === null) return null
   const { word } = CORRELATION_WORDS.find(({ from }) => Math.abs(r) >= from) as AgreementWord
   return r < 0 && word !== 'negligible' ? `${word} negative` : word
 }
 
-/** Returns the word for Cohen's κ; null: κ is undefined. */
+/** Returns the word for Cohen's κ, or null if κ is undefined. */
 export function kappaWord(kappa: number | null): string | null {
   if (kappa === null) return null
   return KAPPA_WORDS.find(({ from }) => kappa > from)?.word ?? 'poor'

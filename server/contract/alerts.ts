@@ -19,16 +19,16 @@ const Runs = z.array(RunName).max(100)
 export const WebhookInput = z.strictObject({
   name: Name,
   url: Url,
-  /** The key that signs every message; null: messages are unsigned. */
+  /** The key that signs every message. Null if messages are unsigned. */
   secret: Secret.nullish(),
   severities: z
     .array(z.enum(SEVERITIES))
     .min(1)
     .max(2)
     .default([...SEVERITIES]),
-  /** Notify on these monitors; empty: all. */
+  /** Notify on these monitors. An empty list means all. */
   monitors: Monitors.default([]),
-  /** Notify about these runs; empty: all. */
+  /** Notify about these runs. An empty list means all. */
   runs: Runs.default([]),
   /** Notify about servers. */
   fleet: z.boolean().default(true),
@@ -44,9 +44,9 @@ export const WebhookUpdate = z.strictObject({
   /** Null removes the secret. */
   secret: Secret.nullable().optional(),
   severities: z.array(z.enum(SEVERITIES)).min(1).max(2).optional(),
-  /** Notify on these monitors; empty: all. */
+  /** Notify on these monitors. An empty list means all. */
   monitors: Monitors.optional(),
-  /** Notify about these runs; empty: all. */
+  /** Notify about these runs. An empty list means all. */
   runs: Runs.optional(),
   /** Notify about servers. */
   fleet: z.boolean().optional(),
@@ -59,7 +59,7 @@ export const WebhookRef = z.strictObject({ id: WebhookId })
 
 /** The input of `alerts.deliveries`. */
 export const DeliveriesInput = z.strictObject({
-  /** The id of a webhook; left out: all webhooks. */
+  /** The id of a webhook. Default: all webhooks. */
   id: WebhookId.optional(),
   cursor: Cursor.nullish(),
   limit: z.int().min(1).max(200).default(50),
@@ -105,7 +105,7 @@ export interface DeliveryDto {
   text: string
   state: DeliveryState
   attempts: number
-  /** HTTP status of the last attempt; null: no response. */
+  /** HTTP status of the last attempt, or null if there was no response. */
   status: number | null
   latencyMs: number | null
   error: string | null

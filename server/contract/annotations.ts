@@ -51,7 +51,7 @@ export interface AnnotationDto {
   note: string | null
   author: string
   createdAt: string
-  /** The time of the last change; null: never changed. */
+  /** The time of the last change, or null if it was never changed. */
   updatedAt: string | null
 }
 
@@ -66,7 +66,7 @@ export interface AddedAnnotationsDto {
   /** Ids of the new annotations, for undo; empty for more than 1,000. */
   ids: string[]
   /**
-   * True: more samples match than one call annotates. A repeated call starts again with the newest samples, so narrow
+   * True if more samples match than one call annotates. A repeated call starts again with the newest samples, so narrow
    * the filter to continue.
    */
   hasMore: boolean

@@ -19,7 +19,7 @@ export type AuditInput = z.infer<typeof AuditInput>
 /** A changed field. Values are shortened JSON without secrets. */
 export interface AuditChange {
   field: string
-  /** Null: there was no value, or it is unknown. */
+  /** Null if there was no value or it is unknown. */
   from: string | null
   to: string | null
 }

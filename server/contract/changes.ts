@@ -71,16 +71,16 @@ export interface ContributionDto {
  */
 export interface ChangePartDto {
   /**
-   * The verdict (empty: none), the data source or the component. For prompts, the ranges in which they occur: `both`,
-   * `before` or `after`; `none`: samples without a prompt key. `(others)`: the less frequent parts together. `(penalty,
-   * post-processing)`: what the components of a composite reward do not explain.
+   * The verdict (empty if there is none), the data source or the component. For prompts, the ranges in which they occur
+   * (`both`, `before` or `after`), or `none` for samples without a prompt key. `(others)` combines the less frequent
+   * parts. `(penalty, post-processing)` is the change that the components of a composite reward do not explain.
    */
   key: string
   before: { n: number; share: number; mean: number | null }
   after: { n: number; share: number; mean: number | null }
-  /** What the change of the part's share contributes; for a component, the change of its weight. */
+  /** The contribution of the change of the part's share or, for a component, of its weight. */
   mix: ContributionDto
-  /** What the change of the part's mean contributes. */
+  /** The contribution of the change of the part's mean. */
   within: ContributionDto
   total: ContributionDto
 }
@@ -91,7 +91,7 @@ export interface BreakdownDto {
   parts: ChangePartDto[]
   /** The sum of the `mix` of all parts. */
   mix: ContributionDto
-  /** The reason why there are no parts; null: there are parts. */
+  /** The reason why there are no parts, or null if there are parts. */
   missing: string | null
 }
 
@@ -123,7 +123,7 @@ export interface ChangesDto {
    * latest steps, because no step stands out. `unsearched`: the latest steps, because fewer than 11 steps have a mean.
    */
   chosen: 'given' | 'largest' | 'latest' | 'unsearched'
-  /** The sudden changes of the run in the order of steps: the eight largest. */
+  /** The eight largest sudden changes of the run, in the order of steps. */
   suddenChanges: SuddenChangeDto[]
   before: ChangeRangeDto
   after: ChangeRangeDto
@@ -135,13 +135,13 @@ export interface ChangesDto {
    */
   unit: 'group' | 'step'
   breakdowns: BreakdownDto[]
-  /** The part that explains most of the change; null: no part stands out. */
+  /** The part that explains most of the change, or null if no part stands out. */
   standsOut: { dimension: Dimension; key: string; by: 'mix' | 'within' | 'total' } | null
   /** Samples that the mean leaves out, by failure reason or `substituted`; empty with more than 131,072 samples. */
   excluded: { reason: string; before: number; after: number }[]
   /** The prompts with the largest contributions, of those that occur in both ranges. */
   prompts: ChangedPromptDto[]
-  /** True: the reward changed within a range or between the ranges. */
+  /** True if the reward changed within a range or between the ranges. */
   rewardChanged: boolean
   /** All data sources of both ranges: the values that the input `dataSource` can have. */
   dataSources: string[]

@@ -64,9 +64,9 @@ export const CompareRunsInput = z.strictObject({
   /** Names of runs. All others are compared with the first one. */
   runs: z.array(RunName).min(1).max(MAX_COMPARED_RUNS),
   split: z.enum(['train', 'val']).default('train'),
-  /** The first step; left out: the oldest. */
+  /** The first step. Default: the oldest step. */
   from: Step.optional(),
-  /** The last step; left out: the newest. */
+  /** The last step. Default: the newest step. */
   until: Step.optional(),
 })
 export type CompareRunsInput = z.infer<typeof CompareRunsInput>
@@ -81,7 +81,7 @@ export interface ComparedBatchDto {
   rewardName: string
   /** For custom functions: the version; otherwise null. */
   rewardVersion: string | null
-  /** The options of the rule or manager, as JSON of at most 200 characters; empty: none. */
+  /** The options of the rule or manager, as JSON of at most 200 characters. Empty if there are none. */
   rewardOptions: string
   samples: number
   scored: number
@@ -202,7 +202,7 @@ export interface ComparePairDto {
   second: ComparedBatchDto
   /** `index`: the batches have the same rollouts. `response`: samples are matched by uid and response. */
   joinedBy: 'index' | 'response'
-  /** True: a batch is still being scored. The figures cover the samples that are scored in both batches. */
+  /** True if a batch is still being scored. The figures cover the samples that are scored in both batches. */
   isLive: boolean
   n: number
   unmatched: { reason: UnmatchedReason; samples: number }[]
@@ -246,15 +246,15 @@ export interface ComparedGroupDto {
   uid: string
   /** Samples that both rewards scored. */
   n: number
-  /** Kendall τ-b; null: all scores of the group are equal in one of the batches. */
+  /** Kendall τ-b, or null if all scores of the group are equal in one of the batches. */
   tau: number | null
   /** Pairs of samples whose scores differ in both batches. */
   comparable: number
   /** Discordant pairs among the comparable ones. */
   reversed: number
-  /** True: no sample is best, or tied for best, in both batches. */
+  /** True if no sample is best, or tied for best, in both batches. */
   bestChanged: boolean
-  /** True: all scores of the group are equal in the first batch. */
+  /** True if all scores of the group are equal in the first batch. */
   noSignalFirst: boolean
   noSignalSecond: boolean
   firstMean: number
@@ -288,7 +288,7 @@ export interface CompareCandidatesDto {
 export interface ComparedRunDto {
   name: string
   seeded: boolean
-  /** The reward of the last batch, and a hash that changes whenever the reward changes; null: no batch. */
+  /** The reward of the last batch, and a hash that changes whenever the reward changes. Null if there is no batch. */
   reward: { name: string; version: string } | null
   /** The batch; for a bin, the batch of the last step. */
   batchId: string[]

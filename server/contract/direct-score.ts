@@ -63,9 +63,9 @@ export interface DirectEnd {
         backoffMs: number
         serviceMs: number
         outcome: string
-        /** The server whose request this attempt hedges; absent: the attempt is not a hedge. */
+        /** The server whose request this attempt hedges. Absent if the attempt is not a hedge. */
         hedgeOf?: number
-        /** For a traced sample, the number of the call; absent: not traced. */
+        /** The number of the call. Absent if the sample is not traced. */
         callNo?: number
         reason: SampleFailureReason | null
         status: number | null

@@ -370,8 +370,8 @@ export interface ErrorData {
   hint: string
   /** Identifies the request in the log. */
   requestId: string
-  /** The called procedure; null: a request outside tRPC. */
+  /** The called procedure, or null for a request outside tRPC. */
   path: string | null
-  /** Repeat the request after this time. */
+  /** Time in ms after which the caller should repeat the request. */
   retryAfterMs?: number
 }

@@ -83,7 +83,7 @@ export const ExportQuery = z
     /** If retention removed texts or samples: `kept` exports the remaining data, `all` refuses the export. */
     texts: z.enum(['all', 'kept']).default('all'),
     columns: Columns.optional(),
-    /** `spreadsheet`: adds `'` before formulas, so that spreadsheets evaluate no cell. An import keeps the `'`. */
+    /** `spreadsheet` adds `'` before formulas, so that spreadsheets do not evaluate them. An import keeps the `'`. */
     safe: z.literal('spreadsheet').optional(),
     /** Resumes after this sample, the last one that arrived completely. */
     after: SampleId.optional(),

@@ -30,8 +30,8 @@ export const MAX_STEP = MAX_INT4
 export const Step = Int4
 /** The fields of a range of steps. */
 export const stepRange = {
-  /** The first step; left out: the oldest. */
+  /** The first step. Default: the oldest step. */
   from: Step.optional(),
-  /** The last step; left out: the newest. */
+  /** The last step. Default: the newest step. */
   until: Step.optional(),
 }

@@ -18,14 +18,14 @@ export const FleetHistoryInput = z.strictObject({
    * seconds, others of up to a day from values per minute, and longer ones from values per hour.
    */
   seconds: z.int().min(MIN_HISTORY_S).max(MAX_HISTORY_S).default(900),
-  /** The end of the range, epoch seconds; left out: now. */
+  /** The end of the range, epoch seconds. Default: now. */
   until: z.int().min(0).max(253_402_300_799).optional(),
 })
 export type FleetHistoryInput = z.infer<typeof FleetHistoryInput>
 
 /**
- * p50, p95 and p99 of `n` durations, ms. They come from a logarithmic histogram and are up to 9 % off. Null: no
- * durations.
+ * p50, p95 and p99 of `n` durations, ms. They come from a logarithmic histogram and are up to 9 % off. Null if there
+ * are no durations.
  */
 export interface QuantilesDto {
   n: number
@@ -37,7 +37,7 @@ export interface QuantilesDto {
 /** Values of a server, worker, pool or cause, one per interval. */
 export interface SeriesDto {
   name: string
-  /** Null: no value in this interval. */
+  /** Null for an interval without a value. */
   values: (number | null)[]
 }
 
@@ -50,7 +50,7 @@ export interface CountSeriesDto {
 /** Counts by interval: the eight largest series, sorted by name, and the sum of the others. */
 export interface CountsDto {
   series: CountSeriesDto[]
-  /** The sum of the `n` other series; null: all series are listed. */
+  /** The sum of the `n` other series, or null if all series are listed. */
   others: { n: number; values: number[] } | null
 }
 
@@ -88,7 +88,7 @@ export interface FleetHistoryDto {
   from: string
   intervalSeconds: number
   intervals: number
-  /** True: the last interval has not ended, so its values still grow. */
+  /** True if the last interval has not ended, so its values still grow. */
   isRunning: boolean
   /** Samples whose results were written, by worker. */
   throughput: CountsDto

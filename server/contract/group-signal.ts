@@ -14,8 +14,8 @@ export const GROUP_SIGNALS = [
 export type GroupSignal = (typeof GROUP_SIGNALS)[number]
 
 /**
- * Values of the sample filter `groupSignal`. `no_signal`: any but `varied`. `empty` is left out: such a group has no
- * samples.
+ * Values of the sample filter `groupSignal`. `no_signal` matches every signal except `varied`. `empty` is left out,
+ * because such a group has no samples.
  */
 export const GROUP_SIGNAL_FILTERS = [
   'varied',

@@ -7,7 +7,7 @@ export const IMAGES_PATH = '/api/images/'
  */
 const REFERENCE = /^data:(image\/[^,]{1,100});base64,\/([0-9a-f]{64})$/
 
-/** The stored image that a data URL refers to, with the media type that was sent; null: the URL is no reference. */
+/** Returns the stored image that a data URL refers to, with the sent media type. Null if the URL is not a reference. */
 export function storedImageOf(url: string): { type: string; sha256: string } | null {
   const [, type, sha256] = REFERENCE.exec(url) ?? []
   return type === undefined || sha256 === undefined ? null : { type, sha256 }

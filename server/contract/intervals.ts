@@ -1,7 +1,7 @@
 /** The 97.5 % point of the normal distribution: a 95 % interval reaches this many standard errors to each side. */
 export const Z_95 = 1.959964
 
-/** Whether an interval shows a difference, because it excludes 0. */
+/** True if an interval excludes 0, which shows a difference. */
 export function excludesZero({ low, high }: { low: number; high: number }): boolean {
   return low > 0 || high < 0
 }

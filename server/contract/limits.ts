@@ -3,7 +3,7 @@ import { RunName } from './fields.ts'
 
 const limit = (most: number) => z.int().min(0).max(most).nullable()
 
-/** Limits of a run; null: no limit. */
+/** Limits of a run. Null means no limit. */
 export const RunLimitValues = z.strictObject({
   /** Samples not scored or failed yet, over all batches of the run. */
   maxQueuedSamples: limit(2_000_000_000),
@@ -28,7 +28,7 @@ export const ClearLimitsInput = z.strictObject({ run: RunName })
 /** The output of `limits.get`. */
 export interface LimitsDto {
   defaults: RunLimitValues
-  /** The runs whose own limits replace all default limits, at most 1,000. */
+  /** Runs with limits of their own, at most 1,000. These limits replace all default limits. */
   runs: (RunLimitValues & {
     run: string
     changedAt: string

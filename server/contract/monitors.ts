@@ -170,7 +170,7 @@ export type MonitorSettingsInput = z.infer<typeof MonitorSettingsInput>
 
 /** The input of `monitors.configure`. Null restores a field to the default, or to the setting for all runs. */
 export const MonitorConfigureInput = z.strictObject({
-  /** The name of a run; null: all runs. */
+  /** The name of a run. Null means all runs. */
   run: RunName.nullable(),
   monitor: z.enum(MONITORS),
   enabled: z.boolean().nullable(),
@@ -204,7 +204,7 @@ export interface MonitorSettingDto {
 export interface MonitorPointDto {
   step: number
   batchId: string
-  /** Null: not enough data. */
+  /** Null if there is not enough data. */
   value: number | null
   n: number
   /** The state after this batch. */
@@ -230,13 +230,13 @@ export interface IncidentDto {
   /** The value that opened the incident. */
   value: number | null
   threshold: number | null
-  /** The value at the last batch, or of a closed incident the value that closed it; null for monitors of servers. */
+  /** The value at the last batch or, for a closed incident, the value that closed it. Null for monitors of servers. */
   latest: number | null
   /** The worst value so far. */
   worst: number | null
   worstStep: number | null
   detail: string | null
-  /** Null: open. */
+  /** Null while the incident is open. */
   closedAt: string | null
   closedStep: number | null
   closedBatchId: string | null
@@ -261,7 +261,7 @@ export interface MonitoredRunDto {
 /** The output of `monitors.list`: open incidents, and runs with recent batches. */
 export interface MonitorsDto {
   open: IncidentDto[]
-  /** True: more incidents are open than are listed. */
+  /** True if more incidents are open than are listed. */
   hasMoreOpen: boolean
   runs: MonitoredRunDto[]
   /** Batches that have ended and are not evaluated yet. */

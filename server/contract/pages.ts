@@ -20,9 +20,9 @@ export interface WorkerDto extends Omit<WorkerStats, 'history' | 'servers'> {
   state: 'alive' | 'stopping' | 'dead'
   startedAt: string
   lastSeenAt: string
-  /** True: started by this server; false: started by `npm run worker` elsewhere. */
+  /** True if the server started the worker, false if `npm run worker` started it elsewhere. */
   local: boolean
-  /** The last 60 readings, one per second, oldest first; null: no reading. */
+  /** The last 60 readings, one per second, oldest first. Null for a second without a reading. */
   samplesPerSecondHistory: (number | null)[]
   /** Samples that were requeued when the worker died or stopped. */
   requeued: number
@@ -51,7 +51,7 @@ export interface OverviewRunDto
 
 /** The output of `overview.get`. */
 export interface OverviewDto {
-  /** True: the service has no batches. */
+  /** True if the service has no batches. */
   empty: boolean
   /** The runs that are scoring, then those with the newest batches; at most six. */
   runs: OverviewRunDto[]
@@ -84,7 +84,7 @@ export interface OverviewDto {
 export interface BatchProgressDto extends BatchSummary {
   /** Samples scored or failed per second over the last 5 s. */
   samplesPerSecond: number
-  /** Estimated time left at that rate; null: unknown. */
+  /** Estimated time left at that rate, or null if unknown. */
   etaMs: number | null
 }
 
@@ -97,16 +97,16 @@ export interface DistributionBin {
 /** The distribution of scores: bars for few distinct scores, otherwise a histogram. */
 export interface Distribution {
   kind: 'bars' | 'histogram'
-  /** Samples counted; failed and substituted ones are left out. */
+  /** Number of counted samples. Failed and substituted samples are left out. */
   n: number
   bins: DistributionBin[]
 }
 
 /** A batch with everything that its page shows except the groups. */
 export interface BatchViewDto extends BatchProgressDto {
-  /** Time at which retention removed the batch's texts; null: they are stored. */
+  /** Time at which retention removed the batch's texts, or null if they are stored. */
   textsRemovedAt: string | null
-  /** Time at which retention removed samples and groups; null: they are stored. */
+  /** Time at which retention removed samples and groups, or null if they are stored. */
   samplesRemovedAt: string | null
   /** The reward as resolved when the batch was accepted. */
   reward: Record<string, unknown>
@@ -115,7 +115,7 @@ export interface BatchViewDto extends BatchProgressDto {
   groupSize: number | null
   priority: number
   deadlineAt: string | null
-  /** True: the batch accepts more samples. */
+  /** True if the batch accepts more samples. */
   open: boolean
   dataSources: {
     dataSource: string
@@ -194,7 +194,7 @@ export interface SampleFacetsDto {
   batches: number
   /** Batches that run or have just ended; their data sources and reasons are not counted yet. */
   pending: number
-  /** True: older batches are left out. */
+  /** True if older batches are left out. */
   capped: boolean
   /** Samples by status; `waiting` is queued or running. */
   statuses: { scored: number; failed: number; waiting: number }
@@ -225,7 +225,7 @@ export interface SamplePageDto extends Page<SampleRowDto> {
     samples: number
     /** The oldest batch searched. */
     oldest: string | null
-    /** True: the search was complete. */
+    /** True if the search was complete. */
     all: boolean
     /** For a text search: samples whose texts were searched, and those whose texts are removed. */
     texts: { samples: number; dropped: number } | null
@@ -253,8 +253,8 @@ export interface AttemptDto {
 export const SampleDetailInput = z.strictObject({
   id: SampleId,
   /**
-   * True: the URL of a stored image is `data:image/…;base64,/<SHA-256>`, and `GET /api/images/<SHA-256>` returns the
-   * image. False: messages are returned as they were sent.
+   * If true, the URL of a stored image is `data:image/…;base64,/<SHA-256>`, and `GET /api/images/<SHA-256>` returns the
+   * image. If false, messages are returned as they were sent.
    */
   imagesByHash: z.boolean().default(false),
 })
@@ -262,15 +262,15 @@ export type SampleDetailInput = z.infer<typeof SampleDetailInput>
 
 /** A sample with its texts, attempts and group. */
 export interface SampleDetailDto extends SampleRowDto, DetailFields {
-  /** Time at which retention removed the texts, which are then empty; null: they are stored. */
+  /** Time at which retention removed the texts, or null if they are stored. Removed texts are empty. */
   textsRemovedAt: string | null
   annotations: AnnotationDto[]
-  /** The key of the prompt for `prompts.history`; null: the prompt has no visits yet. */
+  /** The key of the prompt for `prompts.history`, or null if the prompt has no visits yet. */
   promptKey: string | null
   prompt: string | ChatTurn[]
   /** The response as text; for a trajectory, all messages as one text. */
   response: string
-  /** The response's messages as sent, with `""` for a missing or null `content`; null: plain text was sent. */
+  /** The response's messages as sent, with `""` for a missing or null `content`. Null if plain text was sent. */
   messages: ChatTurn[] | null
   groundTruth: unknown
   extraInfo: Record<string, unknown>
@@ -300,8 +300,8 @@ export type Topic =
   | `batch:${string}`
 
 /**
- * The topics that have changed. About three such events are sent per second. A page refetches the queries of its
- * topics.
+ * The topics that have changed. At most about three of these events are sent per second. A page refetches the queries
+ * of its topics.
  */
 export interface LiveEvent {
   seq: number
@@ -315,12 +315,12 @@ export interface SessionDto {
   /** `open`: no keys are required (loopback only). `key`: a key is required. */
   auth: 'open' | 'key'
   signedIn: boolean
-  /** The name of the caller; null: not signed in. */
+  /** The name of the caller, or null if not signed in. */
   name: string | null
   role: Role | null
-  /** True: the caller sent a key. False: a local caller without a key. */
+  /** True if the caller sent a key, false for a local caller without a key. */
   hasKey: boolean
-  /** True: the key of the caller has the access `read`; see `keys.create`. */
+  /** True if the key of the caller has the access `read` (see `keys.create`). */
   isReadOnly: boolean
   version: string
   /** The URL under which the browser reached the service. Pages show it in examples to copy. */

@@ -13,7 +13,7 @@ export function messageText(
 
 /**
  * Describes the first reward that does not fit the response: a message, span or token that the response does not have,
- * or columns of token scores that differ in length. Null: all rewards fit.
+ * or columns of token scores that differ in length. Returns null if all rewards fit.
  */
 export function partRewardsProblem(
   { turns, spans, tokens = [] }: PartRewards,
@@ -55,8 +55,8 @@ export function codePoints(text: string): number {
 }
 
 /**
- * Reads rewards from user code; null: malformed. It uses no zod schema, because loading zod would slow down the start
- * of function processes.
+ * Reads rewards from user code. Returns null if they are malformed. It uses no zod schema, because loading zod would
+ * slow down the start of function processes.
  */
 export function readPartRewards(given: unknown): PartRewards | null {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return null
@@ -106,8 +106,8 @@ function hasNumbers(fields: readonly string[]): (value: unknown) => boolean {
 }
 
 /**
- * The weighted sum of turn and span rewards over the components of a composite reward. The tokens of different models
- * differ, so token scores are weighted and listed by component, not summed.
+ * Returns the weighted sum of turn and span rewards over the components of a composite reward. The tokens of different
+ * models differ, so token scores are weighted and listed by component, not summed.
  */
 export function combinedRewards(
   given: readonly { name: string; weight: number; rewards: PartRewards }[],

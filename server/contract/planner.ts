@@ -26,7 +26,7 @@ export const TypedReward = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('lognormal'),
     medianMs: ms,
-    /** The standard deviation of the logarithm. With 0.5 the 99th percentile is 3.2 medians, with 1 it is 10. */
+    /** Standard deviation of the logarithm. With 0.5, the 99th percentile is 3.2 times the median; with 1, 10 times. */
     sigma: z.number().min(0).max(3),
   }),
   z.strictObject({ kind: z.literal('constant'), ms }),
@@ -66,8 +66,8 @@ export const PlannerInput = z.strictObject({
   source: PlannerSource,
   /**
    * Trainer times per step. The recorded trainer time is the recorded step time minus the recorded reward wait. The
-   * part that the given times do not cover is split over the omitted ones in the ratio 40 : 43 : 120. If no trainer
-   * time is recorded, omitted times are 40, 43 and 120 s.
+   * part of it that the given times do not cover is split over the omitted times in the ratio 40 : 43 : 120. If no
+   * trainer time is recorded, omitted times are 40, 43 and 120 s.
    */
   phases: z.strictObject({
     rolloutMs: ms.optional(),
@@ -78,8 +78,8 @@ export const PlannerInput = z.strictObject({
   /** Mini-batches per step. */
   miniBatches: z.int().min(1).max(256).default(4),
   /**
-   * Limits to predict for: requests in flight per server; null: no limit. If omitted, the recorded concurrency, or 256
-   * for entered numbers, and no limit.
+   * Limits to predict for, in requests in flight per server. Null means no limit. Default: two limits, the recorded
+   * concurrency (256 for entered numbers) and no limit.
    */
   limits: z.array(z.int().min(1).max(1_000_000).nullable()).min(1).max(6).optional(),
   /** Numbers of servers to predict for. */
@@ -99,7 +99,7 @@ export interface PlannedStrategy {
   /** Time in which the trainer only waits for rewards. */
   waitMs: number
   /**
-   * The share of the step time of `barrier` that the strategy saves under the same limit; negative: the strategy is
+   * The share of the step time of `barrier` that the strategy saves under the same limit. Negative if the strategy is
    * slower.
    */
   saving: number
@@ -107,10 +107,10 @@ export interface PlannedStrategy {
 
 /** All strategies under one limit and one number of servers. */
 export interface PlannedColumn {
-  /** Requests in flight per server; null: no limit. */
+  /** Requests in flight per server. Null means no limit. */
   limit: number | null
   servers: number
-  /** Slots over all servers; null: no limit. */
+  /** Slots over all servers. Null means no limit. */
   slots: number | null
   /** The lower bound of the mean step time, for any strategy. */
   boundMs: number
@@ -118,7 +118,7 @@ export interface PlannedColumn {
   strategies: PlannedStrategy[]
   /** The simplest strategy whose step time exceeds the shortest one by less than 1 % of the step time of `barrier`. */
   best: Strategy
-  /** True: no strategy saves 1 % or more of the step time of `barrier`. */
+  /** True if no strategy saves 1 % or more of the step time of `barrier`. */
   noGain: boolean
 }
 
@@ -158,8 +158,8 @@ export interface PlannedRewards {
   /** The most rewards that a recorded batch had in flight at the same time; null for entered numbers. */
   recordedConcurrency: number | null
   /**
-   * Recorded step time: median time between the acceptance of two successive batches; for a batch, of the newest ones of
-   * its run.
+   * Recorded step time: the median time between the acceptance of two successive batches. If the source is a batch, the
+   * newest batches of its run are used.
    */
   recordedStepMs: number | null
   /** Recorded reward wait: median time from the acceptance of a batch until its last sample was scored or failed. */
@@ -169,9 +169,9 @@ export interface PlannedRewards {
 /** The output of `planner.plan`. */
 export interface PlannerDto {
   phases: Phases
-  /** The source of the omitted trainer times; `input`: none was omitted. */
+  /** The source of the omitted trainer times, or `input` if none was omitted. */
   phasesFrom: 'input' | 'record' | 'assumption'
-  /** The source of the limits, likewise. */
+  /** The source of the limits, or `input` if they were given. */
   limitsFrom: 'input' | 'record' | 'assumption'
   steps: number
   miniBatches: number

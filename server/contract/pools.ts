@@ -67,7 +67,7 @@ export function isPolicyName(name: unknown): name is BalancingPolicyName {
 /** The input of `pools.update`. */
 export const UpdatePoolInput = z.strictObject({
   model: name(256),
-  /** The balancing policy; null: the default, `least_work`. */
+  /** The balancing policy. Null means the default, `least_work`. */
   policy: z.enum(POLICY_NAMES).nullable(),
 })
 
@@ -75,7 +75,7 @@ export const UpdatePoolInput = z.strictObject({
 export interface PoolDto {
   model: string
   policy: BalancingPolicyName
-  /** False: the default policy applies. */
+  /** False if the default policy applies. */
   hasChosenPolicy: boolean
   servers: number
   ready: number

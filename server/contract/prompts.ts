@@ -77,7 +77,7 @@ export type PromptListInput = z.infer<typeof PromptListInput>
 /** The figures of a prompt over its visits. Failed and substituted samples are left out. */
 export interface PromptRowDto {
   key: string
-  /** The id that the trainer sent; null: the prompt is recognized by its text. */
+  /** The id that the trainer sent, or null if the prompt is recognized by its text. */
   promptId: string | null
   dataSource: string
   /** The first 300 characters of the prompt; for chat messages, of the last user message. */
@@ -94,7 +94,7 @@ export interface PromptRowDto {
   /** `passRate` and `mean` over the last two visits. */
   recentPassRate: number | null
   recentMean: number | null
-  /** Pass rate (for reward models: mean) of the last two visits minus that of the earlier ones; null: too few visits. */
+  /** Pass rate (for reward models: mean) of the last two visits minus that of the others. Null for too few visits. */
   change: number | null
   /** Share of visits in which the scores differ. */
   variedShare: number
@@ -134,7 +134,7 @@ export type PromptHistoryInput = z.infer<typeof PromptHistoryInput>
 export interface PromptVisitDto {
   step: number
   batchId: string
-  /** The uid of the group; null: retention removed it. */
+  /** The uid of the group, or null if retention removed it. */
   uid: string | null
   scored: number
   passed: number | null
@@ -165,7 +165,7 @@ export type PromptHeatInput = z.infer<typeof PromptHeatInput>
 export interface PromptHeatDto {
   /** Number of matching prompts, of which `rows` is a sample. */
   total: number
-  /** True: all rates are pass rates. False: some are mean scores of reward models. */
+  /** True if all rates are pass rates, false if some are mean scores of reward models. */
   passRates: boolean
   rows: {
     key: string
@@ -180,7 +180,7 @@ export interface PromptHeatDto {
 export const PromptStepsInput = z.strictObject({ run: RunName, split, ...stepRange })
 export type PromptStepsInput = z.infer<typeof PromptStepsInput>
 
-/** The mean of pass@k or best of k over the groups with at least `k` counted scores. */
+/** The mean of pass@k or best of k over the groups with at least `k` scored samples. */
 export interface AtK {
   k: number
   groups: number
@@ -244,11 +244,11 @@ export interface PromptSampleDto {
   eligible: number
 }
 
-/** The groups of an ended batch, as stored with it. */
+/** Statistics of the groups of an ended batch, as stored with it. Failed and substituted samples do not count. */
 export interface GroupPasses {
-  /** Groups by number of counted scores and of passed samples; null if only reward models score. */
+  /** Groups by their numbers of scored and passed samples. Null if only reward models score. */
   passes: [scored: number, passed: number, groups: number][] | null
-  /** For k = 1, 2, 4 …: groups with at least k counted scores, and the mean of their expected best of k. */
+  /** For k = 1, 2, 4 …: groups with at least k scored samples, and the mean of their expected best of k. */
   bestOf: [k: number, groups: number, mean: number][]
   /** Groups whose prompt is empty. */
   withoutPrompt: number

@@ -9,7 +9,6 @@ export const MAX_SELECTED_SAMPLES = 100_000
 /** Selects samples of a batch by index, group or filter. */
 export const RescoreSelection = z
   .strictObject({
-    /** Indexes of samples. */
     indexes: z.array(Int4).min(1).max(10_000).optional(),
     /** Uids of whole groups. */
     uids: z.array(name(512)).min(1).max(1_000).optional(),
@@ -43,6 +42,6 @@ export interface RescoreResult extends SubmitResult {
 /** The output of `samples.byBatch`: matching samples by batch; `ofBatch` counts all samples of the batch. */
 export interface SamplesByBatchDto {
   batches: { batchId: string; samples: number; ofBatch: number }[]
-  /** True: more batches match. */
+  /** True if more batches match. */
   hasMore: boolean
 }

@@ -6,10 +6,10 @@ export interface FunctionRef {
   hash: string
   /** The path of the file, relative to the functions folder. */
   path: string
-  /** The name of the export; null: the default export, `compute_score` or `computeScore`. */
+  /** The name of the export. Null means the default export, `compute_score` or `computeScore`. */
   name: string | null
   kwargs: Record<string, unknown>
-  /** The isolation level of the function; absent: `process`. */
+  /** The isolation level of the function. Default: `process`. */
   isolation?: Isolation
   /** For a class or an object: its methods, such as `post_process_scores`. */
   methods?: string[]
@@ -23,10 +23,10 @@ export interface ResolvedReward {
    */
   kind: 'rule' | 'model' | 'function' | 'service' | 'combine'
   manager: string
-  /** Null: no reward model. */
+  /** The reward model, or null if the reward itself calls none. */
   model: string | null
   kwargs: Record<string, unknown>
-  /** For kind `function`; for manager `module`, the class of the manager. */
+  /** The function of kind `function`, or the class of manager `module`. */
   function?: FunctionRef
   /** For manager `module`: the reward that its class calls. */
   wraps?: ResolvedReward
@@ -34,27 +34,27 @@ export interface ResolvedReward {
   processes?: number
   /** For kind `combine`: the score is the sum of `weight × score`. */
   components?: { name: string; weight: number; reward: ResolvedReward }[]
-  /** The rule for every data source; absent: each sample's data source selects one. */
+  /** The rule for every data source. If absent, each sample's data source selects a rule. */
   rule?: string
-  /** The sandbox of the rule `code`. `url`: its URL without a path; null: the local one. */
+  /** The sandbox of the rule `code`. `url` is its URL without a path, or null for the local sandbox. */
   sandbox?: { name: string; url: string | null }
-  /** The judge template with defaults filled in; absent: the model returns scores itself. */
+  /** The judge template with defaults filled in. Absent if the model returns scores itself. */
   judge?: Record<string, unknown>
-  /** For kind `model`: token scores are stored, with their offsets in the response. */
+  /** For kind `model`: whether token scores are stored, with their offsets in the response. */
   tokenScores?: boolean
   timeoutMs: number
   maxAttempts: number
-  /** Maximum samples of the batch in flight over all workers; null: no limit. */
+  /** Maximum samples of the batch in flight over all workers. Null means no limit. */
   maxConcurrency: number | null
-  /** Wakes the servers before the batch, and puts them to sleep when no batch needs them. */
+  /** Whether servers are woken before the batch and put to sleep when no batch needs them. */
   sleepAfter?: boolean
   /** For manager `rate_limited`: the limiter that samples of all batches share under this name. */
   limiter?: { name: string; limits: RequestLimits }
   /** For manager `gdpo`: its dimensions, which are keys of the extra info, and their weights. */
   gdpo?: { keys: string[]; weights: number[] }
-  /** The function that changes the scores of a completed group; absent: none. */
+  /** The function that changes the scores of a completed group, if there is one. */
   postProcess?: FunctionRef
-  /** Absent: advantages are divided by the standard deviation of the group. */
+  /** Default: advantages are divided by the standard deviation of the group. */
   advantages?: { normByStd: boolean }
   /** The failure policy: the score of a failed sample. */
   onFailure:
@@ -65,9 +65,9 @@ export interface ResolvedReward {
 /** Limits of calls to an external service. */
 export interface RequestLimits {
   maxConcurrent: number
-  /** Maximum requests per minute; null: no limit. */
+  /** Maximum requests per minute. Null means no limit. */
   maxRpm: number | null
-  /** Maximum tokens per minute; null: no limit. */
+  /** Maximum tokens per minute. Null means no limit. */
   maxTpm: number | null
   estimatedTokens: number
   /** The time limit of a call, without its wait for the rate limit. */
@@ -81,7 +81,9 @@ export interface RequestLimits {
   compat?: 'verl'
 }
 
-/** Returns the versions of a reward's functions, each as twelve digits of its hash and its path; null: no function. */
+/**
+ * Returns the versions of a reward's functions: twelve digits of the hash, and the path. Null if there is no function.
+ */
 export function rewardVersionOf(reward: ResolvedReward): string | null {
   const versions = functionsOf(reward).map(
     ({ hash, path, isolation }) =>
@@ -98,7 +100,7 @@ function functionsOf(reward: ResolvedReward): FunctionRef[] {
   ]
 }
 
-/** Returns the names of a reward's components, after `''` for the reward itself; empty: no components. */
+/** Returns `''` for the reward itself, then the names of its components. Empty for a reward without components. */
 export function componentNames({
   components = [],
   gdpo,

@@ -5,15 +5,15 @@ const days = z.int().min(1).max(36_500).nullable()
 
 /** The retention policy, in days since a batch was submitted. */
 export const RetentionPolicy = z.strictObject({
-  /** Days until texts are removed: prompt, response, ground truth, extra info. Null: never. */
+  /** Days until texts (prompt, response, ground truth, extra info) are removed. Null means never. */
   textsDays: days,
-  /** Days until whole batches are removed. Null: never. */
+  /** Days until whole batches are removed. Null means never. */
   batchesDays: days,
   /** Keep the summaries and statistics of removed batches, so that run pages look as before. */
   keepRollUps: z.boolean(),
-  /** Days until server events, figures per minute and attempts are removed. Null: never. */
+  /** Days until server events, figures per minute and attempts are removed. Null means never. */
   eventsDays: days,
-  /** Days until audit entries are removed. Null: never. */
+  /** Days until audit entries are removed. Null means never. */
   auditDays: days,
 })
 export type RetentionPolicy = z.infer<typeof RetentionPolicy>
@@ -74,7 +74,7 @@ export interface RetentionPreviewDto extends RemovedDto {
    * being rescored.
    */
   skipped: { kept: number; underWay: number }
-  /** True: `events` is a lower bound. */
+  /** True if `events` is a lower bound. */
   eventsCapped: boolean
   /** The removal by day, oldest first, at most 400 days. `whole`: all data of the day is removed. */
   days: { day: string; batches: number; bytes: number; whole: boolean }[]
@@ -91,7 +91,7 @@ export interface RetentionJobDto {
   endedAt: string | null
   /** Removed so far. */
   removed: RemovedDto
-  /** The estimate at the start; null: unknown. */
+  /** The estimate at the start, or null if unknown. */
   expected: { batches: number; samples: number } | null
   /** The error of the last step, which is retried. */
   problem: string | null

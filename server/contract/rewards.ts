@@ -45,7 +45,7 @@ export type ImportConfigInput = z.infer<typeof ImportConfigInput>
 
 /** The input of `rewards.components`. */
 export const ComponentsInput = z.strictObject({
-  /** Left out: the newest run with components. */
+  /** Default: the newest run with components. */
   run: storableText(256).optional(),
   ...stepRange,
 })
@@ -59,15 +59,15 @@ export interface ComponentPointDto {
   mean: number
   /** The standard deviation (n − 1); null for a single sample. */
   std: number | null
-  /** The component's weight at this step; null: no weight. */
+  /** The component's weight at this step, or null if it has no weight. */
   weight: number | null
 }
 
 /** A component with its statistics by step, oldest step first. */
 export interface ComponentDto {
-  /** The name of a component, or the key of a `gdpo` dimension; empty: the reward itself. */
+  /** The name of a component or the key of a `gdpo` dimension. An empty name stands for the reward itself. */
   name: string
-  /** The component's weight in the newest batch; null: no weight. */
+  /** The component's weight in the newest batch, or null if it has no weight. */
   weight: number | null
   points: ComponentPointDto[]
 }
@@ -82,7 +82,7 @@ export interface ComponentsDto {
   running: number
   /** Ended batches that are not included yet. */
   pending: number
-  /** True: older batches are left out. */
+  /** True if older batches are left out. */
   hasMore: boolean
 }
 
@@ -94,7 +94,7 @@ export interface OptionDto {
   type: string
   /** The allowed values, if there are few. */
   choices: string[] | null
-  /** The default as JSON; null: no default. */
+  /** The default as JSON, or null if there is none. */
   defaultJson: string | null
   description: string
 }
@@ -103,9 +103,9 @@ export interface OptionDto {
 export interface RuleDto {
   name: string
   title: string
-  /** Exact names, or prefixes such as `aime*`; empty: the rule is selected by name only. */
+  /** Exact names, or prefixes such as `aime*`. Empty if the rule is only selected by name. */
   dataSources: string[]
-  /** True: the rule calls a service over HTTP. */
+  /** True if the rule calls a service over HTTP. */
   callsService: boolean
   options: OptionDto[]
 }
@@ -142,12 +142,12 @@ export interface RewardModelDto {
 export interface FunctionFileDto {
   /** The path, relative to the functions folder. */
   path: string
-  /** The hash of the file and its imports, as stored with batches; null: the file is invalid, see `problem`. */
+  /** The hash of the file and its imports, as stored with batches. Null if the file is invalid (see `problem`). */
   hash: string | null
   problem: string | null
   bytes: number
   changedAt: string
-  /** Exported names; null: the file is too large to read. */
+  /** Exported names, or null if the file is too large to read. */
   exports: string[] | null
 }
 
@@ -158,11 +158,11 @@ export interface RewardsDto {
   judges: JudgeDto[]
   models: RewardModelDto[]
   functions: {
-    /** Absolute path of REWARDOPS_FUNCTIONS_DIR; null: the caller is not an admin. */
+    /** Absolute path of REWARDOPS_FUNCTIONS_DIR, or null if the caller is not an admin. */
     folder: string | null
     exists: boolean
     files: FunctionFileDto[]
-    /** True: more files exist than are listed. */
+    /** True if more files exist than are listed. */
     hasMore: boolean
   }
 }
@@ -194,14 +194,14 @@ export interface TriedRule {
   title: string
   /** The options in force, with defaults. */
   options: Record<string, unknown>
-  /** The part of the response with the answer; null: the rule calls a service, or did not start. */
+  /** The part of the response with the answer. Null if the rule calls a service or did not start. */
   where: string | null
-  /** The answer; null: none was found. */
+  /** The answer, or null if none was found. */
   found: string | null
   /** The answer and the reference after each normalization step. */
   forms: { step: string; response: string | null; groundTruth: string | null }[]
   comparison: string | null
-  /** The verdict, such as `equal`, `different` or `no answer`; null: the rule failed. */
+  /** The verdict, such as `equal`, `different` or `no answer`, or null if the rule failed. */
   verdict: string | null
   end: TriedEnd
 }
@@ -211,7 +211,7 @@ export interface TriedModel {
   kind: 'model'
   model: string
   serverName: string | null
-  /** The request as sent to the last server; null: none was sent. `cut`: the body is shortened. */
+  /** The request as sent to the last server, or null if none was sent. `cut` is true if the body is shortened. */
   request: { engine: string; path: string; body: string; cut: boolean } | null
   promptTokens: number | null
   /** Scores of tokens or steps, if the model returns them. The last one is the score of the sample. */
@@ -224,13 +224,13 @@ export interface TriedModel {
 export interface TriedVote {
   /** Number of the request, from 0. */
   vote: number
-  /** True: a pair template showed the response second. */
+  /** True if a pair template showed the response second. */
   swapped: boolean
   serverName: string | null
   messages: { role: string; content: string }[]
   reply: string | null
   reasoning: string | null
-  /** The part of the reply that the parser read; null: nothing, see `problem`. */
+  /** The part of the reply that the parser read, or null if it read nothing (see `problem`). */
   read: string | null
   value: number | null
   problem: string | null
@@ -260,7 +260,7 @@ export interface TriedFunction {
   hash: string
   kwargs: Record<string, unknown>
   tookMs: number
-  /** Values that the function returned in addition to the score; null: none. */
+  /** Values that the function returned in addition to the score, or null if there are none. */
   extra: Record<string, unknown> | null
   end: TriedEnd
 }
@@ -289,10 +289,11 @@ export interface TriedDto {
   rewardName: string
   resolved: { kind: string; manager: string; why: string; kwargs: Record<string, unknown> }
   steps: TriedStep[]
-  /** The change that the manager made to the score; null: no score. */
+  /** The change that the manager made to the score, or null if there is no score. */
   manager: { name: string; rawScore: number; score: number; added: number; why: string } | null
   /**
-   * The change by `post_process_scores`, applied to a group of this one sample; null: no such function, or no score.
+   * The change by `post_process_scores`, applied to a group of this one sample. Null if there is no such function or no
+   * score.
    */
   group: { path: string; before: number; end: TriedEnd } | null
   /** The `rewardExtraInfo` that the sample would have in a batch. */

@@ -18,7 +18,7 @@ export type KeyAccess = (typeof KEY_ACCESS)[number]
  */
 export type Role = (typeof ROLES)[number]
 
-/** The caller. Without API keys, every process on this machine is `local`, with the role admin. */
+/** The caller. If no API keys are required, every process on this machine is `local`, with the role admin. */
 export interface Actor {
   /** The name of the key, as the audit log shows it. */
   name: string

@@ -55,7 +55,7 @@ export const RunConfigInput = z.strictObject({ run: RunName })
 /** The configuration and tags of a run. */
 export interface RunConfigDto {
   run: string
-  /** The configuration as the trainer sent it; null: none. */
+  /** The configuration as the trainer sent it, or null if there is none. */
   config: Record<string, unknown> | null
   tags: string[]
 }
@@ -64,8 +64,8 @@ export interface RunConfigDto {
 export type ConfigValue = string | number | boolean | null
 
 /**
- * The values of a configuration by dotted path, such as `optimizer.lr`. A list is one value, as JSON. Texts are shortened
- * to 500 characters; NUL and lone surrogates become U+FFFD.
+ * Returns the values of a configuration by dotted path, such as `optimizer.lr`. A list is one value, as JSON. Texts are
+ * shortened to 500 characters, and NUL and lone surrogates become U+FFFD.
  */
 export function configValues(config: Readonly<Record<string, unknown>>): Map<string, ConfigValue> {
   return new Map([...configEntries(config)].map(([path, value]) => [path, plainValue(value)]))

@@ -80,8 +80,8 @@ export interface RunChangeDto {
 
 /**
  * A run with its figures. Reward figures cover ended batches of the training split, or of validation if the run has no
- * training batches. Reward means use only the last batch of each step; samples, failures and no-signal groups
- * count all batches. Rescored batches are left out.
+ * training batches. Reward means use only the last batch of each step. Numbers of samples, failures and no-signal
+ * groups include all batches. Rescored batches are left out.
  */
 export interface RunTableRowDto {
   name: string
@@ -90,8 +90,8 @@ export interface RunTableRowDto {
   tags: string[]
   status: RunStatus
   /**
-   * Time of the last activity. For an idle run: the end of its last batch. Otherwise: the last completion of a group or
-   * arrival of samples. Null: no batch.
+   * Time of the last activity. For an idle run, this is the end of its last batch. Otherwise, it is the last time at
+   * which a group completed or samples arrived. Null if the run has no batch.
    */
   since: string | null
   /** Samples without a result. */
@@ -122,7 +122,7 @@ export interface RunTableRowDto {
   reward: { name: string; version: string } | null
   /** The configuration values requested in `columns`. */
   config: Record<string, ConfigValue>
-  /** With `byTag`: the tag that the row is listed for; null: no tags. */
+  /** With `byTag`: the tag that the row is listed for, or null if the run has no tags. */
   tag: string | null
   /** With `byTag`: matching runs with this tag. */
   tagRuns: number | null

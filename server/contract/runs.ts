@@ -55,7 +55,7 @@ export interface StepBinDto {
  */
 export interface RunStepDto {
   step: number
-  /** Null: a single step. */
+  /** Null for a single step. */
   bin: StepBinDto | null
   /** The batch; for a bin, the batch of the last step. */
   batchId: string
@@ -124,7 +124,7 @@ export interface RunDto {
   name: string
   seeded: boolean
   createdAt: string
-  /** Time at which the first batch of this split was submitted, without rescores; null: no batch. */
+  /** Time at which the first batch of this split was submitted, without rescores. Null if there is no batch. */
   startedAt: string | null
   split: 'train' | 'val'
   /** Batches of each split, without rescores. */
@@ -141,8 +141,8 @@ export interface RunDto {
   /** Steps after `until`, which are left out. */
   later: number
   /**
-   * The trend of the mean over the newest steps of this split, as in `runs.table`. Null: fewer than three steps, or the
-   * validation split of a run with training batches.
+   * The trend of the mean over the newest steps of this split, as in `runs.table`. Null for fewer than three steps, and
+   * for the validation split of a run with training batches.
    */
   change: RunChangeDto | null
   /** Ended batches that are not included yet. */

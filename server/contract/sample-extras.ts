@@ -22,10 +22,10 @@ export interface ExtraKeyDto {
   numbers: number
   booleans: number
   texts: number
-  /** The lowest number; null: no finite number. */
+  /** The lowest number, or null if there is no finite number. */
   min: number | null
   max: number | null
-  /** Texts of the key, most frequent first; empty: too many different texts. */
+  /** Texts of the key, most frequent first. Empty if there are too many different texts. */
   values: { text: string; samples: number }[]
 }
 
@@ -39,7 +39,7 @@ export interface ExtraKeysDto {
    * samples.
    */
   pending: number
-  /** True: some keys or older batches are left out. */
+  /** True if some keys or older batches are left out. */
   capped: boolean
 }
 
@@ -63,7 +63,7 @@ export const SampleCountInput = SampleFilter
 /** The number of samples that match a filter. */
 export interface SampleCountDto {
   samples: number
-  /** False: only `searchedSamples` samples were searched; more may match. */
+  /** False if only `searchedSamples` samples were searched, so that more may match. */
   exact: boolean
   searchedSamples: number
   batches: number

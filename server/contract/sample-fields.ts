@@ -44,7 +44,7 @@ type Read<In extends SampleField['readIn']> = {
   [Name in keyof Fields as Fields[Name]['readIn'] extends In ? Name : never]: Value<Name>
 }
 
-/** The fields as `samples.get` returns them; null: the trainer sent none. */
+/** The fields as `samples.get` returns them. A field is null if the trainer did not send it. */
 export type DetailFields = Read<'details' | 'rows' | 'results'>
 /** The fields of `samples.list`. */
 export type RowFields = Read<'rows' | 'results'>

@@ -40,7 +40,7 @@ export const SampleFilter = z.strictObject({
   /** The last step of a range that starts at `step`. */
   stepTo: Step.optional(),
   split: z.enum(['train', 'val']).optional(),
-  /** True: only samples of rescored batches; false: only samples of other batches. */
+  /** True selects only samples of rescored batches, false only samples of other batches. */
   rescored: z.boolean().optional(),
   uid: name(512).optional(),
   dataSource: name(512).optional(),
@@ -49,10 +49,11 @@ export const SampleFilter = z.strictObject({
   /** Only scored samples with this verdict, such as `no answer`. */
   verdict: name(256).optional(),
   /**
-   * Only samples of groups with this signal; `no_signal`: any but `varied`. Groups match once their batch has ended.
+   * Only samples of groups with this signal. `no_signal` matches every signal except `varied`. Groups match once their
+   * batch has ended.
    */
   groupSignal: z.enum(GROUP_SIGNAL_FILTERS).optional(),
-  /** True: only samples whose messages report a failed tool call; false: only samples without one. */
+  /** True selects only samples whose messages report a failed tool call, false only samples without one. */
   failedToolCall: z.boolean().optional(),
   /** Only samples that the server with this name scored. */
   server: name(256).optional(),
@@ -63,9 +64,9 @@ export const SampleFilter = z.strictObject({
   lengthMax: Int4.optional(),
   /** The minimum number of attempts. */
   attemptsMin: Int4.optional(),
-  /** True: only samples whose score a failure policy set or removed; false: only other samples. */
+  /** True selects only samples whose score a failure policy set or removed, false only other samples. */
   substituted: z.boolean().optional(),
-  /** True: only annotated samples; false: only samples without annotations. */
+  /** True selects only annotated samples, false only samples without annotations. */
   annotated: z.boolean().optional(),
   /** Only samples with an annotation of this label. */
   label: name(64).optional(),
@@ -146,7 +147,7 @@ export const SAMPLE_FILTER_TEXT = {
 }
 export type SampleFilterName = keyof typeof SAMPLE_FILTER_TEXT
 
-/** The names of the filter's parameters, in writing order. */
+/** The names of the filter's parameters, in the order in which they are written. */
 export const SAMPLE_FILTER_NAMES = namesOf(SAMPLE_FILTER_TEXT)
 
 /** A parameter that cannot be read. */

@@ -65,7 +65,7 @@ export const RunTestsRequest = z.object({
   setup: z.string().default(''),
   /** Test cases in Python; a case passes unless it raises an exception. */
   cases: z.array(z.string()).min(1).max(10_000),
-  /** The function that the tests call; null: the functions that they call without defining them. */
+  /** The function that the tests call. If null, it is every function that the tests call and do not define. */
   entry_point: z.string().nullish(),
   /** `auto`: strong isolation, or weak if the tests need objects of the program. */
   isolation: z.enum(['auto', 'strong', 'weak']).default('auto'),
@@ -96,7 +96,7 @@ export const RunTestsReply = z.discriminatedUnion('status', [
   z.object({
     status: z.literal('Success'),
     isolation: z.enum(['strong', 'weak']),
-    /** The reason for weak isolation; null: isolation is strong, or weak isolation was requested. */
+    /** The reason for weak isolation. Null if isolation is strong or weak isolation was requested. */
     isolation_reason: z.string().nullable(),
     cases: z.array(CaseResult),
     /** Duration of the run, s. */
@@ -125,7 +125,7 @@ export interface SandboxMessage {
   sandbox?: LocalSandbox
 }
 
-/** Returns the URL of a sandbox without `/run_code`, as it is stored and compared; null: not an HTTP URL. */
+/** Returns the URL of a sandbox without `/run_code`, as stored and compared, or null if it is not an HTTP URL. */
 export function sandboxAddress(text: string): string | null {
   const url = URL.parse(text)
   const isAddress = url !== null && /^https?:$/.test(url.protocol) && url.username === ''

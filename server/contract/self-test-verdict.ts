@@ -1,7 +1,7 @@
 /**
- * Verdict of the raw-score self-test. Only servers with `raw` and `not_applicable` are used. `selfTestOverride` admits
- * servers with any other verdict, except `constant` and `label_unknown`, whose scores carry no information or have no
- * known meaning.
+ * Verdict of the raw-score self-test. Only servers with the verdict `raw` or `not_applicable` are used.
+ * `selfTestOverride` admits servers with any other verdict except `constant` and `label_unknown`, whose scores carry no
+ * information or have no known meaning.
  * - `raw`: scores come from the model's head without an activation
  * - `constant`: different texts all score exactly the same
  * - `label_unknown`: the model has several labels, and the registration does not name the one that is the score

@@ -45,7 +45,7 @@ import {
   wholeGroupJobs,
 } from './jobs.ts'
 
-/** Texts of a large body, sent to Postgres while the body arrived, in a transaction that is still open. */
+/** Texts of a large body that were sent to Postgres while the body arrived. Their transaction is still open. */
 export interface EarlyTexts {
   client: Client
   batchId: number
@@ -61,7 +61,7 @@ export interface AcceptContext {
   functions: AcceptedFunctions
   images: () => ImagePolicy
   sandboxes: SandboxAccess
-  /** Trace of a body in the ingest thread; absent: the trace of the current request applies. */
+  /** The trace of a body in the ingest thread. If absent, the trace of the current request applies. */
   trace?: TraceContext | null
 }
 
@@ -222,7 +222,7 @@ export async function acceptBatch(
     draft.release()
     return result
   } catch (error) {
-    // Of two concurrent submits with one key, the second finds the batch of the first.
+    // If two submits with the same key run concurrently, the second one returns the batch of the first.
     const e = error as { code?: string; constraint?: string }
     if (e.code === '23505' && e.constraint === 'batch_idempotency_key_key') {
       const known = await duplicateOf(db, envelope.idempotencyKey, contentHash)
@@ -379,8 +379,8 @@ export async function appendToBatch(
 }
 
 /**
- * Adds groups for new uids and grows the existing ones, locked in order of their number. Returns the number of each
- * group of the draft.
+ * Adds groups for new uids and grows the existing groups, which are locked in the order of their numbers. Returns the
+ * number of each group of the draft.
  */
 async function appendGroups(
   client: Client,
@@ -410,7 +410,7 @@ async function appendGroups(
   return groupNo
 }
 
-/** Throws `append_conflict` unless a repeated append has the content of the stored samples. */
+/** Throws `append_conflict` if the samples of a repeated append differ from the stored ones. */
 async function checkRepetition(
   client: Client,
   batch: AppendedBatch,

@@ -39,7 +39,7 @@ export class BatchDraft {
   readonly charsOf: number[] = []
   readonly #texts = new CopyBinary(TEXT_ROW_COLUMNS)
   #samples: CopyBinary | null = null
-  /** Positions of the text rows; null after they were sent. */
+  /** The position of each text row; null after the row was sent. */
   readonly #rows: (RowPosition | null)[] = []
   readonly #hash = createHash('sha256')
   readonly #textHash = createHash('sha256')
@@ -53,7 +53,7 @@ export class BatchDraft {
     this.#images = new ImageCollector(images)
   }
 
-  /** The images taken out of the texts, by SHA-256; null: already sent. */
+  /** The images taken out of the texts, by SHA-256. Null if the image was already sent. */
   get images(): ReadonlyMap<string, Buffer | null> {
     return this.#images.images
   }
@@ -64,8 +64,8 @@ export class BatchDraft {
   }
 
   /**
-   * Returns the images in memory, so that they can be sent before the rest arrives. The next text rows begin a new COPY
-   * stream, because a connection carries one statement or COPY at a time.
+   * Returns the images in memory, so that they can be sent before the rest of the body arrives. The next text rows
+   * begin a new COPY stream, because a connection carries one statement or COPY at a time.
    */
   takeImages(): Map<string, Buffer> {
     this.#texts.restart()
@@ -196,8 +196,8 @@ export class BatchDraft {
   }
 
   /**
-   * Returns the full blocks of text rows, with bucket, batch and index filled in, so that they can be sent
-   * before the rest arrives. The blocks are hashed and released, so a body of 256 MiB is never in memory as a whole.
+   * Returns the full blocks of text rows, with bucket, batch and index filled in, so that they can be sent before the
+   * rest of the body arrives. The blocks are hashed and released, so a body of 256 MiB is never in memory as a whole.
    */
   takeTextBlocks(bucket: string, batchId: number): Buffer[] {
     let until = this.#handedOn
@@ -238,7 +238,7 @@ export class BatchDraft {
   isStored(i: number, { uid, givenScore, values, text }: StoredSample): boolean {
     if (text === undefined || uid !== this.uidOf(i) || givenScore !== this.#score[i]) return false
     const row = this.#rows[i] as RowPosition
-    // A sample that a server of an earlier version stored may have its images in its messages.
+    // A sample that an earlier version of the service stored may have its images in its messages.
     const apart: typeof text = this.#images.takeStored(text as typeof text & EncodedTexts)
     const of = ({ name }: TextColumn) => apart[name] as ColumnValue
     const stored = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), of)
@@ -254,7 +254,7 @@ export class BatchDraft {
     return this.uids[this.groupOf[i] as number] as string
   }
 
-  /** Encodes the rows of the table `sample`. `groupNo` has the number within the batch for each group of the draft. */
+  /** Encodes the rows of the table `sample`. `groupNo` maps each group of the draft to its number within the batch. */
   sampleBlocks(
     batchId: number,
     startIndex: number,
@@ -289,7 +289,7 @@ export class BatchDraft {
     return rows.blocks()
   }
 
-  /** The samples of {@link toScore} by group. `size` selects groups of that size; 0 selects all, null none. */
+  /** Returns the samples of {@link toScore} by group. `size` selects groups of that size; 0 selects all, null none. */
   groupsToScore(size: number | null): number[][] {
     const groups = new Map<number, number[]>()
     if (size === null) return []

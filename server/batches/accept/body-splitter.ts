@@ -32,9 +32,9 @@ function isSpace(c: number): boolean {
  */
 export class BodySplitter {
   readonly #onElement: (json: Buffer, longInteger: boolean) => void
-  /** Consecutive digits outside strings. */
+  /** Number of consecutive digits read last, outside strings. */
   #digits = 0
-  /** Whether the element had 16 consecutive digits, which a JavaScript number may not hold exactly. */
+  /** True if the current element has 16 consecutive digits, which a JavaScript number may not hold exactly. */
   #longInteger = false
   #longInEnvelope = false
   #inSamples = false
@@ -112,13 +112,14 @@ export class BodySplitter {
         i++
         continue
       }
-      // In the samples array, outside strings. #depth counts from 1, the top-level object.
+      // In the samples array, outside strings. #depth counts the top-level object as 1, but not the array.
       if (this.#element === 'open') {
         if (c === QUOTE) this.#inString = true
         else if (c === OPEN_BRACE || c === OPEN_BRACKET) this.#depth++
         else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
           if (this.#depth === 1) {
-            // A number, literal or string ends with the array. Objects and arrays end below, at their own bracket.
+            // If the last element is a number, literal or string, it ends with the array. Objects and arrays end below,
+            // at their own closing bracket.
             this.#closeElement(chunk.subarray(mark, i))
             mark = i
             continue
@@ -166,8 +167,8 @@ export class BodySplitter {
   }
 
   /**
-   * Returns the envelope with an empty `samples` array. Throws `malformed_json`, also if the body ended early, and
-   * `integer_out_of_range`.
+   * Returns the envelope with an empty `samples` array. Throws `malformed_json` if the envelope is invalid or the body
+   * ended early, and `integer_out_of_range`.
    */
   finish(): unknown {
     if (this.#inSamples) throw malformed('it ends inside "samples"')

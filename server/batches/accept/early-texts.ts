@@ -6,13 +6,13 @@ import { ensureTextPartition, textBucket, textPartition } from '../../store/text
 import type { AcceptContext, EarlyTexts } from './accept-batch.ts'
 import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 
-/** Bytes of images in memory from which they are sent to Postgres before the body is complete. */
+/** Images are sent to Postgres before the body is complete once they take this many bytes of memory. */
 const STAGED_BYTES = 16 << 20
 
 /**
- * Sends the texts of a large body while the rest still arrives. Parsing and Postgres's work then overlap (150 ms
- * and 190 ms for 8,192 rollouts of 3 kB), and memory holds a few blocks instead of the body. All writes belong
- * to the batch's one transaction, so a body that is refused later stores nothing.
+ * Sends the texts of a large body to Postgres while the rest of the body still arrives. Parsing then overlaps with
+ * Postgres's work (150 ms and 190 ms for 8,192 rollouts of 3 kB), and memory holds a few blocks instead of the body.
+ * All writes belong to the batch's one transaction, so a body that is refused later stores nothing.
  */
 export class EarlyTextCopy implements EarlyTexts {
   /**

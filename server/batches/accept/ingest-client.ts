@@ -12,11 +12,11 @@ import type { IngestKind } from './ingest.ts'
 import type { FromThread, IngestOptions, ToThread } from './ingest-thread.ts'
 
 /**
- * Maximum number of concurrent bodies; further ones are refused as `busy`. Each may hold up to 256 MiB of
- * encoded texts.
+ * Maximum number of bodies received at the same time. Further bodies are refused as `busy`. Each body may hold up to
+ * 256 MiB of encoded texts.
  */
 const MAX_BODIES = 2
-/** Unprocessed bytes in the thread above which reading from the connection pauses. */
+/** Reading from a connection pauses while the thread has more than this many unprocessed bytes of its body. */
 const MAX_BEHIND_BYTES = 16 << 20
 const BLOCK_BYTES = 1 << 20
 /** The thread and its heap are released after this long without a body. */

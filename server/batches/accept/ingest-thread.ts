@@ -34,7 +34,7 @@ export type ToThread =
       kind: IngestKind
       caller: ScopedCaller
       images: ImagePolicy
-      /** Null: not traced. */
+      /** Null if the body is not traced. */
       trace: TraceContext | null
     }
   | { type: 'chunk'; id: number; bytes: Uint8Array }

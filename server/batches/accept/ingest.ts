@@ -17,12 +17,12 @@ import { EarlyTextCopy } from './early-texts.ts'
 /** The procedure that receives a large body. */
 export type IngestKind = 'submit' | 'append'
 
-/** Bytes of encoded texts and images from which a submit's texts are sent to Postgres before the body is complete. */
+/** A submit with this many bytes of encoded texts and images sends them to Postgres before its body is complete. */
 const EARLY_BYTES = 4 << 20
 
 /**
- * One incoming body: bytes are split, parsed, checked and encoded as they arrive. All database writes happen
- * in one transaction; dropping the body stores nothing.
+ * One incoming body. Its bytes are split, parsed, checked and encoded as they arrive. All database writes happen in one
+ * transaction, so nothing is stored if the body is dropped.
  */
 export class Ingest {
   readonly #draft: BatchDraft
@@ -100,7 +100,7 @@ export class Ingest {
   }
 }
 
-/** The value as a list of one name; a value that is not a string is refused later. */
+/** Returns a name as a list of one. Other values are left out here and refused later. */
 function asNames(value: unknown): string[] {
   return typeof value === 'string' ? [value] : []
 }

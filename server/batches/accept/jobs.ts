@@ -50,9 +50,10 @@ export async function ensurePool(
 }
 
 /**
- * Splits samples into jobs of about 16 to 64 and keeps groups together. Groups are ordered by arrival, or with
- * `workOf` by descending work, so that a step does not end with its longest group. 64 jobs per batch keep
- * every worker busy to the end; below 16 samples per job the queue's cost (0.13 ms a job) becomes noticeable.
+ * Splits samples into jobs of about 16 to 64 samples and keeps groups together. Groups are ordered by arrival or, if
+ * `workOf` is given, by descending work, so that a step does not end with its longest group. 64 jobs per batch keep
+ * every worker busy to the end. With fewer than 16 samples per job, the queue's cost (0.13 ms per job) becomes
+ * noticeable.
  */
 export function chunk(
   indexes: readonly number[],

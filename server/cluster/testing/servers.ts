@@ -1,6 +1,6 @@
 import type { Database } from '../../store/database.ts'
 
-/** Columns of a server's row set by a test. */
+/** Columns of a server's row that a test sets. */
 export type ServerFields = Record<string, string | number | boolean | null>
 
 /** Inserts a server and its pool without any checks; returns the server's id. */

@@ -1,6 +1,6 @@
 import { type LeasedResource, LeaseHolder } from '../lease-holder.ts'
 
-/** Grace period of all its shares, ms, so that tests need not wait for 30 s. */
+/** Grace period of the holder's shares, ms. With the grace period of the service, tests would wait for 30 s. */
 const GRACE_MS = 500
 
 export class ShortGraceHolder extends LeaseHolder {
