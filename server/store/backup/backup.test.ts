@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import {
   cpSync,
   mkdtempSync,
@@ -11,6 +12,7 @@ import {
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createLogger } from '../../log.ts'
 import { ADVISORY_LOCKS } from '../advisory-locks.ts'
@@ -25,7 +27,7 @@ import {
 import { SCHEMA_VERSION } from '../schema-version.ts'
 import { seedBatches } from '../seeded/seed-batches.ts'
 import { ArchiveReader, ArchiveWriter } from './archive.ts'
-import { MANIFEST, type Manifest, readManifest } from './manifest.ts'
+import { chunkName, MANIFEST, type Manifest, readManifest } from './manifest.ts'
 import { restoreBackup } from './restore-backup.ts'
 import { tablesOf } from './tables.ts'
 import { writeBackup } from './write-backup.ts'
@@ -113,16 +115,26 @@ const tablesThere = async (url: string) => {
 }
 
 /** A copy of the backup with another manifest. */
-async function withManifest(change: (manifest: Manifest) => unknown): Promise<string> {
-  const archive = await ArchiveReader.open(file)
-  const entries = await archive.entries()
-  const manifest = JSON.parse((await archive.read(entries.at(-1)!)).toString()) as Manifest
+function withManifest(change: (manifest: Manifest) => unknown): Promise<string> {
+  return withFiles({ [MANIFEST]: (content) => changedManifest(content, change) })
+}
+
+function changedManifest(content: Buffer, change: (manifest: Manifest) => unknown): Buffer {
+  const manifest = JSON.parse(content.toString()) as Manifest
   change(manifest)
+  return Buffer.from(JSON.stringify(manifest))
+}
+
+/** A copy of the backup in which some files of the archive are changed, in the order of the archive. */
+async function withFiles(changes: Record<string, (content: Buffer) => Buffer>): Promise<string> {
+  const archive = await ArchiveReader.open(file)
   const path = join(folder, 'changed.tar')
   const handle = await open(path, 'w')
   const writer = new ArchiveWriter(handle)
-  for (const entry of entries.slice(0, -1)) await writer.add(entry.name, await archive.read(entry))
-  await writer.add(MANIFEST, Buffer.from(JSON.stringify(manifest)))
+  for (const entry of await archive.entries()) {
+    const content = await archive.read(entry)
+    await writer.add(entry.name, changes[entry.name]?.(content) ?? content)
+  }
   await writer.end()
   await handle.close()
   await archive.close()
@@ -247,6 +259,25 @@ describe('a restore', () => {
   it('of a damaged backup, or one of a newer schema, changes nothing', async () => {
     await expect(restore(await damagedBackup())).rejects.toThrow(
       /is damaged.* Nothing was restored/,
+    )
+    const [run] = await db.adhoc<{ name: string }>('select name from run limit 1')
+    // Postgres refuses a text with a byte that UTF-8 never contains. The checksum is that of the changed rows, because
+    // Postgres may refuse rows before or after the checksum is compared.
+    let sha256 = ''
+    const refused = withFiles({
+      [chunkName('run', 1)]: (chunk) => {
+        const rows = zstdDecompressSync(chunk)
+        rows[rows.indexOf(run!.name)] = 0xff
+        sha256 = createHash('sha256').update(rows).digest('hex')
+        return zstdCompressSync(rows)
+      },
+      [MANIFEST]: (content) =>
+        changedManifest(content, (m) => {
+          m.tables.find(({ name }) => name === 'run')!.sha256 = sha256
+        }),
+    })
+    await expect(restore(await refused)).rejects.toThrow(
+      /is damaged: Postgres refuses the rows of the table run \(invalid byte.* Nothing was restored/,
     )
     const newer = withManifest((m) =>
       m.migrations.push({ ...m.migrations[0]!, name: '29990101_new' }),

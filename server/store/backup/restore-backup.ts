@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { zstdDecompress } from 'node:zlib'
-import type pg from 'pg'
+import pg from 'pg'
 import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import { CopyIn } from '../copy-in.ts'
 import { inTransaction } from '../database.ts'
@@ -34,6 +34,9 @@ const MAX_CHUNK_BYTES = 1 << 30
  */
 const SKIPPED_IDS = 100_000
 const SKIPPING = new Set(['batch_id_seq', 'process_id_seq'])
+
+/** SQLSTATEs of refused rows: data exceptions, broken constraints, protocol violations, and rows over a limit. */
+const DATA_REFUSED = /^(22|23|08P01|54)/
 
 export interface RestoreOptions {
   url: string
@@ -215,6 +218,10 @@ async function loadTable(
     await copy.end()
   } catch (error) {
     await copy.abort()
+    // Postgres may refuse damaged rows before their checksum is known.
+    if (error instanceof pg.DatabaseError && DATA_REFUSED.test(error.code ?? '')) {
+      throw damaged(`Postgres refuses the rows of the table ${name} (${error.message})`, error)
+    }
     throw error
   }
   if (copy.rows !== table.rows) {
