@@ -173,31 +173,36 @@ describe('limits, as the server sees them', () => {
 
 describe('two servers of a model', () => {
   it('share its samples about equally', async () => {
-    // The workers lease slots in random order, so counting starts when both workers have slots of both servers.
-    await waitFor('leases of both', async () => {
-      const { batchId } = await submit(rollouts(32), { model: MODEL })
-      await wait(batchId)
-      const [leased] = await service.sql<{ n: number }>(
-        `select count(*)::int as n from server where name in ('a', 'b') and
-           (select count(*) from lease where resource = 'server:' || server.id and slots > 0
-              and expires_at > clock_timestamp() + interval '500 milliseconds') = 2`,
-      )
-      return leased?.n === 2
-    })
     await Promise.all([a, b].map((rm) => rm.control({ latency: 20, resetStats: true })))
+    // The workers get their slots one after the other. The measured batch therefore follows a batch that uses all slots
+    // of both servers, before any slot is returned.
+    const warmUps: string[] = []
+    await waitFor('all slots of both servers in use', async () => {
+      const batchId = warmUps.at(-1)
+      const warmUp = batchId && (await service.api.batches.wait.query({ batchId, waitMs: 0 }))
+      if (!warmUp || warmUp.scored > 300) {
+        warmUps.push((await submit(rollouts(600), { model: MODEL })).batchId)
+      }
+      const [leased] = await service.sql<{ servers: number }>(
+        `select count(*)::int as servers from server where name in ('a', 'b') and
+           16 = (select sum(slots) from lease where resource = 'server:' || server.id)`,
+      )
+      return leased?.servers === 2
+    })
     const { batchId } = await submit(rollouts(600), { model: MODEL })
-    expect(await wait(batchId)).toMatchObject({ scored: 600, retries: 0 })
+    const serversOf = async (id: string) =>
+      (await allGroups(id)).groups.flatMap((g) => g.samples.map((s) => s.serverName))
+    const named = await serversOf(batchId)
+    const namedA = named.filter((name) => name === 'a').length
+    expect(Math.abs(2 * namedA - 600), `${namedA} of 600`).toBeLessThan(120)
+
+    const all = [named, ...(await Promise.all(warmUps.map(serversOf)))].flat()
     const [inA, inB] = [(await a.counters()).answered, (await b.counters()).answered]
-    // On a busy machine a few samples are hedged.
-    const hedged = inA + inB - 600
-    expect([hedged >= 0, hedged < 60], `${inA} and ${inB}`).toEqual([true, true])
-    expect(Math.abs(inA - inB), `${inA} and ${inB}`).toBeLessThan(120)
-    const names = (await allGroups(batchId)).groups.flatMap((g) =>
-      g.samples.map((s) => s.serverName),
-    )
-    const namedA = names.filter((name) => name === 'a').length
-    expect(inA - namedA).toBeGreaterThanOrEqual(0)
-    expect(inA - namedA).toBeLessThanOrEqual(hedged)
+    // On a busy machine a few samples are hedged, and then both servers answer.
+    const hedged = inA + inB - all.length
+    expect([hedged >= 0, hedged < all.length / 10], `${inA} and ${inB}`).toEqual([true, true])
+    const sentToA = inA - all.filter((name) => name === 'a').length
+    expect([sentToA >= 0, sentToA <= hedged], `${sentToA} of ${hedged}`).toEqual([true, true])
   })
 
   it('report their work and their share of the pool', async () => {
