@@ -322,7 +322,7 @@ test('suggests the key for a typo; the reward is copied, and opened in the playg
   expect(curl).toContain(`${service.url}/api/trpc/batches.submit`)
 
   await page.getByRole('link', { name: 'Try it' }).click()
-  await expect(page.getByLabel('Manager')).toHaveText('dapo')
+  await expect(page.getByLabel('Reward manager')).toHaveText('dapo')
   await score(page)
   await expect(tried(page)).toContainText('overlong_buffer_cfg is not enabled')
 })

@@ -49,7 +49,7 @@ export function prepareHeat(
   }: {
     /** Returns the last step of a bin. */
     lastOf?: (step: number) => number
-    /** On a time axis, returns the time of a step. */
+    /** Only for a time axis: returns the time of a step, or null if it is unknown. */
     timeOf?: ((step: number) => number | null) | null
   } = {},
 ): HeatData {

@@ -239,7 +239,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         value={formatCompact(figures.scoredLastHour)}
         unit="samples"
         detail={
-          <span title="Scored samples of batches submitted in the last hour. The numbers of validation and rescored samples include failed ones.">
+          <span title="Scored samples of batches that were submitted in the last hour">
             {kindsText(figures)}
           </span>
         }

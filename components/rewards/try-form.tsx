@@ -212,7 +212,7 @@ function RewardFields({
       {asJson ? (
         <TextArea
           label="Reward as JSON"
-          note="as in the field reward of batches.submit"
+          note="same format as “reward” in batches.submit"
           rows={8}
           mono
           value={draft.reward ?? ''}
@@ -243,7 +243,7 @@ function RewardFields({
               onChange={(scorer) => onChange({ scorer })}
             />
             <Select
-              label="Manager"
+              label="Reward manager"
               value={draft.manager}
               options={rewards.managers.map(({ name }) => name)}
               onChange={(manager) => onChange({ manager })}

@@ -4,12 +4,12 @@ import { textParts } from '../format/text.ts'
 import type { Formula, MarkdownSource } from './markdown-source.ts'
 import { type MarkLook, markedRuns, marksIn, type TextMark } from './text-marks.ts'
 
-/** The data of a `<code>` element that its component draws. */
+/** The data of a `<code>` element for the component that draws it. */
 export interface CodeData {
   rolloutCode?: { text: string; marks: TextMark[] }
 }
 
-/** The data of a `<mark>` element that its component draws. */
+/** The data of a `<mark>` element for the component that draws it. */
 export interface MarkData {
   rolloutMark?: MarkLook
 }

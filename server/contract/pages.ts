@@ -67,9 +67,9 @@ export interface OverviewDto {
     failedLastHour: number
     /** Scored samples of all batches submitted within the last hour. */
     scoredLastHour: number
-    /** Samples of validation batches that `failedLastHour` and `scoredLastHour` include. */
+    /** Samples of validation batches that `scoredLastHour` includes. */
     validationLastHour: number
-    /** Samples of rescored batches that `failedLastHour` and `scoredLastHour` include. */
+    /** Samples of rescored batches that `scoredLastHour` includes. */
     rescoredLastHour: number
     workersAlive: number
     serversReady: number

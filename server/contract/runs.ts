@@ -145,7 +145,7 @@ export interface RunDto {
    * for the validation split of a run with training batches.
    */
   change: RunChangeDto | null
-  /** Ended batches that are not included yet. */
+  /** Number of ended batches that `steps` does not include yet. */
   pending: number
   /** The steps in the range; more than 1,000 are sent as bins of equal width. */
   steps: RunStepDto[]

@@ -108,7 +108,7 @@ export const SampleInput = z
     score: finite.nullish(),
     /** The extra info that belongs to `score`. */
     rewardExtraInfo: z.record(z.string(), z.unknown()).nullish(),
-    /** The class of outcome behind `score`: `equal`, `different`, `no answer`, … */
+    /** How the scorer judged the answer: `equal`, `different`, `no answer`, … */
     verdict: shortText.nullish(),
     /** The answer found in the response, which led to `score`. */
     extracted: shortText.nullish(),
@@ -354,7 +354,7 @@ export interface Result extends ResultFields {
   substituted: boolean
   /** Values that the scorer returned in addition to the score. */
   rewardExtraInfo: Record<string, unknown>
-  /** The class of outcome behind the score: `equal`, `different`, `no answer`, …; null if the scorer gives none. */
+  /** How the scorer judged the answer: `equal`, `different`, `no answer`, …; null if the scorer gives no verdict. */
   verdict: string | null
   /** The answer found in the response, cut to 200 characters; null if there is none. */
   extracted: string | null

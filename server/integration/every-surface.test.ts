@@ -24,8 +24,8 @@ import type { SurfaceName } from '../api/surfaces.ts'
 import { ROLES, type Role } from '../contract/roles.ts'
 
 /**
- * Every procedure and every other request is sent with every role and kind of limited key, and with hostile input. The
- * headers of the answers are checked.
+ * Calls every procedure and every other HTTP path with each role, each kind of limited key and hostile input, and
+ * checks the headers of the responses.
  */
 
 /** Without a build, the tests of pages are skipped. */

@@ -190,7 +190,7 @@ export class RewardModelManager {
     return this.find({ id: `s${id}` })
   }
 
-  /** Registers a server that cannot be used yet as `unreachable`, as requested by `ifUnreachable: "keep"`. */
+  /** Registers a server in the state `unreachable`, because it cannot be used yet and `ifUnreachable` is "keep". */
   async #keep(
     { name }: RegisterServerInput,
     fields: RegistrationFields,

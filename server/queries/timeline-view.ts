@@ -84,9 +84,7 @@ export class TimelineView {
 /** Maximum number of samples for which the bottleneck is computed, which takes about 0.15 s, in portions. */
 const MAX_REPLAYED_SAMPLES = 65_536
 
-/**
- * Returns the number of groups in a part: about MAX_TIMELINE_SAMPLES samples, and at most MAX_TIMELINE_GROUPS groups.
- */
+/** Returns how many groups one response may have: those of about MAX_TIMELINE_SAMPLES samples, at least one. */
 function groupsInAPart(batch: Pick<BatchRow, 'samples' | 'groups' | 'group_size'>): number {
   const size = batch.group_size ?? Math.ceil(batch.samples / Math.max(1, batch.groups))
   return Math.max(

@@ -7,8 +7,8 @@ import type { RoutedSample } from './routed-sample.ts'
 const MAX_GROUPS = 64
 /** Weight of the newest sample in the mean times per token, which cover about the last 16 samples. */
 const STEP = 1 / 16
-/** Completed samples of each kind (first ones of a group, and later ones) before their times are compared. */
-const SEEN_OF_EACH = 4
+/** Minimum completed samples of each kind (first of a group, later in a group) before their times are compared. */
+const MIN_OF_EACH = 4
 
 /**
  * Estimates the cost of a sample for a server, in tokens: the whole sample, or only its response if the prompt of its
@@ -31,7 +31,7 @@ export class PrefixMemory {
 
   /** Whether later samples of a group cost only their response. */
   get pays(): boolean {
-    if (this.#firstSeen < SEEN_OF_EACH || this.#againSeen < SEEN_OF_EACH) return true
+    if (this.#firstSeen < MIN_OF_EACH || this.#againSeen < MIN_OF_EACH) return true
     return (
       Math.abs(Math.log(this.#responseOnly / this.#first)) <
       Math.abs(Math.log(this.#whole / this.#first))

@@ -19,7 +19,7 @@ export const ADVISORY_LOCKS = {
   copy: 72_707_375,
   /** Installing and dropping a schema of functions. */
   functions: 72_707_376,
-  /** Requeueing the orphans of a batch, so that two servers never requeue the same ones (by batch). */
+  /** Requeueing the orphans of a batch, in one process at a time (by batch). */
   orphans: 72_707_380,
   /** Submits to a run with limits, so that concurrent submits cannot exceed them together (by run). */
   runLimits: 72_707_381,

@@ -11,8 +11,8 @@ import { Stack } from './stack.ts'
 import { workloadOf } from './workload.ts'
 
 /**
- * Once all faults are healed, an episode counts as stuck if no sample is scored or fails for this time, ms. The time is
- * longer on a slow machine.
+ * Once all faults are healed, an episode counts as stuck if no sample ends for this long, in ms. The time grows with
+ * the slowness of the machine.
  */
 const STANDSTILL_MS = 25_000
 /** Time limit for all work after the last fault is healed, ms. It is longer on a slow machine. */

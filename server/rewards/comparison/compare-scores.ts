@@ -98,7 +98,7 @@ function classesOf(
   if (joint === null || joint.first.kind !== 'values' || joint.second.kind !== 'values') return null
   const { first, second, cells } = joint
   const values = [...new Set([...first.values, ...second.values])].sort((a, b) => a - b)
-  // If the rewards have no value in common, no two scores can be equal.
+  // If the rewards have no value in common, the two scores of a sample are never equal, so agreement says nothing.
   if (values.length > MAX_VALUES || !first.values.some((value) => second.values.includes(value)))
     return null
   const counts = values.map(() => values.map(() => 0))

@@ -116,7 +116,7 @@ function send(message: FromHost): void {
   channel.write(encodeLimitedFrame(message))
 }
 
-/** Writes a mark synchronously, so that the worker reads it even if this process ends now. */
+/** Writes a line for the worker synchronously, so that it arrives even if this process ends immediately afterwards. */
 function mark(line: string): void {
   try {
     writeSync(MARKS_FD, `${line}\n`)

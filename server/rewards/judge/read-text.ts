@@ -4,7 +4,10 @@ import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
 
 type Spec<Kind extends JudgeParser['kind']> = Extract<JudgeParser, { kind: Kind }>
 
-/** Reads a number: in the last line with text (as verl's judge does), alone, anywhere, or after a label. */
+/**
+ * Reads a number where `spec` says: in the last line with text (as verl's judge does), as the whole reply, anywhere in
+ * the reply, or after a label.
+ */
 export function readNumber(text: string, spec: Spec<'number'>): Verdict {
   const { where, label } = spec
   const part =

@@ -109,8 +109,8 @@ export async function overviewFigures(db: Database): Promise<{
     `select (select coalesce(sum(samples - scored - failed), 0)::int from batch where status in ('open', 'running')) as queued,
             (select count(*)::int from batch where status in ('open', 'running')) as active,
             coalesce(sum(scored), 0)::int as scored_hour, coalesce(sum(failed), 0)::int as failed_hour,
-            coalesce(sum(scored + failed) filter (where split = 'val' and rescored_from is null), 0)::int as val_hour,
-            coalesce(sum(scored + failed) filter (where rescored_from is not null), 0)::int as rescored_hour,
+            coalesce(sum(scored) filter (where split = 'val' and rescored_from is null), 0)::int as val_hour,
+            coalesce(sum(scored) filter (where rescored_from is not null), 0)::int as rescored_hour,
             exists (select 1 from batch) as any_batch
      from (select scored, failed, split, rescored_from from batch
            where id > (select max(id) - ${HOUR_BATCHES} from batch) and submitted_at > now() - interval '1 hour') h`,

@@ -38,8 +38,8 @@ const MAX_CHARS = 40
 const anyJson = fc.jsonValue({ maxDepth: 2 })
 
 /**
- * Values that a schema accepts. Refinements are ignored, because JSON Schema does not have them. Fields and patterns
- * that `known` lists mostly get one of its values, so that calls reach stored data.
+ * Values that a schema accepts. Refinements are ignored, because JSON Schema does not have them. A field or pattern in
+ * `known` mostly gets one of the values listed there, so that calls reach stored data.
  */
 export function inputsOf(root: InputSchema, known: Known): fc.Arbitrary<unknown> {
   const of = (schema: InputSchema, field: string): fc.Arbitrary<unknown> => {
