@@ -37,7 +37,7 @@ export interface AccountOptions {
    * How many times the service is started. With `against`, both checkouts are started, which gives one pair each time.
    */
   pairs: number
-  /** Largest acceptable slowdown, percent. The upper end of the difference's 95 % interval must be below it. */
+  /** Largest acceptable slowdown, percent. The upper end of the difference's 95 % confidence interval must be below it. */
   boundPercent: number
 }
 

@@ -255,7 +255,7 @@ function NoBatches({ filtered, onClear }: { filtered: boolean; onClear(): void }
       title="No batches yet"
       actions={
         <PageLink href="/" className={buttonClass('primary')}>
-          Submit a first batch
+          Submit your first batch
         </PageLink>
       }
     >

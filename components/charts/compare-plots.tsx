@@ -109,7 +109,7 @@ export function OverlayPlot({
   )
 }
 
-/** The difference from the first run per step, with its 95 % interval. */
+/** The difference from the first run per step, with its 95 % confidence interval. */
 export function StepDeltaPlot({
   data,
   color,
@@ -132,7 +132,7 @@ export function StepDeltaPlot({
           ? [
               { label: 'difference', value: formatScore(step.delta), color },
               {
-                label: '95 % interval',
+                label: '95 % CI',
                 value: `${formatScore(step.interval[0])} to ${formatScore(step.interval[1])}`,
               },
               { label: 'n', value: step.n },

@@ -136,7 +136,7 @@ function ticksOf(quantity: OverlayQuantity, values: readonly number[]): Tick[] {
   return niceTicks(leastOf(values), mostOf(values))
 }
 
-/** The differences of one run from the first run, with 95 % intervals. */
+/** The differences of one run from the first run, with 95 % confidence intervals. */
 export interface DeltaData {
   steps: (StepRow & { delta: number | null; interval: [number, number] | null; n: string })[]
   ticks: Tick[]

@@ -105,8 +105,8 @@ export function ByKPlot({
 }
 
 /**
- * The rate of a prompt at its visits, with the 95 % interval. Large dots with a ring mark the visits whose responses
- * are shown.
+ * The rate of a prompt at its visits, with the 95 % confidence interval. Large dots with a ring mark the visits whose
+ * responses are shown.
  */
 export function VisitsPlot({
   data,
@@ -136,7 +136,7 @@ export function VisitsPlot({
         },
         ...(interval === null
           ? []
-          : [{ label: '95 % interval', value: `${text(interval[0])} to ${text(interval[1])}` }]),
+          : [{ label: '95 % CI', value: `${text(interval[0])} to ${text(interval[1])}` }]),
         { label: 'n', value: formatCount(n) },
       ]}
     >

@@ -96,7 +96,7 @@ export interface VisitStep {
   /** The position among all visits; null for a gap. */
   at: number | null
   rate: number | null
-  /** The 95 % interval of the rate; null for a single sample. */
+  /** The 95 % confidence interval of the rate; null for a single sample. */
   interval: [number, number] | null
   n: number
 }

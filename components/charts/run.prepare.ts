@@ -26,7 +26,7 @@ export interface FanStep extends StepRow {
   most: [number, number] | null
   all: [number, number] | null
   n: number | null
-  /** The 95 % interval of the mean over groups, for a reward with few distinct values. */
+  /** The 95 % confidence interval of the mean over groups, for a reward with few distinct values. */
   interval: [number, number] | null
   /** The lowest and the highest step mean in a bin. */
   means: [number, number] | null

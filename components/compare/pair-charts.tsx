@@ -42,7 +42,7 @@ function JointChart({ pair, onChange }: Pick<CompareProps, 'onChange'> & { pair:
   if (data === null) {
     return (
       <section className="px-5 py-3">
-        <h2 className="text-sm">Joint scores</h2>
+        <h2 className="text-sm">Joint score distribution</h2>
         <p className="mt-1 text-xs text-ink-3">
           The score range is too large to draw. The numbers below are still valid.
         </p>
@@ -52,7 +52,7 @@ function JointChart({ pair, onChange }: Pick<CompareProps, 'onChange'> & { pair:
   const cells = data.cells.toSorted((a, b) => b.samples - a.samples)
   return (
     <ChartFrame
-      title={data.isTable ? 'Confusion matrix' : 'Joint scores'}
+      title={data.isTable ? 'Confusion matrix' : 'Joint score distribution'}
       note={
         data.isTable
           ? `n = ${formatCount(data.n)}`

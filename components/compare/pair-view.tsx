@@ -148,7 +148,7 @@ function LeftOut({ pair }: { pair: ComparePairDto }) {
             Mean per prompt: {formatScore(prompts.first)} first, {formatScore(prompts.second)}{' '}
             second; {formatSigned(prompts.delta)} difference
             {prompts.low !== null &&
-              `, 95 % interval ${formatSigned(prompts.low)} to ${formatSigned(prompts.high)} (paired by prompt)`}
+              `, 95 % confidence interval ${formatSigned(prompts.low)} to ${formatSigned(prompts.high)} (paired by prompt)`}
             .
           </p>
         </Section>

@@ -203,7 +203,7 @@ function Overlay({
 }
 
 const HOW =
-  'Bands are 95 % intervals per step: 1.96 standard errors of the difference of two means. The standard errors are over groups, because the samples of a group are not independent.'
+  'Bands are 95 % confidence intervals per step: 1.96 standard errors of the difference of two means. The standard errors are over groups, because the samples of a group are not independent.'
 
 /** The difference of each run from the first, on one scale. */
 function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<string> }) {
@@ -292,7 +292,7 @@ function DeltaChart({
       height={height ?? 212}
       chart={<StepDeltaPlot data={data} color={color} title={title} />}
       table={{
-        head: ['Step', 'Difference', '95 % interval from', '95 % interval to', 'n'],
+        head: ['Step', 'Difference', '95 % CI from', '95 % CI to', 'n'],
         rows: steps
           .toReversed()
           .slice(0, TABLE_STEPS)
@@ -353,9 +353,7 @@ function SharedSteps({ data }: { data: CompareRunsDto }) {
     >
       <Scroll label="Shared steps">
         <table className="grid-table">
-          <ColumnHeads
-            columns={['Step', 'Batches', { end: 'Difference' }, { end: '95 % interval' }]}
-          />
+          <ColumnHeads columns={['Step', 'Batches', { end: 'Difference' }, { end: '95 % CI' }]} />
           <tbody>
             {steps.map((one) => (
               <tr key={one.step}>

@@ -108,7 +108,7 @@ function Now({
         title={data.pending > 0 ? 'Checking ended batches' : 'No batches to monitor'}
         actions={
           <PageLink href="/" className={buttonClass('primary')}>
-            Submit a first batch
+            Submit your first batch
           </PageLink>
         }
       >

@@ -44,7 +44,7 @@ export function Onboarding() {
       <div>
         <h2 className="text-xl tracking-tight text-balance">No rollouts yet</h2>
         <p className="mt-2 text-md text-ink-2 text-pretty">
-          This service computes rewards outside the trainer. Submit a first batch, and this page
+          This service computes rewards outside the trainer. Submit your first batch, and this page
           becomes the dashboard.
         </p>
         <ol className="mt-7 border-l">

@@ -137,7 +137,7 @@ function Loaded({
         </Section>
         <ChartFrame
           title={`${rate} over steps`}
-          note={`${plural(visits.length, 'visit')}; 95 % interval over samples`}
+          note={`${plural(visits.length, 'visit')}; 95 % confidence interval over samples`}
           height={250}
           chart={
             <VisitsPlot

@@ -137,7 +137,7 @@ export function RunChanges({
 
 function noteOf({ before, after, unit }: ChangesDto): string {
   const n = (side: ChangesDto['before']) => formatCount(side.samples)
-  return `n = ${n(before)} and ${n(after)}; 95 % intervals over ${unit === 'group' ? 'groups' : 'steps'}`
+  return `n = ${n(before)} and ${n(after)}; 95 % confidence intervals over ${unit === 'group' ? 'groups' : 'steps'}`
 }
 
 function Loaded({

@@ -47,7 +47,7 @@ export function RunFan({
         note={[
           `n = ${formatCount(samples)} in ${plural(countSteps(run.steps), 'step')}`,
           data.isFewValued
-            ? 'mean with its 95 % interval over groups'
+            ? 'mean with its 95 % confidence interval over groups'
             : 'bands of the 25th–75th and 5th–95th percentiles, mean solid, median dashed',
           ...(data.perPoint > 1
             ? [

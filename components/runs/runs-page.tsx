@@ -111,7 +111,7 @@ function NoRuns() {
       title="No runs yet"
       actions={
         <PageLink href="/" className={buttonClass('primary')}>
-          Submit a first batch
+          Submit your first batch
         </PageLink>
       }
     >

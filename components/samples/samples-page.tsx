@@ -418,7 +418,7 @@ function NoSamples({
       title="No samples yet"
       actions={
         <PageLink href="/" className={buttonClass('primary')}>
-          Submit a first batch
+          Submit your first batch
         </PageLink>
       }
     >

@@ -249,8 +249,8 @@ export class KeyRing {
   }
 
   /**
-   * Replaces a key by a new one of the same name, role and expiry. The previous one stays valid for `overlapHours`;
-   * without an overlap, its sessions end too, because it may have leaked.
+   * Replaces a key with a new one that has the same name, role and expiry. The previous key stays valid for
+   * `overlapHours`. If that is 0, the sessions of the previous key end too, because it may have leaked.
    * @throws RewardOpsError `key_not_found`
    */
   async rotate({ id, overlapHours }: RotateKeyInput): Promise<CreatedKeyDto> {

@@ -13,7 +13,7 @@ import { procedure, router } from './trpc.ts'
 /** Procedures of the Samples page in addition to `samples.list`. */
 export const samplesPageProcedures = {
   /**
-   * Lists the keys of the reward extra info with types, ranges and frequent texts, over the newest 5,000 batches.
+   * Lists the keys of the reward extra info in the newest 5,000 batches, with types, ranges and frequent strings.
    * @throws batch_not_found
    * @example {"run": "gsm8k-grpo"}
    */

@@ -56,7 +56,7 @@ export interface ChangeRangeDto {
 }
 
 /**
- * A contribution to the change, with its 95 % interval. Bounds are null if a range has fewer than two resampling units,
+ * A contribution to the change, with its 95 % confidence interval. Bounds are null if a range has fewer than two resampling units,
  * for component weights, and for the part `(penalty, post-processing)`.
  */
 export interface ContributionDto {

@@ -188,7 +188,7 @@ export interface ComparedPrompts {
   first: number | null
   second: number | null
   /**
-   * Mean of second − first over the prompts. `low` and `high` bound its 95 % interval (paired, 1.96 standard errors).
+   * Mean of second − first over the prompts. `low` and `high` bound its 95 % confidence interval (paired, 1.96 standard errors).
    * Null for fewer than two prompts.
    */
   delta: number | null
@@ -309,7 +309,7 @@ export interface ComparedRunDto {
   waitMs: (number | null)[]
 }
 
-/** The difference of two mean scores at a step, other − first, with its 95 % interval. */
+/** The difference of two mean scores at a step, other − first, with its 95 % confidence interval. */
 export interface StepDelta {
   step: number
   delta: number

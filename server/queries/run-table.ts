@@ -168,7 +168,7 @@ function curveOf(steps: readonly number[] | null = [], means: readonly number[] 
   return (steps ?? []).map((step, at) => ({ step, mean: means?.[at] as number }))
 }
 
-/** Adds the 95 % interval to a change, from the t distribution with two degrees of freedom fewer than steps. */
+/** Adds the 95 % confidence interval to a change, from the t distribution with `steps` − 2 degrees of freedom. */
 export function intervalOf(
   value: number | null,
   error: number | null,

@@ -5,7 +5,7 @@ import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 import type { HedgeKind } from './router-types.ts'
 
-/** One call of a sample to one server, alone or in a micro-batch, from taking a slot to releasing it. */
+/** One call to one server for a sample, alone or in a micro-batch, from taking a slot to releasing it. */
 export class Flight {
   readonly sample: RoutedSample
   readonly server: PoolServer

@@ -49,8 +49,8 @@ export class ServerHealth {
   #soft = false
   #everEjected = 0
   /**
-   * Number of the current period. Each call keeps the number of the period in which it began. A change of state begins
-   * a new period, except from and to `suspect`.
+   * Number of the current period. A change of state begins a new period, unless it is from or to `suspect`. Each call
+   * keeps the number of the period in which it began, so that results of an earlier period are ignored.
    */
   #period = 0
   readonly #onChange: OnHealthChange

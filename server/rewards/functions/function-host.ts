@@ -460,8 +460,8 @@ export class FunctionHost {
   }
 
   /**
-   * Ends a process that is over a limit. The culprit is uncertain, because another call may have used most of the
-   * resource.
+   * Ends a process that exceeded a limit, and blames call `id`. The blame is uncertain, because another call in the
+   * process may have used most of the resource.
    */
   #wentOver(detail: string, id = this.#onStack ?? 0): void {
     if (this.#verdict !== null || this.#gone) return
