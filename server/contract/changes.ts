@@ -56,8 +56,8 @@ export interface ChangeRangeDto {
 }
 
 /**
- * A contribution to the change, with its 95 % confidence interval. Bounds are null if a range has fewer than two resampling units,
- * for component weights, and for the part `(penalty, post-processing)`.
+ * A contribution to the change, with its 95 % confidence interval. Bounds are null if a range has fewer than two
+ * resampling units, for component weights, and for the part `(penalty, post-processing)`.
  */
 export interface ContributionDto {
   value: number

@@ -188,8 +188,8 @@ export interface ComparedPrompts {
   first: number | null
   second: number | null
   /**
-   * Mean of second − first over the prompts. `low` and `high` bound its 95 % confidence interval (paired, 1.96 standard errors).
-   * Null for fewer than two prompts.
+   * Mean of second − first over the prompts. `low` and `high` bound its 95 % confidence interval (paired, 1.96 standard
+   * errors). Null for fewer than two prompts.
    */
   delta: number | null
   low: number | null
