@@ -50,7 +50,7 @@ const HARMLESS = [
  */
 export const Settings = z.object({
   PORT: integer(3000, 0, 65_535).describe(
-    'TCP port; `0` selects a free one, which the first line of output names',
+    'TCP port; `0`: a free port, which the first line of output shows',
   ),
   HOST: z
     .string()
@@ -65,7 +65,7 @@ export const Settings = z.object({
     .min(1)
     .default('.data')
     .describe(
-      'folder of all files of the service except the Postgres socket; relative to the project, or to the current folder if installed from a tarball',
+      'folder of all files that the service writes, except the Postgres socket. A relative path starts at the project, or at the current folder if the service is installed from a tarball',
     ),
   REWARDOPS_BASE_PATH: z
     .string()
@@ -82,22 +82,22 @@ export const Settings = z.object({
     .default('1')
     .describe('`0` serves the API without the dashboard, which makes the start 0.7 s faster'),
   REWARDOPS_WORKERS: integer(2, 0, 64).describe(
-    'worker processes started with the server; `0`: none',
+    'number of worker processes that the server starts; `0`: none',
   ),
   REWARDOPS_SAMPLES_PER_CALL: integer(8, 1, 32).describe(
     'maximum samples in one request to a fast reward model ([micro-batching](router.md#micro-batching)); `1` turns micro-batching off',
   ),
   REWARDOPS_DRAIN_SECONDS: integer(30, 0, 3_600).describe(
-    'seconds that requests through the router address have to end when the service stops',
+    'when the service stops: maximum seconds that it waits for requests of the router address in flight',
   ),
   REWARDOPS_API_KEYS: text(
-    'admin keys, separated by commas: random, of at least 20 characters ([keys](access.md#keys)); unset: local access only, without a login',
+    'API keys with the role admin, separated by commas: random texts of at least 20 characters ([keys](access.md#keys)); unset: only processes of this machine have access, without a key',
   ),
   REWARDOPS_TRUSTED_PROXIES: networks().describe(
-    'addresses and networks, separated by commas, of trusted [proxies](deployment.md#proxies), whose forwarding headers the service uses',
+    'addresses and networks, separated by commas, of trusted [proxies](deployment.md#proxies): the service uses the forwarding headers that they send; unset: none',
   ),
   REWARDOPS_ALLOWED_HOSTS: text(
-    'host names, separated by commas, that requests may use besides loopback names ([access](access.md)); unset: any name if API keys are required, otherwise only loopback names',
+    'host names, separated by commas, that the URLs of requests may have; loopback names are always allowed ([access](access.md)); unset: all names if API keys are required, otherwise only loopback names',
   ),
   REWARDOPS_EGRESS_ALLOW: z
     .string()
@@ -106,23 +106,25 @@ export const Settings = z.object({
       '[addresses that the service may call](#outgoing-calls) for reward models, sandboxes and webhooks',
     ),
   REWARDOPS_TLS_CERT: text(
-    'PEM file of the certificate with its chain. With it and `REWARDOPS_TLS_KEY`, the service speaks [TLS](deployment.md#tls-of-the-service)',
+    'PEM file of the certificate with its chain. Together with `REWARDOPS_TLS_KEY`, it turns on [TLS](deployment.md#tls-of-the-service); unset: no TLS',
   ),
-  REWARDOPS_TLS_KEY: text('PEM file of the private key of the certificate'),
+  REWARDOPS_TLS_KEY: text(
+    'PEM file of the private key of the certificate; required with `REWARDOPS_TLS_CERT`',
+  ),
   REWARDOPS_SESSION_DAYS: integer(7, 1, 365).describe(
-    'days after which a [login session](access.md#signing-in) ends',
+    'days from the login to the end of a [login session](access.md#signing-in)',
   ),
   REWARDOPS_SESSION_IDLE_HOURS: integer(24, 1, 8_760).describe(
-    'hours without a request after which a login session ends',
+    'a login session also ends after this number of hours without a request',
   ),
   REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128).describe(
-    'maximum size of an image in a message, MiB ([trajectories](batches.md#trajectories))',
+    'maximum size of an image in a message, in MiB ([trajectories](batches.md#trajectories))',
   ),
   REWARDOPS_SECRETS_KEY: text(
-    'keys that [encrypt secrets](deployment.md#encrypted-secrets) in the database: 32 bytes each in hexadecimal or base64, separated by commas. The first key encrypts; all keys decrypt',
+    'keys that [encrypt secrets](deployment.md#encrypted-secrets) in the database: 32 bytes each in hexadecimal or base64, separated by commas. The first key encrypts; all keys decrypt. Unset: the keys of `REWARDOPS_SECRETS_KEY_FILE`',
   ),
   REWARDOPS_SECRETS_KEY_FILE: text(
-    'file of such keys, one per line; unset: `secrets.key` in the data folder. The first server of a database creates this file',
+    'file with the keys that encrypt secrets, one per line; unset: `secrets.key` in the data folder, which the first server of a database creates',
   ),
   REWARDOPS_FUNCTIONS_DIR: z
     .string()
@@ -130,13 +132,13 @@ export const Settings = z.object({
     .default('functions')
     .describe('folder of [custom reward functions](functions.md)'),
   REWARDOPS_FUNCTION_PROCESSES: integer(0, 0, 256).describe(
-    'maximum function processes per worker; `0`: cores divided by workers, at least 2. Each function has at least one process',
+    'maximum number of processes in which a worker runs functions; `0`: the number of cores divided by `REWARDOPS_WORKERS`, at least 2. Each function has at least one process, even if this exceeds the maximum',
   ),
   REWARDOPS_FUNCTION_MEMORY_MB: integer(1_024, 64, 1 << 20).describe(
-    'MiB that a function process may use beyond its memory at start (about 100)',
+    'memory in MiB that a function process may use in addition to its memory at start (about 100 MiB)',
   ),
   REWARDOPS_FUNCTION_ENV: text(
-    `names of variables, separated by commas, that functions may read in addition to ${HARMLESS.map((name) => `\`${name}\``).join(', ')}`,
+    `names of environment variables, separated by commas, that functions may read in addition to ${HARMLESS.map((name) => `\`${name}\``).join(', ')}`,
   ),
   REWARDOPS_FUNCTION_ISOLATION: z
     .enum(ISOLATION_LEVELS)
@@ -151,33 +153,33 @@ export const Settings = z.object({
       'network of functions at the level `sandbox`: `none`, `router` (the router address only) or `open`',
     ),
   REWARDOPS_SANDBOXES: text(
-    '[sandboxes](code-rewards.md#other-sandboxes) that rewards may name, separated by commas: `name=http://host:8080`',
+    '[code sandboxes](code-rewards.md#other-sandboxes) that rewards may select by name, separated by commas: `name=http://host:8080`',
   ),
   REWARDOPS_SANDBOX_PYTHON: z
     .string()
     .startsWith('/')
     .optional()
     .describe(
-      'path of the Python of the [sandbox](code-rewards.md#the-sandbox-of-the-service); unset: `/usr/bin/python3`, else `/usr/local/bin/python3`',
+      'path of the Python interpreter of the [code sandbox](code-rewards.md#the-sandbox-of-the-service); unset: `/usr/bin/python3`, or `/usr/local/bin/python3` if the former does not exist',
     ),
   REWARDOPS_SANDBOX_SLOTS: integer(0, 0, 1_024).describe(
-    'maximum concurrent programs of the sandbox; `0`: the number of cores',
+    'maximum number of programs that the code sandbox runs concurrently; `0`: the number of cores',
   ),
   REWARDOPS_SANDBOX_LISTEN: z
     .string()
     .regex(/^.+:\d{1,5}$/, 'expected host:port')
     .default('127.0.0.1:8080')
-    .describe('listen address of `npm run sandbox`'),
+    .describe('address on which a separate code sandbox (`npm run sandbox`) listens'),
   REWARDOPS_SERVERS_FILE: text('JSON file of [servers to launch](servers.md#launching-servers)'),
   REWARDOPS_ALLOW_LAUNCH: z
     .enum(['0', '1'])
     .default('0')
-    .describe('`1` allows `servers.launch` to start processes on this machine'),
+    .describe('`1` allows admins to start processes on this machine with `servers.launch`'),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
     .default('info')
     .describe(
-      '`trace` `debug` `info` `warn` `error` `fatal` `silent`; logs are JSON lines on stderr',
+      'lowest level of the log lines: `trace`, `debug`, `info`, `warn`, `error`, `fatal` or `silent` (no log). Log lines are JSON on stderr',
     ),
   NODE_ENV: z.enum(['development', 'production', 'test']).default('production'),
 })

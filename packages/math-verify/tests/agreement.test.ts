@@ -31,7 +31,7 @@ const rulings: Record<string, string> = {
   'math500-groups4 28/0':
     'the port: “The final answer is $-2 + 7i.$” gives $-2 + 7i$; Math-Verify fails on the full stop',
   'math500-groups4 53/0':
-    'the port: “$\\arcsin(-\\frac12) = -\\frac{\\pi}{6}.$” gives $-\\frac{\\pi}{6}$; the full stop again',
+    'the port: “$\\arcsin(-\\frac12) = -\\frac{\\pi}{6}.$” gives $-\\frac{\\pi}{6}$; Math-Verify fails on the full stop',
 }
 
 const wholeFile = (path: string) => readFileSync(new URL(path, folder), 'utf8')
@@ -127,38 +127,41 @@ function reportOf(sets: Map<string, Row[]>, expected: number): string {
     })
   return `# Agreement with Math-Verify 0.8.0
 
-\`tests/agreement.test.ts\` generates this page from the verdicts of Math-Verify and of this package (“port”) on the same responses.
+This page compares the verdicts of Math-Verify 0.8.0 with those of this package (the *port*) on the same responses.
+\`tests/agreement.test.ts\` generates it.
 
-| data set | responses | agree | share |
+| data set | responses | responses with the same verdict | share |
 |---|---|---|---|
 ${counts.join('\n')}
 | all | ${rows.length} | ${agreed(rows)} | ${share(agreed(rows), rows.length)} |
 
-Of Math-Verify's own 191 cases, ${expected} match the verdict its tests expect. The others match what
-Math-Verify itself answers with default options. On GSM8K's 5,276 published solutions every verdict matches \`is_correct\`.
+\`math_verify.jsonl\` contains the 191 cases of Math-Verify's own tests, scored with its default options. In ${expected} of them,
+the port's verdict is the one that these tests expect. In the other ${191 - expected}, Math-Verify's verdict with default options
+is not the expected one either, and the port has the same verdict as Math-Verify. On GSM8K's 5,276 published solutions,
+every verdict of the port matches the published \`is_correct\`.
 
 ## Disagreements
 
-| response | ground truth | answer | Math-Verify | port | which is right, and why |
+| response | ground truth | answer in the response | verdict of Math-Verify | verdict of the port | which is right, and why |
 |---|---|---|---|---|---|
 ${disagreements.join('\n')}
 
 ## Intended differences
 
-These differences were found by comparing all 69,169 pairs of 263 notations of answers. Math-Verify considers 1,036 of these
-pairs equal.
+The port differs from Math-Verify on purpose in the cases below. They were found by comparing all 69,169 pairs of 263
+notations of answers. Math-Verify considers 1,036 of these pairs equal.
 
-| answers | Math-Verify | port | why |
+| answers | Math-Verify | port | reason for the difference |
 |---|---|---|---|
-| \`1\\,024\` and \`1024\`; \`1 000\` and \`1000\` | different (25; 0) | equal | numbers side by side are digits in groups of three; Math-Verify adds or multiplies them |
-| \`2(3)\` and \`6\` | different (5) | equal | Math-Verify reads 2(3) as the mixed number 2 + 3/1 |
+| \`1\\,024\` and \`1024\`; \`1 000\` and \`1000\` | different: it reads the first as 25, the third as 0 | equal | digits in groups of three are one number; Math-Verify adds or multiplies the groups |
+| \`2(3)\` and \`6\` | different: it reads 5 | equal | \`2(3)\` is a product; Math-Verify reads it as the mixed number 2 + 3/1 |
 | \`0.\\overline{3}\` and \`\\frac13\` | different | equal | a repeating decimal is a number |
 | \`e^{i\\pi}\` and \`-1\`; \`\\sqrt{-1}\` and \`i\` | different | equal | \`i\` is the imaginary unit; Math-Verify treats it as a symbol |
-| \`\\emptyset\` and \`\\varnothing\` | different | equal | two forms of one symbol |
-| \`5.\` in LaTeX | not read | \`5\` | the full stop ends the sentence |
-| \`x^2 - 1 = 0\` and \`\\{-1, 1\\}\`; \`\\|x\\| \\le 1\` and \`[-1, 1]\` | equal | different | equations and inequalities are compared, not solved; a condition on a single symbol (\`1 < x \\le 2\`) is a set |
-| integrals, limits, sums with bounds | read | not read | compared as text |
-| more than 65,536 characters after the answer, answers of more than 2,000 characters, numbers of more than 16,384 bits, 64 groups deep | read, for up to 5 s | not compared (\`too large\`) | the event loop must not block; equal texts are still equal |
+| \`\\emptyset\` and \`\\varnothing\` | different | equal | both are symbols of the empty set |
+| \`5.\` in LaTeX | cannot be read | read as \`5\` | the full stop ends the sentence |
+| \`x^2 - 1 = 0\` and \`\\{-1, 1\\}\`; \`\\|x\\| \\le 1\` and \`[-1, 1]\` | equal | different | equations and inequalities are not solved. Only a condition on a single symbol (\`1 < x \\le 2\`) is treated as a set |
+| integrals, limits, sums with bounds | read as expressions | not read | the port compares them as text |
+| a text of more than 65,536 characters after the answer; an answer of more than 2,000 characters, with numbers of more than 16,384 bits, or nested more than 64 groups deep | read, for up to 5 s | not compared (\`too large\`) | the event loop must not block. Equal texts are still equal |
 `
 }
 
