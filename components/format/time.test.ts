@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ageText, clockTime, dateTime, formatAgo } from './time.ts'
+import { ageText, clockTime, dateTime, formatAgo, minuteTime } from './time.ts'
 
 test('formats ages in one unit and times in local time', () => {
   expect(
@@ -18,5 +18,9 @@ test('formats ages in one unit and times in local time', () => {
   expect(formatAgo(2_000, 1_000)).toBe('now')
   expect(ageText(-5)).toBe('0\u00a0s')
   const noon = new Date(2026, 10, 20, 9, 5, 3).getTime()
-  expect([clockTime(noon), dateTime(noon)]).toEqual(['09:05:03', '2026-11-20 09:05:03'])
+  expect([minuteTime(noon), clockTime(noon), dateTime(noon)]).toEqual([
+    '09:05',
+    '09:05:03',
+    '2026-11-20 09:05:03',
+  ])
 })

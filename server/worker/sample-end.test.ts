@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import type { RewardOutcome } from '../rewards/managers/manager.ts'
 import type { AttemptRecord } from '../router/router-types.ts'
-import { afterCalls, recalledCalls, sampleEndOf } from './sample-end.ts'
+import { afterCalls, checkedParts, recalledCalls, sampleEndOf } from './sample-end.ts'
 
 const times = { acceptedAtMs: 1_000, dispatchedAtMs: 1_250, scoreMs: 40, clockOffsetMs: 0 }
 const reward = { onFailure: { policy: 'null' } } as ResolvedReward
@@ -54,6 +54,24 @@ test('calls that were recalled are in the log, and are not retries', () => {
   ])
   const unchanged = failed([attempt()])
   expect(afterCalls([], unchanged)).toBe(unchanged)
+})
+
+test('a sample whose rewards do not fit its response fails, and keeps the log of its calls', () => {
+  const turns = [{ message: 1, score: 1 }]
+  const outcome = {
+    ...{ ok: true, score: 1, extra: null, attempts: [attempt()] },
+    rewards: { turns, spans: [] },
+  } satisfies RewardOutcome
+  const twoMessages = [{ content: 'a' }, { content: 'b' }]
+  expect(checkedParts(outcome, () => twoMessages)).toBe(outcome)
+  const refused = checkedParts(outcome, () => 'one message')
+  expect(endOf(refused)).toMatchObject({
+    ...{ score: null, reason: 'function_error', serverName: 'rm-0', attempts: 1 },
+    attemptLog: [
+      { serverId: 3, outcome: 'ok' },
+      { detail: expect.stringMatching(/^its rewards refer to message 1,/) },
+    ],
+  })
 })
 
 describe('the log of a sample’s attempts', () => {

@@ -71,3 +71,9 @@ test('a sample is compared with the sibling whose score differs most', () => {
   expect(counterpartOf(group, 'b1-2')).toBe('b1-3')
   expect(counterpartOf(group.slice(0, 1), 'b1-0')).toBeNull()
 })
+
+test('a sample without a score is the counterpart only if no other sibling has a score', () => {
+  const group = [1, null, 1].map((score, index) => ({ id: `b1-${index}`, index, score }))
+  expect(counterpartOf(group, 'b1-0')).toBe('b1-2')
+  expect(counterpartOf(group.slice(0, 2), 'b1-0')).toBe('b1-1')
+})
