@@ -308,8 +308,10 @@ describe('sleep', () => {
     // A server that falls asleep during its calibration does not answer it. Probes do not wait for the calibration.
     rm.control({ latency: 600_000 })
     await waitFor('a calibration in flight', () => rm.stats().inFlight > 0)
+    // The time awake of an earlier wake ends with the sleep.
+    await db.adhoc(`update server set awake_until = clock_timestamp() + interval '1 minute'`)
     rm.control({ asleep: true })
-    await inState('rm', 'sleeping')
+    expect(await inState('rm', 'sleeping')).toMatchObject({ awakeUntil: null })
     rm.control({ asleep: false, latency: 0 })
     expect(await inState('rm', 'ready')).toMatchObject({ awakeUntil: null })
     expect(lifecycle(rm)).toEqual([])

@@ -428,6 +428,32 @@ describe('a part of a batch', () => {
     expect(await get(first)).toMatchObject({ samples: 40, rewardName: 'gsm8k' })
   })
 
+  it.each([
+    ['whole', undefined],
+    ['by index', { indexes: [0, 1, 2, 3, 5, 6], wholeGroups: false }],
+  ])('is rescored %s with texts that take several statements to copy', async (_, select) => {
+    const first = await submit(rollouts(8, 4, 'long'))
+    await ended(first)
+    const idOf = (batchId: string) => Number(batchId.slice(1))
+    // A statement copies up to 4 MiB of texts.
+    await service.sql(
+      'update sample_text set response = repeat(idx::text, 3 << 20) where batch_id = $1 and idx < 4',
+      [idOf(first)],
+    )
+    const made = await service.api.batches.rescore.mutate({
+      ...{ batchId: first, reward: BY_RULE },
+      ...(select === undefined ? {} : { select }),
+    })
+    const digests = (batchId: string) =>
+      service.sql<{ digest: string }>(
+        'select md5(response) as digest from sample_text where batch_id = $1 order by idx',
+        [idOf(batchId)],
+      )
+    const before = await digests(first)
+    expect(await digests(made.batchId)).toEqual(select?.indexes.map((i) => before[i]) ?? before)
+    await ended(made.batchId)
+  })
+
   it('is rescored by filter or group; a repeated key returns the same batch or a conflict', async () => {
     const first = await submit(rollouts(24, 8, 'chosen'))
     await ended(first)
