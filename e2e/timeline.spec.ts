@@ -157,6 +157,19 @@ test('keeps order, zoom, rows and mini-batches in the URL', { tag: '@full' }, as
   await expect(ready.nth(3)).toContainText('33 to 40')
 })
 
+test('the zoom follows the URL', async ({ page }) => {
+  const plot = await open(page)
+  const window = page.locator('[data-timeline-window]')
+  await plot.focus()
+  await page.keyboard.press('+')
+  await expect(page).toHaveURL(/from=\d+&to=/)
+  await expect(window).toBeVisible()
+  await page.evaluate(() => history.pushState(null, '', location.pathname))
+  await expect(window).toHaveCount(0)
+  await page.goBack()
+  await expect(window).toBeVisible()
+})
+
 test('reports that the browser cannot create the PNG', { tag: '@full' }, async ({ page }) => {
   // The test simulates a canvas that exceeds the memory of the browser.
   await page.addInitScript(() => {

@@ -1,3 +1,7 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { checkPackages, type Lock } from './supply-chain.ts'
 
@@ -44,4 +48,17 @@ it('install scripts that npm would run are reported', () => {
   expect(checkPackages({ packages: {} }, 'ignore-scripts=false\n')).toEqual([
     expect.stringContaining('ignore-scripts=true'),
   ])
+})
+
+it('the command `notices` writes the licenses of the installed packages', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'rewardops-notices-'))
+  try {
+    const file = join(folder, 'notices.txt')
+    execFileSync(process.execPath, [join(import.meta.dirname, 'supply-chain.ts'), 'notices', file])
+    const text = readFileSync(file, 'utf8')
+    expect(text).toMatch(/^Third-party software of rewardops\n/)
+    expect(text).toMatch(/^pg-boss \d.*\(MIT\)$/m)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
 })

@@ -1,5 +1,7 @@
+import { renderToStaticMarkup } from 'react-dom/server'
 import { describe, expect, test } from 'vitest'
-import { chosenColumns, leastTablePx } from './sample-columns.tsx'
+import type { SampleRowDto } from '../../server/contract/pages.ts'
+import { chosenColumns, columnChoices, leastTablePx } from './sample-columns.tsx'
 import { sampleView } from './sample-filters.ts'
 
 const names = (query: string, keys: string[] = [], narrow = false) =>
@@ -39,6 +41,20 @@ describe('sample columns', () => {
       'score',
       'rewardExtraInfo.acc',
     ])
+  })
+
+  test('show a text whole on hover, and a dash for a missing one', () => {
+    const cellOf = (name: string, row: Partial<SampleRowDto>) =>
+      renderToStaticMarkup(
+        columnChoices([])
+          .find((column) => column.name === name)
+          ?.cell(row as SampleRowDto),
+      ).replace(/ class="[^"]*"/g, '')
+    expect(cellOf('extracted', { extracted: '42' })).toBe('<span title="42">42</span>')
+    for (const name of ['verdict', 'extracted'] as const) {
+      expect(cellOf(name, { [name]: null })).toBe('<span>–</span>')
+      expect(cellOf(name, { [name]: '' })).toBe('<span title=""></span>')
+    }
   })
 
   test('are only the essential ones on narrow screens, unless selected', () => {

@@ -413,11 +413,12 @@ describe('settings with which a start is refused', () => {
     expect(code).toBe(1)
   })
 
-  it('a port in use', async () => {
+  it('a port in use, before the database starts', async () => {
     const { port } = new URL(open.url)
-    const { code, stderr } = await runToEnd({ PORT: port })
+    const { code, stderr, files } = await runToEnd({ PORT: port })
     expect(stderr).toMatch(new RegExp(`${port}.*in use.*PORT`))
     expect(code).toBe(1)
+    expect(files).not.toContain('postgres')
   })
 })
 

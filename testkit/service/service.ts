@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -318,10 +318,13 @@ export function environment(settings: Record<string, string>): NodeJS.ProcessEnv
   ) as NodeJS.ProcessEnv
 }
 
-/** Runs `server/start.ts` until it exits, to test settings that it refuses. */
+/**
+ * Runs `server/start.ts` until it exits, to test settings that it refuses. `files` are the names in its data folder
+ * then.
+ */
 export async function runToEnd(
   settings: Record<string, string>,
-): Promise<{ code: number | null; stderr: string }> {
+): Promise<{ code: number | null; stderr: string; files: string[] }> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rewardops-service-'))
   try {
     const child = spawn(process.execPath, [scriptOf(ROOT)], {
@@ -334,7 +337,7 @@ export async function runToEnd(
       stderr += text
     })
     const [code] = (await once(child, 'close')) as [number | null]
-    return { code, stderr }
+    return { code, stderr, files: readdirSync(dataDir) }
   } finally {
     rmSync(dataDir, { recursive: true, force: true })
   }

@@ -67,16 +67,3 @@ test('a data folder of an earlier version still works, with a password and witho
     await database.close()
   }
 })
-
-test('a lost file of passwords is written again at the next start', async () => {
-  const options = { dataDir, log, settings: THROWAWAY_SETTINGS }
-  const first = await openDatabase({ databaseUrl: null, ...options })
-  await first.close()
-  rmSync(join(dataDir, 'postgres.passwords'))
-  const second = await openDatabase({ databaseUrl: null, ...options })
-  try {
-    expect(await query(second.url, 'select 1 as one')).toEqual([{ one: 1 }])
-  } finally {
-    await second.close()
-  }
-})
