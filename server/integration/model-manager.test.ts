@@ -14,6 +14,7 @@ import { SERVER_POOLS } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { ServerLocks } from '../store/server-locks.ts'
 import { serverEvents } from '../store/sql/server-detail.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
 
@@ -315,6 +316,25 @@ describe('sleep', () => {
     rm.control({ asleep: false, latency: 0 })
     expect(await inState('rm', 'ready')).toMatchObject({ awakeUntil: null })
     expect(lifecycle(rm)).toEqual([])
+  })
+
+  it('is recorded only once no other process tests or changes the server', async () => {
+    const rm = await simulated()
+    const m = manager()
+    await register(m, 'rm', rm)
+    const control = new Database(database.url, log, SERVER_POOLS.control)
+    databases.push(control)
+    const locks = new ServerLocks(control)
+    const { id } = await row('rm')
+    await waitFor('the lock of the server', () => locks.take(id))
+    rm.control({ asleep: true })
+    const probes = () => rm.stats().calls['GET /is_sleeping']?.['200'] ?? 0
+    const before = probes()
+    // A probe begins after the one before it has ended.
+    await waitFor('two probes of the sleeping server', () => probes() > before + 2)
+    expect(await row('rm')).toMatchObject({ state: 'ready' })
+    await locks.release(id)
+    await inState('rm', 'sleeping')
   })
 })
 
