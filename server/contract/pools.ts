@@ -20,18 +20,18 @@ export const BALANCING_POLICIES = {
   },
   least_connections: {
     label: 'Least connections',
-    choice: 'the server with the fewest samples in flight, relative to its weight',
+    choice: 'the server with the fewest samples in flight ÷ weight',
     isLoadAware: true,
   },
   power_of_two: {
     label: 'Power of two choices',
-    choice: 'the less loaded of two random servers',
+    choice: 'of two random servers, the one with the lower load',
     isLoadAware: true,
   },
   peak_ewma: {
     label: 'Peak EWMA',
     choice:
-      'the server with the smallest product of latency (peak EWMA per 1,000 tokens) and samples in flight, relative to its weight',
+      'the server with the smallest latency × samples in flight ÷ weight. The latency is a moving average per 1,000 tokens that rises immediately to a higher value and falls slowly (peak EWMA)',
     isLoadAware: true,
   },
   round_robin: {
@@ -46,13 +46,14 @@ export const BALANCING_POLICIES = {
   },
   group_affinity: {
     label: 'Group affinity',
-    choice: 'one server for the samples of a group, unless its load is over 1.25 times the mean',
+    choice:
+      'the same server for all samples of a group, unless the load of this server is more than 1.25 times the mean of the pool',
     isLoadAware: true,
   },
   deterministic: {
     label: 'Deterministic',
     choice:
-      'by a hash of a key, regardless of load, so that all processes choose the same server. The key is the index of a sample in its batch, or the body of a call to the router address',
+      'the server that follows from a hash of a key, regardless of load, so that all processes choose the same server. The key is the index of a sample in its batch, or the body of a call to the router address',
     isLoadAware: false,
   },
 } as const satisfies Record<string, PolicyDefinition>

@@ -76,19 +76,19 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
   return [
     gauge(
       'server_up',
-      '1 while the state of the server is `ready`.',
+      '1 if the state of the server is `ready`, otherwise 0.',
       one((s) => flag(s.state === 'ready')),
     ),
     gauge(
       'server_state',
-      '1 for the current `state` of the server ([states](servers.md#states)).',
+      'One series for each [`state`](servers.md#states): 1 for the current state of the server, 0 for the others.',
       each((s) =>
         SERVER_STATES.map((state) => ({ labels: { state }, value: flag(s.state === state) })),
       ),
     ),
     gauge(
       'server_health_processes',
-      `Processes that see the server in this \`health\`: ${HEALTH.map((health) => `\`${health}\``).join(', ')}. Processes that do not call the server are not counted.`,
+      `Number of processes whose router sees the server in this \`health\` ([failures](router.md#failures)): ${HEALTH.map((health) => `\`${health}\``).join(', ')}. Processes that do not call the server are not counted.`,
       each((s) =>
         HEALTH.map((health) => ({
           labels: { health },
@@ -96,35 +96,35 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
         })),
       ),
     ),
-    gauge('server_in_flight', 'Requests in flight over all processes.', seen('inFlight')),
+    gauge('server_in_flight', 'Requests that the server has not answered yet.', seen('inFlight')),
     gauge(
       'server_slots',
-      'Requests allowed in flight by the leases that processes hold.',
+      'Requests that processes may have in flight, as reported by the processes. Each process leases a share of the limit of the server.',
       seen('slots'),
     ),
     gauge(
       'server_lease_slots',
-      'Requests allowed in flight by unexpired leases in the database.',
+      'Requests that processes may have in flight, according to the unexpired leases in the database.',
       one((s) => s.lease_slots),
     ),
     gauge(
       'server_limit',
-      'Maximum requests in flight over all processes, fixed or adaptive.',
+      'Current limit of requests in flight for all processes together, fixed or [adaptive](router.md#limit-of-requests-in-flight).',
       one((s) => limitOf(s, viewsOf(s, views))),
     ),
     gauge(
       'server_waiting_samples',
-      'Samples of the `model` that wait for a slot.',
+      'Samples that wait for a free slot of any server of the `model`. All servers of a model report the same number.',
       seen('waiting'),
     ),
     counter(
       'server_requests_total',
-      'Requests sent. Each sample of a micro-batch counts as one.',
+      'Requests sent.',
       one((s) => s.requests),
     ),
     counter(
       'server_errors_total',
-      'Failed requests by `class`: `client` (refused because of the sample), `busy`, `corrupt` (invalid response), `fault` (any other failure, such as a server error, a network error or no answer).',
+      'Failed requests by `class`: `client` (the server refused the sample), `busy` (the server was overloaded), `corrupt` (the answer holds no valid score), `fault` (any other failure, such as a server error, a network error or no answer).',
       each((s) => errorsOf(calls.get(s.id))),
     ),
     counter(
@@ -134,12 +134,12 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     counter(
       'server_hedges_total',
-      'Hedged requests: sent while the first request for the same sample was in flight.',
+      'Hedged requests: second requests for a sample, sent while the first one was in flight.',
       counted('hedges'),
     ),
     counter(
       'server_ejections_total',
-      'Ejections of the server, by `process`.',
+      'Ejections of the server, by the `process` whose router ejected it. An ejected server gets no requests from this process for a few seconds.',
       servers.flatMap((s) =>
         [...views].flatMap(([process, view]) => {
           const stats = view[s.id]
@@ -148,10 +148,10 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
         }),
       ),
     ),
-    counter('server_tokens_total', 'Tokens scored.', counted('tokens')),
+    counter('server_tokens_total', 'Tokens of the scored samples.', counted('tokens')),
     gauge(
       'server_tokens_per_second',
-      'Measured tokens per second, over all processes.',
+      'Tokens that the server scores per second, as measured by the processes.',
       seen('tokensPerSecond'),
     ),
     {
@@ -166,7 +166,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     },
     gauge(
       'server_self_test',
-      '1 for the `verdict` of the last [self-test](servers.md#self-test).',
+      'One series for each `verdict` of a [self-test](servers.md#self-test): 1 for the verdict of the last self-test, 0 for the others.',
       each((s) =>
         Object.keys(VERDICTS).map((verdict) => ({
           labels: { verdict },
@@ -184,7 +184,7 @@ function workerFamilies({ workers }: Figures): Family[] {
       value: value(w.stats as Partial<WorkerStats>) ?? 0,
     }))
   return [
-    gauge('workers', 'Live workers.', single(workers.length)),
+    gauge('workers', 'Number of live workers.', single(workers.length)),
     gauge(
       'worker_samples_per_second',
       'Samples scored or failed per second.',
@@ -192,22 +192,22 @@ function workerFamilies({ workers }: Figures): Family[] {
     ),
     gauge(
       'worker_in_flight_samples',
-      'Samples being scored.',
+      'Samples that the worker is scoring.',
       of((s) => s.inFlight),
     ),
     gauge(
       'worker_samples_in_use',
-      'Samples claimed and not scored or failed yet.',
+      'Samples that the worker has claimed from the queue and that are neither scored nor failed yet.',
       of((s) => s.inUse),
     ),
     gauge(
       'worker_event_loop_p99_seconds',
-      'Event-loop delay, 99th percentile of the last second.',
+      '99th percentile of the event-loop delay over the last second.',
       of((s) => (s.eventLoopP99Ms ?? 0) / 1_000),
     ),
     gauge(
       'worker_resident_memory_bytes',
-      'Resident memory.',
+      'Resident memory of the process.',
       of((s) => s.rssBytes),
     ),
   ]
@@ -218,7 +218,7 @@ function loopFamilies({ batches, queues }: Figures): Family[] {
   return [
     gauge(
       'batches',
-      'Batches by `status`.',
+      'Number of batches by `status`.',
       [...states].map((status) => ({
         labels: { status },
         value: batches.batches.get(status) ?? 0,
@@ -226,7 +226,7 @@ function loopFamilies({ batches, queues }: Figures): Family[] {
     ),
     gauge(
       'samples_pending',
-      'Samples accepted and not scored or failed yet.',
+      'Accepted samples that are neither scored nor failed yet.',
       single(batches.pending),
     ),
     counter('samples_scored_total', 'Scored samples.', single(batches.scored)),
@@ -234,7 +234,7 @@ function loopFamilies({ batches, queues }: Figures): Family[] {
     counter('groups_completed_total', 'Completed groups.', single(batches.groups)),
     gauge(
       'queue_jobs',
-      'Jobs (chunks of samples) by `pool` and `state`: `queued` or `active` (claimed).',
+      'Jobs, by `pool` and `state`: `queued`, or `active` once a worker has claimed the job. A job is a chunk of the samples of a batch.',
       queues.map(({ pool, state, jobs }) => ({ labels: { pool, state }, value: jobs })),
     ),
   ]
@@ -251,12 +251,12 @@ function runFamilies({ runs }: Figures): Family[] {
   return [
     gauge(
       'runs_active',
-      'Runs with samples accepted, scored or failed within the last hour.',
+      'Runs with pending samples, or with samples accepted or a batch ended within the last hour.',
       single(runs.active),
     ),
     gauge(
       'run_samples_pending',
-      'Samples of the run accepted and not scored or failed yet.',
+      'Accepted samples of the run that are neither scored nor failed yet.',
       counted('pending'),
     ),
     counter('run_samples_scored_total', 'Scored samples of the run.', counted('scored')),
@@ -279,7 +279,7 @@ function runFamilies({ runs }: Figures): Family[] {
     ),
     gauge(
       'run_time_to_all_groups_seconds',
-      'Time from the acceptance of the last completed batch to its last completed group.',
+      'Time from the acceptance of the last completed batch until all of its groups were complete.',
       last((batch) => batch.seconds),
     ),
   ]

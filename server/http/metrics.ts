@@ -138,18 +138,22 @@ function processFamilies(figures: ProcessFigures): Family[] {
     ),
     gauge(
       'database_up',
-      '1 if the database answered. At 0, only the metrics of the server process are reported.',
+      '1 if the database answered within 2 s, otherwise 0. At 0, only the metrics of this section are reported.',
       single(figures.isDatabaseUp ? 1 : 0),
     ),
-    gauge('live_streams', 'Open live streams, one per browser.', single(figures.liveStreams)),
+    gauge(
+      'live_streams',
+      'Open live streams, which update the pages in browsers. All tabs of a browser share one stream.',
+      single(figures.liveStreams),
+    ),
     counter(
       'orphaned_samples_total',
-      'Pending samples without a job that this process requeued. A value above 0 indicates a defect: report it.',
+      'Pending samples that had lost their job in the queue and that this process queued again. A value above 0 is a sign of a defect: please report it.',
       single(figures.orphanedSamples),
     ),
     counter(
       'wrong_keys_total',
-      'Wrong API keys by `reason`: `unauthorized`, or `too_many_wrong_keys` during the [back-off](access.md#wrong-keys) of their IP address.',
+      'Requests with a wrong API key, by `reason`: `unauthorized`, or `too_many_wrong_keys` during the [back-off](access.md#wrong-keys) of their IP address.',
       [
         { labels: { reason: 'unauthorized' }, value: figures.wrongKeys.unauthorized },
         { labels: { reason: 'too_many_wrong_keys' }, value: figures.wrongKeys.tooMany },
@@ -162,12 +166,12 @@ function traceFamilies(traces: NonNullable<MetricsSources['traces']>): Family[] 
   return [
     counter(
       'trace_spans_exported_total',
-      'Spans that the collector accepted.',
+      'Spans that the OpenTelemetry collector accepted.',
       single(traces.exported),
     ),
     counter(
       'trace_batches_dropped_total',
-      'Traced batches whose spans the collector did not accept within an hour.',
+      'Traced batches whose spans were dropped because the collector did not accept them within an hour.',
       single(traces.droppedBatches),
     ),
   ]

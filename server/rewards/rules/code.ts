@@ -91,27 +91,27 @@ const kwargs = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'Name of a [sandbox](code-rewards.md#other-sandboxes) in `REWARDOPS_SANDBOXES`; null: the sandbox of the service',
+      'Name of a [sandbox](code-rewards.md#other-sandboxes) in `REWARDOPS_SANDBOXES`. If null, the sandbox of the service is used',
     ),
   sandbox_fusion_url: z
     .url({ protocol: /^https?$/ })
     .nullable()
     .default(null)
     .describe(
-      'URL of a sandbox in `REWARDOPS_SANDBOXES`, in place of its name, as in configurations of verl',
+      'URL of a sandbox in `REWARDOPS_SANDBOXES`, instead of its name. Configurations of verl have this option',
     ),
   isolation: z
     .enum(['auto', 'strong', 'weak'])
     .default('auto')
     .describe(
-      '[Isolation](code-rewards.md#isolation) of unit tests. `strong`: they run in a separate process; `weak`: in the process of the program; `auto`: in the process of the program only if they need its objects',
+      '[Isolation](code-rewards.md#isolation) of unit tests. `strong`: they run in a separate process; `weak`: they run in the process of the program; `auto`: `weak` if they need objects of the program, otherwise `strong`',
     ),
   max_concurrent: z
     .int()
     .min(1)
     .max(4_096)
     .default(64)
-    .describe('Maximum concurrent sandbox calls per worker'),
+    .describe('Maximum concurrent sandbox calls of each worker'),
   memory_limit_mb: z
     .int()
     .min(1)
@@ -127,11 +127,11 @@ const kwargs = z.strictObject({
   continuous: z
     .boolean()
     .default(true)
-    .describe('Use only the first ten test cases; false: use all'),
+    .describe('true: use only the first ten test cases; false: use all'),
   language: z
     .string()
     .default('python')
-    .describe('Language of the programs, as named by the sandbox'),
+    .describe('Language of the programs, by its name in the sandbox'),
   version: versionOption,
 })
 type Options = z.output<typeof kwargs>
@@ -156,9 +156,9 @@ export const codeRule = defineAsyncRule({
   dataSources: ['codecontests', 'apps', 'codeforces', 'taco'],
   docs: {
     verlFile: '`sandbox_fusion/`',
-    groundTruth: '[test cases](code-rewards.md#test-cases), also as JSON text',
-    score: 'share of the test cases that pass (by default, of the first ten)',
-    extracted: 'the program, at most 2,000 characters',
+    groundTruth: '[test cases](code-rewards.md#test-cases), as an object or as JSON text',
+    score: 'share of the test cases that pass. By default, only the first ten are used',
+    extracted: 'the first 2,000 characters of the program',
     reason: '`7 of 10 passed` (verdict: `all passed`, `some passed` or `none passed`)',
     extraInfo:
       '`acc`, `passed`, `cases`, [`statuses`, `limits`, `failure`](code-rewards.md#test-cases), [`isolation`, `isolation_reason`](code-rewards.md#isolation), `extracted`, `reason`',

@@ -39,8 +39,8 @@ export const gsm8kRule = defineRule({
   docs: {
     verlFile: '`reward_score/gsm8k.py`',
     groundTruth: 'text',
-    score: '`score` if correct, `format_score` if wrong, 0 without an answer',
-    extracted: 'the number; `strict` removes its commas',
+    score: 'option `score` if correct, option `format_score` if wrong, 0 without an answer',
+    extracted: 'the number; with the method `strict`, without its commas',
     reason: '`equal`, `different`, `no answer`',
     extraInfo: '`acc`',
   },

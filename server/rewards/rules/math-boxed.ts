@@ -41,8 +41,8 @@ export const mathBoxedRule = defineRule({
   docs: {
     verlFile: '`math_reward.py`',
     groundTruth: 'text',
-    score: '1 or 0',
-    extracted: 'the content of the last box',
+    score: '1 if correct, otherwise 0',
+    extracted: 'the content of the last `\\boxed{}`',
     reason: '`equal`, `different`, `no answer`',
     extraInfo: '`acc`',
   },

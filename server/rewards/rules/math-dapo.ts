@@ -80,8 +80,9 @@ export const mathDapoRule = defineRule({
   docs: {
     verlFile: '`math_dapo.py`',
     groundTruth: 'text',
-    score: '1 or -1',
-    extracted: 'the last `Answer: …`, normalized, or the content of the box',
+    score: '1 if correct, otherwise -1',
+    extracted:
+      'the text after the last `Answer:`, normalized; if a boxed answer is compared, the content of the last `\\boxed{}`',
     reason: '`equal`, `different`, `no answer`',
     extraInfo: '`score`, `acc` (true or false), `pred`',
   },
@@ -89,7 +90,9 @@ export const mathDapoRule = defineRule({
     strict_box_verify: z
       .boolean()
       .default(false)
-      .describe('Accept only a `\\boxed{}` in the last 100 characters, compared exactly'),
+      .describe(
+        'Accept only an answer in a `\\boxed{}` in the last 100 characters of the response, and compare it exactly',
+      ),
     pause_tokens_index: z
       .array(z.int())
       .length(4)

@@ -47,10 +47,10 @@ export const mathVerifyRule = defineRule({
   docs: {
     verlFile: '`math_verify.py`, Math-Verify 0.8.0',
     groundTruth: 'text',
-    score: '1 or 0',
+    score: '1 if correct, otherwise 0',
     extracted: 'the answer, normalized',
     reason:
-      '`equal`, `different`, `same text` (one side could not be read), `no answer`, `not readable`, `too large`, `timeout` (with `timeout_score`)',
+      '`equal`, `different`, `same text` (the texts are equal, but one of them could not be read as mathematics), `no answer`, `not readable`, `too large`, `timeout` (only with `timeout_score`)',
     extraInfo: '`score`, `acc` (true or false), `extracted`, `reason`',
   },
   kwargs: z.strictObject({
@@ -65,12 +65,14 @@ export const mathVerifyRule = defineRule({
       .nullable()
       .default(null)
       .describe(
-        'Score if the comparison times out; null: the sample fails with `timeout` (verl: 0)',
+        'Score if the comparison times out. If null, the sample then fails with `timeout`; verl scores 0',
       ),
     allow_set_relation_comp: z
       .boolean()
       .default(false)
-      .describe('Accept `-2 \\le x \\le 7` for `x \\in [-2, 7]`; the reverse is always accepted'),
+      .describe(
+        'Accept the answer `-2 \\le x \\le 7` for the ground truth `x \\in [-2, 7]`. The reverse is always accepted',
+      ),
     version: versionOption,
   }),
   score({ solutionStr, groundTruth }, options) {

@@ -191,9 +191,9 @@ export const numinaRule = defineRule({
   docs: {
     verlFile: '`prime_math/`',
     groundTruth: 'text',
-    score: '1 or 0',
+    score: '1 if correct, otherwise 0',
     extracted:
-      'the text after the last "answer is", reduced to its box and then to the text after "=", "is" …',
+      'the text after the last "answer is": the content of its box if there is one, and of that only the text after "=", "is" …',
     reason:
       '`equal`, `equal to four digits`, `different`, `no answer with a digit` (verdict: `no answer`)',
     extraInfo: '`acc`, `extracted`, `reason`',

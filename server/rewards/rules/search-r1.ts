@@ -87,10 +87,9 @@ export const searchR1Rule = defineRule({
   ],
   docs: {
     verlFile: '`search_r1_like_qa_em.py`',
-    groundTruth: '`{"target": "…"}` or a list',
-    score:
-      '`score` if correct (a quarter of it with more than ten answer tags), `format_score` if wrong, 0 without an answer',
-    extracted: 'the last `<answer>`',
+    groundTruth: '`{"target": "…"}`, where the target can also be a list of texts',
+    score: 'option `score` if correct, option `format_score` if wrong, 0 without an answer',
+    extracted: 'the content of the last `<answer>`',
     reason: '`equal`, `contained`, `different`, `no answer`, `equal, too many answer tags`',
     extraInfo: '`acc`',
   },
@@ -99,7 +98,7 @@ export const searchR1Rule = defineRule({
       .enum(['em', 'subem', 'strict'])
       .default('em')
       .describe(
-        '`em`: the answer equals an accepted one; `subem`: it contains one; `strict`: same as `em`',
+        'An answer is correct if it equals a target (`em`), or if it contains a target (`subem`). `strict` is the same as `em`',
       ),
     format_score: z.number().default(0).describe('Score of a wrong answer'),
     score: z
