@@ -37,10 +37,10 @@ const TABLES: Readonly<Record<string, () => Table>> = {
     ]),
   }),
   'export-columns': () => ({
-    head: ['fields of', 'columns'],
+    head: ['part', 'columns'],
     rows: [
-      ['the rollout', codes(EXPORTED_ROLLOUT_COLUMNS)],
-      ['the result, with times to the microsecond', codes(EXPORTED_RESULT_COLUMNS)],
+      ['rollout', codes(EXPORTED_ROLLOUT_COLUMNS)],
+      ['result; its times are exact to a microsecond', codes(EXPORTED_RESULT_COLUMNS)],
     ],
   }),
   'parquet-types': () => ({
