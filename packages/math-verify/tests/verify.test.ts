@@ -62,7 +62,8 @@ describe('one answer in several notations', () => {
     ],
     ['choices', ['A', '\\text{A}', '\\text{(A)}', '\\textbf{A}', '(A)']],
     ['words', ['\\text{Evelyn}', 'Evelyn', '\\mathrm{evelyn}']],
-    ['no element', ['\\emptyset', '\\varnothing', '\\{\\}']],
+    ['no element', ['\\emptyset', '\\varnothing', '\\{\\}', '[1,3)\\cap[3,5]', '(1,3]\\cap(3,5)']],
+    ['one common element', ['\\{3\\}', '[1,3]\\cap[3,5]']],
   ])('%s', ([, answers]) => {
     for (const truth of answers) {
       for (const answer of answers)
