@@ -88,6 +88,11 @@ describe('one step, calculated by hand', () => {
     const { stepMs, steadyMs } = predict(small([7, 30], { steps: 5 }), 'barrier')
     expect({ stepMs, steadyMs }).toEqual({ stepMs: 65, steadyMs: 65 })
   })
+
+  it('has the mean step time as its steady state if there are only two steps', () => {
+    const { stepMs, steadyMs } = predict(small([7, 30], { steps: 2 }), 'barrier')
+    expect({ stepMs, steadyMs }).toEqual({ stepMs: 65, steadyMs: 65 })
+  })
 })
 
 describe('one step ahead', () => {

@@ -101,6 +101,20 @@ describe('a plan', () => {
     for (const column of columns) expect(column).toMatchObject({ noGain: true, best: 'barrier' })
   })
 
+  it('prefers the simplest strategy if no other saves 1 % more', async () => {
+    // The pipeline hides 43 s of each reward; one step ahead also hides the last half second.
+    const reward = { kind: 'constant', ms: 43_500 }
+    const input = typed({
+      source: { kind: 'typed', prompts: 8, groupSize: 2, reward },
+      ...{ limits: [null], servers: [1] },
+    })
+    const { columns } = await planSteps(input, stepsOf(input))
+    const saving = (name: string) =>
+      columns[0]?.strategies.find(({ strategy }) => strategy === name)?.saving as number
+    expect(saving('both')).toBeGreaterThan(saving('pipeline'))
+    expect(columns[0]).toMatchObject({ noGain: false, best: 'pipeline' })
+  })
+
   it('draws the selected combination for the time of two barrier steps', async () => {
     const input = typed({ show: { limit: 32, servers: 2 } })
     const { columns, shown } = await planSteps(input, stepsOf(input))
