@@ -236,6 +236,22 @@ describe('a planted cause is named', () => {
     expect((await changesOf('both-sources', ranges)).standsOut).toBeNull()
   })
 
+  it('nothing in a fall of which no part explains half', async () => {
+    const random = numbers(11)
+    const steps = Array.from({ length: 8 }, (_, step) =>
+      step < 4 ? gsm8kStep(random, 0.7) : gsm8kStep(random, 0.4, 0.2),
+    )
+    await makeRun('partly', steps)
+    const ranges = { before: { from: 0, to: 3 }, after: { from: 4, to: 7 } }
+    const found = await changesOf('partly', ranges)
+    checkSums(found)
+    // Responses without an answer explain a clear part, but less than half.
+    const part = partOf(found, 'outcome', 'no answer')?.total
+    expect(part?.high).toBeLessThan(0)
+    expect((part?.value as number) / (found.change?.value as number)).toBeLessThan(0.5)
+    expect(found.standsOut).toBeNull()
+  })
+
   it('nothing in a healthy run', async () => {
     const random = numbers(4)
     await makeRun(
