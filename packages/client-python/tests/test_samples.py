@@ -7,6 +7,7 @@ import pickle
 import unittest
 
 from rewardops import RewardOpsError, Sample
+from rewardops.adapters import failure_policy
 from rewardops.address import parse_address
 from rewardops.rewards import reward_spec
 from rewardops.samples import plain, prepare, prompt_uid
@@ -395,6 +396,16 @@ class Small(unittest.TestCase):
             {"manager": "dapo", "onFailure": {"policy": "constant", "value": -1.0}},
         )
         self.assertEqual(reward_spec(None, "drop_group"), {"onFailure": {"policy": "drop_group"}})
+
+    def test_failure_policies_of_adapters(self):
+        self.assertEqual(failure_policy("rm", "raise"), {"model": "rm"})
+        self.assertIsNone(failure_policy(None, "raise"))
+        constant = {"policy": "constant", "value": -1.0}
+        self.assertEqual(failure_policy("rm", -1), {"model": "rm", "onFailure": constant})
+        self.assertEqual(failure_policy(None, -1), {"onFailure": constant})
+        for wrong in (True, "zero", None):
+            with self.assertRaises(RewardOpsError):
+                failure_policy("rm", wrong)
 
     def test_errors_and_scores_cross_processes(self):
         error = RewardOpsError("It is.", reason="busy", hint="Wait.", request_id="r-1", status=503)
