@@ -163,12 +163,14 @@ test('a stage that fails stops the command and shows its output; the next run tr
   expect(await run('start')).toMatchObject({ code: 0, out: 'hello \n' })
 })
 
-test('an unknown command is refused with a list of commands', async () => {
-  const { code, err } = await run('stort')
-  expect(code).toBe(1)
-  expect(err).toMatch(
-    /^usage: .*start \| dev \| sandbox \| worker \| demo \| bench \| backup \| restore \| seed \| pack \| check \| test/,
-  )
+test('an unknown or missing command is refused with a list of commands', async () => {
+  for (const words of [['stort'], []]) {
+    const { code, err } = await run(...words)
+    expect(code).toBe(1)
+    expect(err).toMatch(
+      /^usage: .*start \| dev \| sandbox \| worker \| demo \| bench \| backup \| restore \| seed \| pack \| check \| test/,
+    )
+  }
   expect(calls()).toEqual([])
 })
 
