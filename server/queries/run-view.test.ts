@@ -57,6 +57,20 @@ it('servers of its models that come and go, and rescored steps, are marked once'
   ])
 })
 
+it('the newest of many rescored steps are marked', async () => {
+  await db.adhoc("insert into run (id, name) values (9, 'often-rescored')")
+  for (const rescoredFrom of ['null', '1']) {
+    await db.adhoc(
+      `insert into batch (run_id, step, split, status, closed, reward, reward_name, samples, text_bucket, rescored_from)
+       select 9, step, 'train', 'completed', true, '{}', 'test', 8, current_date, ${rescoredFrom}
+       from generate_series(1, 42) step`,
+    )
+  }
+  const { marks } = await read({}, 'often-rescored')
+  const steps = marks.flatMap(({ step, label }) => (label === 'rescored' ? [step] : []))
+  expect(steps.sort((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, i) => i + 3))
+})
+
 it('a range has only its own steps, and the numbers of steps before and after it', async () => {
   const { steps, earlier, later } = await read({ from: 2, until: 3 })
   expect(steps.map(({ step, bin }) => [step, bin])).toEqual([
