@@ -334,6 +334,19 @@ describe('idempotency keys', () => {
     expect(items.find((b) => b.step === 9)).toMatchObject({ samples: 1, scored: 1 })
     expect(await service.api.samples.score.mutate(call)).toEqual(answers[0])
   })
+
+  it('create one sample from concurrent calls with different contents, and refuse the others', async () => {
+    const call = { run: 'contract', step: 10, idempotencyKey: 'contested' }
+    const calls = Array.from({ length: 12 }, (_, i) =>
+      service.api.samples.score.mutate({ ...call, sample: right(`k${i}`) }),
+    )
+    const settled = await Promise.allSettled(calls)
+    const refused = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
+    expect(refused).toHaveLength(11)
+    for (const { data } of refused) expect(data).toMatchObject({ reason: 'idempotency_conflict' })
+    const { items } = await service.api.batches.list.query({ run: 'contract' })
+    expect(items.find((b) => b.step === 10)).toMatchObject({ samples: 1, scored: 1 })
+  })
 })
 
 describe('samples.score', () => {
