@@ -410,6 +410,29 @@ describe('the time awake of a woken server', () => {
     expect(lifecycle(left!)).toEqual([])
   })
 
+  it('is longer if the server has requests', async () => {
+    const [used, idle] = await Promise.all([simulated(), simulated()])
+    const m = manager({ idleAfterMs: 60_000 })
+    await register(m, 'used', used!)
+    await register(m, 'idle', idle!)
+    const probed = async () => {
+      const before = (await row('idle')).lastProbeAt?.getTime()
+      await waitFor('a probe', async () => (await row('idle')).lastProbeAt?.getTime() !== before)
+    }
+    await probed()
+    await db.adhoc("update server set requests = requests + 1 where name = 'used'")
+    // The manager reads the counts before it begins a probe; the first one may have begun before the request.
+    await probed()
+    await probed()
+    for (const name of ['used', 'idle']) {
+      await m.sleep({ name }, 1)
+      await m.wake({ name }, 100)
+    }
+    await waitFor('the second sleep', () => lifecycle(idle!).length === 3)
+    expect(await row('used')).toMatchObject({ state: 'ready', awakeUntil: expect.any(Date) })
+    expect(lifecycle(used!)).toHaveLength(2)
+  })
+
   it('interrupted by a crash is continued by the next process, at every point', async () => {
     const rm = await simulated()
     const before = manager({}, false)
