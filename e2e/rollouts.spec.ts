@@ -245,6 +245,7 @@ test('siblings are compared side by side, with differences, keys and a link', as
   const pair = (left: number, right: number) =>
     page.locator(`[data-side-by-side="${batch}-${left} ${batch}-${right}"]`)
   const both = pair(0, 1)
+  await expect(both.getByRole('heading', { name: 'Prompt same for both' })).toBeVisible()
   await expect(both.locator('[data-side="left"] [data-mark="removed"]').first()).toHaveText('two')
   await expect(both.locator('[data-side="right"] [data-mark="added"]').first()).toHaveText('one')
   await expect(both.getByRole('status')).toContainText('in common, compared by word')

@@ -183,7 +183,10 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   const annotate = theirs.getByRole('dialog', { name: 'Annotate samples' })
   await annotate.getByRole('combobox', { name: 'Label' }).fill('reward hack')
   await annotate.getByRole('button', { name: 'Annotate' }).click()
-  await expect(annotate.locator('[data-annotated]')).toContainText('4 samples annotated')
+  const annotated = annotate.locator('[data-annotated]')
+  await expect(annotated).toHaveText('4 samples annotated.')
+  await annotate.getByRole('button', { name: 'Annotate' }).click()
+  await expect(annotated).toHaveText('0 samples annotated, 4 already annotated.')
   await annotate.getByRole('button', { name: 'Close' }).first().click()
 
   // The export contains exactly the listed samples.
