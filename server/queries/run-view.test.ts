@@ -25,7 +25,8 @@ beforeAll(async () => {
   )
   await db.adhoc(
     `insert into batch (run_id, step, split, status, closed, reward, reward_name, samples, text_bucket, rescored_from)
-     select 1, 3, 'train', 'completed', true, '{}', 'other', 8, current_date, 3 from generate_series(1, 2)`,
+     select 1, 3, 'train', 'completed', true, '{}', name, 8, current_date, 3
+     from unnest(array['older', 'newer']) with ordinality rescore(name, at) order by at`,
   )
   const servers = [
     { name: 'early', model: 'm', minutesAgo: 90 },
@@ -55,6 +56,7 @@ it('servers of its models that come and go, and rescored steps, are marked once'
     [4, 'early removed'],
     [3, 'rescored'],
   ])
+  expect(marks.at(-1)?.note).toBe('This step was rescored with “newer”.')
 })
 
 it('the newest of many rescored steps are marked', async () => {

@@ -115,11 +115,13 @@ export class RunView {
         const note = `The server ${name} of the model ${model} was ${what} before this step.`
         return autoMark(step, at, `${name} ${what}`, note)
       }),
-      ...rescores.map(({ step, submitted_at, reward_name }) =>
-        autoMark(step, submitted_at, 'rescored', `This step was rescored with “${reward_name}”.`),
-      ),
+      ...rescores
+        .reverse()
+        .map(({ step, submitted_at, reward_name }) =>
+          autoMark(step, submitted_at, 'rescored', `This step was rescored with “${reward_name}”.`),
+        ),
     ]
-    // Several rescores of a step give one mark.
+    // Several rescores of a step give one mark, with the reward of the newest.
     return [...new Map(marks.map((mark) => [`${mark.step} ${mark.label}`, mark])).values()]
   }
 
