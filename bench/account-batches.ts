@@ -152,7 +152,7 @@ export async function watchBatch(side: Side, body: Buffer) {
   return { pids: own, watch, wallMs: performance.now() - startedAt }
 }
 
-/** Runs a batch from its submit until its last group is delivered. @throws when a sample was not scored */
+/** Submits a batch and waits until its last group is delivered. @throws when a sample was not scored */
 export async function scoreBatch(opened: OpenService, body: Buffer): Promise<void> {
   const { batchId, accepted } = await opened.submit(body)
   let delivered = 0

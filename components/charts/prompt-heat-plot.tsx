@@ -7,7 +7,7 @@ import { type PromptHeatData, promptAt } from './prompt-heat.prepare.ts'
 import { Tip } from './tip.tsx'
 
 const BOTTOM = 20
-/** Minimum width of a visit, so that visits of long runs stay visible. */
+/** Minimum width of a visit of a prompt, so that visits stay visible in a long run. */
 const MIN_VISIT_PX = 3
 /** The opacity of the rate between two visits. */
 const CARRIED = 0.35

@@ -91,7 +91,7 @@ export function PlannerForm({
             {...field('logprob')}
           />
           <TextField
-            label="Updates, s"
+            label="Model updates, s"
             inputMode="decimal"
             placeholder={derived('updateMs')}
             {...field('update')}

@@ -104,7 +104,7 @@ const Shown = memo(function Shown({
   )
 })
 
-/** Text that is not rendered, in the font of rendered text. */
+/** Text that is shown as it is, without Markdown, in the font of rendered Markdown. */
 export function PlainText({ text, marks }: { text: string; marks: readonly TextMark[] }) {
   return (
     <div className="text-sm leading-[21px] break-words whitespace-pre-wrap [overflow-wrap:anywhere]">

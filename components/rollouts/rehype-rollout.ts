@@ -263,8 +263,8 @@ const LONG_LENGTH = /\d{3,}(?:\.\d*)?\s*(?:em|ex|pt|mu|px|pc|cm|mm|in|bp|dd|cc|s
 const REFUSED_COMMAND = /\\(?:href|url|includegraphics|html[A-Z])/
 
 /**
- * Whether a formula is typeset. Formulas with hidden characters, deep nesting or long lengths are shown as their
- * source.
+ * True if a formula is typeset. A formula is shown as its source if it is too long or nested too deeply, or has hidden
+ * characters, refused commands or a very large TeX length such as `500em`.
  */
 function canTypeset(body: string): boolean {
   if (LONG_LENGTH.test(body) || REFUSED_COMMAND.test(body)) return false

@@ -30,7 +30,8 @@ export function ServerProcesses({
     >
       {server.workers.length === 0 ? (
         <p className="px-5 pb-5 text-ink-2">
-          No process has reported yet. A process appears here a few seconds after its first request.
+          No process of this service has reported yet. A process appears here a few seconds after
+          its first request to the server.
         </p>
       ) : (
         <Scroll label="Outlier detection by process">

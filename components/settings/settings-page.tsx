@@ -25,7 +25,7 @@ const ABOUT: Record<SettingsTab, string> = {
   retention: 'Removal of old data.',
   alerts: 'Webhooks that receive alerts.',
   audit: 'Changes with actor and values.',
-  about: 'Versions, sizes and active settings.',
+  about: 'Versions, disk use and active settings.',
 }
 
 export function SettingsPage() {

@@ -7,8 +7,8 @@ const DATA_POLICY =
   "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 /**
- * The headers of every answer. Pages, the build's files and the OpenAPI document replace `cache-control`, and pages also
- * `content-security-policy`.
+ * The default headers of HTTP responses. Pages, the build's files and the OpenAPI document have another
+ * `cache-control`. Pages also have another `content-security-policy`.
  */
 export const ANSWER_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': DATA_POLICY,

@@ -20,7 +20,10 @@ import { inspectProcess } from '../store/postgres/processes.ts'
 /** A service stopped or killed at any moment of its start leaves no process behind, and a stop exits 0. */
 
 const STOP_REQUEST = new URL('../stop-request.ts', import.meta.url).href
-/** A module that prints a line once `STOP_REQUEST` handles signals. Before that, only Node itself runs. */
+/**
+ * A module that is imported after `STOP_REQUEST` and prints a line. The line shows that signals are handled. Before it,
+ * no code of the service has run.
+ */
 const SAYS_SO = 'data:text/javascript,console.log("listening")'
 const START = fileURLToPath(new URL('../start.ts', import.meta.url))
 const RUN = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url))

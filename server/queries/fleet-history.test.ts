@@ -68,7 +68,7 @@ const calls = (serverId: number, fields: Partial<ServerCalls>) =>
 const works = (worker_id: number, fields: Record<string, number | string>) =>
   db.rows('works', 'select add_worker_history($1)', [JSON.stringify([{ worker_id, ...fields }])])
 
-/** Adds retries or hedges to the current rows of 10 s, 1 min and 1 h. */
+/** Adds retries or hedges to the current slices of 10 s, 1 min and 1 h. */
 const retried = (serverId: number, cause: string, n: number) =>
   db.adhoc(
     `insert into retry_slice (seconds, at, server_id, cause, n)

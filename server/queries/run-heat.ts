@@ -16,7 +16,7 @@ export interface StepBins {
 
 /**
  * Puts all steps' scores on one scale: a row per distinct score, or equal bins if there are many. Returns null if there
- * are no scores.
+ * are not scores.
  */
 export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
   const drawn = steps.filter(({ counts }) => counts.length > 0)
@@ -50,7 +50,7 @@ export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
 
 /**
  * Puts the scores of binned steps on one scale. Its rows are the distinct `values`, or equal bins from `low` to `high`
- * if `values` is null. `bins` counts the samples of each bin of steps by row. Returns null if there are no scores.
+ * if `values` is null. `bins` counts the samples of each bin of steps by row. Returns null if there are not scores.
  */
 export function heatOfBins(
   { low, high, values }: { low: number | null; high: number | null; values: number[] | null },

@@ -182,7 +182,7 @@ function peersRefusedText(server: WatchedServer, ready: readonly WatchedServer[]
   return `, against ${percent(refused)} of its peers’ ${count(calls)}`
 }
 
-/** True for three or more servers that were ready for the whole window, with equal capacity, latency and failures. */
+/** True for three or more servers that were ready for the whole window, with similar capacity and latency, and few failures. */
 function areEqual(servers: readonly WatchedServer[]): boolean {
   const capacities = servers.map((s) => s.capacityShare)
   const latencies = servers.flatMap(({ p50Ms }) => p50Ms ?? [])

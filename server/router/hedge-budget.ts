@@ -5,7 +5,7 @@ const SHARE = 0.05
 const MIN_HEDGES = 3
 const WINDOW_SECONDS = 60
 /**
- * Maximum number of samples begun since the pool was idle that count for the bound per minute. It is the size of a
+ * Maximum number of samples begun since the pool was last idle that count for the bound per minute. It is the size of a
  * large step.
  */
 const STEP_SAMPLES = 4_096
@@ -13,9 +13,9 @@ const STEP_SAMPLES = 4_096
 /**
  * Limits the hedges of a pool by two bounds. Hedges since the pool was last idle are at most 5 % of the samples begun
  * since then. Hedges of the last minute are at most 5 % of that minute's samples, or of the samples begun since the
- * pool was idle (counted up to 4,096), whichever is more. The first bound allows the last samples of a slow step to be
- * hedged minutes after they began. The second prevents a pool that has run for days from sending more than one step's
- * hedges together when all its servers slow down.
+ * pool was last idle (counted up to 4,096), whichever is more. The first bound allows the last samples of a slow step
+ * to be hedged minutes after they began. The second prevents a pool that has run for days from sending more than one
+ * step's hedges together when all its servers slow down.
  */
 export class HedgeBudget {
   readonly #share: number
@@ -34,17 +34,17 @@ export class HedgeBudget {
     this.#least = options.least ?? MIN_HEDGES
   }
 
-  /** Hedges sent since the pool was idle, including those outside the budget (samples of a silent server). */
+  /** Hedges sent since the pool was last idle, including those outside the budget (samples of a silent server). */
   get hedges(): number {
     return this.#hedges
   }
 
-  /** Hedges charged to the budget since the pool was idle. */
+  /** Hedges charged to the budget since the pool was last idle. */
   get charged(): number {
     return this.#promised
   }
 
-  /** Samples begun since the pool was idle; a retry counts again. */
+  /** Samples begun since the pool was last idle; a retry counts again. */
   get samples(): number {
     return this.#samples
   }

@@ -68,7 +68,7 @@ function storable(text: string | null | undefined): string | null {
   return text == null ? null : storableText(text, MAX_VERDICT_CHARS)
 }
 
-/** The calls of a scoring that was cancelled because other processes may use its slot. */
+/** The calls of a scoring that was cancelled to give its slot to other processes, as attempts that were `recalled`. */
 export function recalledCalls({ attempts }: RewardOutcome): AttemptRecord[] {
   const detail = "abandoned: this process's share of the batch's concurrency ended"
   return (attempts ?? []).map((one) =>

@@ -219,7 +219,10 @@ function keyed<T extends { idempotencyKey?: string | null | undefined }>(input: 
   return input.idempotencyKey ? input : { ...input, idempotencyKey: globalThis.crypto.randomUUID() }
 }
 
-/** Fetches all pages. A key that first occurs in a later page is null for the samples of earlier pages. */
+/**
+ * Fetches all pages of a batch's results. A key of the reward extra info that first occurs on a later page is null for
+ * the samples of earlier pages.
+ */
 async function allResults(
   api: RewardOpsApi,
   batchId: string,

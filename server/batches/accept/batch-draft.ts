@@ -30,7 +30,7 @@ export class BatchDraft {
   readonly prescoredOf: number[] = []
   /** The prompt key of each group's first sample. */
   readonly promptKeys: (Buffer | null)[] = []
-  /** Number of samples without a given score, by data source. */
+  /** Number of samples that were submitted without a score, by data source. */
   readonly dataSources = new Map<string, number>()
   /** The values of WRITTEN_SAMPLE_COLUMNS: one list per column. */
   readonly #values: readonly ColumnValue[][] = WRITTEN_SAMPLE_COLUMNS.map(() => [])
@@ -243,7 +243,8 @@ export class BatchDraft {
     const of = ({ name }: TextColumn) => apart[name] as ColumnValue
     const stored = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), of)
     if (!textsOf(row).equals(textsOf(stored))) return false
-    // The result columns of a sample without a given score contain the service's results, so they are not compared.
+    // The result columns of a sample that was submitted without a score contain the service's results, so they are not
+    // compared.
     return WRITTEN_SAMPLE_COLUMNS.every(
       ({ name, isResult, isDerived }, c) =>
         isDerived || (isResult && givenScore === null) || values[name] === this.#values[c]![i],
@@ -303,7 +304,7 @@ export class BatchDraft {
     return [...groups.values()]
   }
 
-  /** Indexes, within this draft, of the samples without a given score. */
+  /** Indexes, within this draft, of the samples that were submitted without a score. */
   toScore(): number[] {
     const out: number[] = []
     for (let i = 0; i < this.count; i++) if (this.#score[i] === null) out.push(i)

@@ -33,7 +33,7 @@ const NOT_STARTED_MS = 1_000
 const MAX_NOT_STARTED = 20
 /** A module that failed to load is loaded again after this long, because a missing dependency may exist by then. */
 const FAILED_FOR_MS = 5_000
-/** A call fails after this many processes exited before any call in them had begun. */
+/** A waiting call fails once this many processes have exited without starting a call. */
 const MAX_UNSTARTED = 5
 
 /** The parts of the pool that a lane uses. */

@@ -174,8 +174,8 @@ function isClose(a: number, b: number): boolean {
 }
 
 /**
- * NuminaMath like verl's `prime_math`: 1 if the answer is correct by PRM800K's grading, or equal to four digits,
- * with or without percent, with π exact or as 3.14; else 0.
+ * NuminaMath like verl's `prime_math`: 1 if PRM800K's grading accepts the answer, or if it equals the ground truth to
+ * four digits, else 0. A percentage also equals its plain number, and π may be 3.14.
  */
 export const numinaRule = defineRule({
   name: 'prime_math',

@@ -18,7 +18,10 @@ export interface Passwords {
 const CLOSED = `# Written by rewardops at each start.
 local all all scram-sha-256
 `
-/** The pg_hba.conf while passwords are set. Only root and the account of Postgres can enter the socket's folder. */
+/**
+ * The pg_hba.conf while the service assigns passwords: the superuser connects without one. This is safe, because only
+ * root and the account of Postgres can enter the folder of the socket.
+ */
 const OPEN = `local all ${SUPERUSER} trust
 `
 

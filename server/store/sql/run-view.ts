@@ -140,7 +140,7 @@ export async function stepRange(
   return row!
 }
 
-/** A step whose reward differs from that of the step before. */
+/** A step that was submitted with another reward configuration than the step before. */
 export interface RewardChangeRow {
   step: number
   submitted_at: Date

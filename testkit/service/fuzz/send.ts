@@ -10,15 +10,14 @@ export interface Answer {
   /** The first characters of the body, up to about {@link MAX_TEXT}. */
   text: string
   ms: number
-  /** `left`: the caller ended a lasting call. `late`: no answer within the limit. `cut`: the connection broke. */
+  /** `left`: the caller closed a long poll or a stream. `late`: no answer within the limit. `cut`: the connection broke. */
   end: 'answered' | 'left' | 'late' | 'cut'
 }
 
-/** Time after which a caller leaves a lasting call or a raw socket, ms. */
+/** Time after which a caller closes a long poll, a stream or a raw socket, in ms. */
 const PATIENCE_MS = 700
 /**
- * Time limit for the whole answer of a call that is not lasting, ms. A busy machine is many times slower than an idle
- * one.
+ * Time limit for the whole answer of any other call, in ms. A busy machine is many times slower than an idle one.
  */
 const LIMIT_MS = 60_000
 const MAX_TEXT = 2 << 20

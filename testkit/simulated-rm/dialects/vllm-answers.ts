@@ -52,7 +52,7 @@ export function readBody(simulation: Simulation, call: Call, isServed = true): V
   return body as VllmBody
 }
 
-/** Number of body forms that a route accepts: completion, chat, and the plugins' forms on /pooling. */
+/** Number of request schemas that a route accepts: completion and chat, and on /pooling also that of plugins. */
 const FORMS: [path: string, forms: number][] = [
   ['/pooling', 3],
   ['/classify', 2],
