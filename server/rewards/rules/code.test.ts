@@ -147,7 +147,15 @@ describe('scores', () => {
     const asserts = { inputs: ['5'], outputs: [null], assert_case: ['assert x == 1'] }
     const { extra } = await score('x = 1', asserts)
     expect(jobs[1]).toMatchObject({ code: 'x = 1\n\nassert x == 1', stdin: '5' })
-    expect(extra.isolation).toBe('weak')
+    expect(extra).toMatchObject({
+      ...{ isolation: 'weak', isolation_reason: 'the test cases have inputs and asserts' },
+    })
+    expect((await score('x = 1', asserts, { isolation: 'weak' })).extra).not.toHaveProperty(
+      'isolation_reason',
+    )
+    await expect(score('x = 1', asserts, { isolation: 'strong' })).rejects.toMatchObject({
+      message: expect.stringContaining('in the process of the program only'),
+    })
   })
 
   test.for<[status: string, reply: object]>([

@@ -171,6 +171,12 @@ export const codeRule = defineAsyncRule({
       return resultOf(program, await unitTests(program, given, options, context))
     }
     const { inputs, outputs, functionName, asserts } = given
+    if (asserts !== null && options.isolation === 'strong') {
+      throw new RuleInputError(
+        'the asserts of test cases with inputs run in the process of the program only',
+        'Set kwargs.isolation to "auto", or send the asserts with null for each input and output.',
+      )
+    }
     const run = (at: number, signal: AbortSignal): Promise<SandboxOutcome> => {
       const asserted = asserts === null ? program : `${program}\n\n${asserts[at]}`
       const isCalled = functionName !== null && options.language === 'python'
@@ -188,7 +194,10 @@ export const codeRule = defineAsyncRule({
       )
     })
     // The program never sees the expected outputs. Asserts are part of the program, so their isolation is weak.
-    return resultOf(program, { isolation: asserts === null ? 'strong' : 'weak', cases })
+    if (asserts === null) return resultOf(program, { isolation: 'strong', cases })
+    const isolationReason =
+      options.isolation === 'weak' ? null : 'the test cases have inputs and asserts'
+    return resultOf(program, { isolation: 'weak', isolationReason, cases })
   },
 })
 
