@@ -81,7 +81,8 @@ const COLUMNS: readonly RunColumn[] = [
   },
   {
     ...{ label: 'No-signal', sort: 'noSignal' },
-    title: 'Share of groups whose advantages are all zero, over all ended training batches.',
+    title:
+      'Share of groups whose advantages are all zero, over all ended training batches. For a run without training batches, over its validation batches.',
     cell: ({ noSignal }) =>
       noSignal === null ? (
         DASH
