@@ -5,7 +5,7 @@ type RewardJson = Record<string, unknown>
 /** The scorer fields of a `reward` or of a component. */
 type Scorer = Pick<
   ResolvedReward,
-  'kind' | 'model' | 'judge' | 'rule' | 'kwargs' | 'function' | 'components'
+  'kind' | 'model' | 'judge' | 'rule' | 'kwargs' | 'function' | 'components' | 'tokenScores'
 >
 
 type Bounds = Pick<ResolvedReward, 'timeoutMs' | 'maxAttempts'>
@@ -29,7 +29,7 @@ export function requestReward(reward: ResolvedReward): RewardJson {
 }
 
 function requestScorer(scorer: Scorer, whole: Bounds): RewardJson {
-  const { kind, model, judge, rule, kwargs, function: fn, components = [] } = scorer
+  const { kind, model, judge, rule, kwargs, function: fn, components = [], tokenScores } = scorer
   if (kind === 'combine') {
     return {
       combine: components.map(({ name, weight, reward }) => {
@@ -47,6 +47,7 @@ function requestScorer(scorer: Scorer, whole: Bounds): RewardJson {
     ...(judge === undefined ? {} : { judge }),
     ...(fn === undefined ? {} : { function: requestFunction(fn) }),
     ...(rule === undefined ? {} : { function: { name: rule } }),
+    ...(tokenScores === true ? { tokenScores } : {}),
     ...(Object.keys(kwargs).length > 0 ? { kwargs } : {}),
   }
 }

@@ -13,6 +13,15 @@ describe('request form of a resolved reward', () => {
     [{ kwargs: { method: 'flexible' } }],
     [{ function: { name: 'math_verify' }, onFailure: { policy: 'constant', value: -1 } }],
     [{ model: 'rm', timeoutMs: 1_000, maxAttempts: 2, maxConcurrency: 16, sleepAfter: true }],
+    [{ model: 'rm', tokenScores: true }],
+    [
+      {
+        combine: [
+          { name: 'rm', weight: 1, reward: { model: 'rm', tokenScores: true } },
+          { name: 'rule', weight: 1, reward: {} },
+        ],
+      },
+    ],
     [{ manager: 'gdpo', kwargs: { gdpo_reward_keys: ['acc'], gdpo_reward_weights: [1] } }],
     [
       {

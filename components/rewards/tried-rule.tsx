@@ -1,5 +1,6 @@
 import { CircleCheck, CircleX } from 'lucide-react'
 import type { ReactNode } from 'react'
+import { correctnessOf } from '../../server/contract/verdicts.ts'
 import { formatCount } from '../format/numbers.ts'
 import { sentence } from '../format/text.ts'
 import { Parts, RolloutText } from '../rollouts/raw-text.tsx'
@@ -36,7 +37,7 @@ export function TriedRuleStep({ step, response }: { step: RuleStep; response: st
 }
 
 function Verdict({ verdict }: { verdict: string }) {
-  const isRight = /^(equal|contained|same text)/.test(verdict)
+  const isRight = correctnessOf(verdict) === 'correct'
   const Icon = isRight ? CircleCheck : CircleX
   return (
     <p

@@ -24,7 +24,9 @@ export interface SettingField<Value = unknown> {
 
 function number(fits: (value: number) => boolean) {
   return (text: string) => {
-    const value = Number(text.replaceAll(',', ''))
+    // Only groups of three digits make a comma a thousands separator; "0,5" is refused, not read as 5.
+    const plain = /^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/.test(text) ? text.replaceAll(',', '') : text
+    const value = Number(plain)
     return Number.isFinite(value) && fits(value) ? value : undefined
   }
 }

@@ -55,6 +55,9 @@ describe('registration form', () => {
         weight: expect.any(String),
       },
     })
+    // A decimal comma is not dropped, which would make 0,5 a weight of 5.
+    const decimalComma = { ...EMPTY_DRAFT, name: 'a', url: 'http://h:1', weight: '0,5' }
+    expect(prepareRegister(decimalComma)).toEqual({ errors: { weight: expect.any(String) } })
   })
 
   test('sends only the fields that were filled in', () => {

@@ -342,6 +342,18 @@ class Placing(unittest.TestCase):
             failed.token_scores(offsets)
         made = failed.token_scores(offsets, missing=-1.0, as_="list")
         self.assertEqual(made, [placed, [-1.0, 0, 0, 0], placed])
+        # A substituted score is placed at the sample's position, because it belongs to no token.
+        rewards = {"turns": [], "spans": [], "tokens": [tokens()]}
+        substituted = scores(
+            rewards=[rewards, None, rewards],
+            width=4,
+            status=["scored", "failed", "scored"],
+            score=[1.0, -3.0, 1.0],
+            substituted=[False, True, False],
+            position=[0, 2, 0],
+        )
+        made = substituted.token_scores(offsets, as_="list")
+        self.assertEqual(made, [placed, [0, 0, -3.0, 0], placed])
 
     def test_a_failure_is_not_zero(self):
         failed = scores(

@@ -3,7 +3,7 @@
 import unittest
 
 from rewardops import RewardOpsError
-from rewardops.turns import completion_text
+from rewardops.turns import completion_sent, completion_text
 from rewardops.verifiers import produced
 
 from types import SimpleNamespace
@@ -28,6 +28,13 @@ class Turns(unittest.TestCase):
         self.assertEqual(completion_text([]), "")
         parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
         self.assertEqual(completion_text([{"role": "assistant", "content": parts}]), "ab")
+
+    def test_one_message_with_an_image_is_sent_whole(self):
+        image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+        completion = [{"role": "assistant", "content": [{"type": "text", "text": "see "}, image]}]
+        self.assertEqual(completion_sent(completion, "send"), completion)
+        self.assertEqual(completion_sent(completion, "placeholder"), "see <image_url>")
+        self.assertEqual(completion_sent([{"role": "assistant", "content": "see"}], "send"), "see")
 
     def test_every_turn_call_and_result_is_carried(self):
         completion = [

@@ -1,7 +1,7 @@
 import type { Operation, OperationResultEnvelope, TRPCLink } from '@trpc/client'
 import { observable } from '@trpc/server/observable'
 import type { AppRouter } from '../../../server/api/root.ts'
-import type { RewardOpsClientError } from './error.ts'
+import { RewardOpsClientError } from './error.ts'
 import { type Failure, failureOf } from './failure.ts'
 import type { Reach } from './reach.ts'
 
@@ -65,8 +65,10 @@ async function call(
   let since: number | null = null
   for (let failures = 0; ; failures++) {
     let failure: Failure
+    let isSent = false
     try {
       if (!reach.reached) await reach.ask()
+      isSent = true
       const answer = await watched(attempt, options)
       outage.reported = false
       return answer
@@ -74,7 +76,10 @@ async function call(
       if (signal.aborted) throw error
       failure = failureOf(error, options.url)
     }
-    const { error, kind, notDone } = failure
+    const { error, kind } = failure
+    // If a check beside the call found the service unreachable, the service may still have executed the call.
+    const notDone =
+      failure.notDone && !(isSent && error instanceof RewardOpsClientError && kind === 'away')
     everReached ||= reach.everReached
     // Any other answer, even from an overloaded service, ends the outage, and the next outage is reported again.
     if (kind === 'away') reach.reached = false

@@ -263,6 +263,26 @@ describe('an answer without a result or a reason', () => {
   })
 })
 
+it('a call that was sent is not sent again when the service stops answering meanwhile', async () => {
+  const session = { result: { data: { version: CLIENT_VERSION, signedIn: true } } }
+  let sent = 0
+  const hanging = createRewardOpsClient({
+    ...{ url: 'http://127.0.0.1:1', onTrouble: () => {} },
+    fetch: async (input, init) => {
+      if (String(input).includes('session.get')) {
+        if (sent > 0) throw new TypeError('fetch failed')
+        return Response.json(session)
+      }
+      sent++
+      return new Promise<Response>((_, reject) =>
+        init?.signal?.addEventListener('abort', () => reject(init.signal?.reason)),
+      )
+    },
+  })
+  await expect(hanging.api.demo.load.mutate()).rejects.toMatchObject({ reason: 'unreachable' })
+  expect(sent).toBe(1)
+})
+
 describe('a service that fails and recovers', { timeout: 120_000 }, () => {
   itInFullRun('loses no reward and duplicates none', async () => {
     await rm.control({ latency: 'uniform:100,1500' })

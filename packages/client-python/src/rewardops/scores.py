@@ -209,7 +209,8 @@ class Scores:
         values = self._filled(missing)
         places: list[tuple[int, int, float | None]] = []
         for row, rewards in enumerate(self.rewards):
-            if self.score[row] is None:
+            # A substituted score belongs to no token, so it is placed like the value for a missing one.
+            if self.score[row] is None or self.substituted[row]:
                 place = self.position[row]
                 if place is not None:
                     places.append((row, place, values[row]))

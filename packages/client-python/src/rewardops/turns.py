@@ -122,9 +122,20 @@ def completion_sent(completion: Any, media: str = "refuse") -> Any:
     messages = [_plain(message) for message in _listed(completion)]
     first = messages[0] if messages else {}
     is_trajectory = len(messages) > 1 or first.get("tool_calls") or first.get("function_call")
+    if media == "send":
+        # As text, the message would lose its images.
+        is_trajectory = is_trajectory or _has_media(first.get("content"))
     if not is_trajectory or any("role" not in message for message in messages):
         return text
     return [dict(message) for message in messages]
+
+
+def _has_media(content: Any) -> bool:
+    try:
+        content_text(content)
+    except RewardOpsError:
+        return True
+    return False
 
 
 def _listed(completion: Any) -> list[Any]:
