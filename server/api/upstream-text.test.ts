@@ -57,6 +57,10 @@ it('leaves out the output and the refusals of a server in the evidence of its ev
   const events = [
     { cause: 'the process ended with code 1', evidence },
     { cause: 'could not be reached', evidence: { message: secret, refused: secret } },
+    {
+      cause: 'GET /health answered 302, a redirect to http://10.0.0.7/login?token=secret',
+      evidence: { why: `POST /sleep answered 500: ${secret}`, canary: `answered 400: ${secret}` },
+    },
   ]
   expect(failuresFor({ role: 'admin' }, { events })).toEqual({ events })
   expect(failuresFor({ role: 'trainer' }, { events })).toEqual({
@@ -66,6 +70,10 @@ it('leaves out the output and the refusals of a server in the evidence of its ev
         evidence: { exitCode: 1, signal: null, livedMs: 5 },
       },
       { cause: 'could not be reached', evidence: null },
+      {
+        cause: 'GET /health answered 302, a redirect',
+        evidence: { why: 'POST /sleep answered 500', canary: 'answered 400' },
+      },
     ],
   })
 })

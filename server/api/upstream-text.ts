@@ -4,6 +4,9 @@ import { type Actor, mayDo } from '../contract/roles.ts'
 const UPSTREAM_TEXT =
   /\b(answered \d{3}[^:]*|answered NaN or an infinity|answered with something that is not JSON|answered with an HTML page|tokens are left for the reply|not an answer of a sandbox|the sandbox returned no verdict)(?:: | ")[\s\S]*$/
 
+/** Matches the target of a redirect, which may contain addresses and tokens. */
+const REDIRECT = /\b(answered \d{3}, a redirect) to [\s\S]*$/
+
 /** Fields whose text comes from trainers or functions and is never redacted. */
 const NOT_OURS = new Set('prompt response groundTruth extraInfo rewardExtraInfo options'.split(' '))
 /** Fields that describe failures. */
@@ -30,7 +33,14 @@ export function failuresFor<T>(actor: Pick<Actor, 'role'> | null, output: T): T 
 function withoutQuotes(evidence: unknown): unknown {
   const fields = Object.entries(evidence ?? {})
   const kept = fields.filter(([key]) => !QUOTED_EVIDENCE.has(key))
-  return kept.length === 0 ? null : Object.fromEntries(kept)
+  if (kept.length === 0) return null
+  return Object.fromEntries(kept.map(([key, value]) => [key, ownWords(value)]))
+}
+
+/** The service's own words of a failure text. Values that are not text stay. */
+function ownWords(value: unknown): unknown {
+  if (typeof value !== 'string') return value
+  return value.replace(REDIRECT, '$1').replace(UPSTREAM_TEXT, '$1')
 }
 
 function withoutUpstreamText(value: unknown): unknown {
@@ -41,7 +51,7 @@ function withoutUpstreamText(value: unknown): unknown {
       if (NOT_OURS.has(key)) return [key, inner]
       if (key === 'evidence') return [key, withoutQuotes(inner)]
       return DESCRIBING.has(key) && typeof inner === 'string'
-        ? [key, inner.replace(UPSTREAM_TEXT, '$1')]
+        ? [key, ownWords(inner)]
         : [key, withoutUpstreamText(inner)]
     }),
   )

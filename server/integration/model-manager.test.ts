@@ -271,6 +271,18 @@ describe('sleep', () => {
     expect(rm.stats().lifecycle).toMatchObject([{ inFlight: 0 }])
   })
 
+  it('that is refused does not end a drain that a user requested', async () => {
+    const rm = await simulated({ canSleep: false })
+    const m = manager()
+    await register(m, 'plain', rm, { model: rm.model })
+    await m.drain({ name: 'plain' })
+    await db.adhoc("update server set can_sleep = true where name = 'plain'")
+    await expect(m.sleep({ name: 'plain' }, 1)).rejects.toMatchObject({
+      reason: 'server_cannot_sleep',
+    })
+    expect(await row('plain')).toMatchObject({ state: 'draining', stateCause: 'drain requested' })
+  })
+
   it('is refused if the server does not support it', async () => {
     const [tei, plain] = await Promise.all([
       simulated({ dialect: 'tei' }),

@@ -200,6 +200,8 @@ export class RewardModelManager {
     const id = await this.#o.registry.save(name, {
       fields,
       facts: null,
+      // A registration accepts the server's present scores, so earlier baselines do not count.
+      selfTest: null,
       state: 'unreachable',
       cause: maskSecrets(failure.message, [fields.apiKey]),
       evidence: failureEvidence(failure, fields.apiKey),

@@ -262,6 +262,10 @@ export class SleepCycle {
     why: string,
     reason: 'server_busy' | 'server_cannot_sleep',
   ): Promise<never> {
+    // A drain that a user requested gets its cause back, so that it is not taken for an interrupted sleep.
+    if (before === 'draining') {
+      await noteDrainingCause(this.#o.db, row.id, row.stateCause ?? 'drain requested')
+    }
     await this.#o.registry.transition(row.id, {
       to: before,
       from: ['draining'],

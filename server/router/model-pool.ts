@@ -482,9 +482,12 @@ export class ModelPool {
   }
 
   #unpin(server: PoolServer): void {
+    const samples: RoutedSample[] = []
     for (let sample = server.pinned.first; sample !== null; sample = server.pinned.first) {
       this.withdraw(sample)
-      this.admit(sample, performance.now())
+      samples.push(sample)
     }
+    // The queue is emptied first, because a sample with a policy of its own may be pinned to the same server again.
+    for (const sample of samples) this.admit(sample, performance.now())
   }
 }

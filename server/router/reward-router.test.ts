@@ -322,6 +322,17 @@ describe('the policy of a request', () => {
     },
   )
 
+  test('stays in force for a waiting request when the policy of the pool changes', async () => {
+    await harness.serve([hangs])
+    harness.router.setSlots(1, 1)
+    const request = { model: 'rm', tokens: 10, key: 'k', policy: 'deterministic' as const }
+    const first = await harness.router.acquire(request)
+    const waiting = harness.router.acquire(request)
+    harness.router.setPolicy('rm', 'round_robin')
+    if (first.ok) first.slot.release({ outcome: 'ok' })
+    expect(await waiting).toMatchObject({ ok: true })
+  })
+
   test('also applies to a request that waits', async () => {
     await harness.serve([hangs, hangs, hangs], 0)
     const chosen = async (policy: PolicyName) => {

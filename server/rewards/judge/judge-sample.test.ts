@@ -4,6 +4,7 @@ import { config, Harness } from '../../router/testing/harness.ts'
 import { BUILTIN_JUDGES } from './builtin-templates.ts'
 import { type JudgeOutcome, judgeSample, rewardOutcomeOf } from './judge-sample.ts'
 import { JudgeTemplate, type JudgeTemplateInput } from './judge-template.ts'
+import { combineVotes } from './votes.ts'
 
 const harnesses: Harness[] = []
 afterEach(async () => {
@@ -365,4 +366,13 @@ describe('templates', () => {
   test('the built-in templates are valid', () => {
     expect([...BUILTIN_JUDGES.keys()]).toHaveLength(4)
   })
+})
+
+test('the mean and the median of equal votes are the vote, without a rounding error', () => {
+  for (let k = 1; k <= 64; k++) {
+    for (const combine of ['mean', 'median'] as const) {
+      const votes = new Array<number>(k).fill(1)
+      expect(combineVotes(votes, combine)).toEqual({ ok: true, value: 1 })
+    }
+  }
 })

@@ -27,7 +27,9 @@ export function combineVotes(
   }
 }
 
+/** The mean of sorted values. Equal values are their own mean, which rounding could miss: ten votes of 1 are 1. */
 function meanOf(values: readonly number[]): number {
+  if (values.length > 0 && values[0] === values.at(-1)) return values[0] as number
   return values.reduce((sum, value) => sum + value / values.length, 0)
 }
 
