@@ -72,14 +72,13 @@ async function call(
       const answer = await watched(attempt, options)
       outage.reported = false
       return answer
-    } catch (error) {
-      if (signal.aborted) throw error
-      failure = failureOf(error, options.url)
+    } catch (thrown) {
+      if (signal.aborted) throw thrown
+      failure = failureOf(thrown, options.url)
+      // The check beside a sent call found the service unreachable, but the service may have executed the call.
+      if (isSent && thrown instanceof RewardOpsClientError) failure.notDone = false
     }
-    const { error, kind } = failure
-    // If a check beside the call found the service unreachable, the service may still have executed the call.
-    const notDone =
-      failure.notDone && !(isSent && error instanceof RewardOpsClientError && kind === 'away')
+    const { error, kind, notDone } = failure
     everReached ||= reach.everReached
     // Any other answer, even from an overloaded service, ends the outage, and the next outage is reported again.
     if (kind === 'away') reach.reached = false

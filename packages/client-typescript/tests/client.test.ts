@@ -283,6 +283,21 @@ it('a call that was sent is not sent again when the service stops answering mean
   expect(sent).toBe(1)
 })
 
+it('a call whose connection was refused is sent again, because the service did not execute it', async () => {
+  const session = { result: { data: { version: CLIENT_VERSION, signedIn: true } } }
+  let sent = 0
+  const refused = createRewardOpsClient({
+    ...{ url: 'http://127.0.0.1:1', onTrouble: () => {} },
+    fetch: async (input) => {
+      if (String(input).includes('session.get')) return Response.json(session)
+      if (++sent > 1) return Response.json({ result: { data: { batchId: 'b1' } } })
+      throw new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } })
+    },
+  })
+  expect(await refused.api.demo.load.mutate()).toMatchObject({ batchId: 'b1' })
+  expect(sent).toBe(2)
+})
+
 describe('a service that fails and recovers', { timeout: 120_000 }, () => {
   itInFullRun('loses no reward and duplicates none', async () => {
     await rm.control({ latency: 'uniform:100,1500' })
