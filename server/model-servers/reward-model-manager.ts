@@ -38,7 +38,7 @@ import type { ModelsContext } from './context.ts'
 import { type LaunchOptions, ServerLauncher } from './launcher.ts'
 import { ScoreTrust, type Subject } from './score-trust.ts'
 import { ServerWatch } from './server-watch.ts'
-import { isDrainingToSleep, SleepCycle } from './sleep-cycle.ts'
+import { DRAIN_REQUESTED, isDrainingToSleep, SleepCycle } from './sleep-cycle.ts'
 import { SleepSweep } from './sleep-sweep.ts'
 import { MODEL_TIMINGS, type ModelTimings } from './timings.ts'
 
@@ -281,7 +281,7 @@ export class RewardModelManager {
     await this.#o.registry.transition(row.id, {
       to: 'draining',
       from: ['ready', 'unreachable', 'quarantined', 'probing', 'dead', 'registering'],
-      cause: 'drain requested',
+      cause: DRAIN_REQUESTED,
     })
     return this.find(ref)
   }

@@ -19,9 +19,9 @@ import type { ModelsContext } from './context.ts'
 import type { ScoreTrust } from './score-trust.ts'
 import { cannotSleep, notNow } from './sleep-refusals.ts'
 
-/**
- * Cause of a drain that precedes sleep. Drains that a user requested have a different cause, and only a user ends them.
- */
+/** Cause of a drain that a user requested. Only a user ends it. */
+export const DRAIN_REQUESTED = 'drain requested'
+/** Cause of a drain that precedes sleep. */
 export const BEFORE_SLEEP = 'finishes its requests in flight before sleep'
 /** The cause set before the sleep call is sent. If this process dies after that, the server may be asleep. */
 export const GOING_TO_SLEEP = 'is being put to sleep'
@@ -264,14 +264,15 @@ export class SleepCycle {
   ): Promise<never> {
     // A drain that a user requested gets its cause back, so that it is not taken for an interrupted sleep.
     if (before === 'draining') {
-      await noteDrainingCause(this.#o.db, row.id, row.stateCause ?? 'drain requested')
+      await noteDrainingCause(this.#o.db, row.id, row.stateCause ?? DRAIN_REQUESTED)
+    } else {
+      await this.#o.registry.transition(row.id, {
+        to: before,
+        from: ['draining'],
+        cause: `stays awake: ${why}`,
+        evidence: { why },
+      })
     }
-    await this.#o.registry.transition(row.id, {
-      to: before,
-      from: ['draining'],
-      cause: `stays awake: ${why}`,
-      evidence: { why },
-    })
     throw new RewardOpsError(reason, `${row.name} was not put to sleep: ${why}.`)
   }
 
