@@ -91,7 +91,7 @@ export function PlannerForm({
             {...field('logprob')}
           />
           <TextField
-            label="Model updates, s"
+            label="Updates, s"
             inputMode="decimal"
             placeholder={derived('updateMs')}
             {...field('update')}
