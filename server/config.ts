@@ -65,7 +65,7 @@ export const Settings = z.object({
     .min(1)
     .default('.data')
     .describe(
-      'folder of all files that the service writes, except the Postgres socket. A relative path starts at the project, or at the current folder if the service is installed from a tarball',
+      'folder of all files that the service writes. A relative path starts at the project, or at the current folder if the service is installed from a tarball',
     ),
   REWARDOPS_BASE_PATH: z
     .string()
@@ -75,12 +75,12 @@ export const Settings = z.object({
     })
     .default('')
     .describe(
-      '[path prefix](deployment.md#path-prefix) under which a proxy serves the pages and the API, such as `/rewardops`; unset: none',
+      '[path prefix](deployment.md#path-prefix) under which a proxy serves the pages and the API, such as `/rewardops`',
     ),
   REWARDOPS_PAGES: z
     .enum(['0', '1'])
     .default('1')
-    .describe('`0` serves the API without the dashboard, which makes the start 0.7 s faster'),
+    .describe('`0` serves the API without the dashboard'),
   REWARDOPS_WORKERS: integer(2, 0, 64).describe(
     'number of worker processes that the server starts; `0`: none',
   ),
@@ -91,10 +91,10 @@ export const Settings = z.object({
     'when the service stops: maximum seconds that it waits for requests of the router address in flight',
   ),
   REWARDOPS_API_KEYS: text(
-    'API keys with the role admin, separated by commas: random texts of at least 20 characters ([keys](access.md#keys)); unset: only processes of this machine have access, without a key',
+    '[API keys](access.md#keys) with the role admin, separated by commas; unset: only processes of this machine have access, without a key',
   ),
   REWARDOPS_TRUSTED_PROXIES: networks().describe(
-    'addresses and networks, separated by commas, of trusted [proxies](deployment.md#proxies): the service uses the forwarding headers that they send; unset: none',
+    'addresses and networks, separated by commas, of trusted [proxies](deployment.md#proxies), whose forwarding headers the service uses',
   ),
   REWARDOPS_ALLOWED_HOSTS: text(
     'host names, separated by commas, that the URLs of requests may have; loopback names are always allowed ([access](access.md)); unset: all names if API keys are required, otherwise only loopback names',
@@ -106,11 +106,9 @@ export const Settings = z.object({
       '[addresses that the service may call](#outgoing-calls) for reward models, sandboxes and webhooks',
     ),
   REWARDOPS_TLS_CERT: text(
-    'PEM file of the certificate with its chain. Together with `REWARDOPS_TLS_KEY`, it turns on [TLS](deployment.md#tls-of-the-service); unset: no TLS',
+    'PEM file of the certificate with its chain. Together with `REWARDOPS_TLS_KEY`, it turns on [TLS](deployment.md#tls-of-the-service)',
   ),
-  REWARDOPS_TLS_KEY: text(
-    'PEM file of the private key of the certificate; required with `REWARDOPS_TLS_CERT`',
-  ),
+  REWARDOPS_TLS_KEY: text('PEM file of the private key of the certificate'),
   REWARDOPS_SESSION_DAYS: integer(7, 1, 365).describe(
     'days from the login to the end of a [login session](access.md#signing-in)',
   ),
@@ -132,7 +130,7 @@ export const Settings = z.object({
     .default('functions')
     .describe('folder of [custom reward functions](functions.md)'),
   REWARDOPS_FUNCTION_PROCESSES: integer(0, 0, 256).describe(
-    'maximum number of processes in which a worker runs functions; `0`: the number of cores divided by `REWARDOPS_WORKERS`, at least 2. Each function has at least one process, even if this exceeds the maximum',
+    'maximum number of processes in which a worker runs functions; `0`: the number of cores divided by `REWARDOPS_WORKERS`, at least 2. Each function has at least one process',
   ),
   REWARDOPS_FUNCTION_MEMORY_MB: integer(1_024, 64, 1 << 20).describe(
     'memory in MiB that a function process may use in addition to its memory at start (about 100 MiB)',
@@ -160,7 +158,7 @@ export const Settings = z.object({
     .startsWith('/')
     .optional()
     .describe(
-      'path of the Python interpreter of the [code sandbox](code-rewards.md#the-sandbox-of-the-service); unset: `/usr/bin/python3`, or `/usr/local/bin/python3` if the former does not exist',
+      'path of the Python interpreter of the [code sandbox](code-rewards.md#the-sandbox-of-the-service); unset: `/usr/bin/python3` or `/usr/local/bin/python3`',
     ),
   REWARDOPS_SANDBOX_SLOTS: integer(0, 0, 1_024).describe(
     'maximum number of programs that the code sandbox runs concurrently; `0`: the number of cores',
