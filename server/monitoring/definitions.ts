@@ -84,8 +84,7 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
     read: readDominance,
   },
   duplicates: {
-    figure:
-      'share of samples whose response equals another response of their group',
+    figure: 'share of samples whose response equals another response of their group',
     read: ({ figures }) => share(figures.duplicates, figures.duplicates_of ?? 0),
   },
   all_incorrect: {
@@ -97,8 +96,7 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
     read: ({ figures }) => share(figures.failed, figures.samples),
   },
   no_signal: {
-    figure:
-      'share of groups in which all scores are the same or fewer than two samples are scored',
+    figure: 'share of groups in which all scores are the same or fewer than two samples are scored',
     read: (watched) => {
       const { signals } = watched
       return share(
