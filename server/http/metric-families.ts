@@ -88,7 +88,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     gauge(
       'server_health_processes',
-      `Number of processes whose router sees the server in this \`health\` ([failures](router.md#failures)): ${HEALTH.map((health) => `\`${health}\``).join(', ')}. Processes that do not call the server are not counted.`,
+      `Number of processes whose router sees the server in this \`health\` ([failures](router.md#failures)): ${HEALTH.map((health) => `\`${health}\``).join(', ')}.`,
       each((s) =>
         HEALTH.map((health) => ({
           labels: { health },
@@ -99,7 +99,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     gauge('server_in_flight', 'Requests that the server has not answered yet.', seen('inFlight')),
     gauge(
       'server_slots',
-      'Requests that processes may have in flight, as reported by the processes. Each process leases a share of the limit of the server.',
+      'Requests that processes may have in flight, as reported by the processes.',
       seen('slots'),
     ),
     gauge(
@@ -109,7 +109,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     gauge(
       'server_limit',
-      'Current limit of requests in flight for all processes together, fixed or [adaptive](router.md#limit-of-requests-in-flight).',
+      'Current limit of requests in flight, fixed or [adaptive](router.md#limit-of-requests-in-flight).',
       one((s) => limitOf(s, viewsOf(s, views))),
     ),
     gauge(
@@ -124,7 +124,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     counter(
       'server_errors_total',
-      'Failed requests by `class`: `client` (the server refused the sample), `busy` (the server was overloaded), `corrupt` (the answer holds no valid score), `fault` (any other failure, such as a server error, a network error or no answer).',
+      'Failed requests by `class`: `client` (the server refused the sample), `busy` (the server was overloaded), `corrupt` (the answer holds no valid score), `fault` (any other failure).',
       each((s) => errorsOf(calls.get(s.id))),
     ),
     counter(
@@ -139,7 +139,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     counter(
       'server_ejections_total',
-      'Ejections of the server, by the `process` whose router ejected it. An ejected server gets no requests from this process for a few seconds.',
+      'Ejections of the server, by the `process` whose router ejected it ([failures](router.md#failures)).',
       servers.flatMap((s) =>
         [...views].flatMap(([process, view]) => {
           const stats = view[s.id]
@@ -158,7 +158,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
       ...family(
         'histogram',
         'server_request_duration_seconds',
-        'Durations of requests that returned a score. The sum is computed from buckets and is accurate to a few percent.',
+        'Durations of requests that returned a score.',
       ),
       values: servers.flatMap((s) =>
         histogram(labels.get(s.id) as Record<string, string>, calls.get(s.id)?.latency ?? []),

@@ -143,12 +143,12 @@ function processFamilies(figures: ProcessFigures): Family[] {
     ),
     gauge(
       'live_streams',
-      'Open live streams, which update the pages in browsers. All tabs of a browser share one stream.',
+      'Open live streams, which update the pages in browsers.',
       single(figures.liveStreams),
     ),
     counter(
       'orphaned_samples_total',
-      'Pending samples that had lost their job in the queue and that this process queued again. A value above 0 is a sign of a defect: please report it.',
+      'Pending samples that had lost their job in the queue and were queued again. A value above 0 is a defect: please report it.',
       single(figures.orphanedSamples),
     ),
     counter(

@@ -51,12 +51,12 @@ interface MonitorReader {
 export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   reward_drop: {
     figure:
-      'fall of the mean reward of this batch below the median of the means of the 5 batches before it, in standard deviations of a batch mean (defined below). Needs 10 earlier batches',
+      'fall of the mean reward below its median over the previous 5 batches, in standard deviations of a batch mean. Needs 10 earlier batches',
     read: readDrop,
   },
   length_correlation: {
     figure:
-      'Pearson correlation of response length and score within the batch. Length is in tokens if every scored sample has a `responseLength`, otherwise in bytes',
+      'Pearson correlation of response length and score within the batch. The length is in tokens if every scored sample has a `responseLength`, otherwise in bytes',
     read: ({ figures }) => ({
       value: figures.length_correlation,
       n: figures.length_n ?? 0,
@@ -65,31 +65,30 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   },
   variance_collapse: {
     figure:
-      'mean over the groups of the standard deviation of their scores (with n − 1) ÷ the median of this mean over the 20 batches before this one. Needs 5 earlier batches with at least 8 groups. While an incident is open, the median does not change',
+      'mean standard deviation of the scores within a group ÷ its median over the previous 20 batches. Needs 5 earlier batches with at least 8 groups',
     read: readCollapse,
   },
   ceiling: {
     figure:
-      'share of scores in the highest 1 % of the score range. The range is that of this batch and the 20 batches before it. If all of these scores are equal, the share is 100 % for a score above 0, otherwise 0 %',
+      'share of scores in the highest 1 % of the score range of this and the previous 20 batches. If all of these scores are equal, they count here if they are above 0',
     read: (watched) => readEnd(watched, 'top'),
   },
   floor: {
     figure:
-      'share of scores in the lowest 1 % of the score range, which is that of `ceiling`. If all of these scores are equal, the share is 100 % for a score of 0 or less, otherwise 0 %',
+      'share of scores in the lowest 1 % of this range. If all of these scores are equal, they count here if they are 0 or less',
     read: (watched) => readEnd(watched, 'bottom'),
   },
   component_dominance: {
     figure:
-      'only for composite rewards and the manager `gdpo`: the largest share that one component has in the variance of the reward. The share of a component is its weight × its covariance with the reward ÷ the variance of the reward. The shares add up to 100 %. A share can exceed 100 % if another one is negative',
+      'for composite rewards and the manager `gdpo`: the largest share of one component in the variance of the reward (weight × covariance with the reward ÷ variance of the reward)',
     read: readDominance,
   },
   duplicates: {
-    figure:
-      'share of samples whose response equals another response of their group, byte for byte. Groups with a single sample are excluded',
+    figure: 'share of samples whose response equals another response of their group',
     read: ({ figures }) => share(figures.duplicates, figures.duplicates_of ?? 0),
   },
   all_incorrect: {
-    figure: 'share of all-incorrect groups, in which all scores are the same and not above 0',
+    figure: 'share of groups in which all scores are the same and not above 0',
     read: (watched) => share(watched.signals?.all_incorrect ?? null, countCompared(watched)),
   },
   failures: {
@@ -97,8 +96,7 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
     read: ({ figures }) => share(figures.failed, figures.samples),
   },
   no_signal: {
-    figure:
-      'share of no-signal groups, in which all scores are the same or fewer than two samples are scored',
+    figure: 'share of groups in which all scores are the same or fewer than two samples are scored',
     read: (watched) => {
       const { signals } = watched
       return share(
@@ -109,7 +107,7 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   },
   no_spread: {
     figure:
-      'only for rewards and components that are scored only by reward models: the highest minus the lowest score of the batch. A batch of equal scores opens an incident',
+      'for rewards and components that only reward models score: the highest minus the lowest score of the batch',
     read: readSpread,
   },
 }

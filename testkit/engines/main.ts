@@ -106,7 +106,7 @@ async function main(): Promise<void> {
       [],
   )
   const page = markdownOf(planned, outcomes, new Date().toISOString().slice(0, 10))
-  console.log(page.slice(page.indexOf('|  |')).split('\n## Seen')[0])
+  console.log(page)
   if (values['write-docs']) writeFileSync(join(ROOT, 'docs/engines.md'), page)
   process.exitCode = failures > 0 ? 1 : 0
 }
