@@ -97,15 +97,11 @@ const kwargs = z.strictObject({
     .url({ protocol: /^https?$/ })
     .nullable()
     .default(null)
-    .describe(
-      'verl’s option: URL of a sandbox in `REWARDOPS_SANDBOXES`, instead of its name',
-    ),
+    .describe('verl’s option: URL of a sandbox in `REWARDOPS_SANDBOXES`, instead of its name'),
   isolation: z
     .enum(['auto', 'strong', 'weak'])
     .default('auto')
-    .describe(
-      '[Isolation](code-rewards.md#isolation) of unit tests: `auto`, `strong` or `weak`',
-    ),
+    .describe('[Isolation](code-rewards.md#isolation) of unit tests: `auto`, `strong` or `weak`'),
   max_concurrent: z
     .int()
     .min(1)

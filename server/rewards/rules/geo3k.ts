@@ -38,9 +38,7 @@ export const geo3kRule = defineRule({
     use_boxed: z
       .boolean()
       .default(true)
-      .describe(
-        'true: the answer is the last `\\boxed{}`; false: it is the whole response',
-      ),
+      .describe('true: the answer is the last `\\boxed{}`; false: it is the whole response'),
     format_score: z
       .number()
       .min(0)

@@ -63,9 +63,7 @@ export const mathVerifyRule = defineRule({
       .number()
       .nullable()
       .default(null)
-      .describe(
-        'Score if the comparison times out; null: the sample fails with `timeout`',
-      ),
+      .describe('Score if the comparison times out; null: the sample fails with `timeout`'),
     allow_set_relation_comp: z
       .boolean()
       .default(false)
