@@ -137,8 +137,8 @@ const TABLES: Readonly<Record<string, () => Table>> = {
     ],
   }),
   'rule-results': () => ({
-    head: ['rule', '`extracted`', '`reason`', 'keys of `rewardExtraInfo`'],
-    rows: RULES.map(({ name, docs }) => [code(name), docs.extracted, docs.reason, docs.extraInfo]),
+    head: ['rule', 'reason', 'keys of `rewardExtraInfo`'],
+    rows: RULES.map(({ name, docs }) => [code(name), docs.reason, docs.extraInfo]),
   }),
   ...Object.fromEntries(
     Object.entries(describeMetrics()).map(([section, families]) => [

@@ -91,21 +91,17 @@ const kwargs = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'Name of a [sandbox](code-rewards.md#other-sandboxes) in `REWARDOPS_SANDBOXES`. If null, the sandbox of the service is used',
+      'Name of a [sandbox](code-rewards.md#other-sandboxes) in `REWARDOPS_SANDBOXES`; null: the sandbox of the service',
     ),
   sandbox_fusion_url: z
     .url({ protocol: /^https?$/ })
     .nullable()
     .default(null)
-    .describe(
-      'URL of a sandbox in `REWARDOPS_SANDBOXES`, instead of its name. Configurations of verl have this option',
-    ),
+    .describe('verl’s option: URL of a sandbox in `REWARDOPS_SANDBOXES`, instead of its name'),
   isolation: z
     .enum(['auto', 'strong', 'weak'])
     .default('auto')
-    .describe(
-      '[Isolation](code-rewards.md#isolation) of unit tests. `strong`: they run in a separate process; `weak`: they run in the process of the program; `auto`: `weak` if they need objects of the program, otherwise `strong`',
-    ),
+    .describe('[Isolation](code-rewards.md#isolation) of unit tests: `auto`, `strong` or `weak`'),
   max_concurrent: z
     .int()
     .min(1)
@@ -157,8 +153,7 @@ export const codeRule = defineAsyncRule({
   docs: {
     verlFile: '`sandbox_fusion/`',
     groundTruth: '[test cases](code-rewards.md#test-cases), as an object or as JSON text',
-    score: 'share of the test cases that pass. By default, only the first ten are used',
-    extracted: 'the first 2,000 characters of the program',
+    score: 'share of the test cases that pass',
     reason: '`7 of 10 passed` (verdict: `all passed`, `some passed` or `none passed`)',
     extraInfo:
       '`acc`, `passed`, `cases`, [`statuses`, `limits`, `failure`](code-rewards.md#test-cases), [`isolation`, `isolation_reason`](code-rewards.md#isolation), `extracted`, `reason`',

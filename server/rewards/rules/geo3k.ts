@@ -30,25 +30,22 @@ export const geo3kRule = defineRule({
     groundTruth: 'text',
     score:
       'sum of 1 - `format_score` for a correct answer and `format_score` for the correct format',
-    extracted: 'the content of the last `\\boxed{}`; without `use_boxed`, the whole response',
     reason:
-      '`equal`, `different` or `no boxed answer` (verdict: `no answer`). The reason, but not the verdict, also says `format kept` or `format not kept`',
+      '`equal`, `different` or `no boxed answer` (verdict: `no answer`), then `format kept` or `format not kept` (not in the verdict)',
     extraInfo: '`acc`, `accuracy`, `format`, `extracted`, `reason`',
   },
   kwargs: z.strictObject({
     use_boxed: z
       .boolean()
       .default(true)
-      .describe(
-        'true: the answer is the content of the last `\\boxed{}`; false: it is the whole response',
-      ),
+      .describe('true: the answer is the last `\\boxed{}`; false: it is the whole response'),
     format_score: z
       .number()
       .min(0)
       .max(1)
       .default(0.1)
       .describe(
-        'Score for the correct format, which is `<think>…</think>` followed by a `\\boxed{}`. A correct answer adds 1 - `format_score`',
+        'Score for the format `<think>…</think>` followed by a `\\boxed{}`. A correct answer adds 1 - `format_score`',
       ),
     version: versionOption,
   }),

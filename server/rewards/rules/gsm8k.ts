@@ -40,7 +40,6 @@ export const gsm8kRule = defineRule({
     verlFile: '`reward_score/gsm8k.py`',
     groundTruth: 'text',
     score: 'option `score` if correct, option `format_score` if wrong, 0 without an answer',
-    extracted: 'the number; with the method `strict`, without its commas',
     reason: '`equal`, `different`, `no answer`',
     extraInfo: '`acc`',
   },

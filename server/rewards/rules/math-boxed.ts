@@ -42,7 +42,6 @@ export const mathBoxedRule = defineRule({
     verlFile: '`math_reward.py`',
     groundTruth: 'text',
     score: '1 if correct, otherwise 0',
-    extracted: 'the content of the last `\\boxed{}`',
     reason: '`equal`, `different`, `no answer`',
     extraInfo: '`acc`',
   },

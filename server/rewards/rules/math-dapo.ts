@@ -81,8 +81,6 @@ export const mathDapoRule = defineRule({
     verlFile: '`math_dapo.py`',
     groundTruth: 'text',
     score: '1 if correct, otherwise -1',
-    extracted:
-      'the text after the last `Answer:`, normalized; if a boxed answer is compared, the content of the last `\\boxed{}`',
     reason: '`equal`, `different`, `no answer`',
     extraInfo: '`score`, `acc` (true or false), `pred`',
   },

@@ -48,9 +48,8 @@ export const mathVerifyRule = defineRule({
     verlFile: '`math_verify.py`, Math-Verify 0.8.0',
     groundTruth: 'text',
     score: '1 if correct, otherwise 0',
-    extracted: 'the answer, normalized',
     reason:
-      '`equal`, `different`, `same text` (the texts are equal, but one of them could not be read as mathematics), `no answer`, `not readable`, `too large`, `timeout` (only with `timeout_score`)',
+      '`equal`, `different`, `same text`, `no answer`, `not readable`, `too large`, `timeout` (only with `timeout_score`)',
     extraInfo: '`score`, `acc` (true or false), `extracted`, `reason`',
   },
   kwargs: z.strictObject({
@@ -64,9 +63,7 @@ export const mathVerifyRule = defineRule({
       .number()
       .nullable()
       .default(null)
-      .describe(
-        'Score if the comparison times out. If null, the sample then fails with `timeout`; verl scores 0',
-      ),
+      .describe('Score if the comparison times out; null: the sample fails with `timeout`'),
     allow_set_relation_comp: z
       .boolean()
       .default(false)

@@ -192,8 +192,6 @@ export const numinaRule = defineRule({
     verlFile: '`prime_math/`',
     groundTruth: 'text',
     score: '1 if correct, otherwise 0',
-    extracted:
-      'the text after the last "answer is": the content of its box if there is one, and of that only the text after "=", "is" …',
     reason:
       '`equal`, `equal to four digits`, `different`, `no answer with a digit` (verdict: `no answer`)',
     extraInfo: '`acc`, `extracted`, `reason`',

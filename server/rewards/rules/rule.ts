@@ -61,7 +61,6 @@ export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
     verlFile: string
     groundTruth: string
     score: string
-    extracted: string
     /** The reasons, and each verdict that differs from its reason. */
     reason: string
     /** The keys of `rewardExtraInfo`. */

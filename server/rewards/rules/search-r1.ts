@@ -89,7 +89,6 @@ export const searchR1Rule = defineRule({
     verlFile: '`search_r1_like_qa_em.py`',
     groundTruth: '`{"target": "…"}`, where the target can also be a list of texts',
     score: 'option `score` if correct, option `format_score` if wrong, 0 without an answer',
-    extracted: 'the content of the last `<answer>`',
     reason: '`equal`, `contained`, `different`, `no answer`, `equal, too many answer tags`',
     extraInfo: '`acc`',
   },
