@@ -97,7 +97,7 @@ const kwargs = z.strictObject({
     .url({ protocol: /^https?$/ })
     .nullable()
     .default(null)
-    .describe('verl’s option: URL of a sandbox in `REWARDOPS_SANDBOXES`, instead of its name'),
+    .describe('In verl: URL of a sandbox in `REWARDOPS_SANDBOXES`, instead of its name'),
   isolation: z
     .enum(['auto', 'strong', 'weak'])
     .default('auto')
