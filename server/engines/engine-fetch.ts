@@ -57,7 +57,6 @@ export function openFetch(
   return openChecked(checked, apiKey, options)
 }
 
-/** Opens a connection to a URL that {@link checkServerUrl} has accepted. */
 export function openChecked(
   { origin, basePath }: ServerUrl,
   apiKey: string | null,
@@ -170,7 +169,6 @@ function unreachable(
   return failure('connection', `cannot be reached (${code ?? name}: ${message})`)
 }
 
-/** Whether an error code means a failure of the certificate or the TLS handshake. */
 function isTlsCode(code: string | undefined): boolean {
   return (
     code !== undefined &&

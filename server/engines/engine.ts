@@ -18,9 +18,7 @@ export interface ScoreInput {
   /** A turn without content (a tool call) counts as empty. */
   prompt: string | { role: string; content?: TurnContent | null | undefined }[]
   response: string
-  /**
-   * As submitted, like `groundTruth` and `extraInfo` below. Only custom scorers (`http`) receive these three fields.
-   */
+  /** Only custom scorers (`http`) receive `dataSource`, `groundTruth` and `extraInfo`, as submitted. */
   dataSource?: string
   groundTruth?: unknown
   extraInfo?: Record<string, unknown>
@@ -35,7 +33,6 @@ export interface SampleTemplate {
   renderSampleWithoutBos(input: ScoreInput): string
 }
 
-/** The server and model that a request is built for. */
 export interface EngineTarget {
   /** The model's name on the server; null if the server needs no name. */
   model: string | null
@@ -57,7 +54,7 @@ export interface EngineTarget {
   chatTemplate?: SampleTemplate | null
 }
 
-/** A POST to the server. `path` starts at the origin's root. */
+/** `path` starts at the origin's root. */
 export interface EngineRequest {
   path: string
   body: string | Buffer
@@ -219,7 +216,6 @@ export interface EngineLoad {
 /** Sleep level: 1 keeps the weights in main memory, 2 drops them. */
 export type SleepLevel = 1 | 2
 
-/** Properties of an engine whose servers can sleep. */
 export interface SleepAbilities {
   /** The remedy for a server that was started without support for sleep. */
   readonly hint: string
@@ -244,7 +240,6 @@ export interface EngineLifecycle extends SleepAbilities {
 /** Longest `detail` of a failure, in characters. It is stored with every attempt. */
 export const MAX_DETAIL_CHARS = 300
 
-/** The response to a request sent by an {@link EngineFetch}. */
 export interface EngineReply {
   status: number
   headers: ResponseHeaders
@@ -287,7 +282,6 @@ export type ProbeCause =
   | 'other_kind'
   | 'unknown_model'
 
-/** The reason why a server cannot be used, and the remedy. */
 export interface ProbeFailure {
   ok: false
   reason: ProbeReason
@@ -296,7 +290,6 @@ export interface ProbeFailure {
   hint: string
 }
 
-/** The properties that a server reports. */
 export interface ProbeFacts {
   ok: true
   engine: EngineName
