@@ -23,7 +23,6 @@ function talkTo(url: string, apiKey: string | null = null, timeoutMs = 5_000): O
   return opened
 }
 
-/** Returns the error that a promise rejects with, or null if the promise resolves. */
 const rejection = (promise: Promise<unknown>) =>
   promise.then(
     () => null,
