@@ -72,10 +72,7 @@ export function plainCells(batch: ExportedBatch, row: ExportedRow): Record<strin
   return withFields(cells, row, DETAIL_FIELDS)
 }
 
-/**
- * Values of the selected extra-info columns, by column name. The extra info is parsed only if such a column is
- * selected.
- */
+/** Values of the selected extra-info columns, by column name. */
 export function chosenExtra(
   columns: readonly string[],
   row: ExportedRow,
@@ -97,7 +94,6 @@ function extraCell(value: unknown): string | null {
   return typeof value === 'string' ? textCell(JSON.stringify(value)) : JSON.stringify(value)
 }
 
-/** An annotation as exports write it. */
 export function annotationOf({ label, note, author, created_at }: AnnotationRow) {
   return { label, note, author, createdAt: created_at.toISOString() }
 }
