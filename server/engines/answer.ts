@@ -299,7 +299,6 @@ export function onlyElement(value: unknown, where: string): { item: unknown } | 
   return 'items' in found ? { item: found.items[0] } : found
 }
 
-/** Returns the last number of a list, which trainers use as the score. `where` names the list in failures. */
 export function lastNumber(list: unknown, where: string): number | EngineFailure {
   if (!Array.isArray(list) || list.length === 0) {
     return failure('corrupt', 'unparseable', `${where} is not a list of numbers`)

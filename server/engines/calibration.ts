@@ -56,7 +56,6 @@ export async function calibrationScores(
   return found
 }
 
-/** Returns the parts of a server's answer that are compared between replicas. */
 export function calibrationOf({ score, promptTokens }: EngineScore): Calibration {
   return { score, promptTokens: promptTokens ?? null }
 }

@@ -174,10 +174,9 @@ function tokenText(value: unknown): string | null {
  * Maximum steps per rendering. A conversation of 1,000 turns takes about 50,000 steps; 500,000 take one or two seconds.
  */
 const MAX_STEPS = 500_000
-/** Longest text that a template may produce, in characters: much longer than any accepted conversation. */
 const MAX_CHARS = 64 * 2 ** 20
 const MAX_ELEMENTS = 1_000_000
-/** Longest `range` that a template may create. Templates loop over turns, not characters. */
+/** Templates loop over turns, not characters. */
 const MAX_RANGE = 100_000
 
 export type Program = Parameters<Interpreter['run']>[0]

@@ -30,7 +30,6 @@ export class ProbeStop extends Error {
 export interface OpenFetch {
   /** Sends a request. @throws ProbeStop if no usable response arrives */
   readonly fetch: EngineFetch
-  /** Path of the URL, without a trailing slash. */
   readonly basePath: string
   /** Closes the connection; requests in flight fail. */
   close(): void

@@ -98,7 +98,6 @@ export interface EngineFailure {
   fitMaxTokens?: number
 }
 
-/** The positions of a response's tokens in the scored text and in the response. */
 export interface TokenOffsets {
   /** The index of the first token with text of the response. */
   first: number
@@ -138,7 +137,6 @@ export interface MicroBatchScores {
 
 /** Micro-batching: several samples share the fixed cost of one request. */
 export interface MicroBatchProtocol {
-  /** Whether the target accepts several samples per request. */
   takes(target: EngineTarget): boolean
   /**
    * Builds the request. Call this only if the target {@link takes} several samples. @throws Error if the target's
@@ -255,7 +253,6 @@ export type EngineFetch = (
   init?: { method: 'GET' | 'POST'; body?: string },
 ) => Promise<EngineReply>
 
-/** Error reasons of the API for a server that cannot be used. */
 export type ProbeReason =
   | 'forbidden_url'
   | 'server_unreachable'

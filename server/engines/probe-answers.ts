@@ -69,7 +69,6 @@ export function notReady(method: string, path: string, reply: EngineReply): Prob
   }
 }
 
-/** The owner of the models that a router address lists. */
 export const ROUTER_ADDRESS_OWNER = 'rewardops'
 
 /** Returns the failure for the router address of a rewardops service, which would send requests back to itself. */

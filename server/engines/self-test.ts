@@ -26,7 +26,7 @@ export interface SelfTestTarget extends EngineTarget {
   maxModelLen?: number | null
 }
 
-/** Verdicts after which truncation is not tested, so no long texts are sent. */
+/** Verdicts after which truncation is not tested. */
 const SERIOUS: ReadonlySet<SelfTestVerdict> = new Set([
   'constant',
   'label_unknown',

@@ -145,7 +145,6 @@ describe('sleep and wake', () => {
       expect((await rejection(refused))?.message).toMatch(/answered 500: assert is_fully_idle/)
     }
     server.handler = answer(404, { detail: 'Not Found' })
-    // The message names the option to start the server with.
     expect((await rejection(lifecycle.sleep(fetch, '', 1)))?.message).toMatch(/--enable-/)
   })
 

@@ -303,7 +303,6 @@ export class Access {
     return this.#setCookie(req, opened.cookie, opened.maxAgeSeconds)
   }
 
-  /** Ends the login session of the request, if it has one. Returns the Set-Cookie value. */
   async signOut(req: IncomingMessage): Promise<string> {
     await this.#endSession(req)
     return this.#setCookie(req, '', 0)

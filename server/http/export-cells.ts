@@ -9,7 +9,6 @@ import { textsAsJson } from '../store/stored-texts.ts'
 /** A cell of a CSV or Parquet file. Null if the sample has no such value. */
 export type Cell = string | number | boolean | null
 
-/** Samples of a batch that are written together. */
 export interface ExportPage {
   batch: ExportedBatch
   rows: ExportedRow[]

@@ -46,7 +46,6 @@ export interface ExportSources {
   readiness: Modules['readiness']
 }
 
-/** The first sample of an export. */
 interface Place {
   batchId: number
   idx: number

@@ -1,6 +1,5 @@
 import type { EngineName, EngineTarget, ScoreInput } from '../engine.ts'
 
-/** Requests and responses of an engine, for the tests. */
 export interface ScoringDialect {
   path: string
   /** The text to score in a request: prompt, newline, response. */
@@ -11,7 +10,6 @@ export interface ScoringDialect {
   one(literal: string): string
   two: string
   none: string
-  /** The engine's responses to a text longer than the max context. */
   tooLong: [status: number, body: unknown][]
   /** Absent if the engine accepts only one text per request. */
   microBatch?: {

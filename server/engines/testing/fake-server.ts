@@ -16,7 +16,6 @@ export interface FakeCall {
 
 export type FakeHandler = (call: FakeCall, response: ServerResponse) => void
 
-/** An HTTP server on loopback. Tests can change its handler at any time. */
 export class FakeServer {
   handler: FakeHandler
   readonly calls: FakeCall[] = []

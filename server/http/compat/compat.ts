@@ -136,7 +136,6 @@ function scoreInput(
 }
 
 /**
- * Returns the result and reward of each sample.
  * @throws RewardOpsError `not_scored` for a failed sample, unless the protocol reports failures, or the URL sets a
  * reward for failed samples
  */
