@@ -1,17 +1,12 @@
-/** Minimum length of a key, in characters. */
 const MIN_CHARS = 20
-/** Minimum estimated entropy of a key, in bits. */
 const MIN_BITS = 80
-/** Common words in keys. Each counts as one character. */
 const WORDS =
   /password|passwort|secret|change|default|example|rewardops|reward|trainer|admin|token|test|demo|prod|local|user|root|key|api|the|for|my|of|an?d|foo|bar|qwertz|qwerty|asdf|hello|world|letmein|welcome|dragon|monkey|master|login|access/gi
 
 /**
  * Returns the reason why a key of REWARDOPS_API_KEYS is too easy to guess, or null if the key is acceptable. The reason
- * does not quote the key. A key needs 20 characters and an estimated entropy of 80 bits. A common word, a repeated
- * character, an ascending or descending sequence (`abcd`, `4321`) and a repeated substring count as one character each.
- * Each counted character adds log2 of the size of the key's alphabet, in bits. The alphabet consists of those classes
- * that occur in the key: digits, lower-case letters, upper-case letters, symbols.
+ * does not quote the key. For the estimate, a common word, a repeated character, an ascending or descending sequence
+ * (`abcd`, `4321`) and a repeated substring count as one character each.
  */
 export function whyGuessable(key: string): string | null {
   if (key.length < MIN_CHARS) return `has ${key.length} characters, fewer than ${MIN_CHARS}`

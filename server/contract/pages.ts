@@ -299,10 +299,7 @@ export type Topic =
   | 'runs'
   | `batch:${string}`
 
-/**
- * The topics that have changed. At most about three of these events are sent per second. A page refetches the queries
- * of its topics.
- */
+/** The topics that have changed. At most about three of these events are sent per second. */
 export interface LiveEvent {
   seq: number
   at: string

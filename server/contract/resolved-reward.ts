@@ -123,7 +123,6 @@ export function isByModelsAlone(reward: ScoredBy): boolean {
  * Whether the scores of a batch show which answers are correct (1 or more) and incorrect (0 or less). Scores that come
  * only from reward models show this only if they range from 0 or less to exactly 1, as verdicts do. Raw scores, ratings
  * from 1 to 10 and a batch of equal scores do not.
- * @param range the lowest and the highest score of the batch
  */
 export function showsCorrectness(
   reward: ScoredBy,

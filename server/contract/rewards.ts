@@ -4,9 +4,8 @@ import type { SampleFailureReason } from './sample-reason.ts'
 import type { LaunchServerInput } from './servers.ts'
 import { Prompt, RewardSpec } from './trainer.ts'
 
-/** The longest sample to try, prompt and response together, in characters. */
 const MAX_TRIED_CHARS = 500_000
-/** The longest configuration to import, in characters. verl's composed configuration has about 40,000. */
+/** verl's composed configuration has about 40,000 characters. */
 const MAX_CONFIG_CHARS = 400_000
 
 /** The input of `rewards.try`: one sample and a reward. The sample is scored as in a batch; nothing is stored. */

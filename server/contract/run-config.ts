@@ -4,11 +4,9 @@ import { readableText } from './storable-text.ts'
 
 /** Maximum size of a run's configuration as JSON. */
 export const MAX_CONFIG_BYTES = 65_536
-/** Maximum nesting of a configuration. */
 const MAX_CONFIG_DEPTH = 16
 /** Maximum number of configuration values available to filters and columns. Further values are only displayed. */
 const MAX_CONFIG_VALUES = 1_000
-/** Maximum characters of a text in filters and columns. */
 const MAX_VALUE_CHARS = 500
 /** Maximum tags of a run. */
 export const MAX_TAGS = 32
@@ -20,7 +18,6 @@ export const Tag = nameOf(MAX_TAG_CHARS).refine((tag) => tag === tag.trim(), {
 })
 const Tags = z.array(Tag).max(MAX_TAGS, `must be at most ${MAX_TAGS} tags`)
 
-/** Any JSON object of limited size and depth. */
 const Config = z.record(z.string(), z.unknown()).superRefine((config, ctx) => {
   // The depth is checked first, because JSON.stringify is recursive.
   if (!isWithinDepth(config, MAX_CONFIG_DEPTH)) {

@@ -4,7 +4,6 @@ import { GROUP_SIGNAL_FILTERS } from './group-signal.ts'
 import { namesOf } from './names-of.ts'
 import { BatchId, FailureReason, SampleId, SampleStatus } from './trainer.ts'
 
-/** Maximum conditions on the reward extra info. */
 const MAX_EXTRA_FILTERS = 8
 
 const words = (most: number) =>

@@ -29,7 +29,6 @@ const name = z
 /** Maximum characters of a chat template. A tokenizer_config.json with 256 added tokens has about 60,000. */
 export const MAX_CHAT_TEMPLATE_CHARS = 512 * 1024
 
-/** A Jinja template, or the tokenizer_config.json that contains it. */
 const chatTemplate = z
   .union(
     [z.string(), z.record(z.string(), z.json())],
@@ -44,7 +43,6 @@ const chatTemplate = z
  */
 export const SCORE_ROUTES = ['classify', 'token', 'pair'] as const
 const route = z.enum(SCORE_ROUTES)
-/** A label of the model, by its index from 0 or by its name; stored as text. */
 const label = z
   .union([z.int().min(0).max(999), storableText(128).min(1)], 'must be an index from 0, or a name')
   .transform(String)
@@ -200,7 +198,6 @@ export const ServerLogInput = z
   })
   .refine(givesOne, GIVE_ONE)
 
-/** An argument of a command, or the value of an environment variable. */
 const word = z
   .string()
   .max(32_768)
@@ -236,7 +233,6 @@ export const LaunchServerInput = z
   )
 export type LaunchServerInput = z.infer<typeof LaunchServerInput>
 
-/** Returns the TCP port of a URL, or null if the URL is invalid. */
 function portOf(url: string): number | null {
   if (!URL.canParse(url)) return null
   const { port, protocol } = new URL(url)

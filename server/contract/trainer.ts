@@ -148,7 +148,6 @@ export const OnFailure = z.discriminatedUnion('policy', [
   z.strictObject({ policy: z.literal('fail_batch') }),
 ])
 
-/** A custom reward function by `path`, or a rule by `name`. */
 const RewardFunction = z.strictObject({
   path: z.string().optional(),
   name: z.string().optional(),
@@ -184,7 +183,6 @@ export const CompositeComponent = z.strictObject({
 })
 export type CompositeComponent = z.infer<typeof CompositeComponent>
 
-/** A custom manager class in a file of the functions folder. */
 const RewardManagerModule = z.strictObject({
   path: z.string(),
   name: z.string().optional(),

@@ -43,7 +43,6 @@ export function mediaIn(
   return null
 }
 
-/** The fields of a turn that its text contains. */
 type TurnFields = object & {
   content?: TurnContent | null | undefined
   reasoning_content?: unknown
@@ -65,7 +64,6 @@ export function turnText(turn: TurnFields): string {
   return writtenTurn(turn).text
 }
 
-/** A message written as text. */
 interface Written {
   text: string
   /** The offset of the message's content, in UTF-16 code units. */
@@ -223,7 +221,6 @@ function isJson(text: string): boolean {
   return jsonOf(text) !== undefined
 }
 
-/** Parses JSON. Returns undefined if the text is not JSON. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -12,8 +12,8 @@ export function correctnessOf(verdict: string): 'correct' | 'incorrect' | null {
 }
 
 /**
- * Whether a verdict restates the score instead of explaining it. An empty verdict restates the score. A composite
- * verdict such as `format: equal, answer: different` restates the score if each of its parts does.
+ * Whether a verdict restates the score instead of explaining it. A composite verdict such as `format: equal, answer:
+ * different` does so if each of its parts does.
  */
 export function restatesScore(verdict: string): boolean {
   return (

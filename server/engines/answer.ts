@@ -8,7 +8,6 @@ import {
   type ResponseHeaders,
 } from './engine.ts'
 
-/** Returns a failure with its detail cut to {@link MAX_DETAIL_CHARS}. */
 export function failure(
   failureClass: FailureClass,
   reason: SampleFailureReason,
@@ -17,7 +16,6 @@ export function failure(
   return { ok: false, class: failureClass, reason, detail: clip(detail) }
 }
 
-/** Cuts a text to {@link MAX_DETAIL_CHARS} characters, on one line. */
 export function clip(text: string): string {
   const line = text.replace(/\s+/g, ' ').trim()
   return line.length <= MAX_DETAIL_CHARS ? line : `${line.slice(0, MAX_DETAIL_CHARS - 1)}…`
@@ -55,7 +53,6 @@ const NO_ROUTE = /does not support [\w ]{1,40} API\b/i
  */
 const OF_THE_SERVER = new Set([401, 402, 403, 404, 405, 406, 407, 410, 411, 415, 421, 426, 501])
 
-/** Classifies a response other than 2xx. */
 export function classifyStatus(
   status: number,
   headers: ResponseHeaders,
@@ -64,10 +61,7 @@ export function classifyStatus(
   return classify(status, headers, bodyText, `answered ${status}`)
 }
 
-/**
- * Classifies a failed response. `prefix` starts the detail. `status` may come from the body of a response with status
- * 200.
- */
+/** `status` may come from the body of a response with status 200. */
 function classify(
   status: number,
   headers: ResponseHeaders,
@@ -127,8 +121,7 @@ const REPLY_TOO_LONG = [
 ]
 
 /**
- * Returns the number of tokens left for the reply if the server refused the requested length. Returns null if the
- * server refused for another reason, or if no tokens are left.
+ * Returns the number of tokens left for the reply, or null if none are left or the server refused for another reason.
  */
 function tokensLeft(message: string): number | null {
   for (const pattern of REPLY_TOO_LONG) {
@@ -192,7 +185,6 @@ function validationMessage(detail: unknown[]): string {
     .join('; ')
 }
 
-/** Returns `error.code` of a JSON body, or `''` if there is none. */
 function errorCode(bodyText: string): string {
   try {
     const code = field(field(JSON.parse(bodyText), 'error'), 'code')
@@ -214,7 +206,6 @@ function htmlText(html: string): string {
 
 export type JsonAnswer = { ok: true; value: unknown } | EngineFailure
 
-/** Parses the body of a 2xx response; any other response is classified by its status. */
 export function readJsonAnswer(
   status: number,
   headers: ResponseHeaders,
@@ -303,13 +294,11 @@ export function finiteScore(value: unknown, where: string): number | EngineFailu
   return failure('corrupt', 'unparseable', `${where} is ${typeof value}, not a number`)
 }
 
-/** Returns the only element of a list, for a request with one text. */
 export function onlyElement(value: unknown, where: string): { item: unknown } | EngineFailure {
   const found = elementsOf(value, where, 1)
   return 'items' in found ? { item: found.items[0] } : found
 }
 
-/** Returns the last number of a list, which trainers use as the score. `where` names the list in failures. */
 export function lastNumber(list: unknown, where: string): number | EngineFailure {
   if (!Array.isArray(list) || list.length === 0) {
     return failure('corrupt', 'unparseable', `${where} is not a list of numbers`)
@@ -317,7 +306,6 @@ export function lastNumber(list: unknown, where: string): number | EngineFailure
   return finiteScore(list[list.length - 1], `${where}[-1]`)
 }
 
-/** Returns the elements of a list that must have one per text, in the order of the texts. */
 export function elementsOf(
   value: unknown,
   where: string,
@@ -331,7 +319,7 @@ export function elementsOf(
   return { items: value }
 }
 
-/** Returns the entries of `data` in the order of the texts. Both vLLM and SGLang number them by `index`. */
+/** vLLM and SGLang number the entries of `data` by `index`. */
 function dataOf(answer: unknown, count: number): { items: unknown[] } | EngineFailure {
   const found = elementsOf(field(answer, 'data'), 'data', count)
   if (!('items' in found)) return found
@@ -369,12 +357,10 @@ export function readMicroBatchData(
   }
 }
 
-/** Returns the only entry of `data`, for a request with one text. */
 export function onlyDatum(answer: unknown): { item: unknown } | EngineFailure {
   return onlyElement(field(answer, 'data'), 'data')
 }
 
-/** Adds the prompt tokens of `usage`, if reported, to a score. */
 export function scored(
   score: number | EngineFailure,
   answer: unknown,
@@ -384,7 +370,6 @@ export function scored(
   return promptTokens === undefined ? { ok: true, score } : { ok: true, score, promptTokens }
 }
 
-/** Returns `value[key]` of an object; undefined for other values. */
 export function field(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null
     ? (value as Record<string, unknown>)[key]

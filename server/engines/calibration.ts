@@ -7,7 +7,6 @@ import type {
   ScoreInput,
 } from './engine.ts'
 
-/** A server's result for one calibration text. */
 export interface Calibration {
   score: number
   /** Prompt tokens counted by the server; null if it does not report them. */
@@ -57,7 +56,6 @@ export async function calibrationScores(
   return found
 }
 
-/** Returns the parts of a server's answer that are compared between replicas. */
 export function calibrationOf({ score, promptTokens }: EngineScore): Calibration {
   return { score, promptTokens: promptTokens ?? null }
 }
@@ -88,10 +86,9 @@ function tokensDiffer(a: Calibration, b: Calibration): boolean {
   return a.promptTokens !== null && b.promptTokens !== null && a.promptTokens !== b.promptTokens
 }
 
-/** `routeMissing` is true if the server has no scoring route. */
 export type CalibrationAnswer = EngineScore | (EngineFailure & { routeMissing?: boolean })
 
-/** Requests the score of one text. Never rejects. */
+/** Never rejects. */
 export async function askScore(
   engine: Engine,
   fetch: EngineFetch,

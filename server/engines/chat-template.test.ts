@@ -13,7 +13,6 @@ import {
 } from './testing/chat-templates.ts'
 
 const of = (model: ModelTemplate) => new ChatTemplate(JSON.stringify(model))
-/** Renders a template that is given without special tokens. */
 const written = (template: string, variables: Record<string, unknown> = {}) =>
   new ChatTemplate(template).render([{ role: 'user', content: 'Q' }], { variables })
 

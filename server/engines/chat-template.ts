@@ -3,7 +3,6 @@ import { MAX_CHAT_TEMPLATE_CHARS } from '../contract/servers.ts'
 import type { SampleTemplate, ScoreInput } from './engine.ts'
 import { type ChatMessage, sampleMessages } from './sample-text.ts'
 
-/** Maximum compiled templates in the cache. Each model has one, and a service has few models. */
 const MAX_COMPILED = 32
 /** Names of the special tokens that transformers and other model libraries pass to a template. */
 const TOKEN = /\b(?:bos|eos|unk|sep|pad|cls|mask)_token\b/g
@@ -52,7 +51,6 @@ export class ChatTemplate implements SampleTemplate {
     }
   }
 
-  /** The BOS token, or `''` if there is none or it is unknown. */
   get bosToken(): string {
     return this.#source.tokens.bos_token ?? ''
   }
@@ -106,7 +104,7 @@ export class ChatTemplate implements SampleTemplate {
 
 const compiled = new Map<string, ChatTemplate>()
 
-/** Returns the compiled template of a source, from a cache. @throws ChatTemplateError */
+/** @throws ChatTemplateError */
 export function chatTemplateOf(text: string): ChatTemplate {
   const known = compiled.get(text)
   const template = known ?? new ChatTemplate(text)
@@ -117,7 +115,6 @@ export function chatTemplateOf(text: string): ChatTemplate {
   return template
 }
 
-/** Reads a tokenizer_config.json, or a bare template. */
 function readSource(text: string): Source {
   if (text.length > MAX_CHAT_TEMPLATE_CHARS) {
     throw new ChatTemplateError(
@@ -166,9 +163,7 @@ function templateIn(value: unknown): string {
   )
 }
 
-/**
- * Returns the text of a special token, which is a string or an object with `content`. Returns null for any other value.
- */
+/** A special token is a string, or an object with `content`. Returns null for any other value. */
 function tokenText(value: unknown): string | null {
   const text =
     typeof value === 'object' && value !== null ? (value as { content?: unknown }).content : value
@@ -179,14 +174,11 @@ function tokenText(value: unknown): string | null {
  * Maximum steps per rendering. A conversation of 1,000 turns takes about 50,000 steps; 500,000 take one or two seconds.
  */
 const MAX_STEPS = 500_000
-/** Longest text that a template may produce, in characters: much longer than any accepted conversation. */
 const MAX_CHARS = 64 * 2 ** 20
-/** Longest list that a template may produce. */
 const MAX_ELEMENTS = 1_000_000
-/** Longest `range` that a template may create. Templates loop over turns, not characters. */
+/** Templates loop over turns, not characters. */
 const MAX_RANGE = 100_000
 
-/** A parsed template, for {@link runProgram}. */
 export type Program = Parameters<Interpreter['run']>[0]
 
 /**

@@ -11,7 +11,6 @@ import type {
 import { wellFormed } from './sample-text.ts'
 import { rootOf } from './server-url.ts'
 
-/** Builds a chat request, with the fields that all backends share. */
 export function buildChatRequest(
   engine: EngineName,
   chat: ChatRequest,
@@ -21,7 +20,6 @@ export function buildChatRequest(
   const { jsonSchema, topLogprobs } = chat
   return {
     path: `${rootOf(target.basePath)}/v1/chat/completions`,
-    // JSON.stringify omits undefined fields.
     body: JSON.stringify({
       model: target.model ?? (engine === 'sglang' ? 'default' : undefined),
       messages: chat.messages.map(({ role, content }) => ({ role, content: wellFormed(content) })),
@@ -47,8 +45,8 @@ export function buildChatRequest(
 }
 
 /**
- * Reads the response of a judge. Never throws. A reply that the model ended (`stop`) is valid. A reply cut off at the
- * token limit (`length`) is marked `truncated`. An aborted reply is a failure, although its status is 200.
+ * Reads the response of a judge. Never throws. A reply cut off at the token limit is returned as `truncated`. An
+ * aborted reply is a failure, although its status is 200.
  */
 export function parseChatResponse(
   status: number,

@@ -78,7 +78,6 @@ it('the policy is checked for the URL of a server and at each connection', async
       message: expect.stringContaining('127.0.0.1 is a loopback address'),
     })
     const before = connections
-    // A host that was registered under another policy is refused too.
     for (const host of ['127.0.0.1', '[::ffff:127.0.0.1]', 'localhost']) {
       expect(await connected(host), host).toMatchObject({ code: 'ERR_FORBIDDEN_ADDRESS' })
     }

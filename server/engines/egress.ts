@@ -140,7 +140,6 @@ function bare(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, '$1')
 }
 
-/** The error code of a connection that the policy refuses. */
 export const FORBIDDEN_ADDRESS_CODE = 'ERR_FORBIDDEN_ADDRESS'
 
 function forbiddenAddress(message: string): NodeJS.ErrnoException {

@@ -30,7 +30,6 @@ export class ProbeStop extends Error {
 export interface OpenFetch {
   /** Sends a request. @throws ProbeStop if no usable response arrives */
   readonly fetch: EngineFetch
-  /** Path of the URL, without a trailing slash. */
   readonly basePath: string
   /** Closes the connection; requests in flight fail. */
   close(): void
@@ -57,7 +56,6 @@ export function openFetch(
   return openChecked(checked, apiKey, options)
 }
 
-/** Opens a connection to a URL that {@link checkServerUrl} has accepted. */
 export function openChecked(
   { origin, basePath }: ServerUrl,
   apiKey: string | null,
@@ -170,7 +168,6 @@ function unreachable(
   return failure('connection', `cannot be reached (${code ?? name}: ${message})`)
 }
 
-/** Whether an error code means a failure of the certificate or the TLS handshake. */
 function isTlsCode(code: string | undefined): boolean {
   return (
     code !== undefined &&

@@ -18,9 +18,7 @@ export interface ScoreInput {
   /** A turn without content (a tool call) counts as empty. */
   prompt: string | { role: string; content?: TurnContent | null | undefined }[]
   response: string
-  /**
-   * As submitted, like `groundTruth` and `extraInfo` below. Only custom scorers (`http`) receive these three fields.
-   */
+  /** Only custom scorers (`http`) receive `dataSource`, `groundTruth` and `extraInfo`, as submitted. */
   dataSource?: string
   groundTruth?: unknown
   extraInfo?: Record<string, unknown>
@@ -35,7 +33,6 @@ export interface SampleTemplate {
   renderSampleWithoutBos(input: ScoreInput): string
 }
 
-/** The server and model that a request is built for. */
 export interface EngineTarget {
   /** The model's name on the server; null if the server needs no name. */
   model: string | null
@@ -57,7 +54,7 @@ export interface EngineTarget {
   chatTemplate?: SampleTemplate | null
 }
 
-/** A POST to the server. `path` starts at the origin's root. */
+/** `path` starts at the origin's root. */
 export interface EngineRequest {
   path: string
   body: string | Buffer
@@ -101,7 +98,6 @@ export interface EngineFailure {
   fitMaxTokens?: number
 }
 
-/** The positions of a response's tokens in the scored text and in the response. */
 export interface TokenOffsets {
   /** The index of the first token with text of the response. */
   first: number
@@ -141,7 +137,6 @@ export interface MicroBatchScores {
 
 /** Micro-batching: several samples share the fixed cost of one request. */
 export interface MicroBatchProtocol {
-  /** Whether the target accepts several samples per request. */
   takes(target: EngineTarget): boolean
   /**
    * Builds the request. Call this only if the target {@link takes} several samples. @throws Error if the target's
@@ -219,7 +214,6 @@ export interface EngineLoad {
 /** Sleep level: 1 keeps the weights in main memory, 2 drops them. */
 export type SleepLevel = 1 | 2
 
-/** Properties of an engine whose servers can sleep. */
 export interface SleepAbilities {
   /** The remedy for a server that was started without support for sleep. */
   readonly hint: string
@@ -244,7 +238,6 @@ export interface EngineLifecycle extends SleepAbilities {
 /** Longest `detail` of a failure, in characters. It is stored with every attempt. */
 export const MAX_DETAIL_CHARS = 300
 
-/** The response to a request sent by an {@link EngineFetch}. */
 export interface EngineReply {
   status: number
   headers: ResponseHeaders
@@ -260,7 +253,6 @@ export type EngineFetch = (
   init?: { method: 'GET' | 'POST'; body?: string },
 ) => Promise<EngineReply>
 
-/** Error reasons of the API for a server that cannot be used. */
 export type ProbeReason =
   | 'forbidden_url'
   | 'server_unreachable'
@@ -287,7 +279,6 @@ export type ProbeCause =
   | 'other_kind'
   | 'unknown_model'
 
-/** The reason why a server cannot be used, and the remedy. */
 export interface ProbeFailure {
   ok: false
   reason: ProbeReason
@@ -296,7 +287,6 @@ export interface ProbeFailure {
   hint: string
 }
 
-/** The properties that a server reports. */
 export interface ProbeFacts {
   ok: true
   engine: EngineName

@@ -15,7 +15,6 @@ import { otherKind } from './probe-answers.ts'
 import { sampleMessages } from './sample-text.ts'
 import { versionBefore } from './version.ts'
 
-/** The short sample that every candidate route scores. */
 const SHORT: ScoreInput = { prompt: 'What is 1 + 1?', response: '2' }
 /** A longer list of numbers for one text or token is an embedding, because no reward model has so many labels. */
 const MAX_LABELS = 16
@@ -33,12 +32,9 @@ export interface FoundRoute {
   warnings?: string[]
 }
 
-/** The result of trying a candidate route. */
 type RouteAnswer =
   | { is: 'score' }
-  /** The model has no chat template for `messages`. */
   | { is: 'no_template' }
-  /** The server has no such route. */
   | { is: 'missing'; said: string }
   /** The route exists but does not score this model. */
   | { is: 'unsupported'; said: string }
@@ -47,7 +43,6 @@ type RouteAnswer =
 
 type Found = FoundRoute | { refused: ProbeFailure }
 
-/** The input of {@link findRoute}, without the connection. */
 type RouteQuestion = Pick<ProbeContext, 'route' | 'templated' | 'known'> &
   Pick<EngineTarget, 'model' | 'version' | 'basePath'>
 

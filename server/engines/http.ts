@@ -26,13 +26,11 @@ const ERROR_REASONS = ['function_error', 'timeout', 'non_finite', 'unparseable']
  */
 const MAX_EXTRA_DEPTH = 100
 
-/** Whether a JSON value is nested more than `levels` levels deep. */
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1))
 }
 
-/** Returns the scoring route, which is the path of the server's URL. */
 function scorePath(basePath: string | undefined): string {
   return basePath === undefined || basePath === '' ? '/' : basePath
 }

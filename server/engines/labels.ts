@@ -16,10 +16,7 @@ export function labelIndex(label: unknown): number | null {
   return digits === undefined ? null : Number(digits)
 }
 
-/**
- * Returns the score of a label from a list with one number per label. Without a `label`, returns the score of the last
- * one. `where` names the list in failures.
- */
+/** `list` has one number per label. `where` names the list in failures. */
 export function labelScore(
   list: unknown,
   label: string | null | undefined,
@@ -34,7 +31,6 @@ export function labelScore(
   return finiteScore(list[index], `${where}[${index}]`)
 }
 
-/** Returns the failure for a label that the model does not have. Every request would fail. */
 export function noSuchLabel(label: string, has: string): EngineFailure {
   return broken('unparseable', `the registration names label "${label}"; the model has ${has}`)
 }

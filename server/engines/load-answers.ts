@@ -32,7 +32,6 @@ export function metricSum(text: string, name: string): number | null {
   return sum
 }
 
-/** Reads /metrics. Resolves to null if it is not available. */
 export async function metricsText(fetch: EngineFetch, path: string): Promise<string | null> {
   try {
     const reply = await fetch(path)
@@ -42,7 +41,6 @@ export async function metricsText(fetch: EngineFetch, path: string): Promise<str
   }
 }
 
-/** Reads the JSON of a load route. Resolves to null if the route or the server is not available. */
 export async function loadJson(fetch: EngineFetch, path: string): Promise<unknown> {
   try {
     return await jsonOrNull(fetch, path)

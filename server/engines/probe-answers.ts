@@ -3,7 +3,6 @@ import { errorMessage, field, looksLikeHtml } from './answer.ts'
 import type { EngineFetch, EngineReply, ProbeContext, ProbeFailure } from './engine.ts'
 import { ProbeStop } from './engine-fetch.ts'
 
-/** The models that a server lists at /v1/models, or a failure. */
 export type ModelList =
   | {
       ok: true
@@ -50,7 +49,7 @@ export async function listModels(fetch: EngineFetch, path: string): Promise<Mode
   }
 }
 
-/** Whether the server has no such route. 408 and 429 mean that it is busy. */
+/** 408 and 429 mean that the server is busy. */
 function isMissing({ status }: EngineReply): boolean {
   return (status >= 400 && status < 500 && status !== 408 && status !== 429) || status === 501
 }
@@ -60,7 +59,6 @@ export function isBusy({ status }: EngineReply): boolean {
   return status === 429 || (status >= 502 && status <= 504)
 }
 
-/** Returns the failure for a server that answers but is not ready. */
 export function notReady(method: string, path: string, reply: EngineReply): ProbeFailure {
   return {
     ok: false,
@@ -71,7 +69,6 @@ export function notReady(method: string, path: string, reply: EngineReply): Prob
   }
 }
 
-/** The owner of the models that a router address lists. */
 export const ROUTER_ADDRESS_OWNER = 'rewardops'
 
 /** Returns the failure for the router address of a rewardops service, which would send requests back to itself. */
@@ -99,12 +96,10 @@ export function otherEngine(
   }
 }
 
-/** Returns the failure for a server that does not answer like the named engine, or like any engine. */
 export function notRecognized(message: string, hint: string): ProbeFailure {
   return { ok: false, reason: 'server_not_recognized', cause: 'unknown_server', message, hint }
 }
 
-/** Returns the failure for a server that does not fit its intended use. */
 export function otherKind(message: string, hint: string): ProbeFailure {
   return { ok: false, reason: 'server_not_recognized', cause: 'other_kind', message, hint }
 }
@@ -141,7 +136,6 @@ export async function jsonOrNull(fetch: EngineFetch, path: string): Promise<unkn
   return parsed(reply) ?? null
 }
 
-/** Reads a text field of a route's JSON. Resolves to null if it is missing. */
 export async function textField(
   fetch: EngineFetch,
   path: string,
@@ -150,12 +144,10 @@ export async function textField(
   return textOrNull(field(await jsonOrNull(fetch, path), name))
 }
 
-/** Returns the value if it is a nonempty text, otherwise null. */
 export function textOrNull(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
 }
 
-/** Returns the value if it is a positive integer, otherwise null. */
 export function positiveInt(value: unknown): number | null {
   return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : null
 }

@@ -32,11 +32,8 @@ export interface ProbeRequest {
   kind?: 'discriminative' | 'generative' | null
   /** The route named at registration. No other route is tried. */
   route?: ScoreRoute | null
-  /** The label named at registration, by index or name. */
   label?: string | null
-  /** Whether a chat template was given at registration. */
   templated?: boolean
-  /** The result of an earlier probe. */
   known?: ProbeContext['known']
 }
 
@@ -95,7 +92,6 @@ const ENGINE_OF_OWNER = new Map(
   ),
 )
 
-/** Detects the engine by the owner in /v1/models. Without a known owner, it tries the engines in order. */
 async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
   const models = await listModels(fetch, `${rootOf(context.basePath)}/v1/models`)
   // A busy or loading server would fail all further requests too, and must not be reported as unknown.
@@ -114,7 +110,6 @@ async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeR
   )
 }
 
-/** Returns a failure if the server does not fit its intended use. */
 function unfitFor(
   facts: ProbeFacts,
   kind: 'discriminative' | 'generative' | null,

@@ -2,8 +2,6 @@ import { describe, expect, test } from 'vitest'
 import { engineOf } from './registry.ts'
 import { type RecordedAnswer, recordings } from './testing/recorded.ts'
 
-/** Tests how engines read recorded answers of real servers. */
-
 /**
  * The expected result of each recorded request, by its `situation`. Requests that are not listed are never used to
  * score samples.

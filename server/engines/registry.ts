@@ -9,8 +9,8 @@ import { tei } from './tei.ts'
 import { vllm } from './vllm.ts'
 
 /**
- * All engines, in the order of auto-detection. No route identifies the last three, so auto-detection sends them
- * requests: custom scorers get an empty list of samples, and OpenRLHF gets a short text.
+ * In the order of auto-detection. No route identifies the last three, so auto-detection sends them requests: custom
+ * scorers get an empty list of samples, and OpenRLHF gets a short text.
  */
 const engines: Readonly<Record<EngineName, Engine>> = {
   tei,

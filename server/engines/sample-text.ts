@@ -41,7 +41,6 @@ export function sampleMessages(input: ScoreInput): ChatMessage[] {
   return messages
 }
 
-/** Returns the prompt as one text: the contents of a conversation joined by newlines. */
 export function promptText(input: ScoreInput): string {
   refuseMedia(input)
   const { prompt } = input

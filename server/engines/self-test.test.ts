@@ -13,7 +13,6 @@ afterEach(async () => {
 
 const sigmoid = (x: number) => 1 / (1 + Math.exp(-x))
 
-/** The logit of a fake reward model: each "Paris" and "42" raises it, and each "bananas" lowers it. */
 const logit = (text: string) =>
   (text.match(/Paris/g) ?? []).length * 1.5 -
   (text.match(/bananas/g) ?? []).length * 2 +
@@ -26,7 +25,6 @@ interface Body {
   raw_scores?: boolean
 }
 
-/** Returns the handler of a fake server. `score` receives the whole body as text. */
 function model(name: EngineName, score: (text: string, body: Body) => number): FakeHandler {
   return (call, response) => {
     const body = JSON.parse(call.body) as Body

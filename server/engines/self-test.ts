@@ -26,7 +26,7 @@ export interface SelfTestTarget extends EngineTarget {
   maxModelLen?: number | null
 }
 
-/** Verdicts after which truncation is not tested, so no long texts are sent. */
+/** Verdicts after which truncation is not tested. */
 const SERIOUS: ReadonlySet<SelfTestVerdict> = new Set([
   'constant',
   'label_unknown',
@@ -34,7 +34,6 @@ const SERIOUS: ReadonlySet<SelfTestVerdict> = new Set([
   'inverted',
 ])
 
-/** The fourth short text of the self-test, with wrong arithmetic. */
 const ARITHMETIC: ScoreInput = {
   prompt: 'What is 37 × 3?',
   response: '37 × 3 = 37 + 37 + 37 = 113. Answer: \\boxed{113}',
@@ -114,14 +113,12 @@ export async function rawScoreSelfTest(
   }
 }
 
-/** Whether the engine requests activated scores differently from raw ones. */
 function canActivate(engine: Engine, target: EngineTarget): boolean {
   const body = (activated: boolean) =>
     String(engine.buildScoreRequest(GOOD, { ...target, activated }).body)
   return body(true) !== body(false)
 }
 
-/** Returns the activated scores of the good and the bad answer, or null if the server refuses them. */
 async function askPair(ask: Ask): Promise<Pair | null> {
   const good = await ask(GOOD, true)
   if (!good.ok) return null
@@ -155,7 +152,6 @@ async function lookForTruncation(
 
 const FILLER = 'Let us look at the map of the country and think about it step by step. '
 
-/** Returns the question with a long answer that ends with `end`. */
 function longText(end: string, maxModelLen: number | null): ScoreInput {
   const wanted =
     maxModelLen === null
@@ -253,7 +249,6 @@ export function judgeUntested(constant: boolean, score: number): Judgment {
   return { verdict: 'not_applicable', detail }
 }
 
-/** Returns the verdict for equal scores of different texts. */
 export function judgeConstant(engine: Engine, score: number): Judgment {
   const why =
     Math.abs(score) === 1
@@ -267,10 +262,7 @@ export function judgeConstant(engine: Engine, score: number): Judgment {
   }
 }
 
-/**
- * Judges raw and activated scores. `bounded`: whether all raw scores lie within 0 to 1. `activated`: null if the server
- * returned none.
- */
+/** `bounded`: whether all raw scores lie within 0 to 1. `activated`: null if the server returned none. */
 export function judge(
   engine: Engine,
   { label }: EngineTarget,
@@ -346,7 +338,6 @@ function judgeSoftmax(scored: string, label: string | null): Judgment {
   }
 }
 
-/** Returns the verdict for a server without activated scores. */
 function judgeAlone(raw: Pair, bounded: boolean, scored: string): Judgment {
   // A normalized embedding of one number is +1 or −1.
   if (Math.abs(raw.good) === 1 && Math.abs(raw.bad) === 1) return ALWAYS_ONE
@@ -366,7 +357,6 @@ function withinUnit({ good, bad }: Pair): boolean {
   return isProbability(good) && isProbability(bad)
 }
 
-/** Whether the score lies within 0 to 1, as after an activation. */
 export function isProbability(score: number): boolean {
   return score >= 0 && score <= 1
 }
@@ -386,7 +376,6 @@ function sigmoid(x: number): number {
   return 1 / (1 + Math.exp(-x))
 }
 
-/** Formats a score with five significant digits. */
 export function show(score: number): string {
   return String(Number(score.toPrecision(5)))
 }
@@ -396,7 +385,7 @@ export function untested(detail: string): SelfTestResult {
   return { verdict: 'not_applicable', ...none, detail }
 }
 
-/** Returns the result for a server without a score; `raw`: the score of the good answer, if known. */
+/** `raw`: the score of the good answer, if known. */
 export function failed(detail: string, raw: number | null): SelfTestResult {
   return { verdict: 'failed', raw, activated: null, calibration: raw, calibrations: [], detail }
 }

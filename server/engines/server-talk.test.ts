@@ -23,7 +23,6 @@ function talkTo(url: string, apiKey: string | null = null, timeoutMs = 5_000): O
   return opened
 }
 
-/** Returns the error that a promise rejects with, or null if the promise resolves. */
 const rejection = (promise: Promise<unknown>) =>
   promise.then(
     () => null,
@@ -146,7 +145,6 @@ describe('sleep and wake', () => {
       expect((await rejection(refused))?.message).toMatch(/answered 500: assert is_fully_idle/)
     }
     server.handler = answer(404, { detail: 'Not Found' })
-    // The message names the option to start the server with.
     expect((await rejection(lifecycle.sleep(fetch, '', 1)))?.message).toMatch(/--enable-/)
   })
 

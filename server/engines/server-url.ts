@@ -6,7 +6,6 @@ export interface ServerUrl {
   ok: true
   /** The normalized URL, without a trailing slash, as stored and shown. */
   url: string
-  /** Scheme, host and port. */
   origin: string
   /** Path without a trailing slash; `''` for the root. */
   basePath: string

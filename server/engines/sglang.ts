@@ -108,10 +108,7 @@ async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoa
   return believableLoad(running, waiting)
 }
 
-/**
- * Returns the load of one data-parallel rank, or null if it is invalid. The older route counts all requests, including
- * the waiting ones.
- */
+/** Returns null for an invalid load. The older route counts all requests, including the waiting ones. */
 function rankLoad(rank: unknown): EngineLoad | null {
   const waiting = field(rank, 'num_waiting_reqs')
   const running = field(rank, 'num_running_reqs')

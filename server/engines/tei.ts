@@ -133,7 +133,6 @@ function predicted(
   return broken('unparseable', `the last label is unknown: ${names.join(', ')}`)
 }
 
-/** Returns the position of the named label, or null if there is none. */
 function placeOf(wanted: string, names: readonly string[]): number | null {
   const exact = names.indexOf(wanted)
   if (exact >= 0) return exact
@@ -142,7 +141,6 @@ function placeOf(wanted: string, names: readonly string[]): number | null {
   return at >= 0 ? at : null
 }
 
-/** Returns the position of the label with the highest number, or null if the names have no numbers. */
 function lastLabel(names: readonly string[]): number | null {
   if (names.length === 1) return 0
   let last: number | null = null
@@ -154,7 +152,6 @@ function lastLabel(names: readonly string[]): number | null {
   return last
 }
 
-/** Returns the token count, which TEI sends in a header. */
 function tokensOf(headers: ResponseHeaders): number | undefined {
   const value = headers['x-compute-tokens']
   const tokens = typeof value === 'string' ? Number(value) : Number.NaN

@@ -10,7 +10,6 @@ function textsOf(response: string, offsets: ReturnType<typeof offsetsOf>): strin
   return offsets.starts.map((start, i) => points.slice(start, offsets.ends[i]).join(''))
 }
 
-/** Splits a recorded text at its first newline into the prompt and the response. */
 const asRecorded = (text: string): ScoreInput => {
   const at = text.indexOf('\n')
   return { prompt: text.slice(0, at), response: text.slice(at + 1) }

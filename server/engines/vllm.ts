@@ -53,7 +53,7 @@ const ACTIVATION_SINCE: Version = [0, 10, 1]
  */
 const USE_ACTIVATION_SINCE: Version = [0, 11, 1]
 
-/** Whether a server is known to be older than a version. An unknown version counts as current. */
+/** An unknown version counts as current. */
 function before(target: EngineTarget, version: Version): boolean {
   return target.version !== null && versionBefore(target.version, version)
 }
@@ -140,10 +140,7 @@ function parseScoreResponse(
   return 'item' in only ? datumScored(only.item, 0, answer.value, target?.label) : only
 }
 
-/**
- * Reads the score of an entry of `data`. The token count is read from `answer`, which is null if there are several
- * entries, because the count covers all of them.
- */
+/** `answer` is null if there are several entries, because its token count covers all of them. */
 function datumScored(
   datum: unknown,
   at: number,

@@ -17,7 +17,6 @@ import { HAS_PEER_OWNERS, type PeerOwner, PeerOwners } from './peer-owner.ts'
 import { forwardingHeader, TrustedProxies } from './trusted-proxies.ts'
 import { WrongKeys } from './wrong-keys.ts'
 
-/** The login cookie: HttpOnly and same-site. Its value is random. */
 export const SESSION_COOKIE = 'rewardops_session'
 
 const NEVER = new AbortController().signal
@@ -37,7 +36,6 @@ export function hostName(host: string): string {
 export class Access {
   /** The holders of the keys in REWARDOPS_API_KEYS, by the digest of the key; see {@link lookUpOf}. */
   readonly configured: ReadonlyMap<string, KeyHolder>
-  /** Counts the wrong keys of calls that require a key, and of sign-ins. */
   readonly wrongKeys: WrongKeys
   #ring: KeyRing | null = null
   #localEnd = new AbortController()
@@ -49,7 +47,6 @@ export class Access {
   readonly #peers = new WeakMap<Socket, PeerOwner | Promise<PeerOwner>>()
   readonly #ownUids = new Set([0, process.getuid?.() ?? 0, process.geteuid?.() ?? 0])
 
-  /** Reads the client's address, scheme and host from requests. */
   readonly proxies: TrustedProxies
 
   /** The prefix of all paths in the browser; may be empty. */
@@ -232,7 +229,6 @@ export class Access {
     return holder ?? (this.requiresKey ? null : this.#local)
   }
 
-  /** Returns the holder of a key, or null if the key is unknown. */
   holderOf(key: string): KeyHolder | null {
     // Without configured keys, no digest needs to be computed.
     const configured = this.configured.size > 0 ? this.configured.get(lookUpOf(key)) : undefined
@@ -307,7 +303,6 @@ export class Access {
     return this.#setCookie(req, opened.cookie, opened.maxAgeSeconds)
   }
 
-  /** Ends the login session of the request, if it has one. Returns the Set-Cookie value. */
   async signOut(req: IncomingMessage): Promise<string> {
     await this.#endSession(req)
     return this.#setCookie(req, '', 0)

@@ -1,4 +1,3 @@
-/** Compression formats of answers. */
 export type ContentEncoding = 'br' | 'gzip'
 
 /**

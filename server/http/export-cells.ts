@@ -9,7 +9,6 @@ import { textsAsJson } from '../store/stored-texts.ts'
 /** A cell of a CSV or Parquet file. Null if the sample has no such value. */
 export type Cell = string | number | boolean | null
 
-/** Samples of a batch that are written together. */
 export interface ExportPage {
   batch: ExportedBatch
   rows: ExportedRow[]
@@ -72,10 +71,7 @@ export function plainCells(batch: ExportedBatch, row: ExportedRow): Record<strin
   return withFields(cells, row, DETAIL_FIELDS)
 }
 
-/**
- * Values of the selected extra-info columns, by column name. The extra info is parsed only if such a column is
- * selected.
- */
+/** Values of the selected extra-info columns, by column name. */
 export function chosenExtra(
   columns: readonly string[],
   row: ExportedRow,
@@ -97,7 +93,6 @@ function extraCell(value: unknown): string | null {
   return typeof value === 'string' ? textCell(JSON.stringify(value)) : JSON.stringify(value)
 }
 
-/** An annotation as exports write it. */
 export function annotationOf({ label, note, author, created_at }: AnnotationRow) {
   return { label, note, author, createdAt: created_at.toISOString() }
 }

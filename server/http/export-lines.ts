@@ -14,7 +14,6 @@ import { textsAsJson } from '../store/stored-texts.ts'
 import { annotationOf, cellsOf, chosenExtra, type ExportPage, plainCells } from './export-cells.ts'
 import { ParquetEncoder } from './parquet-encoder.ts'
 
-/** Writes samples in one format. */
 export interface ExportWriter {
   contentType: string
   /** Extension of the file, without a dot. */
@@ -23,7 +22,6 @@ export interface ExportWriter {
   head: string
   /** Adds a page of samples. Returns the bytes of the file that are then complete, which may be none. */
   page(page: ExportPage): string | Promise<Uint8Array>
-  /** The rest of the file. */
   end(): string | Promise<Uint8Array>
   close(): Promise<void>
 }
@@ -115,7 +113,6 @@ function givenFields(row: ExportedRow, names: readonly SampleFieldName[]): strin
   return names.map((name) => (row[name] === null ? '' : `,"${name}":${JSON.stringify(row[name])}`))
 }
 
-/** The selected columns as JSON; missing values are null. */
 function chosenJsonLine(
   columns: readonly string[],
   batch: ExportedBatch,

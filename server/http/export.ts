@@ -46,7 +46,6 @@ export interface ExportSources {
   readiness: Modules['readiness']
 }
 
-/** The first sample of an export. */
 interface Place {
   batchId: number
   idx: number
@@ -191,7 +190,6 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
   }
 }
 
-/** The input of an export: its filter, page limits and annotations. */
 interface Chosen {
   filter: SampleFilter
   /** True if the filter selects samples within batches rather than whole batches. */
@@ -212,7 +210,6 @@ function choose(written: WrittenFilter, columns: readonly string[] | undefined):
   }
 }
 
-/** Reads the next page while the previous one is written. */
 async function* readAhead<T>(pages: AsyncGenerator<T, void, undefined>): AsyncGenerator<T> {
   try {
     let reading = pages.next()
@@ -270,7 +267,6 @@ function nothingThere({ batch, run, step, split }: ExportQuery): RewardOpsError 
   )
 }
 
-/** Resolves when the connection takes more data or `until` aborts. */
 async function drained(res: ServerResponse, until: AbortSignal): Promise<void> {
   if (until.aborted) return
   await once(res, 'drain', { signal: until }).catch(() => {})

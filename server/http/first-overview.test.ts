@@ -7,7 +7,6 @@ import { withFirstOverview } from './first-overview.ts'
 
 const OVERVIEW = { empty: true } as OverviewDto
 
-/** Returns the preloaded data that the page of a request finds, and the number of reads. */
 async function atHand(
   options: {
     path?: string

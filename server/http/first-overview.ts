@@ -11,7 +11,6 @@ import type { Access } from './access.ts'
 /** Maximum time that a page waits for its data, in ms. The browser fetches late data itself. */
 const PATIENCE_MS = 300
 
-/** Renders a page and answers the request. */
 export type RenderPage = (req: IncomingMessage, res: ServerResponse) => Promise<void>
 
 export interface FirstOverviewSources {
@@ -23,8 +22,7 @@ export interface FirstOverviewSources {
 
 /**
  * Wraps `render` so that the overview's document contains its data, if the caller may read it. The browser then paints
- * the complete page first. Otherwise it would paint a skeleton, which scripts fill a second later on a slow machine.
- * All other requests, client-side navigation included, are rendered unchanged.
+ * the complete page at once. Otherwise it would paint a skeleton, which scripts fill a second later on a slow machine.
  */
 export function withFirstOverview(
   render: RenderPage,

@@ -8,7 +8,6 @@ import { createListener, type Routes } from './listener.ts'
 
 const log = createLogger('silent', 'test')
 
-/** Runs `work` with the URL of a listener, which is closed afterwards. */
 async function listening(
   access: object,
   routes: object,

@@ -58,10 +58,7 @@ const BAD_REQUEST = [
  */
 const TIMEOUTS = { keepAliveTimeout: 65_000, requestTimeout: 600_000 }
 
-/**
- * Creates a listener of the service: health, metrics, tRPC, the router address and pages. With a certificate and its key
- * it speaks TLS only.
- */
+/** With a certificate and its key, the listener speaks TLS only. */
 export function createListener(
   access: Access,
   routes: Routes,

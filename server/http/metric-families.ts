@@ -12,7 +12,6 @@ export interface Series {
   metricName?: string
 }
 
-/** A Prometheus metric with all its series. */
 export interface Family {
   name: string
   /**
@@ -330,7 +329,6 @@ function histogram(labels: Record<string, string>, counts: readonly number[]): S
   return series
 }
 
-/** Returns a metric without series. */
 export function family(type: Family['type'], name: string, help: string): Family {
   return { name: `rewardops_${name}`, help, type, values: [] }
 }
@@ -343,7 +341,6 @@ export function counter(name: string, help: string, values: Series[]): Family {
   return { ...family('counter', name, help), values }
 }
 
-/** The only series of a metric without labels. */
 export function single(value: number): Series[] {
   return [{ labels: {}, value }]
 }

@@ -8,7 +8,6 @@ export interface ModelTemplate {
   eos_token?: string | { content: string } | null
 }
 
-/** ChatML, which most fine-tuned models use. */
 export const CHATML: ModelTemplate = {
   chat_template:
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",

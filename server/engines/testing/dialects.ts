@@ -1,6 +1,5 @@
 import type { EngineName, EngineTarget, ScoreInput } from '../engine.ts'
 
-/** Requests and responses of an engine, for the tests. */
 export interface ScoringDialect {
   path: string
   /** The text to score in a request: prompt, newline, response. */
@@ -9,11 +8,8 @@ export interface ScoringDialect {
   raw: Record<string, unknown>
   /** A response with one score; `literal` is the JSON of the score. */
   one(literal: string): string
-  /** A response with the scores of two texts. */
   two: string
-  /** A response without a score. */
   none: string
-  /** The engine's responses to a text longer than the max context. */
   tooLong: [status: number, body: unknown][]
   /** Absent if the engine accepts only one text per request. */
   microBatch?: {
@@ -23,7 +19,6 @@ export interface ScoringDialect {
   }
 }
 
-/** The dialects of all engines; null for engines that return no scores. */
 export const DIALECTS: Readonly<Record<EngineName, ScoringDialect | null>> = {
   vllm: {
     path: '/classify',
@@ -180,7 +175,6 @@ export const DIALECTS: Readonly<Record<EngineName, ScoringDialect | null>> = {
   },
 }
 
-/** @throws Error if the engine returns no scores */
 export function dialectOf(engine: EngineName): ScoringDialect {
   const dialect = DIALECTS[engine]
   if (dialect === null) throw new Error(`${engine} servers return no scores`)

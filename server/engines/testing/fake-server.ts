@@ -14,10 +14,8 @@ export interface FakeCall {
   aborted: boolean
 }
 
-/** Answers a request, or leaves it unanswered. */
 export type FakeHandler = (call: FakeCall, response: ServerResponse) => void
 
-/** An HTTP server on loopback. Tests can change its handler at any time. */
 export class FakeServer {
   handler: FakeHandler
   readonly calls: FakeCall[] = []
@@ -32,7 +30,6 @@ export class FakeServer {
     this.#server = this.#create()
   }
 
-  /** Starts a server on a free port. */
   static async start(handler: FakeHandler): Promise<FakeServer> {
     const fake = new FakeServer(handler)
     await fake.listen()
@@ -100,7 +97,6 @@ export class FakeServer {
   }
 }
 
-/** Returns a handler that answers with a status, a body and headers. Objects become JSON. */
 export function answer(
   status: number,
   body: unknown,
@@ -119,7 +115,6 @@ export function scoreBody(engine: EngineName, literal: string): string {
   return dialectOf(engine).one(literal)
 }
 
-/** Returns a handler that answers every request with a score, as vLLM does. */
 export function scores(score: number): FakeHandler {
   return answer(200, scoreBody('vllm', String(score)), { 'content-type': 'application/json' })
 }

@@ -47,7 +47,6 @@ const noTemplate = text(
   `{"error":{"message":"${NO_TEMPLATE}","type":"BadRequestError","param":null,"code":400}}`,
 )
 
-/** A handler that uses `whenMessages` for a body with `messages`, and `whenText` for one with `input`. */
 const byForm = (whenMessages: FakeHandler, whenText: FakeHandler): FakeHandler => {
   return (call, response) =>
     (JSON.parse(call.body).messages === undefined ? whenText : whenMessages)(call, response)

@@ -1,12 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The placeholder of {@link LONG_TEXT} in a recorded request. */
 export const LONG_MARK = '<long text>'
 /** A text with more tokens than any recorded model accepts. */
 export const LONG_TEXT = 'one two three '.repeat(900)
 
-/** The answer of a real server to one request. */
 export interface RecordedAnswer {
   /** The name of the served model, which the file's `models` describes. */
   model: string
@@ -27,7 +25,6 @@ export interface RecordedModel {
   maxModelLen: number
 }
 
-/** The answers of one release. */
 export interface Recording {
   engine: 'vllm' | 'llamacpp'
   version: string
@@ -37,7 +34,6 @@ export interface Recording {
 
 const FOLDER = join(import.meta.dirname, 'recorded')
 
-/** Returns all recordings with their file names. */
 export function recordings(): [name: string, recording: Recording][] {
   return readdirSync(FOLDER)
     .filter((name) => name.endsWith('.json'))
@@ -45,12 +41,10 @@ export function recordings(): [name: string, recording: Recording][] {
     .map((name) => [name, JSON.parse(readFileSync(join(FOLDER, name), 'utf8')) as Recording])
 }
 
-/** Returns the path of the file with a release's recording. */
 export function recordingPath(engine: string, version: string): string {
   return join(FOLDER, `${engine}-${version}.json`)
 }
 
-/** Returns the body of a recorded request, or undefined if it has none. */
 export function bodyOf({ body, raw }: RecordedAnswer['request']): string | undefined {
   const text = raw ?? (body === undefined ? undefined : JSON.stringify(body))
   return text?.replaceAll(LONG_MARK, LONG_TEXT)

@@ -20,7 +20,6 @@ import { parseBody } from './parse-body.ts'
 import { slime } from './slime.ts'
 import { StepClock } from './step-clock.ts'
 
-/** Path prefix of the dialects. */
 export const COMPAT_PATH = '/compat/'
 
 export const DIALECTS: readonly Dialect[] = [openrlhf, slime, nemoGym]
@@ -35,14 +34,12 @@ const RunName = ScoreInput.pick({ run: true })
 export interface CompatSources {
   access: Access
   scopes: Modules['scopes']
-  /** Scores each sample, as `samples.score` does. */
   manager: Modules['manager']
   /** Resolves to the highest step of a run, or null if the run has none. */
   lastStep(run: string): Promise<number | null>
   readiness: Modules['readiness']
 }
 
-/** The path of a dialect's request, parsed. */
 interface Target {
   dialect: Dialect
   run: string
@@ -139,7 +136,6 @@ function scoreInput(
 }
 
 /**
- * Returns the result and reward of each sample.
  * @throws RewardOpsError `not_scored` for a failed sample, unless the protocol reports failures, or the URL sets a
  * reward for failed samples
  */
@@ -162,7 +158,6 @@ function endsOf(
   })
 }
 
-/** The reason of a failure, with the first 500 characters of its detail. */
 function failureText({ reason, detail }: ScoreResult): string {
   return detail === null ? `${reason}` : `${reason}, ${detail.slice(0, 500)}`
 }

@@ -1,7 +1,6 @@
 import type { SampleInput, ScoreResult } from '../../contract/trainer.ts'
 import type { CompatOptions } from './compat-options.ts'
 
-/** A sample read from a dialect's request. */
 export interface DialectSample
   extends Pick<SampleInput, 'prompt' | 'response' | 'groundTruth' | 'extraInfo' | 'index'> {
   /** The prompt's id. Null if the protocol has none; samples with equal prompts then form a group. */
@@ -10,7 +9,6 @@ export interface DialectSample
   dataSource: string | null
 }
 
-/** A sample's result as the protocol reports it: a number, and whether the sample failed. */
 export interface DialectEnd {
   result: ScoreResult
   /** The score, or the value that the URL sets for failed samples. */

@@ -45,7 +45,6 @@ export function aggregateMetrics(body: unknown): unknown {
   }
 }
 
-/** The numbers of a verified response and of its usage; booleans count as 0 and 1. */
 function numbersOf(row: Row): Metrics {
   const usage = row.response?.usage
   const all = { ...row, ...(typeof usage === 'object' ? usage : {}) }

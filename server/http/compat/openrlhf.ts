@@ -46,7 +46,6 @@ export const openrlhf: Dialect = {
   },
 }
 
-/** Returns a number unchanged and a boolean as 0 or 1. Returns null for anything else. */
 export function numberOf(value: unknown): number | null {
   if (typeof value === 'boolean') return value ? 1 : 0
   return typeof value === 'number' && Number.isFinite(value) ? value : null

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { describeIssues } from '../../contract/describe-issues.ts'
 import { RewardOpsError } from '../../errors.ts'
 
-/** Parses a request's body by a schema. @throws RewardOpsError `invalid_input` naming the field */
+/** @throws RewardOpsError `invalid_input` naming the field */
 export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
   const parsed = schema.safeParse(body)
   if (parsed.success) return parsed.data

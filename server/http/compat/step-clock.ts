@@ -25,7 +25,7 @@ export class StepClock {
     this.#nowMs = nowMs
   }
 
-  /** The step of samples that arrive now. The caller calls `leave` when they are scored or failed. */
+  /** The caller calls `leave` when the samples are scored or failed. */
   async enter(run: string, gapMs: number): Promise<{ step: number; leave: () => void }> {
     let current = this.#runs.get(run)
     if (current === undefined) {
