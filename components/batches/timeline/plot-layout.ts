@@ -24,7 +24,6 @@ interface PlotLayout {
   fits: boolean
 }
 
-/** Lays out the plot. Rows are readable if `readable` is set, or if all of them fit at that height. */
 export function layoutPlot(rows: number, readable: boolean, width: number): PlotLayout {
   const read = readable || rows * READ_ROW_PX <= FIT_PX
   const rowPx = read ? READ_ROW_PX : FIT_PX / Math.max(1, rows)
