@@ -125,7 +125,6 @@ class NextOf {
     this.#text = text
   }
 
-  /** The next position of `needle` at or after `from`, or -1. */
   of(needle: string, from: number): number {
     const known = this.#known.get(needle)
     if (known !== undefined && (known === -1 || known >= from)) return known
@@ -134,7 +133,6 @@ class NextOf {
     return found
   }
 
-  /** The end of the next run of backticks that is as long as `run`, or -1. */
   ticks(run: string, from: number): number {
     for (let at = this.of(run, from); at >= 0; ) {
       let end = at + run.length
@@ -233,7 +231,6 @@ function isLiteralStar(text: string, at: number, stars: string): boolean {
     : /[\w)\]]/.test(before) && /[\w([$\\]/.test(after)
 }
 
-/** Four private-use characters that do not occur in a text. */
 function privateChars(text: string): string[] {
   const free: string[] = []
   for (let code = 0xe000; free.length < 4 && code <= 0xf8ff; code++) {
