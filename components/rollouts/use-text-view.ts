@@ -2,7 +2,6 @@
 
 import { useSyncExternalStore } from 'react'
 
-/** Texts of rollouts are shown rendered, or as they are stored. */
 export type TextView = 'rendered' | 'raw'
 
 const KEY = 'rewardops-text-view'
