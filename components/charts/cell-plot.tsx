@@ -17,7 +17,10 @@ export interface Place {
   y: number
 }
 
-/** The position of an event in the chart. A click reads it too, because a tap sends no pointer move first. */
+/**
+ * The position of an event in the chart. Click handlers call it too, because a tap sends no pointer move before its
+ * click.
+ */
 export function placeOf(event: MouseEvent<Element>): Place {
   const box = event.currentTarget.getBoundingClientRect()
   return {

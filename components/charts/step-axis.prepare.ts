@@ -51,8 +51,8 @@ export function timesOf(
 }
 
 /**
- * Places rows on the axis. On a time axis, rows are sorted by time, because a step that was submitted again is later than
- * the next one. Rows without a time are omitted.
+ * Places rows on the axis. On a time axis, rows are sorted by time, because a step that was submitted again can be
+ * later than the step after it. Rows without a time are omitted.
  */
 export function placeSteps<T extends StepRow>(
   rows: readonly T[],

@@ -1,6 +1,5 @@
-/** Values and units are separate, so that units can be drawn lighter. */
 
-/** A number and its unit; the unit may be empty. */
+/** A number and its unit, which may be empty. They are separate, so that units can be drawn lighter. */
 export interface Quantity {
   value: string
   unit: string

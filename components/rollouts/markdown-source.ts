@@ -9,15 +9,15 @@ export interface Formula {
 }
 
 /**
- * A text in which private-use characters replace formulas and literal signs, one for each character. The Markdown
- * parser then does not take them for markup, and positions stay the same.
+ * A text in which a private-use character replaces each character of formulas and literal signs, so that the Markdown
+ * parser does not read them as markup. Positions stay the same.
  */
 export interface MarkdownSource {
   text: string
   formulas: Formula[]
   /** The character that replaces each character of a formula. */
   formulaChar: string
-  /** The private-use characters, each with the sign that it replaces. */
+  /** Maps private-use characters to the signs that they replace. */
   literals: ReadonlyMap<string, string>
 }
 
