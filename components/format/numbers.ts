@@ -1,4 +1,3 @@
-
 /** A number and its unit, which may be empty. They are separate, so that units can be drawn lighter. */
 export interface Quantity {
   value: string

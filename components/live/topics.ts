@@ -1,4 +1,3 @@
-
 /** Matches every topic. It is used after a reconnection, because the missed changes are unknown. */
 export const EVERYTHING = '*'
 
