@@ -17,10 +17,7 @@ export interface Place {
   y: number
 }
 
-/**
- * The position of an event in the chart. Click handlers call it too, because a tap sends no pointer move before its
- * click.
- */
+/** The position of an event in the chart. Click handlers also need it, because a tap sends no pointer move. */
 export function placeOf(event: MouseEvent<Element>): Place {
   const box = event.currentTarget.getBoundingClientRect()
   return {
