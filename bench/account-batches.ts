@@ -62,7 +62,6 @@ export async function startRms(): Promise<Rms> {
   }
 }
 
-/** A running service of a checkout. */
 export interface Side {
   opened: OpenService
   dataDir: string

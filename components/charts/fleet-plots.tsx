@@ -286,7 +286,6 @@ function LonePoint<Row, Key extends keyof Row>({
   return <circle cx={cx} cy={cy} r={2.25} fill={color} />
 }
 
-/** Server names longer than this are shortened next to the bars. */
 const MAX_NAME_CHARS = 20
 
 export function BalancePlot({ data }: { data: BalanceData }) {

@@ -32,7 +32,6 @@ interface ShownQuery {
 interface Pace {
   /** Whether the data changed since the last read. */
   due: boolean
-  /** The query is not refetched before this time. */
   quietUntil: number
   /** Observed start of the current read; null if there is none. */
   busySince: number | null

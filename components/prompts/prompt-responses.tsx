@@ -21,7 +21,6 @@ import type { ListedVisit } from './prompt-page.tsx'
 import { responsesOf } from './prompt-responses.prepare.ts'
 
 const INITIAL_RESPONSES = 8
-/** Maximum number of samples of a group that the page reads. */
 const MAX_RESPONSES = 200
 
 export function PromptResponses({

@@ -7,7 +7,7 @@ import { MarkedText } from './marked-text.tsx'
 import { Reveal, useMarks } from './rollout-context.ts'
 import { marksIn, type TextMark } from './text-marks.ts'
 
-/** A text exactly as stored: wrapped, folded when long, with invisible characters named. */
+/** A text as stored, without Markdown: wrapped, folded when long, and with invisible characters named. */
 export function RolloutText({
   text,
   maxChars,

@@ -34,7 +34,6 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** The selected view of texts, the same on all pages. */
 export function useTextView(): TextView {
   return useSyncExternalStore(subscribe, read, () => 'rendered')
 }

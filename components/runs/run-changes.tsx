@@ -439,7 +439,6 @@ function partHint(dimension: Dimension, key: string): string {
   return partLabel(dimension, key)
 }
 
-/** The prompts that occur in both ranges and changed most. */
 function Prompts({ run, data }: { run: RunDto; data: ChangesDto }) {
   if (data.prompts.length === 0) return null
   return (

@@ -47,7 +47,6 @@ export interface ServerActions {
   /** The dialogs. A page must render them exactly once. */
   windows: ReactNode
   refusal: ReactNode
-  /** Probes the server and tests its scores. */
   probe(): void
   probing: boolean
   refused: string | null

@@ -87,7 +87,7 @@ export function For({ since }: { since: string }) {
   )
 }
 
-/** Shows how long a woken server stays awake at least. Otherwise shows `children`. */
+/** Shows the minimum time that a woken server stays awake. Otherwise shows `children`. */
 export function AwakeOr({
   server,
   children,

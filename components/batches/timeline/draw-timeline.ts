@@ -48,7 +48,7 @@ export function placer(scene: Pick<TimelineScene, 'scale' | 'window' | 'plot'>) 
   }
 }
 
-/** Ticks at round times in the window. They are about 84 px or more apart, and none is inside a collapsed range. */
+/** Ticks at round times in the window, at least about 84 px apart and outside collapsed ranges. */
 function sceneTicks(scene: TimelineScene): { x: number; label: string }[] {
   const { scale, window, plot } = scene
   const { x } = placer(scene)
@@ -141,7 +141,7 @@ export function drawFrame(p: Painter, scene: TimelineScene): void {
     })
 }
 
-/** The number of rows with a completion number up to `seq`. Rows are in completion order. */
+/** Counts the rows with a completion number up to `seq`. `rows` must be in completion order. */
 function rowsUpTo(rows: readonly TimelineRow[], seq: number): number {
   return partitionPoint(
     rows.length,

@@ -273,9 +273,7 @@ function ChunkField({
 /** Maximum width and height of a canvas in browsers, px. */
 const MAX_PIXELS = 16_000
 
-/**
- * Saves the view as a file, in the colors of the current theme. Throws an error if the browser cannot create the image.
- */
+/** Saves the view as a file, in the colors of the current theme. @throws when the browser cannot create the image */
 async function savePicture(
   kind: 'png' | 'svg',
   name: string,

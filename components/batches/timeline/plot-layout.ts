@@ -5,7 +5,6 @@ const FIT_PX = 360
 /** Height of a readable row, and the maximum height of a plot of readable rows, px. */
 const READ_ROW_PX = 18
 const MAX_READ_PX = 450
-/** Minimum height of the plot, px. */
 const MIN_PX = 72
 /** Plots narrower than this have no room for group names. */
 const NAMED_WIDTH_PX = 640

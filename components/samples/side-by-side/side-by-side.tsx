@@ -24,7 +24,6 @@ import type { TextDiff } from './word-diff.ts'
 interface SideBySideProps<Of> {
   left: Of
   right: Of
-  /** The side that J and K step through. */
   side: Side
   diff: boolean
   onOpen(side: Side, id: string): void
