@@ -20,7 +20,6 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 export const WORKLOADS = ['rule', 'texts', 'chat'] as const
 export type Workload = (typeof WORKLOADS)[number]
 
-/** Options of `npm run bench -- account`. */
 export interface AccountOptions {
   workloads: readonly Workload[]
   /** Samples per batch. */
@@ -54,10 +53,8 @@ export interface BatchCpu {
   after: CpuTimes
 }
 
-/** The simulated reward-model servers, keyed by the model that batches name. */
 export type Rms = Record<'texts' | 'chat', SimulatedServers>
 
-/** Starts a simulated vLLM server for texts and one for conversations. */
 export async function startRms(): Promise<Rms> {
   return {
     texts: await startSimulatedServers(['--model', 'texts', '--version', TEXTS_VERSION]),
@@ -65,13 +62,11 @@ export async function startRms(): Promise<Rms> {
   }
 }
 
-/** A running service of a checkout. */
 export interface Side {
   opened: OpenService
   dataDir: string
 }
 
-/** Starts one service per checkout, each with its own database, and stops them after `measure`. */
 export async function withSides(
   checkouts: readonly { root: string; env: Record<string, string> }[],
   rms: Rms,
@@ -121,7 +116,7 @@ export async function inTurn(
   }
 }
 
-/** The body of a batch. Texts differ between steps, and are the same for both sides. */
+/** Texts differ between steps and are the same for both sides. */
 export function bodyOf(workload: Workload, options: AccountOptions, step: number): Buffer {
   const shape = { ...USUAL_SHAPE, samples: options.samples }
   const reward = workload === 'rule' ? {} : { model: workload }
@@ -137,7 +132,6 @@ async function measureBatch(side: Side, workload: Workload, body: Buffer): Promi
   return { workload, wallMs, times: watch.times(names), after: watchAfter.times(names) }
 }
 
-/** Scores a batch while a CpuWatch runs. Returns the stopped watch, the process ids and the wall time. */
 export async function watchBatch(side: Side, body: Buffer) {
   const { pids } = await side.opened.service.health()
   if (pids.postgres === null) throw new Error('the service reports no Postgres process')

@@ -2,7 +2,6 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 
-/** The processes of a service whose CPU time is read. */
 export interface ServicePids {
   server: number
   workers: readonly number[]
@@ -18,7 +17,6 @@ export interface CpuTimes {
 
 /** The kind of autovacuum processes. Postgres decides when they run, so any batch may include their CPU time. */
 const AUTOVACUUM = 'autovacuum'
-/** Kinds of Postgres processes that totals exclude. */
 export const NOT_COUNTED: ReadonlySet<string> = new Set([AUTOVACUUM])
 
 /** Interval between readings. When a thread ends, its CPU time since the last reading is not counted. */
@@ -59,13 +57,12 @@ export class CpuWatch {
     void this.#keepLooking()
   }
 
-  /** Takes the last reading. */
   stop(): void {
     this.#stopped = true
     this.#look(false)
   }
 
-  /** The CPU time from construction to `stop`. `names` maps backends to their application names. */
+  /** `names` maps the process ids of backends to their application names. */
   times(names: ReadonlyMap<number, string>): CpuTimes {
     const times: CpuTimes = { server: {}, workers: {}, postgres: {} }
     for (const task of this.#tasks.values()) {
@@ -136,7 +133,6 @@ export function partOfPostgres(title: string): string {
   return BACKEND
 }
 
-/** The counted CPU time of one process, or of all processes. */
 export function totalUs(times: CpuTimes, process?: keyof CpuTimes): number {
   const processes = process ? [process] : (['server', 'workers', 'postgres'] as const)
   let total = 0
@@ -146,7 +142,6 @@ export function totalUs(times: CpuTimes, process?: keyof CpuTimes): number {
   return total
 }
 
-/** The application_name of every backend, by its process id. */
 export async function applicationNames(url: string): Promise<Map<number, string>> {
   const client = new pg.Client({ connectionString: url, application_name: 'account' })
   await client.connect()

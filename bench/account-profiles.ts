@@ -4,7 +4,6 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
-/** Time between two samples of a profile. */
 const INTERVAL_US = 500
 
 export interface ThreadProfile {
@@ -33,7 +32,6 @@ export class Profilers {
     server.on('connection', (socket) => this.#accept(socket))
   }
 
-  /** Listens on a unix socket at this path. */
   static async listen(path: string): Promise<Profilers> {
     const server = createServer()
     server.listen(path)
@@ -41,7 +39,6 @@ export class Profilers {
     return new Profilers(path, server)
   }
 
-  /** Environment of the processes to be profiled. */
   get env(): Record<string, string> {
     const script = fileURLToPath(new URL('./account-profiler.ts', import.meta.url))
     return {
@@ -55,13 +52,11 @@ export class Profilers {
     return this.#threads.size
   }
 
-  /** Resolves when every connected thread is being profiled. */
   async start(): Promise<void> {
     this.#isProfiling = true
     await Promise.all([...this.#threads].map((thread) => ask(thread, 'start')))
   }
 
-  /** Stops profiling and returns the profiles of the threads still connected. */
   async stop(): Promise<ThreadProfile[]> {
     this.#isProfiling = false
     const profiles = await Promise.all(

@@ -31,11 +31,8 @@ export type ThreadKind = 'server' | 'ingest' | 'workers'
 
 interface FileRule {
   stage: Stage
-  /** Matches the file's path in the checkout. */
   file: RegExp
-  /** Restricts the rule to these functions. */
   functions?: RegExp
-  /** Restricts the rule to this part of the service. */
   in?: ThreadKind
 }
 
@@ -171,7 +168,6 @@ function stageOfStack(
   return { stage: ofPackage ?? 'other', file: file || name }
 }
 
-/** Returns the stage of a function in a project file, or `other` if no rule matches. */
 export function stageOfFile(file: string, functionName: string, kind: ThreadKind): Stage {
   const rule = FILES.find(
     (r) =>
@@ -210,7 +206,6 @@ const STATEMENTS: readonly [Stage, RegExp][] = [
   ],
 ]
 
-/** Returns the stage of a SQL statement, or `other` if no pattern matches. */
 export function stageOfStatement(statement: string): Stage {
   const text = statement.replace(/\s+/g, ' ').replace(/;$/, '').trim().toLowerCase()
   return STATEMENTS.find(([, pattern]) => pattern.test(text))?.[0] ?? 'other'

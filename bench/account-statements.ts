@@ -43,7 +43,6 @@ export class StatementLog {
     this.#following = this.#follow()
   }
 
-  /** Stops, and returns the statements logged since construction. */
   async stop(): Promise<StatementCpu[]> {
     this.#stopped = true
     await this.#following

@@ -115,7 +115,6 @@ export function stagesTable(rows: readonly StageRow[]): string {
   ])
 }
 
-/** The CPU times of two checkouts and their difference, for one workload and process or for all. */
 export interface DifferenceRow {
   workload: string
   process: string
@@ -149,7 +148,6 @@ export function differenceTable(rows: readonly DifferenceRow[]): string {
   ])
 }
 
-/** Left-aligns names and right-aligns numbers. */
 function aligned(lines: readonly string[][]): string {
   const widths = lines[0]!.map((_, column) =>
     Math.max(...lines.map((line) => (line[column] as string).length)),

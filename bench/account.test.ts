@@ -207,7 +207,6 @@ test.each([
   expect(partOfPostgres(title)).toBe(part)
 })
 
-/** A program that uses CPU in its main thread and a worker thread, then prints its CPU time. */
 const BURNER = `
   import { createInterface } from 'node:readline'
   import { isMainThread, parentPort, Worker } from 'node:worker_threads'

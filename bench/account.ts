@@ -36,7 +36,7 @@ import { benchFolder, type Emit, type OpenService, openService } from './harness
 import { median, pairedDifference, rounded } from './statistics.ts'
 import { USUAL_SHAPE } from './texts.ts'
 
-/** Defaults of the options. Without `--against`, `pairsAlone` replaces `pairs`. */
+/** Without `--against`, `pairsAlone` replaces `pairs`. */
 export const ACCOUNT_DEFAULTS = {
   samples: USUAL_SHAPE.samples,
   batches: 2,
@@ -106,7 +106,6 @@ async function alone(emit: Emit, options: AccountOptions, rms: Rms): Promise<voi
   }
 }
 
-/** Runs batches on both checkouts alternately, with new services for every pair. */
 async function compare(
   emit: Emit,
   options: AccountOptions,
@@ -162,7 +161,6 @@ function wallMs(batches: readonly BatchCpu[], workload: Workload): number {
   return rounded(median(batches.filter((b) => b.workload === workload).map((b) => b.wallMs)))
 }
 
-/** The differences by workload and process, and over all workloads. */
 function differences(
   pairs: readonly { ours: BatchCpu[]; theirs: BatchCpu[] }[],
   options: AccountOptions,
@@ -284,7 +282,6 @@ async function profileBatch(
   }
 }
 
-/** The five largest entries, as shares of the sum of all entries. */
 function largest(entries: ReadonlyMap<string, number>): Record<string, number> {
   const sum = [...entries.values()].reduce((a, b) => a + b, 0)
   const sorted = [...entries].sort(([, a], [, b]) => b - a).slice(0, 5)

@@ -15,7 +15,6 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 export const ATTACK_DEFAULTS = { pairs: 10, level: 'sandbox' }
 
-/** Samples of a measured batch. */
 const SAMPLES = 1_024
 /** Measured batches per workload in each half of a pair. */
 const BATCHES = 12

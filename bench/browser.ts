@@ -1,7 +1,6 @@
 import { type Browser, chromium } from '@playwright/test'
 import { findChromium } from '../scripts/chromium.mjs'
 
-/** Launches the browser that the tests use. */
 export function launchBrowser(): Promise<Browser> {
   return chromium.launch({
     ...(findChromium() === undefined ? {} : { executablePath: findChromium() as string }),

@@ -17,7 +17,6 @@ const QUIET_MS = 1_500
 /** Time for a new browser window to open, which takes about one second according to its trace. */
 const WINDOW_MS = 3_000
 
-/** Measures the cost of opening the overview in a fresh browser: transferred bytes and largest contentful paint. */
 export async function measureFirstLoad(emit: Emit): Promise<void> {
   const folder = await benchFolder()
   const log = createLogger('warn', 'bench')

@@ -2,7 +2,6 @@ import type { Logger } from '../server/log.ts'
 import { Database } from '../server/store/database.ts'
 import { openDatabase } from '../server/store/postgres/connect.ts'
 
-/** Days, servers and worker restarts of the generated history. */
 const DAYS = 30
 const SERVERS = 8
 const WORKERS = 16
@@ -12,8 +11,7 @@ const RESTARTS = 60
 const BUCKETS = `array(select case when i between 32 and 48 then 600 / (1 + abs(40 - i)) else 0 end from generate_series(1, 96) i)`
 
 /**
- * Fills the history of eight servers, with retries of every cause, and of 16 workers that restart twice a day. Rows are
- * per minute and per hour for 30 days, and per ten seconds for one day. Does nothing if the history is already filled.
+ * Generates 30 days of history of servers and workers, unless the data folder already has it.
  * `dataDir` is the data folder of a service that is not running.
  */
 export async function addFleetRows(dataDir: string, log: Logger): Promise<void> {

@@ -18,7 +18,6 @@ import { type Api, createApi } from '../testkit/processes/trpc-call.ts'
 /** Prints one line: the measurement's name and its values, whose names include the unit. */
 export type Emit = (measurement: { name: string } & Record<string, unknown>) => void
 
-/** A service with its own database, a reward-model server and a client. */
 export interface Bench {
   service: ServiceProcess
   rm: SimulatedServers
@@ -31,7 +30,6 @@ export interface Bench {
   page(path: string): Promise<void>
 }
 
-/** Runs a measurement with a fresh service and reward-model server, then stops both and removes the data. */
 export async function withBench(
   options: { rmArgs?: string[]; maxInFlight?: number },
   measure: (bench: Bench) => Promise<void>,
@@ -51,7 +49,6 @@ export async function withBench(
   }
 }
 
-/** Creates a temporary folder for the data folders of a measurement. */
 export async function benchFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'rewardops-bench-'))
   // If the process is root, Postgres runs as another user, which must be able to enter the folder.
@@ -59,12 +56,11 @@ export async function benchFolder(): Promise<string> {
   return folder
 }
 
-/** A running service with a client, but no reward-model server. */
 export interface OpenService extends Omit<Bench, 'rm'> {
   close(): Promise<void>
 }
 
-/** Starts a service on a free port with its own database. `root` is the service's checkout, by default this one. */
+/** `root` is the service's checkout, by default this one. */
 export async function openService(options: {
   dataDir: string
   root?: string
@@ -92,7 +88,6 @@ export async function openService(options: {
   }
 }
 
-/** Registers a simulated reward-model server with a service, as a vLLM server. */
 export async function registerRm(
   api: Api,
   name: string,

@@ -17,7 +17,6 @@ import { measureRuns, RUNS_DEFAULTS } from './runs.ts'
 import { measureSingle } from './single.ts'
 import { measureWatch, WATCH_DEFAULTS } from './watch.ts'
 
-/** Benchmarks by name, as in `npm run bench -- rate single`. */
 const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   rate: measureRate,
   account: (emit) => measureAccount(emit, accountOptions()),

@@ -50,7 +50,6 @@ export async function measurePageLoad(emit: Emit): Promise<void> {
   })
 }
 
-/** Loads the page and runs its queries. */
 async function loadOnce(bench: Bench, batchId: string): Promise<void> {
   await bench.page(`/batches/${batchId}`)
   await Promise.all([
@@ -61,9 +60,7 @@ async function loadOnce(bench: Bench, batchId: string): Promise<void> {
 }
 
 interface Loads {
-  /** Durations of successful loads. */
   ms: number[]
-  /** Failed loads by error message. */
   failed: Map<string, number>
 }
 

@@ -15,14 +15,12 @@ const PAUSE_MS = 750
 const MAX_P50_MS = 300
 const MAX_P95_MS = 800
 
-/** Options of `npm run bench -- pages`. */
 export interface PagesOptions {
   samples: number
   /** Training prompts per run, or undefined for the default of `npm run seed`. */
   prompts?: number | undefined
   /** Data folder, which is kept and seeded only if it is empty, or undefined for a temporary folder. */
   dataDir?: string | undefined
-  /** Number of requests per query. */
   repetitions: number
 }
 
@@ -83,7 +81,6 @@ export async function withSeeded(
   }
 }
 
-/** Runs each query several times. Returns the times of all requests, and median and 95 % quantile of each query. */
 export async function measureQueries(
   emit: Emit,
   ask: Ask,
@@ -118,7 +115,6 @@ export async function measureQueries(
   return { all, medians, p95s }
 }
 
-/** Calls a query, and returns its answer and the length of the answer. */
 export type Ask = (procedure: string, input: unknown) => Promise<{ data: unknown; bytes: number }>
 
 function asker(pool: Pool): Ask {
@@ -138,14 +134,12 @@ function asker(pool: Pool): Ask {
   }
 }
 
-/** The label of a page's query, its procedure and its input, which may depend on the number of the repetition. */
 export type PageQuery = [
   page: string,
   procedure: string,
   input?: unknown | ((nth: number) => unknown),
 ]
 
-/** Queries that this benchmark leaves out on purpose. */
 const NOT_OF_PAGES = new Set([
   // The trainers' API, measured by `rate`, `groups` and `single`.
   ...['batches.get', 'batches.wait', 'batches.next', 'batches.results', 'prompts.sample'],
@@ -157,7 +151,6 @@ const NOT_OF_PAGES = new Set([
   'retention.preview',
 ])
 
-/** API queries that are neither measured nor in `NOT_OF_PAGES`, such as new ones. */
 export function notMeasured(queries: readonly PageQuery[]): string[] {
   const measured = new Set(queries.map(([, procedure]) => procedure))
   return queryNames().filter((name) => !measured.has(name) && !NOT_OF_PAGES.has(name))
@@ -170,10 +163,7 @@ function queryNames(): string[] {
     .map(([name]) => name)
 }
 
-/**
- * Lists every query of every page over generated runs. Paged lists are queried at the first, a middle and the last
- * page.
- */
+/** Paged lists are queried at the first, a middle and the last page. */
 export async function pageQueries(ask: Ask): Promise<PageQuery[]> {
   const newest = (await ask('batches.list', { limit: 1 })).data as {
     items: { batchId: string }[]

@@ -9,8 +9,8 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 const CONNECTIONS = 64
 /**
- * There are many short rounds, because other machines on the same host disturb the measurement for one to ten seconds
- * at a time. A disturbance affects few of many short rounds, but at least one of three rounds of ten seconds.
+ * Many short rounds are measured, because other machines on the same host disturb the measurement for one to ten
+ * seconds at a time. Such a disturbance affects only a few of the rounds, so their medians stay unaffected.
  */
 const ROUND_MS = 2_000
 const ROUNDS = 15

@@ -45,7 +45,6 @@ async function inTurn(bench: Bench, version: string) {
   const bare: BareLoopResult[] = []
   const byModel: BatchTimes[] = []
   const byRule: BatchTimes[] = []
-  /** Calls that the reward-model server received for a batch. */
   const calls: number[] = []
   for (let i = 0; i <= REPETITIONS; i++) {
     const samples = makeSamples(USUAL_SHAPE, i)

@@ -45,7 +45,6 @@ function serve(): void {
   process.on('disconnect', () => process.exit(0))
 }
 
-/** Wall time and CPU time per call of one round. */
 interface Round {
   usPerCall: number
   cpuUsPerCall: number

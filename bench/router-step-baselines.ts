@@ -6,14 +6,12 @@ import { vllm } from '../server/engines/vllm.ts'
 import type { Dispatcher, StepServer } from './router-step-dispatcher.ts'
 import type { StepSample } from './router-step-samples.ts'
 
-/** A server, with the connection pool and the request count that a dispatcher keeps for it. */
 interface Target {
   server: StepServer
   pool: Pool
   inFlight: number
 }
 
-/** Chooses the server of one attempt. */
 type Pick = (targets: readonly Target[]) => Target
 
 interface RetryRule {
@@ -116,7 +114,6 @@ async function attempt(
   }
 }
 
-/** The dispatchers that the router is compared with. */
 export const BASELINES: readonly Dispatcher[] = [
   plain(
     'round_robin',

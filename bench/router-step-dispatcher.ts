@@ -7,7 +7,6 @@ export interface StepServer {
   model: string
 }
 
-/** Inputs of a dispatcher. */
 export interface StepRun {
   servers: readonly StepServer[]
   samples: readonly StepSample[]

@@ -7,7 +7,6 @@ const SLOTS = 96
 /** Timeout of a sample, far above the time limit of any scenario. */
 const TIMEOUT_MS = 600_000
 
-/** The project's router, configured as in a worker. */
 export const ours: Dispatcher = {
   name: 'ours',
   async run({ servers, samples, ended, signal }) {

@@ -17,7 +17,6 @@ export interface StepSample {
   tokens: number
 }
 
-/** A step's samples, and the source of their lengths. */
 export interface Step {
   samples: StepSample[]
   groups: number

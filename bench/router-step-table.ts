@@ -1,4 +1,3 @@
-/** The result of one dispatcher in one scenario. */
 export interface Cell {
   scenario: string
   dispatcher: string
@@ -21,9 +20,6 @@ export interface Cell {
 /** Two times that differ by less than this fraction count as equal. */
 const SAME = 0.02
 
-/**
- * Renders the cells as a text table: times in seconds, and as ratios to the bound and to our time with healthy servers.
- */
 export function tableOf(cells: readonly Cell[]): string {
   const healthy = cells.find((cell) => cell.scenario === 'healthy' && cell.dispatcher === 'ours')
   const ratio = (ms: number, to: number | undefined) =>
@@ -57,7 +53,6 @@ export function tableOf(cells: readonly Cell[]): string {
     .join('\n')
 }
 
-/** Describes where our router is not better than a baseline. */
 export function notBetter(cells: readonly Cell[]): string[] {
   const found: string[] = []
   for (const own of cells.filter((cell) => cell.dispatcher === 'ours')) {

@@ -10,7 +10,6 @@ import { CHARS_PER_TOKEN, makeStep, type Step } from './router-step-samples.ts'
 import { type Cell, notBetter, tableOf } from './router-step-table.ts'
 import { rounded } from './statistics.ts'
 
-/** Options of `npm run bench -- router`. */
 export interface RouterStepOptions {
   groups: number
   servers: number
@@ -91,7 +90,6 @@ const SCENARIOS: readonly Scenario[] = [
   },
 ]
 
-/** Scores one step with our router and with plain dispatchers, with all servers healthy and with one faulty. */
 export async function measureRouterStep(
   emit: Emit,
   options: RouterStepOptions = ROUTER_STEP_DEFAULTS,
@@ -207,7 +205,6 @@ async function runCell(
   }
 }
 
-/** A cell as printed: in ms, and as ratios to the bound and, if measured, to our time with healthy servers. */
 function printedCell(cells: readonly Cell[], cell: Cell): Record<string, unknown> {
   const healthy = cells.find((c) => c.scenario === 'healthy' && c.dispatcher === ours.name)
   return {

@@ -13,7 +13,6 @@ const LONG_STEPS = 10_000
 /** Limit on the median of the slowest query. */
 const MAX_P50_MS = 300
 
-/** Options of `npm run bench -- runs`. */
 export interface RunsOptions {
   /** Data folder, which is kept and filled only if it has no runs, or undefined for a temporary folder. */
   dataDir?: string | undefined
@@ -22,7 +21,6 @@ export interface RunsOptions {
 
 export const RUNS_DEFAULTS = { repetitions: 20 }
 
-/** Measures the queries of the Runs page over many runs. */
 export async function measureRuns(emit: Emit, options: RunsOptions): Promise<void> {
   const seed = async (dataDir: string) => {
     emit({ name: 'runs.seeded', ...(await seedRuns(dataDir)) })

@@ -13,7 +13,6 @@ export function median(values: readonly number[]): number {
   return quantile(values, 0.5)
 }
 
-/** Rounds to a number of decimals, for printing. */
 export function rounded(value: number, decimals = 0): number {
   const factor = 10 ** decimals
   return Math.round(value * factor) / factor

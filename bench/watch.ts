@@ -15,7 +15,6 @@ const LONG_TASK_MS = 50
 /** The page counts as opening until this long after its first figures appear. */
 const SETTLED_MS = 2_000
 
-/** Options of `npm run bench -- watch`. */
 export interface WatchOptions {
   /** Approximate scoring time of a batch. */
   seconds: number
@@ -83,7 +82,6 @@ interface Run {
   traced: TaskTime[]
 }
 
-/** Records of the observers in the page. */
 interface Seen {
   /** How many times per second the displayed number of finished samples changed. */
   updatesPerSecond: number
@@ -130,7 +128,6 @@ async function runOnce(
   }
 }
 
-/** Opens the batch's page with observers; returns when its figures are shown. */
 async function openPage(page: Page, url: string): Promise<void> {
   await page.addInitScript(() => {
     const seen = { tasks: [] as [at: number, ms: number][], changes: [] as number[], figuresAt: 0 }

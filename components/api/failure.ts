@@ -1,9 +1,7 @@
 import { ERROR_TITLES, type ErrorData } from '../../server/contract/error-reasons.ts'
 
-/** A failed or refused request, as pages show it. */
 export interface Failure {
   title: string
-  /** The message of the service, or a description of the connection failure. */
   message: string
   hint: string
   /** The stable reason code of the service, or `unreachable` when there was no response. */
@@ -22,7 +20,6 @@ function dataOf(error: unknown): Partial<ErrorData> | null {
     : null
 }
 
-/** Converts any error of a query or mutation into a failure, with the service's message if the service responded. */
 export function describeFailure(error: unknown): Failure {
   const data = dataOf(error)
   if (!data?.reason) {
@@ -48,7 +45,6 @@ export function describeFailure(error: unknown): Failure {
   }
 }
 
-/** A failure in one line: its message and its hint. */
 export function failureText(error: unknown): string {
   const { message, hint } = describeFailure(error)
   return hint === '' ? message : `${message} ${hint}`

@@ -10,7 +10,6 @@ import { createTRPCContext } from '@trpc/tanstack-react-query'
 import type { AppRouter } from '../../server/api/root.ts'
 import { BASE_PATH } from '../url/base-path.ts'
 
-/** `useTRPC` returns typed query and mutation options for every procedure. */
 export const { TRPCProvider, useTRPC, useTRPCClient } = createTRPCContext<AppRouter>()
 
 /**

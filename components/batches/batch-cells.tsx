@@ -25,7 +25,6 @@ export function BatchLink({ batchId }: { batchId: string }) {
   )
 }
 
-/** A run's name, with a dot in the run's color. A long name wraps if `wraps` is true; otherwise it is shortened. */
 export function RunName({
   run,
   link = true,
@@ -63,7 +62,6 @@ export function RunName({
   )
 }
 
-/** A data source's name, with a square in its color. */
 export function SourceName({ name }: { name: string }) {
   const hue = useHue('source', name)
   return (
@@ -74,7 +72,6 @@ export function SourceName({ name }: { name: string }) {
   )
 }
 
-/** Chips for validation batches and for rescores. */
 export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: string | null } }) {
   const chip = 'shrink-0 rounded border px-1 text-2xs leading-4 text-ink-3'
   return (
@@ -115,7 +112,6 @@ export function BatchProgress({ batch }: { batch: BatchSummary }) {
   )
 }
 
-/** `mean ± std` with the standard deviation in a lighter color. */
 export function MeanStd({ mean, std }: { mean: number | null; std: number | null }) {
   return (
     <span className="num">
@@ -125,7 +121,6 @@ export function MeanStd({ mean, std }: { mean: number | null; std: number | null
   )
 }
 
-/** The time left while a batch is running, then its duration. */
 export function BatchTime({ batch }: { batch: BatchProgressDto | BatchSummary }) {
   const now = useNow()
   if (!isActive(batch)) return <Quantity of={formatDuration(batchDurationMs(batch, now))} />
@@ -148,7 +143,6 @@ export function batchDurationMs(
   return end === 0 ? null : Math.max(0, end - Date.parse(batch.submittedAt))
 }
 
-/** The number of failed samples, with the hatching that marks failures in all charts. */
 export function FailedCount({ failed, href }: { failed: number; href: string }) {
   if (failed === 0) return <span className="num text-ink-3">0</span>
   return (

@@ -15,7 +15,6 @@ export const NO_FILTERS: BatchFilters = { run: null, status: null, kind: null }
 
 const KINDS: readonly BatchKind[] = ['train', 'val', 'rescored']
 
-/** Batch statuses in lifecycle order. */
 export const BATCH_STATUSES: readonly BatchStatus[] = [
   'open',
   'running',

@@ -61,7 +61,6 @@ const DistributionPlot = lazyPlot(
 
 const SUMS_EVERY_MS = 2_000
 
-/** One batch: its progress, its reward distribution, and the timeline of its groups. */
 export function BatchPage({ batchId }: { batchId: string }) {
   const trpc = useTRPC()
   const { state } = useLive()
@@ -205,7 +204,6 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** Returns a message if retention removed the batch's texts, otherwise null. */
 function textsGone({ textsRemovedAt }: BatchViewDto): string | null {
   return textsRemovedAt === null
     ? null
@@ -227,7 +225,6 @@ function BatchBody({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** States in one sentence which server delayed the batch, if any. Renders nothing with fewer than two servers. */
 function BatchBottleneck({ batchId }: { batchId: string }) {
   const trpc = useTRPC()
   const { data } = useQuery(trpc.batches.bottleneck.queryOptions({ batchId }))
@@ -357,7 +354,6 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** The number of no-signal groups. For an ended batch, it links to their samples. */
 function noSignalDetail(batch: BatchViewDto): ReactNode {
   const text = noSignalShortText(batch.groupSignals)
   if (isActive(batch) || countsOf(batch.groupSignals).nothing === 0) return text

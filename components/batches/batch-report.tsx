@@ -32,7 +32,6 @@ const GROUPS_PRINTED = 40
 /** Width of the printed timeline, px: about the width of a sheet of paper, so that 11 px text keeps its size. */
 const PAPER_PX = 860
 
-/** The print header: the batch, its URL and the time of printing. */
 export function ReportHead({ batch }: { batch: BatchViewDto }) {
   const session = useSession()
   return (
@@ -108,7 +107,6 @@ export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: num
   )
 }
 
-/** The first groups in completion order, and the number of omitted groups. */
 export function ReportGroups({ batch }: { batch: BatchViewDto }) {
   const trpc = useTRPC()
   // The on-screen table uses the same query for its first page, so the data are already loaded.

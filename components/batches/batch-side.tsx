@@ -23,7 +23,6 @@ import { SegmentBar } from '../ui/segment-bar.tsx'
 import { BatchLink } from './batch-cells.tsx'
 import { GroupSignals } from './group-signals.tsx'
 
-/** The side column of a batch page: data sources, failures, servers, and the resolved reward. */
 export function BatchSide({ batch }: { batch: BatchViewDto }) {
   return (
     <div className="min-w-0 border-t xl:border-t-0 xl:border-l [&>section]:border-b">
@@ -216,7 +215,6 @@ function RewardSpec({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** The batches with the same rollouts: the batch that this one rescores, and the rescores of this one. */
 function BatchRelations({
   batch,
 }: {

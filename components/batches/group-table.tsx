@@ -31,7 +31,6 @@ const isFull = (page: { items: unknown[] } | undefined) => page?.items.length ==
 const ROW_PX = 36
 const COLUMNS = 'grid-cols-[40px_minmax(110px,1fr)_90px_150px_108px_84px_minmax(190px,1.2fr)]'
 
-/** The table of groups in completion order, with each group's last sample. */
 export function GroupTable({ batch }: { batch: BatchViewDto }) {
   const [order, setOrder] = useState<'completion' | 'latest'>('completion')
   const [latestShown, setLatestShown] = useState(0)
@@ -109,7 +108,6 @@ function GroupRows({
         },
         {
           staleTime: (query) => (isFull(query.state.data) ? Number.POSITIVE_INFINITY : 1_000),
-          // A full page never changes, so it is read once.
           meta: { topics: page < fullPages ? [] : [`batch:${batch.batchId}`] },
         },
       ),
@@ -242,7 +240,6 @@ function GroupRow({
   )
 }
 
-/** A group's last sample, and the longer stage of that sample: queue or scoring. */
 function LastSample({ group, batchId }: { group: BatchGroupDto; batchId: string }) {
   if (group.slowestIndex === null) return <span className="text-ink-3">–</span>
   const queueMs = group.slowestQueueMs ?? 0

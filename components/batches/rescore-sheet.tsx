@@ -14,7 +14,6 @@ import { SheetForm } from '../ui/sheet-form.tsx'
 import { RewardField, useRewardChoices } from './reward-choices.tsx'
 import { readReward, requestReward, rewardText } from './reward-text.prepare.ts'
 
-/** Rescores the rollouts of a batch, with the same or another reward, as a new batch. */
 export function RescoreSheet({
   batch,
   open,

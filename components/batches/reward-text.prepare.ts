@@ -84,7 +84,6 @@ function managerKwargs({ gdpo, processes, limiter }: ResolvedReward): RewardJson
   return taken
 }
 
-/** Parses a reward entered as JSON. Returns an error message when it is invalid. */
 export function readReward(text: string): { reward: RewardJson } | { error: string } {
   if (text.trim() === '')
     return { error: 'Enter a reward. {} selects the rule of each data source.' }

@@ -3,7 +3,6 @@ import { percentText } from '../format/numbers.ts'
 import { stateLook } from '../ui/status.tsx'
 import { shareTicks, type Tick } from './ticks.ts'
 
-/** A server's request share and capacity share in its pool, prepared for drawing on one scale. */
 export interface BalanceRow {
   id: string
   name: string
@@ -22,7 +21,6 @@ export interface BalanceData {
   rows: BalanceRow[]
   /** Ticks of the shared scale, in percent. */
   ticks: Tick[]
-  /** The imbalance, explained in one sentence. */
   meaning: string
 }
 

@@ -7,7 +7,6 @@ import type { DistributionChartData, DistributionRow } from './distribution.prep
 import { Plot } from './plot.tsx'
 import { Tip } from './tip.tsx'
 
-/** A distribution of values over samples: bars for few distinct values, otherwise a histogram. */
 export function DistributionPlot({
   data,
   title,
@@ -19,9 +18,7 @@ export function DistributionPlot({
   data: DistributionChartData
   /** The accessible description. */
   title: string
-  /** The name of a value. It precedes the number in the tooltip. */
   label: string
-  /** The color of all bars, or a function that returns the color of each bar. */
   fill?: string | ((row: DistributionRow) => string)
   axisWidth?: number
   onRow?(row: DistributionRow): void

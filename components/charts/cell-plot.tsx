@@ -17,7 +17,7 @@ export interface Place {
   y: number
 }
 
-/** The position of an event in the chart. A click reads it too, because a tap sends no pointer move first. */
+/** The position of an event in the chart. Click handlers also need it, because a tap sends no pointer move. */
 export function placeOf(event: MouseEvent<Element>): Place {
   const box = event.currentTarget.getBoundingClientRect()
   return {
@@ -26,7 +26,6 @@ export function placeOf(event: MouseEvent<Element>): Place {
   }
 }
 
-/** The pointer position over the chart, or null outside of it, and the event handlers that track it. */
 export function usePlace(): {
   place: Place | null
   handlers: {
@@ -104,7 +103,6 @@ export function FootTicks({ ticks }: { ticks: Ticks }) {
   ))
 }
 
-/** A tooltip next to a position, on the side with more room. */
 export function TipAt({ place, children }: { place: Place; children: ReactNode }) {
   return (
     <div

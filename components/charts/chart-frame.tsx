@@ -10,11 +10,9 @@ import { Section } from '../ui/section.tsx'
 import { withMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
 
-/** A series in a legend: a swatch, or a stroke for a line. */
 export interface LegendEntry {
   label: string
   color: string
-  /** The total of the series, shown next to the label. */
   value?: string
   /** Whether the swatch is hatched. Failures are hatched as well as red. */
   isHatched?: boolean
@@ -26,7 +24,6 @@ interface Table {
   rows: (string | number)[][]
 }
 
-/** A chart with its title, n and unit, controls, and a table view of the same numbers, which can be saved as CSV. */
 export function ChartFrame({
   title,
   note,
@@ -40,14 +37,12 @@ export function ChartFrame({
   height = 212,
 }: {
   title: string
-  /** Text beside the title: n and unit. */
   note: ReactNode
   actions?: ReactNode
   /** Buttons that stay on the line of the title. */
   corner?: ReactNode
   /** Shown between title and chart, so that the titles of adjacent charts align. */
   legend?: readonly LegendEntry[]
-  /** Text shown in place of a chart without data. */
   empty?: string | null | false
   chart: ReactNode
   className?: string
@@ -125,7 +120,6 @@ export function ChartFrame({
   )
 }
 
-/** The series of a chart, in the order in which they are drawn. */
 export function Legend({
   entries,
   className = '',

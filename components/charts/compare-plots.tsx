@@ -49,7 +49,6 @@ interface OverlaySeries {
   isHidden: boolean
 }
 
-/** A quantity of runs over steps, one line per run, with an optional band. */
 export function OverlayPlot({
   data,
   series,
@@ -63,7 +62,6 @@ export function OverlayPlot({
   title: string
   write(value: number): string
   hasBand?: boolean
-  /** Whether the value axis is logarithmic. */
   log?: boolean
 }) {
   const tip = (step: OverlayStep) => {
@@ -109,7 +107,6 @@ export function OverlayPlot({
   )
 }
 
-/** The difference from the first run per step, with its 95 % confidence interval. */
 export function StepDeltaPlot({
   data,
   color,

@@ -41,7 +41,6 @@ export function prepareCdf({ values, first, second }: ComparePairDto['cdf']): Cd
   }
 }
 
-/** The quantity of a run that is drawn over its steps. */
 export type OverlayQuantity = 'mean' | 'failedShare' | 'noSignalShare' | 'waitMs'
 
 /** A step with a value per run: `v0` is the value of the first run and `b0` its band. A null is drawn as a gap. */
@@ -71,7 +70,6 @@ export function prepareOverlay(
     band?: Band
     /** Number of steps per point. */
     width?: number
-    /** Whether the axis of durations is logarithmic. */
     log?: boolean
   } = {},
 ): OverlayData {
@@ -136,14 +134,13 @@ function ticksOf(quantity: OverlayQuantity, values: readonly number[]): Tick[] {
   return niceTicks(leastOf(values), mostOf(values))
 }
 
-/** The differences of one run from the first run, with 95 % confidence intervals. */
 export interface DeltaData {
   steps: (StepRow & { delta: number | null; interval: [number, number] | null; n: string })[]
   ticks: Tick[]
   stepTicks: number[]
 }
 
-/** Prepares differences by step, in points of `width` steps. `ticks` sets a scale shared with other charts. */
+/** Each point covers `width` steps. `ticks` sets a scale shared with other charts. */
 export function prepareDeltas(
   deltas: readonly StepDelta[],
   { ticks, width = 1 }: { ticks?: Tick[]; width?: number } = {},
@@ -169,7 +166,6 @@ export function prepareDeltas(
   }
 }
 
-/** Ticks that include 0 and every interval. */
 export function deltaTicks(deltas: readonly StepDelta[]): Tick[] {
   return niceTicks(
     deltas.reduce((least, { low }) => Math.min(least, low), 0),

@@ -19,7 +19,6 @@ export interface ComponentData {
   name: string
   weight: number | null
   steps: ComponentStep[]
-  /** The newest step with a value. */
   last: ComponentStep | null
   valueTicks: Tick[]
   stepTicks: number[]

@@ -4,7 +4,6 @@ export interface ScoreScale {
   max: number
 }
 
-/** A position on the scale, and the number of scores at it. */
 interface Dot {
   /** Position along the scale, 0 to 1. */
   x: number

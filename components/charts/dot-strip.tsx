@@ -2,7 +2,6 @@ import { memo } from 'react'
 import { formatScore } from '../format/numbers.ts'
 import { dotRadius, prepareDots, type ScoreScale } from './dot-strip.prepare.ts'
 
-/** The scores of a group on the scale of its batch; failed samples are counted beside a hatched square on the right. */
 export const DotStrip = memo(function DotStrip({
   scores,
   scale,

@@ -61,7 +61,6 @@ function EventLabel({ color, viewBox }: { color: string; viewBox?: { x?: number;
   return <path d={`M${x} ${y}l4 4l-4 4l-4 -4Z`} fill={color} stroke="var(--surface)" data-event />
 }
 
-/** A series of a stack: a key of the rows, and its legend entry. */
 interface StackSeries extends LegendEntry {
   key: string
 }
@@ -72,7 +71,6 @@ interface StackRow {
   isRunning?: boolean
 }
 
-/** Counts per interval as stacked bars, with further counts as lines. An interval that has not ended is paler. */
 export function StackPlot<Row extends StackRow>({
   rows,
   series,
@@ -169,7 +167,6 @@ export function StackPlot<Row extends StackRow>({
   )
 }
 
-/** Values over time as lines. An interval without a value is a gap. */
 export function LinesPlot({
   data,
   series,
@@ -222,7 +219,6 @@ export function LinesPlot({
   )
 }
 
-/** p50 and p99 latency per minute of requests that returned a score. A minute without a score is a gap. */
 export function LatencyPlot({
   data,
   color,
@@ -290,7 +286,6 @@ function LonePoint<Row, Key extends keyof Row>({
   return <circle cx={cx} cy={cy} r={2.25} fill={color} />
 }
 
-/** Server names longer than this are shortened next to the bars. */
 const MAX_NAME_CHARS = 20
 
 export function BalancePlot({ data }: { data: BalanceData }) {

@@ -12,7 +12,6 @@ import { MarkTip, Tip } from './tip.tsx'
 const LEFT = 52
 const BOTTOM = 20
 
-/** The reward distribution over steps: darker cells hold a larger share of the samples of a step. */
 export function HeatPlot({
   data,
   color,

@@ -47,7 +47,6 @@ export function prepareHeat(
     lastOf = (step) => step,
     timeOf = null,
   }: {
-    /** Returns the last step of a bin. */
     lastOf?: (step: number) => number
     /** Only for a time axis: returns the time of a step, or null if it is unknown. */
     timeOf?: ((step: number) => number | null) | null
@@ -123,7 +122,6 @@ export function prepareHeat(
 
 const stepNo = ({ step }: { step: number }) => step
 
-/** The right end of a column: after its last step, or on a time axis the start of the next column. */
 function endOf({ last, x }: Placed<StepRow>, next: number | undefined, isTime: boolean): number {
   return isTime ? (next ?? Number.POSITIVE_INFINITY) : (last ?? x) + 1
 }

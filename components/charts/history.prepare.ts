@@ -15,7 +15,6 @@ const HOUR_MS = 3_600_000
 /** An interval with one value per series. `at` is its start, epoch ms. */
 export interface HistoryRow {
   at: number
-  /** Whether the interval has not ended, so that its values still grow. */
   isRunning?: boolean
   [series: `of:${string}`]: number | null
 }
@@ -62,7 +61,6 @@ export function sumsOf(intervals: number, some: readonly (readonly number[])[]):
   return sums
 }
 
-/** Sums the counts of all servers or workers in each interval. */
 export function allOf(intervals: number, { series, others }: CountsDto): number[] {
   return sumsOf(intervals, [
     ...series.map(({ values }) => values),
@@ -86,7 +84,6 @@ export function prepareCounts(
   return { ...prepared(history, scaled, 'stacked', kinds, lines), others: rest }
 }
 
-/** Prepares failed requests or retries as a stack of causes. Causes that do not occur are omitted. */
 export function prepareCauses(
   history: Times,
   byCause: Partial<Record<CallFailure, number[]>>,
@@ -99,7 +96,6 @@ export function prepareCauses(
   return prepared(history, series, 'stacked', kinds, lines)
 }
 
-/** Prepares durations, in ms, as lines. */
 export function prepareDurations(
   history: Times,
   series: readonly SeriesDto[],
@@ -108,7 +104,6 @@ export function prepareDurations(
   return prepared(history, series, 'durations', kinds)
 }
 
-/** Prepares values as lines on a scale from 0. */
 export function prepareLines(
   history: Times,
   series: readonly SeriesDto[],
@@ -117,7 +112,6 @@ export function prepareLines(
   return prepared(history, series, 'lines', kinds)
 }
 
-/** States how many of the lines are shown; empty if all are. */
 export function omittedText({ series, n }: LinesDto, what: string): string {
   return n > series.length ? `; the ${series.length} highest of ${n} ${what}` : ''
 }

@@ -29,20 +29,17 @@ export function nameHash(name: string): number {
   return hash
 }
 
-/** Picks a hue from 1 to 8 for a name: its hashed hue, or the next free one if the hashed hue is taken. */
 export function pickHue(name: string, taken: readonly number[]): number {
   const own = (nameHash(name) % HUES) + 1
   return freeHue(own, taken) ?? own
 }
 
-/** The first free hue, starting at `own`; undefined if all are taken. */
 function freeHue(own: number, taken: readonly number[]): number | undefined {
   return Array.from({ length: HUES }, (_, i) => ((own - 1 + i) % HUES) + 1).find(
     (hue) => !taken.includes(hue),
   )
 }
 
-/** The hashed hue of a name, as a CSS value. */
 export function ownHue(name: string): string {
   return `var(--data-${pickHue(name, [])})`
 }

@@ -9,7 +9,6 @@ import { Tip } from './tip.tsx'
 const LEFT = 56
 const BOTTOM = 36
 
-/** The joint distribution of two scores: first reward on x, second on y; darker cells hold more samples. */
 export function JointPlot({
   data,
   first,

@@ -8,7 +8,6 @@ interface JointCell {
   y: number
   width: number
   height: number
-  /** Strength of the fill, 0 to 1. */
   fill: number
   samples: number
   index: JointCellIndex
@@ -31,7 +30,6 @@ export interface JointData {
 
 const MAX_LABELS = 6
 
-/** Lays out the joint distribution: first reward on x, second on y. */
 export function prepareJoint(joint: JointDistribution): JointData {
   const columns = sizeOf(joint.first)
   const rows = sizeOf(joint.second)
@@ -63,14 +61,12 @@ function sizeOf(axis: JointAxis): number {
   return axis.kind === 'values' ? axis.values.length : axis.edges.length - 1
 }
 
-/** The score, or the bounds of the bin, at an index of an axis. */
 export function placeText(axis: JointAxis, at: number): string {
   return axis.kind === 'values'
     ? formatScore(axis.values[at])
     : `${formatScore(axis.edges[at])} to ${formatScore(axis.edges[at + 1])}`
 }
 
-/** Ticks of an axis: centered on the cells of each score, or at the edges of bins. */
 function ticksOf(axis: JointAxis): Tick[] {
   const marks = axis.kind === 'values' ? axis.values : axis.edges
   const every = axis.kind === 'values' ? 1 : Math.ceil(marks.length / MAX_LABELS)

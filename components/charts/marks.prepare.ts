@@ -1,15 +1,12 @@
 import type { RunMarkDto } from '../../server/contract/marks.ts'
 import { type Placed, type StepRow, stepOfText } from './step-axis.prepare.ts'
 
-/** The marks of one step, drawn as one line. */
 export interface MarkLine {
   step: number
-  /** The position of the line on the axis. */
   x: number
   marks: RunMarkDto[]
   /** The label next to the line. Null if labels are off or there is no room for one. */
   text: string | null
-  /** The side with more room for the label. */
   side: 'left' | 'right'
 }
 

@@ -5,7 +5,6 @@ import type { RunMarkDto } from '../../server/contract/marks.ts'
 
 const Marks = createContext<readonly RunMarkDto[]>([])
 
-/** Provides the marks for all step charts below it. */
 export const MarksProvider = Marks.Provider
 
 /** The marks of the current run; none outside a run page. */

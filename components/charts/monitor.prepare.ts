@@ -23,7 +23,7 @@ export interface MonitorData {
   valueTicks: Tick[]
 }
 
-/** Prepares a monitor. If a step has several batches, only the last one counts. */
+/** If a step has several batches, only the last one counts. */
 export function prepareMonitor(
   points: readonly MonitorPointDto[],
   setting: MonitorSettingDto,
@@ -53,7 +53,6 @@ export function prepareMonitor(
   }
 }
 
-/** Round percent ticks that include every value. */
 function shareTicks(most: number, least: number): Tick[] {
   return niceTicks(least * 100, Math.max(most * 100, 0.1)).map(({ at, label }) => ({
     ...{ at: at / 100, label: `${label} %` },

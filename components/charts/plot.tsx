@@ -45,7 +45,6 @@ export function Plot<Row extends object>({
   onRange,
   children,
 }: {
-  /** Omitted if every series has its own data. */
   data?: readonly Row[]
   /** The accessible description. */
   title: string

@@ -88,7 +88,6 @@ function draw(canvas: HTMLCanvasElement, { rows, cells }: PromptHeatData): void 
   if (context === null) return
   const { color: high, borderBottomColor: low } = getComputedStyle(canvas)
   const rowHeight = canvas.height / rows.length
-  // Rows higher than 4 px are 1 px apart.
   const gap = rowHeight > 4 * ratio ? ratio : 0
   const fill = (x: number, right: number, row: number, level: number, opacity: number) => {
     const top = Math.round(row * rowHeight)

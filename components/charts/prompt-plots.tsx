@@ -16,7 +16,6 @@ import { shareTicks } from './ticks.ts'
 type OnStep = (step: { batchId: string | null }) => void
 type OnRange = (from: number, to: number) => void
 
-/** Groups by pass rate, stacked, as shares of the groups of a step. */
 export function PassSharesPlot({
   data,
   onStep,
@@ -55,7 +54,6 @@ export function PassSharesPlot({
   )
 }
 
-/** pass@k or best of k, with a line for each k. */
 export function ByKPlot({
   data,
   title,
@@ -114,7 +112,6 @@ export function VisitsPlot({
   onVisit,
 }: {
   data: VisitData
-  /** The positions of the visits whose responses are shown. */
   shown: readonly number[]
   onVisit(visit: VisitStep): void
 }) {

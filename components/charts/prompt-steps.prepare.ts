@@ -18,7 +18,6 @@ export interface PassData {
   stepTicks: number[]
 }
 
-/** Prepares the shares of groups by pass rate. Returns null if no step has pass rates. */
 export function preparePassShares(steps: readonly PromptStepDto[]): PassData | null {
   if (steps.every(({ groups }) => groups === null)) return null
   const byStep = new Map(steps.map((step) => [step.step, step]))
@@ -50,7 +49,6 @@ export interface KData {
   stepTicks: number[]
 }
 
-/** Prepares pass@k or best of k. Returns null if there is no value. */
 export function prepareByK(
   steps: readonly PromptStepDto[],
   kind: 'passAt' | 'bestOf',

@@ -19,10 +19,6 @@ import { StepArea, StepBand, StepLine, StepPlot } from './step-plot.tsx'
 import { shareTicks } from './ticks.ts'
 import type { TipRow } from './tip.tsx'
 
-/**
- * Rewards over steps: the 5th–95th and the 25th–75th percentiles as bands, median and mean as lines, and a running
- * batch as a hollow dot.
- */
 export function FanPlot({
   data,
   name,
@@ -121,7 +117,6 @@ function fanTip(step: FanStep, data: FanData, color: string): TipRow[] {
   return [...own, ...others]
 }
 
-/** No-signal groups, stacked by class, as shares of all groups. */
 export function SignalsPlot({
   data,
   onStep,
@@ -156,7 +151,6 @@ export function SignalsPlot({
   )
 }
 
-/** Verdicts and failures, stacked, as shares of the scored and failed samples. */
 export function OutcomesPlot({
   data,
   onStep,
@@ -193,7 +187,6 @@ export function OutcomesPlot({
   )
 }
 
-/** Failed samples as a share of the scored and failed samples. */
 export function FailuresPlot({
   data,
   onStep,
@@ -292,9 +285,6 @@ export function WaitsPlot({ data, log }: { data: WaitData; log: boolean }) {
   )
 }
 
-/**
- * The mean reward of one data source on a shared scale. It has an interquartile band unless the reward has few values.
- */
 export function SourcePlot({
   data,
   of,
@@ -335,7 +325,6 @@ export function SourcePlot({
   )
 }
 
-/** The mean of a component over steps, with a band of one standard deviation. */
 export function ComponentPlot({ data, color }: { data: ComponentData; color: string }) {
   const [low, high] = [data.valueTicks[0]?.at ?? 0, data.valueTicks.at(-1)?.at ?? 1]
   return (
@@ -361,7 +350,6 @@ export function ComponentPlot({ data, color }: { data: ComponentData; color: str
   )
 }
 
-/** Weighted means of components, stacked above and below 0, and their sum. */
 export function ContributionsPlot({ data }: { data: ContributionData }) {
   return (
     <StepPlot
@@ -399,7 +387,6 @@ export function MonitorPlot({
 }: {
   data: MonitorData
   label: string
-  /** The unit of n. */
   countedUnit: string
   text(value: number | null): string
 }) {

@@ -65,10 +65,6 @@ export interface FanOptions {
 
 type FanRun = Pick<RunDto, 'steps' | 'startedAt'>
 
-/**
- * Prepares the fan chart of a run, with the means of other runs. A reward with few distinct values has the interval of
- * its mean instead of quantile bands.
- */
 export function prepareFan(
   run: FanRun & Pick<RunDto, 'heat'>,
   overlays: readonly (FanRun & Pick<RunDto, 'name'>)[],
@@ -249,10 +245,8 @@ type ShareStep = StepRow & {
   groups: number
 } & Record<Exclude<GroupSignal, 'varied'>, number | null>
 
-/** The share of no-signal groups by class, and of failed samples. */
 export interface SharesData {
   steps: ShareStep[]
-  /** The classes that occur in some step. */
   signals: Exclude<GroupSignal, 'varied'>[]
   signalTicks: Tick[]
   failedTicks: Tick[]
@@ -312,7 +306,6 @@ export interface OutcomeData {
 /** Maximum number of verdicts with their own area, because there are only eight hues. */
 const MAX_VERDICTS = 6
 
-/** Prepares the outcomes. Returns null if no step has a verdict. */
 export function prepareOutcomes(steps: readonly RunStepDto[]): OutcomeData | null {
   const totals = new Map<string, number>()
   for (const { verdicts } of steps) {
@@ -459,7 +452,6 @@ export interface SourcesData {
   stepTicks: number[]
 }
 
-/** Prepares the data sources of a run. The last step of each bin is read from `steps`. */
 export function prepareSources({
   sources,
   steps,

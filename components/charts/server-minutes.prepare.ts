@@ -21,7 +21,6 @@ export interface CallMinute extends Record<RequestOutcome, number> {
 export interface ServerMinutesData {
   /** 61 minutes, oldest first: an hour and the current minute. */
   minutes: CallMinute[]
-  /** Sums over `minutes`. */
   totals: Record<RequestOutcome | 'requests' | 'errors' | 'retries' | 'hedges', number>
   /** Number of minutes with a latency. */
   timed: number

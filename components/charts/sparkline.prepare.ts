@@ -3,10 +3,8 @@ interface SparklineShape {
   lines: string[]
   /** The same paths, closed at the zero line. */
   areas: string[]
-  /** The y positions of zero and of the thresholds. */
   zero: number
   thresholds: number[]
-  /** The newest reading, if any. */
   last: { x: number; y: number } | null
 }
 

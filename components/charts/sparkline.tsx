@@ -25,7 +25,6 @@ export const Sparkline = memo(function Sparkline({
   height?: number
   /** Number of readings that fill the width; with fewer, the line starts further right. */
   slots?: number
-  /** Values at which dashed lines are drawn. */
   thresholds?: readonly number[]
   /** Whether the scale fits the readings instead of including zero. The area below the line is then not filled. */
   fit?: boolean

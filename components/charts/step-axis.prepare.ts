@@ -3,7 +3,6 @@ import { dateTime } from '../format/time.ts'
 import { partitionPoint } from './partition-point.ts'
 import type { XAxisBy } from './step-axis.ts'
 
-/** A step, or a bin of steps, of a chart. */
 export interface StepRow {
   step: number
   /** The last step of a bin. */
@@ -21,13 +20,11 @@ export function stepText({ step, last = step }: StepRow): string {
   return last === step ? formatCount(step) : `${formatCount(step)}–${formatCount(last)}`
 }
 
-/** Parses a text of {@link stepText}. */
 export function stepOfText(text: string): StepRow {
   const [step = 0, last = step] = text.replaceAll(',', '').split('–').map(Number)
   return { step, last }
 }
 
-/** The title of a tooltip: the step or range, and on a time axis its time. */
 export function stepTitle(row: StepRow, timeMs: number | null): string {
   if (row.other && timeMs !== null) return dateTime(timeMs)
   const text = `${row.last === undefined || row.last === row.step ? 'step' : 'steps'} ${stepText(row)}`
@@ -54,8 +51,8 @@ export function timesOf(
 }
 
 /**
- * Places rows on the axis. On a time axis, rows are sorted by time, because a step that was submitted again is later than
- * the next one. Rows without a time are omitted.
+ * Places rows on the axis. On a time axis, rows are sorted by time, because a step that was submitted again can be
+ * later than the step after it. Rows without a time are omitted.
  */
 export function placeSteps<T extends StepRow>(
   rows: readonly T[],
@@ -86,7 +83,6 @@ export function withPauses<T extends StepRow>(rows: readonly Placed<T>[]): Place
   })
 }
 
-/** The first and the last step of the rows between two positions; null if there is no row. */
 export function stepsBetween(
   rows: readonly Placed<StepRow>[],
   from: number,

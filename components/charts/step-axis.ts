@@ -16,7 +16,6 @@ export interface StepAxis {
 
 const Axis = createContext<StepAxis>({ by: 'step', timeOf: () => null, onRange: null })
 
-/** Sets the axis of all step charts below it. */
 export const StepAxisProvider = Axis.Provider
 
 /** The axis of the step charts. Without a `StepAxisProvider` above, it shows steps. */

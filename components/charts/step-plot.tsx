@@ -18,7 +18,6 @@ import { useStepAxis } from './step-axis.ts'
 import { localTimeTicks, type Tick } from './ticks.ts'
 import { MarkTip, Tip, type TipRow } from './tip.tsx'
 
-/** The charts of a run share their cursor. */
 const SYNC = 'run-steps'
 
 /**
@@ -47,9 +46,7 @@ export function StepPlot<T extends StepRow>({
   valueTicks: readonly Tick[]
   axisWidth?: number
   isLog?: boolean
-  /** Whether marks have labels where there is room. */
   labels?: boolean
-  /** Plots with the same key share their cursor. */
   sync?: string
   /** The values in the tooltip of a step. Null or an empty list shows no tooltip. */
   tip(step: T): TipRow[] | null
@@ -125,7 +122,6 @@ export function StepPlot<T extends StepRow>({
   )
 }
 
-/** The icon of a mark at the top of its line, with its label where there is room. */
 function MarkLabel({ line, viewBox }: { line: MarkLine; viewBox?: { x?: number; y?: number } }) {
   const { x = 0, y = 0 } = viewBox ?? {}
   const left = line.side === 'left'
@@ -225,7 +221,6 @@ function PointDot({
   return <circle cx={cx} cy={cy} r={2} fill={color} />
 }
 
-/** A line over steps, with dots if it has few points. */
 export function StepLine({
   dataKey,
   color,

@@ -26,7 +26,6 @@ export function Tip({ title, rows }: TipProps) {
   )
 }
 
-/** The marks of a step, or the events of an interval, below its tooltip values. */
 export function MarkTip({
   line,
 }: {

@@ -19,7 +19,6 @@ import { BatchStatusView } from '../ui/status.tsx'
 import { BatchField, RewardOf } from './batch-choice.tsx'
 import { type CompareProps, comparePairHref } from './compare-url.ts'
 
-/** Suggests pairs: rescored batches with the batches they rescore. */
 export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
   const trpc = useTRPC()
   const pairs = useQuery(

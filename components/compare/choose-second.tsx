@@ -20,7 +20,6 @@ import { BatchChoice, BatchField } from './batch-choice.tsx'
 import type { CompareProps } from './compare-url.ts'
 import { SideBlock } from './pair-sides.tsx'
 
-/** Selects the second batch: one with the same rollouts, or a new rescore. */
 export function ChooseSecond({
   first,
   onChange,

@@ -7,7 +7,6 @@ import { CompareBatches } from './compare-batches.tsx'
 import { CompareRuns } from './compare-runs.tsx'
 import { compareUrl } from './compare-url.ts'
 
-/** Compares two rewards on the same rollouts, or overlays up to eight runs. */
 export function ComparePage() {
   const [url, setUrl] = useUrl(compareUrl)
   return (

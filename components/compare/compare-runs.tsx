@@ -21,7 +21,6 @@ import type { CompareProps } from './compare-url.ts'
 import { ComparedConfigs } from './compared-configs.tsx'
 import { RunOverlays } from './run-overlays.tsx'
 
-/** Overlays up to eight runs and compares each with the first. */
 export function CompareRuns({ url, onChange }: CompareProps) {
   const trpc = useTRPC()
   const compared = useQuery({
@@ -120,7 +119,6 @@ function Compared({ data, url, onChange }: CompareProps & { data: CompareRunsDto
   )
 }
 
-/** The compared runs, with controls to add, hide and remove them. The first run is the reference. */
 function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsDto | undefined }) {
   const trpc = useTRPC()
   const runs = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))

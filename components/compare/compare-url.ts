@@ -7,7 +7,6 @@ import {
 import { rangeOfText, rangeText, type StepRange } from '../runs/run-url.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** The score range drawn as a band around the mean. */
 const BANDS = ['none', 'middle', 'most'] as const
 export type Band = (typeof BANDS)[number]
 
@@ -19,11 +18,8 @@ export interface CompareUrl {
   /** The sort measure. Null sorts by advantage if there are groups, otherwise by rank. */
   by: DisagreementMeasure | null
   signFlipped: boolean
-  /** Only samples of this group. */
   uid: string | null
-  /** Only samples of this cell of the joint distribution. */
   cell: JointCellIndex | null
-  /** The open sample, in both batches. */
   open: { first: string; second: string } | null
   /** The overlaid runs; the first is the reference. */
   runs: string[]
@@ -32,13 +28,11 @@ export interface CompareUrl {
   band: Band
   /** The steps that all charts of runs show; null shows all steps. */
   zoom: StepRange | null
-  /** Whether the reward wait has a logarithmic axis. */
   log: boolean
   /** Whether the configurations are listed with the values that all runs share. */
   allConfig: boolean
 }
 
-/** The URL state, and its setter, for the sections of the page. */
 export interface CompareProps {
   url: CompareUrl
   onChange(change: Partial<CompareUrl>, how?: 'push' | 'replace'): void
@@ -103,7 +97,6 @@ export const compareUrl: UrlCodec<CompareUrl> = {
   },
 }
 
-/** The URL of the comparison of two batches. Without a second batch, the page offers batches to select. */
 export function comparePairHref(first: string, second?: string): string {
   return second === undefined ? `/compare?a=${first}` : `/compare?a=${first}&b=${second}`
 }

@@ -13,7 +13,6 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import type { CompareProps } from './compare-url.ts'
 
-/** The configurations of runs side by side, by default only the values that differ. */
 export function ComparedConfigs({
   runs,
   url,

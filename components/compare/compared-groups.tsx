@@ -18,7 +18,6 @@ import { showDisagreements } from './compared-samples.tsx'
 
 const PAGE = 25
 
-/** The groups, sorted by rank correlation, lowest first. A click filters the samples. */
 export function ComparedGroupsTable({
   pair,
   onChange,

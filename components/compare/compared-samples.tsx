@@ -176,7 +176,6 @@ export function ComparedSamples({
   )
 }
 
-/** A filter of the list, with a button that removes it. */
 function Narrowed({
   remove,
   onRemove,
@@ -206,7 +205,6 @@ function Rows({
   by: DisagreementMeasure
   openId: string | null
 }) {
-  // J and K move the open row, and the list scrolls to it.
   useEffect(() => {
     if (openId === null) return
     document.querySelector(`[data-compared-row="${openId}"]`)?.scrollIntoView({ block: 'nearest' })

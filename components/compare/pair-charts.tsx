@@ -20,7 +20,6 @@ const DistributionPlot = lazyPlot(
 
 const TABLE_ROWS = 200
 
-/** The score distributions of both batches: joint, separate, and the differences. */
 export function PairCharts({
   pair,
   onChange,

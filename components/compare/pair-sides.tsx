@@ -15,7 +15,6 @@ import { BatchStatusView } from '../ui/status.tsx'
 import type { CompareProps } from './compare-url.ts'
 import { SIDE_COLOR } from './pair-words.ts'
 
-/** The two batches side by side, in the colors of the charts. */
 export function PairSides({ pair, url, onChange }: { pair: ComparePairDto } & CompareProps) {
   return (
     <div className="relative grid border-b @min-[700px]:grid-cols-2">

@@ -8,7 +8,6 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { shareText } from './pair-words.ts'
 
-/** The agreement statistics, each with its n and, where one exists, its interpretation. */
 export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
   const { groups, classes } = pair
   const rows: [what: string, value: string, note: string][] = [
@@ -74,9 +73,6 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
 
 const SIGNS = ['negative', 'zero', 'positive'] as const
 
-/**
- * Samples by the sign of their advantage under both rewards. Two opposite corners hold the samples whose sign flipped.
- */
 export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
   const { signs, samples } = pair.groups
   const most = Math.max(1, ...signs.flat())
@@ -138,7 +134,6 @@ export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
   )
 }
 
-/** Means, differences and discordant pairs by data source. */
 export function SourcesTable({ pair }: { pair: ComparePairDto }) {
   return (
     <Section title="By data source" note={formatCount(pair.sources.length)} className="border-t">

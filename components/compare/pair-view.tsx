@@ -117,7 +117,6 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
   )
 }
 
-/** The unmatched samples by reason, and a comparison by prompt where responses differ. */
 function LeftOut({ pair }: { pair: ComparePairDto }) {
   const { prompts } = pair
   return (

@@ -10,12 +10,10 @@ export const MEASURE_LABEL: Record<DisagreementMeasure, string> = {
   score: 'Score',
 }
 
-/** A share in percent; a dash when the total is 0. */
 export function shareText(part: number, of: number): string {
   return of === 0 ? '–' : percentText(part / of)
 }
 
-/** The result of the comparison: a headline and details. */
 export function pairVerdict(pair: ComparePairDto): { title: string; detail: string } {
   const { groups, spearman, classes, n } = pair
   const word = correlationWord(spearman)

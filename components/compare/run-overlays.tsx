@@ -46,7 +46,6 @@ const BAND_OPTIONS: { value: Band; label: string }[] = [
   { value: 'most', label: 'p5–p95' },
 ]
 
-/** The charts of the runs: rewards, differences from the first run, no-signal groups, failures, reward waits. */
 export function RunOverlays({ data, url, onChange }: CompareProps & { data: CompareRunsDto }) {
   const hidden = useMemo(() => new Set(url.hidden), [url.hidden])
   const runs = data.runs.filter(({ step }) => step.length > 0)
@@ -205,7 +204,6 @@ function Overlay({
 const HOW =
   'Bands are 95 % confidence intervals per step: 1.96 standard errors of the difference of two means. The standard errors are over groups, because the samples of a group are not independent.'
 
-/** The difference of each run from the first, on one scale. */
 function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<string> }) {
   const shown = data.deltas.filter(({ run, steps }) => !hidden.has(run) && steps.length > 0)
   const ticks = useMemo(() => deltaTicks(shown.flatMap(({ steps }) => steps)), [shown])
@@ -308,7 +306,6 @@ function DeltaChart({
   )
 }
 
-/** The difference of two runs by data source, on one scale. */
 function Sources({ data }: { data: CompareRunsDto }) {
   const { sources } = data
   const ticks = useMemo(() => deltaTicks(sources.flatMap(({ steps }) => steps)), [sources])
@@ -338,7 +335,6 @@ function Sources({ data }: { data: CompareRunsDto }) {
   )
 }
 
-/** The shared steps of two runs, each with a link to compare its batches. */
 function SharedSteps({ data }: { data: CompareRunsDto }) {
   const [only] = data.deltas
   // Bins have no batches to link to. Zooming in loads single steps with their batches.

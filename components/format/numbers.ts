@@ -1,6 +1,4 @@
-/** Values and units are separate, so that units can be drawn lighter. */
-
-/** A number and its unit; the unit may be empty. */
+/** A number and its unit, which may be empty. They are separate, so that units can be drawn lighter. */
 export interface Quantity {
   value: string
   unit: string
@@ -131,7 +129,6 @@ export function formatRate(perSecond: number | null | undefined): string {
   return perSecond < 9.95 ? perSecond.toFixed(1) : formatCompact(Math.round(perSecond))
 }
 
-/** A ratio: `1.25×`. */
 export function formatRatio(ratio: number | null): string {
   return ratio === null ? UNKNOWN : `${ratio.toFixed(2)}×`
 }
@@ -163,7 +160,6 @@ export function formatPercent(share: number | null | undefined): Quantity {
   return { value: whole ? String(Math.round(percent)) : percent.toFixed(1), unit: '%' }
 }
 
-/** A share of 0 to 1 as text: `12 %`. */
 export function percentText(share: number | null | undefined): string {
   return quantityText(formatPercent(share))
 }

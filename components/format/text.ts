@@ -1,6 +1,5 @@
 /** Rollout texts, which may contain any character: NUL, lone surrogates, control characters. */
 
-/** A stretch of plain text, or one invisible character with its name. */
 type TextPart = { text: string } | { mark: string; title: string }
 
 // C0 controls except tab, line feed and carriage return; DEL; the zero-width space and direction marks; lone
@@ -22,7 +21,6 @@ const NAMES: Record<number, string> = {
   65279: 'BOM',
 }
 
-/** Splits a text into visible parts and named invisible characters. */
 export function textParts(text: string): TextPart[] {
   const parts: TextPart[] = []
   let from = 0
@@ -63,7 +61,6 @@ export function foldAt(text: string, maxChars: number): number {
   return code >= 0xd800 && code <= 0xdbff ? maxChars - 1 : maxChars
 }
 
-/** The first non-blank line of a text. */
 export function firstLine(text: string): string {
   return text.trim().split('\n', 1)[0]?.trimEnd() ?? ''
 }

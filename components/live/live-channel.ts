@@ -22,7 +22,6 @@ export interface Election {
   close(): void
 }
 
-/** Opens the live stream, which calls the callbacks until `stop` is called. */
 export interface Stream {
   open(on: { topics(topics: string[]): void; link(open: boolean): void }): { stop(): void }
 }

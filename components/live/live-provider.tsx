@@ -39,7 +39,6 @@ export function useLive(): LiveContext {
 /** Polling interval while the stream is down or refetches fail, ms. Some proxies block streams. */
 const POLL_WHILE_CUT_MS = 5_000
 
-/** Connects the tab to the shared stream, and refetches changed queries. */
 export function LiveProvider({ children, enabled }: { children: ReactNode; enabled: boolean }) {
   const [state, dispatch] = useReducer(liveReducer, initialLive)
   const queryClient = useQueryClient()

@@ -12,7 +12,6 @@ const TONES = {
   bad: 'text-bad',
 }
 
-/** Shows whether the page is live, and pauses it. */
 export function LiveToggle() {
   const { state, setFrozen, dataAt, failing } = useLive()
   const now = useNow()

@@ -1,5 +1,3 @@
-/** Change topics, the queries they invalidate, and the refetch pace. */
-
 /** Matches every topic. It is used after a reconnection, because the missed changes are unknown. */
 export const EVERYTHING = '*'
 
@@ -10,7 +8,6 @@ export const MAX_PAUSE_MS = 5_000
 /** A read that has run for this long is slow. Until it ends, no other read starts. */
 export const SLOW_MS = 1_000
 
-/** Whether a query with the topics `shown` must be refetched after a change of the topics `changed`. */
 export function concerns(shown: readonly string[], changed: ReadonlySet<string>): boolean {
   return changed.has(EVERYTHING) || shown.some((topic) => changed.has(topic))
 }
@@ -26,7 +23,6 @@ export function pauseAfter(tookMs: number): number {
 interface ShownQuery {
   key: string
   topics: readonly string[]
-  /** Whether the query is being fetched. */
   busy: boolean
   /** The shortest time between the starts of two refetches, ms. By default {@link MIN_GAP_MS}. */
   minGapMs?: number
@@ -36,7 +32,6 @@ interface ShownQuery {
 interface Pace {
   /** Whether the data changed since the last read. */
   due: boolean
-  /** The query is not refetched before this time. */
   quietUntil: number
   /** Observed start of the current read; null if there is none. */
   busySince: number | null

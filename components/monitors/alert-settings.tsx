@@ -25,7 +25,6 @@ import { monitorLabel } from './monitor-words.ts'
 import { MONITOR_GROUPS, selectedMonitors } from './webhook-form.prepare.ts'
 import { WebhookSheet } from './webhook-sheet.tsx'
 
-/** Webhooks for alerts, each with a test, and the delivery log. */
 export function AlertSettings() {
   const trpc = useTRPC()
   const webhooks = useQuery(

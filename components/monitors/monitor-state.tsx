@@ -28,7 +28,6 @@ export function MonitorStateView({ state }: { state: Shown }) {
   )
 }
 
-/** The state as an icon, for places without room for text. In the state `ok`, the icon is muted. */
 export function MonitorStateIcon({ state, about }: { state: Shown; about: string }) {
   const { icon: Icon, text, tone } = LOOK[state]
   const quiet = state === 'ok' ? 'text-ink-3' : tone

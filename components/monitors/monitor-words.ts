@@ -14,7 +14,6 @@ export function monitorLabel(monitor: MonitorName | FleetMonitorName): string {
     : FLEET_DEFINITIONS[monitor as FleetMonitorName].label
 }
 
-/** A monitor value. Shares are in percent, scores have two decimals. */
 export function readingText(
   monitor: MonitorName | FleetMonitorName,
   value: number | null | undefined,
@@ -54,7 +53,6 @@ export function monitorHref(
   return `/runs/${encodeURIComponent(run)}${split === 'val' ? '?split=val' : ''}#monitor-${monitor}`
 }
 
-/** The link to the monitor of an incident, or to the servers page. */
 export function incidentHref({ run, split, monitor }: IncidentDto): string {
   return run === null ? '/servers' : monitorHref(run, split, monitor)
 }

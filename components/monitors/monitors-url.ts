@@ -11,7 +11,6 @@ export interface MonitorsUrl {
   /** The run whose monitors are listed. It also filters the history. */
   run: string | null
   split: 'train' | 'val'
-  /** The monitor that filters the history. */
   monitor: AnyMonitor | null
 }
 

@@ -19,7 +19,6 @@ import { TableSkeleton } from '../ui/skeleton.tsx'
 import { useErrorFocus } from '../ui/use-error-focus.ts'
 import { readThreshold, typedThreshold } from './monitor-words.ts'
 
-/** Edits the thresholds of a monitor, for one run or for all. */
 export function ThresholdSheet({
   run,
   monitor,

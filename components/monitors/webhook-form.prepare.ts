@@ -4,13 +4,11 @@ import { FLEET_MONITORS, MONITORS } from '../../server/contract/monitors.ts'
 type Subscription = Pick<WebhookDto, 'monitors' | 'fleet'>
 type Monitors = WebhookDto['monitors']
 
-/** The monitors that a webhook can notify on, by group. */
 export const MONITOR_GROUPS: readonly { label: string; monitors: Readonly<Monitors> }[] = [
   { label: 'Run monitors', monitors: MONITORS },
   { label: 'Server monitors', monitors: FLEET_MONITORS },
 ]
 
-/** The monitors that a webhook notifies on. */
 export function selectedMonitors({ monitors, fleet }: Subscription): Monitors {
   const isSelected = (monitor: Monitors[number]) =>
     monitors.length === 0 || monitors.includes(monitor)

@@ -2,7 +2,6 @@ import type { FleetHistoryDto } from '../../server/contract/fleet-history.ts'
 import { allOf, sumsOf } from '../charts/history.prepare.ts'
 import { durationText, formatCount, formatRate, formatRatio } from '../format/numbers.ts'
 
-/** A figure of the fleet, with one reading for each interval. */
 interface GlanceFigure {
   label: string
   value: string
@@ -12,7 +11,6 @@ interface GlanceFigure {
   readings: readonly (number | null)[]
 }
 
-/** Prepares the figures of the last hour. Returns null if there was no sample and no request. */
 export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
   const { latency, intervals, intervalSeconds } = history
   const ended = allOf(intervals, history.throughput)
@@ -23,7 +21,6 @@ export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
     const values = history.imbalance.series.flatMap(({ values }) => values[at] ?? [])
     return values.length === 0 ? null : Math.max(...values)
   })
-  // The value is the mean of the intervals with a reading.
   const mean = (
     label: string,
     readings: readonly (number | null)[],

@@ -29,7 +29,6 @@ const STEPS = [
   ],
 ] as const
 
-/** The overview of a service without batches: an example to copy, or the demo data. */
 export function Onboarding() {
   const trpc = useTRPC()
   const router = useRouter()

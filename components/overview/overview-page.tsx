@@ -36,10 +36,7 @@ const RETRIES_SKELETON = (
   </Section>
 )
 
-/**
- * Reward curves, attention items, figures, active batches and the fleet. `first` is the data that came with the
- * document; null if the page fetches all data.
- */
+/** `first` is the data that came with the document; null if the page fetches all data. */
 export function OverviewPage({ first }: { first: FirstAnswers | null }) {
   const trpc = useTRPC()
   // The clock of the service may be ahead of the browser's clock.
@@ -264,7 +261,6 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
   )
 }
 
-/** The detail below the hourly count: its validation and rescored samples, if it has any. */
 function kindsText({ validationLastHour, rescoredLastHour }: OverviewDto['figures']): string {
   const apart = [
     ...(validationLastHour > 0 ? [`${formatCompact(validationLastHour)} val`] : []),

@@ -24,7 +24,6 @@ function sampleJson(sample: (typeof SAMPLES)[number], indent: string): string {
   return `${indent}{${parts.slice(0, 3).join(', ')},\n${indent} ${parts.slice(3).join(', ')}}`
 }
 
-/** The snippets; `keyed` adds the API key header. */
 export function submitSnippets(address: string, keyed: boolean): Snippet[] {
   return [
     {

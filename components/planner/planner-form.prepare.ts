@@ -97,7 +97,6 @@ export function showKey(limit: number | null, servers: number): string {
   return `${limit ?? 'none'}x${servers}`
 }
 
-/** Returns the selected combination, or null if it is not among the requested ones. */
 function shownOf(
   text: string,
   { limits, servers }: { limits?: (number | null)[]; servers: number[] },

@@ -23,7 +23,6 @@ import { originText, RECOMMENDED, stepText, verdictOf } from './strategy-words.t
 
 const SETTLED_MS = 250
 
-/** Estimates the time saved by overlapping rewards and training, from recorded or typed latencies. */
 export function PlannerPage() {
   const trpc = useTRPC()
   const [draft, change] = useDraft()
@@ -188,7 +187,6 @@ function Planned({
   )
 }
 
-/** The recorded data of the plan, and the samples that it excludes. */
 function Recorded({ plan }: { plan: PlannerDto }) {
   const { batches, pending, withoutCall, recordedStepMs, recordedWaitMs, samples } = plan.rewards
   const [first] = batches

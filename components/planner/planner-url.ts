@@ -1,6 +1,5 @@
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** The source of the reward latencies. */
 const SOURCES = ['typed', 'batch', 'run'] as const
 type SourceKind = (typeof SOURCES)[number]
 

@@ -18,7 +18,6 @@ const WHAT: Record<TimelineBar['what'], { label: string; background: string }> =
 const LANE_PX = 74
 const FOOT_PX = 52
 
-/** The first steps under each strategy: trainer phases, and the rewards in flight below. */
 export function StepTimeline({ plan, column }: { plan: PlannerDto; column: PlannedColumn }) {
   const data = prepareTimeline(plan.shown)
   const { lanes, most, untilMs } = data

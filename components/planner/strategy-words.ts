@@ -37,7 +37,6 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
   },
 }
 
-/** The definition of "recommended". */
 export const RECOMMENDED =
   'The recommended strategy is the simplest one whose step time exceeds the shortest one by less than 1\u00a0% of the step time with a barrier. If no strategy saves 1\u00a0%, the barrier is recommended.'
 
@@ -53,7 +52,6 @@ export function limitText({ limit, servers }: { limit: number | null; servers: n
   return servers === 1 ? at : `${formatCount(servers)} servers, ${at}`
 }
 
-/** The limit as the beginning of a sentence. */
 function underText({ limit, servers }: { limit: number | null; servers: number }): string {
   if (limit === null) return 'Without a limit'
   const rewards = `${formatCount(limit)} concurrent ${limit === 1 ? 'reward' : 'rewards'}`
@@ -62,7 +60,6 @@ function underText({ limit, servers }: { limit: number | null; servers: number }
     : `With ${formatCount(servers)} servers and ${rewards} each`
 }
 
-/** The saving relative to the barrier; `no gain` below 1 %. */
 export function savingText({ saving, strategy }: PlannedStrategy): string {
   if (strategy === 'barrier') return 'baseline'
   if (Math.abs(saving) < 0.01) return 'no gain'
@@ -70,7 +67,6 @@ export function savingText({ saving, strategy }: PlannedStrategy): string {
   return saving > 0 ? `${share} less` : `${share} more`
 }
 
-/** The result in one sentence, with details. */
 export function verdictOf(column: PlannedColumn): { title: string; detail: string } {
   const barrier = column.strategies.find(({ strategy }) => strategy === 'barrier')
   const best = column.strategies.find(({ strategy }) => strategy === column.best)
@@ -99,7 +95,6 @@ export function verdictOf(column: PlannedColumn): { title: string; detail: strin
   }
 }
 
-/** The sources of the trainer times and of the concurrency. */
 export function originText({
   phases,
   phasesFrom,

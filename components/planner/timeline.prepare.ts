@@ -9,7 +9,6 @@ export interface TimelineBar {
   ms: number
 }
 
-/** The trainer phases under one strategy, with the rewards in flight below. */
 export interface TimelineLane {
   strategy: Strategy
   bars: TimelineBar[]
@@ -18,11 +17,9 @@ export interface TimelineLane {
   most: number
 }
 
-/** Lanes with one time scale and one scale of rewards in flight. */
 export interface TimelineData {
   lanes: TimelineLane[]
   untilMs: number
-  /** The maximum number of rewards in flight in any lane. */
   most: number
   ticks: { percent: number; ms: number }[]
 }
@@ -64,7 +61,6 @@ function areaOf(counts: readonly number[], most: number): string {
   return `${path}L100 100Z`
 }
 
-/** Rounds a duration up to 1, 2 or 5 times a power of ten, ms. */
 function niceStep(ms: number): number {
   if (!(ms > 0)) return 0
   const power = 10 ** Math.floor(Math.log10(ms))

@@ -7,7 +7,6 @@ import {
 import { formatCount } from '../format/numbers.ts'
 import { PromptClassView } from '../ui/status.tsx'
 
-/** A filter by prompt class, with the number of prompts of each class. */
 export function ClassChips({
   counts,
   chosen,

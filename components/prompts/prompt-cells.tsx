@@ -8,7 +8,6 @@ import { MarkedText } from '../rollouts/marked-text.tsx'
 /** The number of visits that a change needs: the last two, and an earlier one. */
 export const CHANGE_VISITS = RECENT_VISITS + 1
 
-/** The id of a prompt, if the trainer sent one, and its first line. */
 export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' | 'preview'> }) {
   const line = firstLine(prompt.preview)
   return (
@@ -32,13 +31,11 @@ export function rateText(passRate: number | null, mean: number | null): string {
   return passRate === null ? formatScore(mean) : percentText(passRate)
 }
 
-/** The column label for {@link rateText} of several prompts. */
 export function rateLabel(prompts: readonly Pick<PromptRowDto, 'passRate'>[]): string {
   if (prompts.every(({ passRate }) => passRate !== null)) return 'Pass rate'
   return prompts.every(({ passRate }) => passRate === null) ? 'Mean' : 'Pass rate or mean'
 }
 
-/** The text in place of a change, for prompts that have no visits before the last two. */
 export const NO_CHANGE = `needs ${CHANGE_VISITS} visits`
 
 /** A change of the pass rate in points, or of the mean score; {@link NO_CHANGE} if there is none. */

@@ -24,7 +24,6 @@ const HeatPlot = lazyPlot(
 /** The height of the chart, px: 120 rows of about 4.5 px, and the axis. */
 const HEIGHT = 580
 
-/** Prompts over steps, one per row, ordered by difficulty. */
 export function PromptHeat({ run, url }: { run: string; url: PromptsUrl }) {
   const trpc = useTRPC()
   const heat = useQuery(

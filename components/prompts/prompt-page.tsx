@@ -37,10 +37,8 @@ import { type PromptUrl, promptsHref, promptUrl, visitIds } from './prompts-url.
 
 const VisitsPlot = lazyPlot(async () => (await import('../charts/prompt-plots.tsx')).VisitsPlot)
 
-/** A visit with its id in the URL. */
 export type ListedVisit = PromptVisitDto & { id: string }
 
-/** One prompt of a run: its text, its rates over the steps, and the responses of its visits. */
 export function PromptPage({ run, promptKey }: { run: string; promptKey: string }) {
   const trpc = useTRPC()
   const [url, setUrl] = useUrl(promptUrl)
@@ -86,7 +84,6 @@ export function PromptPage({ run, promptKey }: { run: string; promptKey: string 
   )
 }
 
-/** The id of a prompt, or its first line, shortened to 72 characters. */
 function titleOf({ promptId, preview }: PromptHistoryDto): string {
   const line = promptId ?? firstLine(preview)
   return line.length > 72 ? `${line.slice(0, 71)}…` : line || 'Empty prompt'
@@ -271,7 +268,6 @@ function WholeText({ id, preview }: { id: string; preview: string }) {
   )
 }
 
-/** The stored first 300 characters of a prompt whose samples retention removed. */
 function Beginning({ preview }: { preview: string }) {
   return (
     <>

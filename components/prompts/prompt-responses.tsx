@@ -20,12 +20,9 @@ import { ChartSkeleton, Skeleton } from '../ui/skeleton.tsx'
 import type { ListedVisit } from './prompt-page.tsx'
 import { responsesOf } from './prompt-responses.prepare.ts'
 
-/** Number of responses shown per visit before “Show all” is pressed. */
 const INITIAL_RESPONSES = 8
-/** Maximum number of samples of a group that the page reads. */
 const MAX_RESPONSES = 200
 
-/** The responses of a visit side by side, or those of two visits in two columns. */
 export function PromptResponses({
   visit,
   beside,
@@ -62,7 +59,6 @@ function Visit({
   onClose,
 }: {
   visit: ListedVisit
-  /** Whether the responses fill one of two columns. */
   isHalf?: boolean
   onClose?: () => void
 }) {

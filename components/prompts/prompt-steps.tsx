@@ -26,7 +26,6 @@ import type { PromptsUrl } from './prompts-url.ts'
 const SharesPlot = lazyPlot(async () => (await import('../charts/prompt-plots.tsx')).PassSharesPlot)
 const ByKPlot = lazyPlot(async () => (await import('../charts/prompt-plots.tsx')).ByKPlot)
 
-/** Charts over steps: groups by pass rate, pass@k, and best of k. */
 export function PromptSteps({
   run,
   url,
@@ -166,7 +165,6 @@ function ByK({
   note: string
   isShare: boolean
   actions: ReactNode
-  /** Whether the chart is one of two in a row. */
   isHalf: boolean
   plot: {
     onStep(step: { batchId: string | null }): void

@@ -13,7 +13,6 @@ import type { ListedVisit } from './prompt-page.tsx'
 
 const INITIAL_VISITS = 12
 
-/** The visits of a prompt, newest first. The user selects up to two visits to show their responses. */
 export function PromptVisits({
   visits,
   shown,

@@ -281,7 +281,6 @@ function List({
   )
 }
 
-/** An empty list, with the definition of the selected class, and a note if no prompt has enough visits for a change. */
 function NoMatches({ run, url, onClear }: { run: string; url: PromptsUrl; onClear(): void }) {
   const { class: name, source, search } = url
   const trpc = useTRPC()

@@ -63,7 +63,6 @@ export const promptsUrl: UrlCodec<PromptsUrl> = {
   },
 }
 
-/** The prompt filter of the API, without the class. */
 export function filterOfAllClasses(run: string, { split, source, search }: PromptsUrl) {
   return { run, split, dataSource: source ?? undefined, search: search ?? undefined }
 }

@@ -17,7 +17,6 @@ const ComponentPlot = lazyPlot(async () => (await import('../charts/run-plots.ts
 
 const AGAIN_MS = 500
 
-/** The components of composite rewards over the steps of a run, each on its own scale. */
 export function ComponentsView({
   run,
   onRun,

@@ -7,7 +7,6 @@ interface Excerpt {
   cutAfter: number
 }
 
-/** Characters of context before and after the match. */
 const BEFORE = 600
 const AFTER = 300
 

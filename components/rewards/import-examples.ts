@@ -1,4 +1,3 @@
-/** Example configurations, with verl's own keys and common values. */
 interface ImportExample {
   name: string
   text: string

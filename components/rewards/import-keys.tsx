@@ -9,7 +9,6 @@ import { Segmented } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 
-/** The response of `rewards.importConfig`, as JSON. */
 export type Imported = inferRouterOutputs<AppRouter>['rewards']['importConfig']
 type Key = Imported['keys'][number]
 
@@ -21,7 +20,6 @@ const LOOK: Record<Key['status'], { text: string; icon: LucideIcon; tone: string
 }
 const STATUSES = Object.keys(LOOK) as Key['status'][]
 
-/** Every key of the configuration in order, with its result. */
 export function ImportKeys({ keys }: { keys: readonly Key[] }) {
   const [only, setOnly] = useState<Key['status'] | 'all'>('all')
   if (keys.length === 0) return null
@@ -59,7 +57,6 @@ export function ImportKeys({ keys }: { keys: readonly Key[] }) {
   )
 }
 
-/** A key with its line and value, and the result of its import. */
 function Row({ row }: { row: Key }) {
   const { key, line, status, note, nearest } = row
   const value = JSON.stringify(row.value ?? null)

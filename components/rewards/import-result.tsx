@@ -112,7 +112,6 @@ function Problems({ problems }: { problems: Imported['problems'] }) {
   )
 }
 
-/** Settings that are not part of the reward. */
 function Elsewhere({ config }: { config: Imported }) {
   const { groupSize, workers, normAdvByStd, dataSourceColumn, sandbox } = config
   const facts: [string, ReactNode][] = []

@@ -27,7 +27,6 @@ export function submitCurl(
   return curl('batches.submit', body, address, keyed)
 }
 
-/** `servers.launch` for one server, as a shell command. */
 export function launchCurl(server: object, address: string, keyed: boolean): string {
   return curl('servers.launch', server, address, keyed)
 }

@@ -13,7 +13,6 @@ import { TableSkeleton } from '../ui/skeleton.tsx'
 import { IMPORT_EXAMPLES } from './import-examples.ts'
 import { ImportResult } from './import-result.tsx'
 
-/** Converts a verl configuration: input on the left, result on the right. */
 export function ImportView() {
   const trpc = useTRPC()
   const modifier = useModifier()

@@ -30,9 +30,6 @@ interface Opening {
   onOpen(open: string | null): void
 }
 
-/**
- * The entries that the `reward` of a batch can reference, in one section per kind. Each entry expands to its options.
- */
 export function RegisteredView({
   rewards,
   named,
@@ -389,7 +386,6 @@ function RegisteredItem({
   children,
 }: {
   name: string
-  /** A line below the name. */
   title?: ReactNode
   facts: ReactNode
   end?: ReactNode

@@ -8,11 +8,9 @@ interface RewardsUrl {
   /** The expanded registry entry, such as `rule:gsm8k`. */
   open: string | null
   named: string
-  /** A stored sample for the playground. */
   sample: string | null
   /** A reward for the playground, as JSON. */
   reward: string | null
-  /** The run whose components are shown. */
   run: string | null
 }
 
@@ -40,7 +38,6 @@ export const rewardsUrl: UrlCodec<RewardsUrl> = {
   },
 }
 
-/** The URL of the playground with this reward, and with a stored sample if given. */
 export function tryHref(reward: object, sample: string | null = null): string {
   const json = JSON.stringify(reward)
   const query = rewardsUrl.write({

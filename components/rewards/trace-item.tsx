@@ -4,12 +4,10 @@ import type { AppRouter } from '../../server/api/root.ts'
 import { formatScore, plural } from '../format/numbers.ts'
 import { JsonValue } from '../rollouts/raw-text.tsx'
 
-/** The response of `rewards.try`, as JSON. */
 export type Tried = inferRouterOutputs<AppRouter>['rewards']['try']
 export type Step = Tried['steps'][number]
 export type End = Tried['end']
 
-/** One step in scoring a sample, with its title, and its result on the right. */
 export function TraceItem({
   title,
   value,
@@ -75,7 +73,6 @@ export function Pairs({ pairs }: { pairs: [string, unknown][] }) {
   )
 }
 
-/** A value, on one line if it is a short list or object. */
 function Compact({ value }: { value: unknown }) {
   const json = typeof value === 'object' && value !== null ? JSON.stringify(value) : null
   return json !== null && json.length <= 100 ? (

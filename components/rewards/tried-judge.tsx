@@ -10,7 +10,6 @@ import { Calls } from './tried-model.tsx'
 type JudgeStep = Extract<Step, { kind: 'judge' }>
 type Vote = JudgeStep['votes'][number]
 
-/** A judge: its prompt, reply and parsed verdict, one step per request. */
 export function TriedJudgeStep({ step }: { step: JudgeStep }) {
   const { model, template, parser, votes, combine, end } = step
   return (
@@ -91,7 +90,6 @@ function VoteView({ vote, parser }: { vote: Vote; parser: string }) {
   )
 }
 
-/** The reply with the parsed words highlighted. */
 function Reply({ reply, read }: { reply: string; read: string | null }) {
   const excerpt = read === null ? null : excerptAround(reply, read)
   if (excerpt === null) return <RolloutText text={reply} maxChars={1_600} />

@@ -50,7 +50,6 @@ function asJson(body: string): unknown {
   }
 }
 
-/** Requests on one time scale. */
 export function Calls({ calls }: { calls: readonly TriedCall[] }) {
   if (calls.length === 0) return null
   const attemptLog = calls.map(

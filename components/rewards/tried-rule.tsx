@@ -9,7 +9,6 @@ import { EndFailure, EndText, OptionsUsed, type Step, TraceItem } from './trace-
 
 type RuleStep = Extract<Step, { kind: 'rule' }>
 
-/** A rule: the part of the response that it searched, the extracted answer, and the comparison. */
 export function TriedRuleStep({ step, response }: { step: RuleStep; response: string }) {
   const { where, found, forms, comparison, verdict, end } = step
   return (
@@ -79,7 +78,6 @@ function Cut({ n }: { n: number }) {
   return <span className="num font-sans text-ink-3">… {formatCount(n)} characters … </span>
 }
 
-/** The normalization steps of the response and of the ground truth. */
 function Forms({ forms }: { forms: RuleStep['forms'] }) {
   return (
     <div className="mt-1 overflow-hidden rounded-md border">

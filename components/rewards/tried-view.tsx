@@ -166,7 +166,6 @@ function Parts({ parts }: { parts: Extract<Step, { kind: 'composite' }>['compone
   )
 }
 
-/** A reward function or manager class: its version, duration, result and options. */
 function TriedFunctionStep({ step }: { step: Extract<Step, { kind: 'function' }> }) {
   const { role, path, name, hash, kwargs, tookMs, extra, end } = step
   return (

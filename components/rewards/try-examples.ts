@@ -5,7 +5,7 @@ export interface TryExample {
   draft: Partial<TryDraft>
 }
 
-/** Examples of different kinds of scoring. The texts are synthetic. */
+/** The texts are synthetic. */
 export const TRY_EXAMPLES: readonly TryExample[] = [
   {
     name: 'GSM8K',

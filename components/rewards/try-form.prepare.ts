@@ -49,7 +49,6 @@ interface TryCall {
   reward: Record<string, unknown>
 }
 
-/** The request of a form, or its errors by field. */
 export function prepareTry(draft: TryDraft): { call: TryCall } | { errors: TryErrors } {
   const errors: TryErrors = {}
   const groundTruth = looksLikeJson(draft.groundTruth)
@@ -78,7 +77,6 @@ export function prepareTry(draft: TryDraft): { call: TryCall } | { errors: TryEr
   }
 }
 
-/** The reward of the form fields; defaults are omitted. */
 export function rewardOf(draft: TryDraft, errors: TryErrors = {}): Record<string, unknown> {
   if (draft.reward !== null) return objectOf(draft.reward, 'reward', errors) ?? {}
   const [kind, name] = splitScorer(draft.scorer)
@@ -140,7 +138,6 @@ export function draftOfReward(
   }
 }
 
-/** A stored sample as form fields; the reward does not change. */
 export function draftOfSample(
   sample: Pick<SampleDetailDto, 'dataSource' | 'prompt' | 'response' | 'responseLength'> & {
     groundTruth?: unknown

@@ -125,7 +125,6 @@ export function TryForm({
   )
 }
 
-/** Buttons that fill in example samples, and a field that loads a stored sample. */
 function Beginnings({
   sampleId,
   loading,
@@ -183,7 +182,6 @@ function Beginnings({
   )
 }
 
-/** The reward, as fields or as the JSON of a batch. */
 function RewardFields({
   rewards,
   draft,

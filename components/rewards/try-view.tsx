@@ -30,7 +30,6 @@ type Run =
   | { state: 'done'; tried: Tried; response: string }
   | { state: 'failed'; error: unknown }
 
-/** The playground: input on the left, result on the right. */
 export function TryView({
   rewards,
   sampleId,

@@ -10,7 +10,6 @@ import { marksIn, type TextMark } from './text-marks.ts'
 type Highlighter = typeof import('./highlighter.ts')
 let highlighter: Promise<Highlighter> | undefined
 
-/** The highlighter is loaded with the first code block of a known language. */
 function loadHighlighter(): Promise<Highlighter> {
   highlighter ??= import('./highlighter.ts')
   return highlighter

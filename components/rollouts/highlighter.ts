@@ -41,7 +41,6 @@ const lowlight = createLowlight({
 })
 lowlight.registerAlias({ python: ['python3', 'repl'], bash: ['shell', 'console'] })
 
-/** A stretch of code with one color. */
 interface Token {
   start: number
   end: number

@@ -8,7 +8,6 @@ import { PlainText } from './raw-text.tsx'
 import { scrollerOf } from './scroller.ts'
 import { marksIn, type TextMark } from './text-marks.ts'
 
-/** The renderer is loaded with the first text. */
 const RenderedMarkdown = lazy(async () => {
   const { RenderedMarkdown } = await import('./rendered-markdown.tsx')
   return { default: RenderedMarkdown }
@@ -36,7 +35,6 @@ export const LazyPiece = memo(function LazyPiece({
   piece: MarkdownPiece
   /** Marks with positions in the whole text. */
   marks: readonly TextMark[]
-  /** Whether the chunk renders before it comes into view. */
   isEager: boolean
 }) {
   const place = useRef<HTMLDivElement>(null)

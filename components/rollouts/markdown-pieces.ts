@@ -1,6 +1,5 @@
 import { nextFence } from './rollout-blocks.ts'
 
-/** A chunk of a text that is rendered separately. */
 export interface MarkdownPiece {
   start: number
   end: number
@@ -40,13 +39,11 @@ const MAX_NESTING = 24
 /** An item of an outermost list. A long list is cut before such an item. */
 const LIST_ITEM = /^(?:[-*+]|\d{1,9}[.)]) /
 
-/** The row below the header of a table. */
 const DELIMITER_ROW =
   /^ {0,3}(?=.*\|)\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\r?\n?$/
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^\n]*)$/
 
-/** Splits a text into chunks of whole paragraphs and whole code blocks. */
 export function markdownPieces(text: string, from = 0, to = text.length): MarkdownPiece[] {
   const program = programLanguage(text.slice(from, to))
   if (program !== null) {
@@ -148,7 +145,6 @@ function codePiece(of: {
   }
 }
 
-/** Splits a range that is too long for one chunk, at line ends or spaces. */
 function* parts(text: string, from: number, to: number): Generator<MarkdownPiece> {
   let start = from
   while (to - start > MAX_PIECE_CHARS * 2) {

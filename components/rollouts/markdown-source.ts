@@ -9,15 +9,15 @@ export interface Formula {
 }
 
 /**
- * A text in which private-use characters replace formulas and literal signs, one for each character. The Markdown
- * parser then does not take them for markup, and positions stay the same.
+ * A text in which a private-use character replaces each character of formulas and literal signs, so that the Markdown
+ * parser does not read them as markup. Positions stay the same.
  */
 export interface MarkdownSource {
   text: string
   formulas: Formula[]
   /** The character that replaces each character of a formula. */
   formulaChar: string
-  /** The private-use characters, each with the sign that it replaces. */
+  /** Maps private-use characters to the signs that they replace. */
   literals: ReadonlyMap<string, string>
 }
 
@@ -125,7 +125,6 @@ class NextOf {
     this.#text = text
   }
 
-  /** The next position of `needle` at or after `from`, or -1. */
   of(needle: string, from: number): number {
     const known = this.#known.get(needle)
     if (known !== undefined && (known === -1 || known >= from)) return known
@@ -134,7 +133,6 @@ class NextOf {
     return found
   }
 
-  /** The end of the next run of backticks that is as long as `run`, or -1. */
   ticks(run: string, from: number): number {
     for (let at = this.of(run, from); at >= 0; ) {
       let end = at + run.length
@@ -233,7 +231,6 @@ function isLiteralStar(text: string, at: number, stars: string): boolean {
     : /[\w)\]]/.test(before) && /[\w([$\\]/.test(after)
 }
 
-/** Four private-use characters that do not occur in a text. */
 function privateChars(text: string): string[] {
   const free: string[] = []
   for (let code = 0xe000; free.length < 4 && code <= 0xf8ff; code++) {

@@ -6,7 +6,6 @@ import { markedRuns, markProps, type TextMark } from './text-marks.ts'
 
 const NO_MARKS: readonly TextMark[] = []
 
-/** Unrendered text with its highlights, and with names for invisible characters. */
 export function MarkedText({
   text,
   marks = NO_MARKS,

@@ -37,7 +37,6 @@ export function spanMarks(spans: readonly Span[], text: string): readonly TextMa
 
 const NO_MARKS: readonly TextMark[] = []
 
-/** Token scores of one component of a reward, and their scale. */
 export interface ShownTokens {
   parts: readonly TokenScores[]
   byMessage: ReadonlyMap<number, readonly TokenScores[]>
@@ -79,7 +78,6 @@ export function tokenMarks(tokens: ShownTokens | null, message: number, text: st
   )
 }
 
-/** A token for a table: its message, its text and its score. */
 export interface ListedToken {
   message: number
   /** Start of the token in the text, in code points; null if it is unknown. */
@@ -89,7 +87,6 @@ export interface ListedToken {
   score: number
 }
 
-/** All token scores in order. */
 export function listedTokens({ parts }: ShownTokens, response: ResponseMessages): ListedToken[] {
   return parts.flatMap(({ message, starts, ends, scores }) => {
     const text = messageText(response, message) ?? ''
@@ -102,7 +99,6 @@ export function listedTokens({ parts }: ShownTokens, response: ResponseMessages)
   })
 }
 
-/** A rewarded part for a list: the message, its text and its score. */
 export interface RewardedPart {
   message: number
   /** The text of a span; null for a whole message. */

@@ -7,7 +7,7 @@ import { MarkedText } from './marked-text.tsx'
 import { Reveal, useMarks } from './rollout-context.ts'
 import { marksIn, type TextMark } from './text-marks.ts'
 
-/** A text exactly as stored: wrapped, folded when long, with invisible characters named. */
+/** A text as stored, without Markdown: wrapped, folded when long, and with invisible characters named. */
 export function RolloutText({
   text,
   maxChars,
@@ -26,7 +26,6 @@ export function RolloutText({
   const marks = useMarks(text, given)
   const reveal = useContext(Reveal)
   const fold = foldAt(text, maxChars)
-  // A text with search matches beyond the fold starts unfolded.
   const [unfolded, setUnfolded] = useState(() =>
     marks.some(({ kind, start }) => kind === 'search' && start >= fold),
   )
@@ -118,7 +117,6 @@ export function Parts({ text }: { text: string }) {
   return <MarkedText text={text} marks={useMarks(text)} />
 }
 
-/** Any JSON value. Lists and objects are indented. */
 export function JsonValue({ value }: { value: unknown }) {
   if (typeof value === 'string' && value.length <= 80 && !value.includes('\n')) {
     return (

@@ -4,12 +4,10 @@ import { textParts } from '../format/text.ts'
 import type { Formula, MarkdownSource } from './markdown-source.ts'
 import { type MarkLook, markedRuns, marksIn, type TextMark } from './text-marks.ts'
 
-/** The data of a `<code>` element for the component that draws it. */
 export interface CodeData {
   rolloutCode?: { text: string; marks: TextMark[] }
 }
 
-/** The data of a `<mark>` element for the component that draws it. */
 export interface MarkData {
   rolloutMark?: MarkLook
 }
@@ -224,7 +222,6 @@ function placed(marks: TextMark[], at: number[], first: number): TextMark[] {
   })
 }
 
-/** The index of the first of ascending numbers that is at least `least`, or their count if there is none. */
 function firstFrom(ascending: readonly number[], least: number): number {
   return partitionPoint(ascending.length, (index) => (ascending[index] as number) < least)
 }
@@ -262,10 +259,6 @@ const LONG_LENGTH = /\d{3,}(?:\.\d*)?\s*(?:em|ex|pt|mu|px|pc|cm|mm|in|bp|dd|cc|s
 /** Commands that KaTeX refuses. KaTeX would show their names without their arguments. */
 const REFUSED_COMMAND = /\\(?:href|url|includegraphics|html[A-Z])/
 
-/**
- * True if a formula is typeset. A formula is shown as its source if it is too long or nested too deeply, or has hidden
- * characters, refused commands or a very large TeX length such as `500em`.
- */
 function canTypeset(body: string): boolean {
   if (LONG_LENGTH.test(body) || REFUSED_COMMAND.test(body)) return false
   if (body.length > MAX_FORMULA_CHARS || textParts(body).some((part) => 'mark' in part))

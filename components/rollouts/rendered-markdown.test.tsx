@@ -8,7 +8,6 @@ import { RenderedMarkdown } from './rendered-markdown.tsx'
 import { HOSTILE_TEXTS } from './testing/hostile-texts.ts'
 import { answerMark, type TextMark } from './text-marks.ts'
 
-/** The HTML of a text, rendered chunk by chunk. */
 async function html(text: string, marks: TextMark[] = []): Promise<string> {
   const { prelude } = await prerender(
     markdownPieces(text).map((piece) =>
@@ -23,7 +22,6 @@ async function html(text: string, marks: TextMark[] = []): Promise<string> {
   return await new Response(prelude as unknown as ReadableStream).text()
 }
 
-/** The visible text of a page, without the formulas. */
 const visible = (page: string) =>
   page
     .replace(/<svg.*?<\/svg>/g, '')
@@ -160,7 +158,6 @@ test.skipIf(!existsSync(data))('renders real responses without losing a word', a
   }
 })
 
-/** All longer texts of a value. */
 function textsOf(value: unknown): string[] {
   if (typeof value === 'string') return value.length > 40 ? [value] : []
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsOf) : []

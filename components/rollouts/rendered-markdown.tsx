@@ -14,7 +14,6 @@ import './rendered-markdown.css'
 type Typesetting = typeof import('./formula-html.ts')
 let typesetting: Promise<Typesetting> | undefined
 
-/** KaTeX is loaded with the first formula. */
 function loadTypesetting(): Promise<Typesetting> {
   typesetting ??= import('./formula-html.ts').catch((error: unknown) => {
     typesetting = undefined

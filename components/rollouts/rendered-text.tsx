@@ -17,7 +17,6 @@ const EAGER_CHARS = 800
 /** Texts longer than this are not rendered. */
 const MAX_RENDERED_CHARS = 2_000_000
 
-/** A text as Markdown, with blocks for reasoning, tool calls and tool results. */
 export const RenderedText = memo(function RenderedText({
   text,
   maxChars,
@@ -44,7 +43,6 @@ export const RenderedText = memo(function RenderedText({
 
 type Item = { block: RolloutBlock; piece: MarkdownPiece | null; chars: number }
 
-/** Blocks, folded after `maxChars` visible characters. */
 function Blocks({
   text,
   blocks,
@@ -164,7 +162,6 @@ function Block({
   return <ToolCallBlock call={block.call} extracted={extracted} />
 }
 
-/** Reasoning, folded at first, with its length. */
 function Think({
   text,
   block,

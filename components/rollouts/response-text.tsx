@@ -17,7 +17,6 @@ import { setTextView, useTextView } from './use-text-view.ts'
 /** Texts shorter than this have no outline. */
 const MIN_OUTLINE_CHARS = 2_500
 
-/** A response, rendered or raw, with the extracted answer and the judge's quotes highlighted. */
 export function ResponseText({
   text,
   extracted = null,
@@ -28,7 +27,6 @@ export function ResponseText({
   extracted?: string | null
   /** The reward extra info, which may quote the response. */
   extra?: Record<string, unknown>
-  /** Further marks, such as a diff. */
   marks?: readonly TextMark[]
 }) {
   const view = useTextView()
@@ -87,7 +85,6 @@ export function ResponseText({
   )
 }
 
-/** Switches all texts between rendered and raw. */
 export function TextViewSwitch() {
   return (
     <Segmented
@@ -186,7 +183,6 @@ const MAX_WAIT_MS = 3_000
 const CORRECT_MS = 500
 const CORRECT_EVERY_MS = 120
 
-/** Scrolls to a position in the text once it is rendered. */
 function useScrollTo(
   root: RefObject<HTMLDivElement | null>,
   to: (Revealed & { selector: string | null }) | null,

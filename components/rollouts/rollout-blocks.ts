@@ -13,7 +13,6 @@ export type RolloutBlock = Range & { body: Range } & (
     /** A tool call. `call` is null if the text is not a call in a known format. */
     | { kind: 'call'; tag: string; call: ToolCall | null }
     | { kind: 'result'; tag: string; name: string | null; id: string | null }
-    /** The answer in `<answer>`. */
     | { kind: 'answer' }
   )
 

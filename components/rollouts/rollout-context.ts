@@ -4,7 +4,6 @@ import { createContext, useContext, useMemo } from 'react'
 import { literalPattern } from '../../server/contract/sample-filter.ts'
 import { searchMarks, type TextMark } from './text-marks.ts'
 
-/** The search term to highlight, or null. */
 export const SearchedText = createContext<string | null>(null)
 
 /** A position in the response that a jump unfolds and renders. `seq` counts the jumps. */
@@ -18,7 +17,6 @@ export const Reveal = createContext<Revealed | null>(null)
 
 const NO_MARKS: readonly TextMark[] = []
 
-/** The given marks and the search matches of a text. */
 export function useMarks(text: string, given: readonly TextMark[] = NO_MARKS): readonly TextMark[] {
   const searched = useContext(SearchedText)
   return useMemo(() => {

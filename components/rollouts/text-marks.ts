@@ -47,7 +47,6 @@ export function markProps({ kind, level, title = MARK_TEXT[kind] }: MarkLook) {
 
 export type MarkLook = Pick<TextMark, 'kind' | 'level' | 'title'>
 
-/** The largest number of search matches marked in a text. */
 const MAX_SEARCH_MARKS = 500
 /** Maximum number of candidates checked for the answer. A text of one repeated character has one at each position. */
 const MAX_CANDIDATES = 2_000
@@ -93,7 +92,6 @@ const EVIDENCE_KEYS = /^(?:.*[_.])?(?:evidence|quotes?|quoted|quoted_text)$/i
 const MIN_QUOTE_CHARS = 4
 const MAX_QUOTES = 50
 
-/** The quotes in a reward extra info: a text or a list of texts under a key such as `evidence` or `quotes`. */
 export function quotesOf(extra: Record<string, unknown>): string[] {
   return Object.entries(extra)
     .filter(([key]) => EVIDENCE_KEYS.test(key))
@@ -104,7 +102,6 @@ export function quotesOf(extra: Record<string, unknown>): string[] {
     .slice(0, MAX_QUOTES)
 }
 
-/** The first verbatim occurrence of each quote. */
 export function evidenceMarks(text: string, extra: Record<string, unknown>): TextMark[] {
   return quotesOf(extra).flatMap((quote) => {
     const start = text.indexOf(quote)
@@ -123,7 +120,6 @@ export function searchMarks(text: string, pattern: RegExp | null): TextMark[] {
   return marks
 }
 
-/** The marks within a range, relative to its start. */
 export function marksIn(marks: readonly TextMark[], start: number, end: number): TextMark[] {
   if (marks.length === 0) return []
   return marks
@@ -135,7 +131,6 @@ export function marksIn(marks: readonly TextMark[], start: number, end: number):
     }))
 }
 
-/** A stretch of a text with the mark that covers it. */
 export interface MarkedRun {
   start: number
   end: number

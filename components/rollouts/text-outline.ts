@@ -13,7 +13,6 @@ const MAX_ENTRIES = 200
 /** A heading with `#`, or a line in bold. `####` with a number is an answer in GSM8K's format. */
 const HEADING = /^ {0,3}(?:(#{1,6})[ \t]+(\S[^\n]*)|\*\*([^*\n]{2,80})\*\*:?[ \t]*)$/gm
 
-/** The headings of a text, and its blocks of reasoning, tool calls and results. */
 export function outlineOf(text: string, blocks: readonly RolloutBlock[]): OutlineEntry[] {
   const entries: OutlineEntry[] = []
   for (const block of blocks) {

@@ -22,14 +22,12 @@ const RenderedText = lazy(async () => {
 
 export interface TextViewProps {
   text: string
-  /** A text longer than this is folded. */
   maxChars: number
   /** Whether the text is a response, which may begin within its reasoning. */
   isResponse?: boolean
   marks?: readonly TextMark[]
 }
 
-/** A text, rendered or raw as the user selected. */
 export function TextView(props: TextViewProps) {
   const { isResponse: _, ...raw } = props
   return useTextView() === 'raw' ? (

@@ -33,7 +33,6 @@ export function ToolCallBlock({
   )
 }
 
-/** A tool call in an unknown format, as generated. */
 export function UnreadCallBlock({ text, marks }: { text: string; marks: readonly TextMark[] }) {
   return (
     <Block
@@ -110,7 +109,6 @@ function Block({
   )
 }
 
-/** Arguments as indented JSON; invalid JSON stays as generated. */
 function indented(json: string): string {
   // JSON.parse rounds long integers, so such arguments stay as generated.
   if (/\d{16,}/.test(json)) return json

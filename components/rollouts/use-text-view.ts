@@ -2,7 +2,6 @@
 
 import { useSyncExternalStore } from 'react'
 
-/** Texts of rollouts are shown rendered, or as they are stored. */
 export type TextView = 'rendered' | 'raw'
 
 const KEY = 'rewardops-text-view'
@@ -35,7 +34,6 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** The selected view of texts, the same on all pages. */
 export function useTextView(): TextView {
   return useSyncExternalStore(subscribe, read, () => 'rendered')
 }

@@ -3,7 +3,6 @@ import { formatCount, plural } from '../format/numbers.ts'
 
 type Steps = Pick<RunDto, 'steps'>['steps']
 
-/** The reason for an empty reward distribution. */
 export function noSpreadText(steps: Steps): string {
   const ended = steps.filter(({ n }) => n !== null)
   if (ended.length === 0) return 'no steps have ended yet'
@@ -15,7 +14,6 @@ export function noSpreadText(steps: Steps): string {
     : `no score ${of}: ${formatCount(failed)} failed, the others were substituted or dropped`
 }
 
-/** The reason for an empty chart of no-signal groups. */
 export function noSignalsText(steps: Steps): string {
   const groups = steps.reduce(
     (sum, { groupSignals }) => sum + Object.values(groupSignals ?? {}).reduce((a, b) => a + b, 0),
@@ -24,7 +22,6 @@ export function noSignalsText(steps: Steps): string {
   return groups === 0 ? 'no groups have been analyzed yet' : `none of ${plural(groups, 'group')}`
 }
 
-/** The reason for an empty chart of failed samples. */
 export function noFailuresText(steps: Steps): string {
   const ended = steps.reduce((sum, { scored, failed }) => sum + scored + failed, 0)
   return ended === 0 ? 'no samples are finished yet' : `none of ${plural(ended, 'finished sample')}`

@@ -13,7 +13,6 @@ import { RunStatusView } from '../ui/status.tsx'
 /** The definition of a stalled run. The 5 minutes are STALLED_AFTER_MS of the service. */
 const STALLED = 'For 5 minutes, no group has completed and no samples have arrived.'
 
-/** The status of a run, with its age unless the run is scoring. */
 export function RunState({
   run: { status, since, pending },
 }: {
@@ -39,7 +38,6 @@ export function RunState({
   )
 }
 
-/** The mean reward of a run over its steps, as a curve without axes. */
 export function RunCurve({
   run,
   curve,
@@ -83,7 +81,6 @@ export function RunChange({ change }: { change: RunChangeDto | null }) {
 export const TAG_CHIP =
   'max-w-36 shrink-0 truncate rounded border px-1 text-2xs leading-4 font-normal text-ink-2'
 
-/** A value of a configuration. Small numbers have an exponent. */
 export function configText(value: ConfigValue): string {
   return typeof value === 'number' && value !== 0 && Math.abs(value) < 0.001
     ? value.toExponential()

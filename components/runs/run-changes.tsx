@@ -40,7 +40,6 @@ const DIMENSION_LABEL: Record<Dimension, string> = {
   prompt: 'Prompt',
 }
 
-/** The change of the mean reward between two ranges of steps, split by outcome, data source, component and prompt. */
 export function RunChanges({
   run,
   url,
@@ -188,7 +187,6 @@ function Loaded({
   )
 }
 
-/** Buttons for the sudden changes of the run. Each compares the steps before and after its change. */
 function SuddenChanges({
   data: { suddenChanges, before, after },
   onChange,
@@ -219,7 +217,6 @@ function SuddenChanges({
   )
 }
 
-/** The change and its main cause, in one sentence. */
 function Headline({ data }: { data: ChangesDto }) {
   const { change, standsOut, before, after } = data
   if (change === null) return null
@@ -371,7 +368,6 @@ function Parts({
   )
 }
 
-/** A contribution as a bar from the middle: losses to the left, gains to the right. */
 function Bar({ value }: { value: number }) {
   const width = `${Math.min(50, Math.abs(value) * 50)}%`
   return (
@@ -385,7 +381,6 @@ function Bar({ value }: { value: number }) {
   )
 }
 
-/** Links to the samples of a table row, such as a data source, in both ranges. */
 function SampleLinks({
   run,
   data,
@@ -418,7 +413,6 @@ function stepsFilter({ from, to }: StepRange): SampleFilter {
   return from === to ? { step: from } : { step: from, stepTo: to }
 }
 
-/** The filter that selects the samples of a table row. Null if no filter can select them. */
 function filterOf(dimension: Dimension, key: string): SampleFilter | null {
   if (dimension === 'component') return {}
   if (dimension === 'prompt' || key === '' || key === OTHERS) return null
@@ -445,7 +439,6 @@ function partHint(dimension: Dimension, key: string): string {
   return partLabel(dimension, key)
 }
 
-/** The prompts that occur in both ranges and changed most. */
 function Prompts({ run, data }: { run: RunDto; data: ChangesDto }) {
   if (data.prompts.length === 0) return null
   return (
@@ -490,7 +483,6 @@ function Prompts({ run, data }: { run: RunDto; data: ChangesDto }) {
   )
 }
 
-/** Notes on excluded samples, response length and a changed reward. */
 function Beside({ data }: { data: ChangesDto }) {
   const { before, after, rewardChanged } = data
   const notes = [

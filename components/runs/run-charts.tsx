@@ -54,7 +54,6 @@ export function RunCharts({ run, ...wait }: { run: RunDto } & LogAxis) {
   )
 }
 
-/** Returns a function that opens the samples behind a clicked point, bar or cell of a chart. */
 function useSamplesOf(run: RunDto): (of: SampleFilter) => void {
   const router = useRouter()
   return (of) => router.push(runSamplesHref(run, of))
@@ -106,7 +105,6 @@ function SpreadChart({ run }: { run: RunDto }) {
   )
 }
 
-/** Samples by verdict, and failed samples. */
 function OutcomesChart({ run }: { run: RunDto }) {
   const toSamples = useSamplesOf(run)
   const data = useMemo(() => prepareOutcomes(run.steps), [run.steps])
@@ -262,7 +260,6 @@ function WaitsChart({ run, log, onLog }: { run: RunDto } & LogAxis) {
   )
 }
 
-/** The data sources, one chart each, on a shared scale. */
 export function SourceCharts({ run }: { run: RunDto }) {
   const data = useMemo(() => prepareSources(run), [run])
   if (run.sources.length < 2) return null
@@ -306,7 +303,6 @@ function SourceChart({ run, source, of }: { run: RunDto; source: SourceData; of:
   )
 }
 
-/** An explanation in place of an empty chart. */
 function Nothing({ title, reason }: { title: string; reason: string }) {
   return (
     <section className={`${FRAME} px-5 py-3`}>

@@ -17,11 +17,9 @@ import { SeededMark } from './seeded-mark.tsx'
 
 export interface RunColumn {
   label: string
-  /** Tooltip with definition and unit. */
   title?: string
   /** The sort key of this column. Runs cannot be sorted by a column that has none. */
   sort?: RunsUrl['sort']
-  /** Whether the column is left-aligned. */
   start?: boolean
   className?: string
   cell(run: RunTableRowDto, onTag: (tag: string) => void): ReactNode
@@ -30,7 +28,6 @@ export interface RunColumn {
 const DASH = <span className="text-ink-3">–</span>
 const LAST_BATCHES = 'Only the last batch of each step counts. Rescored batches are excluded.'
 
-/** The columns that are always shown, in order. */
 const COLUMNS: readonly RunColumn[] = [
   {
     ...{ label: 'Run', sort: 'name', start: true, className: 'name' },
@@ -126,7 +123,6 @@ const EXTRA: Record<ExtraColumn, Omit<RunColumn, 'label'>> = {
   rescored: { cell: (run) => <Count n={run.rescoredBatches} /> },
 }
 
-/** The shown columns: the fixed ones, then the optional ones of the URL. */
 export function runColumns(optional: readonly string[]): RunColumn[] {
   return [
     ...COLUMNS,
@@ -147,7 +143,6 @@ function configColumn(key: string): RunColumn {
   }
 }
 
-/** The name, and below it the tags. */
 function NameCell({ run, onTag }: { run: RunTableRowDto; onTag(tag: string): void }) {
   const isVal = run.split === 'val'
   const hasMarks = run.tags.length > 0 || run.seeded || isVal
@@ -191,7 +186,6 @@ function ConfigCell({ value }: { value: ConfigValue | undefined }) {
   )
 }
 
-/** A count; zero is paler. */
 function Count({ n }: { n: number }) {
   return <span className={`num ${n === 0 ? 'text-ink-3' : ''}`}>{formatCount(n)}</span>
 }

@@ -15,7 +15,6 @@ import { Sheet } from '../ui/dialog.tsx'
 import { FieldAbout } from '../ui/field.tsx'
 import { configText } from './run-cells.tsx'
 
-/** The tags of a run, which trainers may edit, and its configuration. */
 export function RunConfig({ run }: { run: string }) {
   const trpc = useTRPC()
   const found = useQuery(trpc.runs.config.queryOptions({ run }, { meta: { topics: ['runs'] } }))

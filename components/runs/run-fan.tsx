@@ -21,7 +21,6 @@ import { againstBefore, MAX_OVERLAYS, type RunUrl, SMOOTHINGS } from './run-url.
 
 const FanPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).FanPlot)
 
-/** The main chart: the reward distribution per step, with the means of overlaid runs. */
 export function RunFan({
   run,
   overlays,

@@ -11,7 +11,6 @@ import { Empty } from '../ui/empty.tsx'
 import { Segmented } from '../ui/field.tsx'
 import type { RunUrl } from './run-url.ts'
 
-/** The switch between training and validation. It is hidden if there are no validation batches. */
 export function RunSplits({
   run,
   split,

@@ -16,10 +16,8 @@ import { FailureView } from '../ui/failure-view.tsx'
 import { FieldAbout, TextArea, TextField } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 
-/** The number of chips in the collapsed row. */
 const INITIAL_CHIPS = 8
 
-/** The marks that the charts of a run draw, and the form that edits them. */
 export function RunMarks({
   run,
   marks,

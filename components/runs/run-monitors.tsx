@@ -26,7 +26,6 @@ import { inRange, type StepRange, startsBefore } from './run-url.ts'
 
 const MonitorPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).MonitorPlot)
 
-/** The monitors of a run over steps, with thresholds and incidents. */
 export function RunMonitors({
   run,
   split,

@@ -213,7 +213,6 @@ function Loaded({
   )
 }
 
-/** Notes on the data that charts and figures exclude. */
 function Notes({ run }: { run: RunDto }) {
   const repeated = run.steps.reduce((n, { others }) => n + others, 0)
   const notes = [
@@ -248,7 +247,6 @@ function RunSkeleton() {
   )
 }
 
-/** The components of a composite reward over steps; the reward itself has its own chart above. */
 function RunComponents({ run, zoom }: { run: string; zoom: StepRange | null }) {
   const trpc = useTRPC()
   const newest = useQuery(
@@ -289,7 +287,6 @@ function RunComponents({ run, zoom }: { run: string; zoom: StepRange | null }) {
   )
 }
 
-/** The contribution of each component to the reward, weight × mean, stacked. */
 function Contributions({ data }: { data: ContributionData }) {
   return (
     <ChartFrame

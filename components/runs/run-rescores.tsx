@@ -13,7 +13,6 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
 
-/** Rescores of the run's rollouts, which are not part of the charts above. */
 export function RunRescores({ run }: { run: string }) {
   const trpc = useTRPC()
   const pairs = useQuery(

@@ -16,7 +16,6 @@ import { Section } from '../ui/section.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
 import { isBinned } from './run-url.ts'
 
-/** Every step with a link to its batch, newest first. */
 export function RunSteps({ run }: { run: RunDto }) {
   const [all, setAll] = useState(false)
   const isInBins = isBinned(run)

@@ -8,7 +8,6 @@ import type { UrlCodec } from '../url/use-url.ts'
 /** The maximum number of overlaid runs, limited by the number of hues. */
 export const MAX_OVERLAYS = 7
 
-/** The selectable smoothing weights: the weight of earlier steps in the smoothed mean. */
 export const SMOOTHINGS = [0, 0.6, 0.9, 0.97] as const
 
 export interface RunUrl {
@@ -19,7 +18,6 @@ export interface RunUrl {
   /** The weight of earlier steps in the smoothed mean; 0 does not smooth. */
   smoothing: number
   x: XAxisBy
-  /** Whether the reward wait has a logarithmic axis. */
   log: boolean
   /** The steps that all charts show; null shows all steps. */
   zoom: StepRange | null

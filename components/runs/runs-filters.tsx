@@ -184,7 +184,6 @@ function ConditionField({
   )
 }
 
-/** Selects optional columns: values of the configuration, and batch counts. */
 function RunColumnPicker({
   url,
   keys,

@@ -25,7 +25,6 @@ import { NO_RUN_FILTERS, runsUrl, runTableInput } from './runs-url.ts'
 
 const idOf = (run: RunTableRowDto) => `${run.tag} ${run.name}`
 
-/** Runs with the figures of their rewards: sorted, filtered, and selected for a comparison. */
 export function RunsPage() {
   const trpc = useTRPC()
   const client = useTRPCClient()

@@ -22,7 +22,6 @@ const CONFIG_PREFIX = 'config.'
 const MAX_COLUMNS = 20
 
 export interface RunsUrl {
-  /** Text that the names of the listed runs contain. */
   named: string
   tags: string[]
   status: RunStatus | null
@@ -33,7 +32,6 @@ export interface RunsUrl {
   byTag: boolean
   /** Optional columns, each a key of `EXTRA_COLUMNS`, or `config.` and a configuration key. */
   columns: string[]
-  /** Runs selected for a comparison. */
   chosen: string[]
 }
 
@@ -77,7 +75,6 @@ function isSort(sort: string): sort is RunsUrl['sort'] {
   return RUN_SORTS.includes(sort as RunSort) || configKey(sort) !== null
 }
 
-/** Returns the configuration key of a column or sort named `config.…`, or null if the name has another form. */
 export function configKey(column: string): string | null {
   const key = column.startsWith(CONFIG_PREFIX) ? column.slice(CONFIG_PREFIX.length) : ''
   return key === '' ? null : key
@@ -122,7 +119,6 @@ export function parseCondition(text: string, keys: readonly string[] = []): Conf
   }
 }
 
-/** The condition in the form that {@link parseCondition} reads. */
 export function conditionText({ key, is, value }: ConfigFilter): string {
   return `${key} ${is} ${value}`
 }

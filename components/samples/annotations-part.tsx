@@ -23,7 +23,6 @@ export function AnnotationsPart({
   const queryClient = useQueryClient()
   const refused = useMay('trainer')
   const session = useSession()
-  // Only the author and admins can edit an annotation.
   const refusedOn = (one: AnnotationDto) => {
     const me = session.data
     if (refused !== null || me === undefined || me.role === 'admin' || me.name === one.author)
@@ -158,7 +157,6 @@ export function AnnotationsPart({
   )
 }
 
-/** A label input with suggestions from the labels in use. */
 export function LabelInput({
   value,
   onChange,
@@ -226,7 +224,6 @@ export function NoteInput({
   )
 }
 
-/** Label and note as they are stored. An empty note becomes null. */
 export function asWritten(label: string, note: string): { label: string; note: string | null } {
   return { label: label.trim(), note: note.trim() || null }
 }

@@ -11,7 +11,6 @@ const LOOK: Record<SegmentKind, { label: string; className?: string; color?: str
   failed: { label: 'failed request', className: 'hatch' },
 }
 
-/** The reason why a sample has no attempts to show. */
 function undispatchedText({
   status,
   attempts,
@@ -23,7 +22,6 @@ function undispatchedText({
   return 'No attempt has ended yet.'
 }
 
-/** A waterfall of a sample from acceptance to its score, one line per attempt. */
 export function AttemptWaterfall({
   sample,
 }: {

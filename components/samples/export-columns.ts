@@ -2,7 +2,6 @@ import { ANNOTATIONS_COLUMN } from '../../server/contract/export.ts'
 import { fieldOf, ROW_FIELDS } from '../../server/contract/sample-fields.ts'
 import { EXTRA_PREFIX } from './sample-columns.tsx'
 
-/** The export names of table columns. */
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   sample: ['batchId', 'index'],
   run: ['run'],

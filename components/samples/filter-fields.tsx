@@ -5,7 +5,6 @@ import { useId, useState } from 'react'
 import { formatCompact } from '../format/numbers.ts'
 import { Select } from '../ui/select.tsx'
 
-/** Parses a whole number. Returns undefined for other text. */
 export function wholeOf(text: string | null): number | undefined {
   return text !== null && /^\d{1,10}$/.test(text) ? Number(text) : undefined
 }
@@ -17,7 +16,6 @@ export function finiteOf(text: string | null): number | undefined {
   return Number.isFinite(n) ? n : undefined
 }
 
-/** A select of existing values, with sample counts. */
 export function Choice<Option extends string>({
   label,
   all,
@@ -129,7 +127,6 @@ export function TypedFilter({
   )
 }
 
-/** The text search, applied on Enter and on blur. */
 export function SearchField({
   label,
   placeholder,

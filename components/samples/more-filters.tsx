@@ -16,7 +16,6 @@ import { TextField } from '../ui/field.tsx'
 import { Select } from '../ui/select.tsx'
 import { finiteOf, TypedFilter, wholeOf } from './filter-fields.tsx'
 
-/** Less common filters, including those on reward extra info. */
 export function MoreFilters({
   filter,
   extraKeys,
@@ -193,7 +192,6 @@ function Range({
   )
 }
 
-/** A select of annotated samples, samples without annotations, or a label in use. */
 function Labels({
   filter,
   onChange,

@@ -16,7 +16,6 @@ import type { ChosenColumn, SampleView } from './sample-filters.ts'
 export interface SampleColumn {
   name: string
   label: string
-  /** The width as a CSS grid track. */
   track: string
   end?: boolean
   cell(row: SampleRowDto): ReactNode
@@ -167,7 +166,6 @@ const FIXED: readonly SampleColumn[] = [
 /** The prefix of column names for reward extra info keys. */
 export const EXTRA_PREFIX = 'rewardExtraInfo.'
 
-/** Selectable columns: the fixed ones, and one per known reward extra info key. */
 export function columnChoices(extraKeys: readonly string[]): SampleColumn[] {
   return [...FIXED, ...extraKeys.map(extraColumn)]
 }
@@ -195,7 +193,6 @@ function extraColumn(key: string): SampleColumn {
   }
 }
 
-/** A text in one line, shown whole on hover. */
 function ShortText({ text, mono = false }: { text: string | null; mono?: boolean }) {
   if (text === null) return <span className="text-ink-3">–</span>
   return (
@@ -267,7 +264,6 @@ export function chosenColumns(
   })
 }
 
-/** The width of the check boxes, pixels. */
 export const SELECT_PX = 16
 const GAP_PX = 16
 const SIDES_PX = 40
@@ -311,7 +307,6 @@ function SampleState({ row }: { row: SampleRowDto }) {
   )
 }
 
-/** A score; substituted scores are marked. */
 export function ScoreCell({ row }: { row: Pick<SampleRowDto, 'score' | 'substituted'> }) {
   return row.substituted ? (
     <span className="text-warn" title="Substituted by the failure policy of the batch, not scored">

@@ -40,7 +40,6 @@ import { Siblings } from './siblings.tsx'
 import { counterpartOf, sideBySideHref } from './side-by-side/side-by-side-url.ts'
 import { TokenLegend, TokenTable } from './token-scores.tsx'
 
-/** Number of rewarded parts shown before “Show all” is pressed. */
 const SHOWN_PARTS = 20
 
 function Texts({ sample }: { sample: ReadSample }) {
@@ -289,7 +288,6 @@ export function SampleDetails({
   )
 }
 
-/** A link that shows the sample next to the one in its group whose score differs most. */
 function CompareLink({ sample }: { sample: ReadSample }) {
   const router = useRouter()
   const other = counterpartOf(sample.siblings, sample.id)
@@ -317,7 +315,6 @@ function CompareLink({ sample }: { sample: ReadSample }) {
   )
 }
 
-/** An optional field of the rollout, if it has a value. */
 function FieldLine({ field, value }: { field: SampleFieldName; value: number | string | null }) {
   // The length is shown with the response.
   if (value === null || field === 'responseLength') return null

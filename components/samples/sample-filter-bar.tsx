@@ -27,7 +27,6 @@ import {
   type SampleView,
 } from './sample-filters.ts'
 
-/** The sample filters, stored in the URL. */
 export function SampleFilterBar({
   view,
   onChange,
@@ -300,7 +299,6 @@ function Chip({ label, onDrop, children }: { label: string; onDrop(): void; chil
   )
 }
 
-/** A reward extra info filter as a short text. */
 function extraWords(filter: ExtraFilter): string {
   const { key } = filter
   if (filter.is === 'present') return `${key} is present`

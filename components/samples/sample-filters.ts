@@ -16,7 +16,6 @@ export interface SampleView {
   sample: string | null
   /** The selected columns in order; null shows the default columns. */
   columns: readonly ChosenColumn[] | null
-  /** The ID of the saved view in the URL; null if there is none. */
   view: number | null
   /** Invalid URL parameters, shown until the next change. */
   unread: readonly UnreadFilter[]
@@ -36,7 +35,6 @@ export const SAMPLE_SORTS: readonly { value: SampleListInput['sort']; label: str
   { value: 'slowest', label: 'Slowest first' },
 ]
 
-/** The limits of a column width, pixels. */
 export const COLUMN_PX = { min: 48, max: 900 }
 
 /** Invalid parameters are ignored with a notice, so that old links still open. */
@@ -108,7 +106,6 @@ export function narrowed(filter: SampleFilter, change: Partial<SampleFilter>): S
   )
 }
 
-/** The input of `samples.list`, without its cursor. */
 export function sampleListInput(view: SampleView): Omit<SampleListInput, 'cursor'> {
   return { ...view.filter, sort: view.sort, limit: 100 }
 }

@@ -12,7 +12,6 @@ import { COLUMN_PX } from './sample-filters.ts'
 
 const ROW_PX = 34
 
-/** A virtualized table. A click or Enter opens a row. */
 export function SampleTable({
   rows,
   columns,
@@ -37,7 +36,6 @@ export function SampleTable({
     toggle(id: string, range: boolean): void
     toggleShown(): void
   }
-  /** Called with the new width of a column, pixels. */
   onWidth(name: string, px: number): void
 }) {
   const scroller = useRef<HTMLElement>(null)
@@ -51,11 +49,9 @@ export function SampleTable({
   const lastSeen = items.at(-1)?.index ?? 0
   const more = useRef(onMore)
   more.current = onMore
-  // The next page is fetched when the end of the list scrolls into view.
   useEffect(() => {
     if (hasMore && lastSeen >= rows.length - 20) more.current()
   }, [hasMore, lastSeen, rows.length])
-  // J and K move the open row, and the table scrolls to it.
   const openAt = rows.findIndex((row) => row.id === openId)
   useEffect(() => {
     if (openAt >= 0) virtual.scrollToIndex(openAt, { align: 'auto' })
@@ -182,7 +178,6 @@ export function SampleTable({
   )
 }
 
-/** A column edge, resized with the pointer or the arrow keys. */
 function WidthHandle({
   label,
   onDraw,

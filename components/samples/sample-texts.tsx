@@ -7,7 +7,6 @@ import { PanelPart } from '../ui/docked-panel.tsx'
 /** A sample as the browser receives it: JSON omits undefined fields. */
 export type ReadSample = Omit<SampleDetailDto, 'groundTruth'> & { groundTruth?: unknown }
 
-/** The ground truth of a sample, as the trainer sent it. */
 export function GroundTruthPart({ sample }: { sample: Pick<ReadSample, 'groundTruth'> }) {
   return (
     <PanelPart title="Ground truth">

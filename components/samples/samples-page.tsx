@@ -49,7 +49,6 @@ const idOf = (row: SampleRowDto) => row.id
  */
 const LIVE_PAGES = 3
 
-/** Samples of all batches, filtered by the URL, with the open sample next to the table. */
 export function SamplesPage() {
   const trpc = useTRPC()
   const client = useTRPCClient()
@@ -347,7 +346,6 @@ function searchedText({ samples, batches }: Searched): string {
   return `${plural(samples, 'sample')} of ${plural(batches, 'batch', 'batches')}`
 }
 
-/** The number of searched texts, of all texts if their number is known, and of those removed by retention. */
 function textsText({ samples, dropped }: NonNullable<Searched['texts']>, total?: number): string {
   // Texts between the last match of a page and the end of its search are read again for the next page, so the sum can
   // exceed the total.
@@ -427,7 +425,6 @@ function NoSamples({
   )
 }
 
-/** Problems of a link: invalid filters, or a deleted view. */
 function Notices({
   unread,
   viewGone,

@@ -1,6 +1,5 @@
 import type { SampleFilter } from '../../server/contract/sample-filter.ts'
 
-/** The target of a bulk action: samples by ID, or all that match a filter. */
 export type Target = { ids: readonly string[] } | { filter: SampleFilter }
 
 /** The selected samples. `all` selects every matching sample, including those not loaded. */
@@ -41,7 +40,6 @@ export function toggled(
   return { ...selected, ids: new Set([...ids].slice(0, MAX_SELECTED)), all: false, last: id }
 }
 
-/** Selects all loaded samples, or none. */
 export function toggledShown(selected: Selected, rows: readonly { id: string }[]): Selected {
   const whole = selected.all || rows.every((row) => selected.ids.has(row.id))
   return {

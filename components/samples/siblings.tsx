@@ -5,7 +5,6 @@ import type { ReadSample } from './sample-texts.tsx'
 
 const MAX_SHOWN = 64
 
-/** Buttons that open the samples of the same group. */
 export function Siblings({
   sample,
   onOpen,
@@ -13,7 +12,6 @@ export function Siblings({
 }: {
   sample: Pick<ReadSample, 'id' | 'siblings'>
   onOpen(id: string): void
-  /** Controls next to the title. */
   actions?: React.ReactNode
 }) {
   const shown = sample.siblings.slice(0, MAX_SHOWN)

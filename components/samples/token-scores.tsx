@@ -9,12 +9,10 @@ import { Button } from '../ui/button.tsx'
 import { PanelPart } from '../ui/docked-panel.tsx'
 import { Segmented } from '../ui/field.tsx'
 
-/** Number of tokens shown before “Show all” is pressed. */
 const SHOWN_TOKENS = 20
 const EXPLAINED =
   "The reward model's score of each token. In a composite reward, it is multiplied by the weight of the component."
 
-/** The color scale of tokens, or the reason why they are not colored. */
 export function TokenLegend({
   tokens: { parts, min, max },
   component,
@@ -57,7 +55,6 @@ export function TokenLegend({
   )
 }
 
-/** Number of colors in the legend. */
 const STEPS = 12
 
 function Scale({ min, max, peak }: { min: number; max: number; peak: number }) {

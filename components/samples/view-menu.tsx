@@ -22,7 +22,6 @@ export function ViewMenu({
   onOpen,
 }: {
   view: SampleView
-  /** The view in the URL, once loaded. */
   saved: SavedViewDto | undefined
   onOpen(view: SampleView): void
 }) {

@@ -35,7 +35,6 @@ export function Pool({
   servers: ServerDto[]
   /** Whether the filter matches a server. Pool figures cover all servers. */
   fits(server: ServerDto): boolean
-  /** The settings of the pool; null until they are loaded. */
   settings: PoolDto | null
   monitors: readonly ServerMonitorDto[]
   marked: string | null
@@ -109,7 +108,6 @@ export function Pool({
   )
 }
 
-/** The balancing policy of the pool, applied on selection. */
 function Policy({ pool }: { pool: PoolDto }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
@@ -159,7 +157,6 @@ function usePool(
     trpc.servers.get.queryOptions(
       { id: first?.id ?? '' },
       {
-        // A single server has all requests and all capacity, so there is nothing to fetch.
         enabled: servers.length > 1,
         meta: { topics: ['servers'] },
         placeholderData: keepPreviousData,

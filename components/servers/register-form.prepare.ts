@@ -9,7 +9,6 @@ import type {
 import type { Failure } from '../api/failure.ts'
 import { sentence } from '../format/text.ts'
 
-/** A setting that the register form and the edit form show as a text field. */
 export interface SettingField<Value = unknown> {
   label: string
   placeholder: string
@@ -77,7 +76,6 @@ export const SETTING_FIELDS = {
 type SettingName = keyof typeof SETTING_FIELDS
 const SETTINGS = Object.entries(SETTING_FIELDS) as [SettingName, SettingField][]
 
-/** The fields that the register form and the edit form share, as typed. */
 export type SettingsDraft = Record<SettingName | 'apiKey', string>
 
 export interface RegisterDraft extends SettingsDraft {
@@ -117,14 +115,12 @@ export const EMPTY_DRAFT: RegisterDraft = {
   ifUnreachable: 'refuse',
 }
 
-/** A field of the forms, or the form as a whole. */
 type FormField = keyof RegisterDraft | 'form'
 
 export type FieldErrors = Partial<Record<FormField, string>>
 
 type RegisterInput = Partial<RegisterServerInput> & { name: string; url: string }
 
-/** The input of `servers.register`, or the errors of the form. */
 export function prepareRegister(
   draft: RegisterDraft,
 ): { input: RegisterInput } | { errors: FieldErrors } {
@@ -206,7 +202,6 @@ export function prepareUpdate(
   return { input: Object.keys(changes).length === 0 ? null : { id: server.id, ...changes } }
 }
 
-/** Parses the settings that are not empty, and adds their errors to `errors`. */
 function readSettings(
   draft: SettingsDraft,
   errors: FieldErrors,

@@ -65,7 +65,6 @@ export function RegisterSheet({
   )
 }
 
-/** The server is registered but failed its self-test; the user can trust it anyway. */
 function Verdict({ server, onDone }: { server: ServerDto; onDone(server: ServerDto): void }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()

@@ -27,7 +27,6 @@ import { Choices } from '../ui/field.tsx'
 import { Select } from '../ui/select.tsx'
 import { VERDICT_MEANING } from './server-words.ts'
 
-/** Actions that need a confirmation. */
 type Question = 'drain' | 'sleep' | 'wake' | 'trust' | 'remove'
 
 // An action has begun once the server is in one of these states. Its dialog then closes.
@@ -47,17 +46,13 @@ export interface ServerActions {
   menu: MenuAction[]
   /** The dialogs. A page must render them exactly once. */
   windows: ReactNode
-  /** The error of the last action, dismissible. */
   refusal: ReactNode
-  /** Probes the server and tests its scores. */
   probe(): void
   probing: boolean
   refused: string | null
-  /** Opens the confirmation dialog of an action. */
   confirm(question: Question): void
 }
 
-/** Returns the actions of a server. `onEdit` opens the edit form, and `onRemoved` is called after a removal. */
 export function useServerActions(
   server: ServerDto,
   { onEdit, onRemoved }: { onEdit(): void; onRemoved?: () => void },

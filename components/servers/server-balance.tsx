@@ -16,7 +16,6 @@ const BalancePlot = lazyPlot(async () => (await import('../charts/fleet-plots.ts
 const ROW_PX = 34
 const AXIS_PX = 40
 
-/** Request share and capacity share per server of the pool, with their meaning. */
 export function BalanceChart({ server }: { server: ServerDetailDto }) {
   const data = prepareBalance(server.pool, server.imbalance)
   const { rows, meaning } = data

@@ -65,7 +65,6 @@ export function LoadBar({ server }: { server: Pick<ServerDto, 'inFlight' | 'limi
   )
 }
 
-/** The state, with its age or the remaining time awake. */
 export function StateSince({ server }: { server: ServerDto }) {
   return (
     <span className="block leading-[17px]">
@@ -88,7 +87,7 @@ export function For({ since }: { since: string }) {
   )
 }
 
-/** Shows how long a woken server stays awake at least. Otherwise shows `children`. */
+/** Shows the minimum time that a woken server stays awake. Otherwise shows `children`. */
 export function AwakeOr({
   server,
   children,
@@ -103,7 +102,6 @@ export function AwakeOr({
   return <span className="num">awake for {ageText(left)} more</span>
 }
 
-/** The health that the processes report, or a warning of a server monitor. */
 export function HealthCell({
   server,
   monitors = [],
@@ -143,7 +141,6 @@ export function SelfTestCell({ test }: { test: ServerDto['selfTest'] }) {
   )
 }
 
-/** Request share and capacity share, as a pair of bars from 0 to 100 %. */
 export function ShareCell({
   name,
   requestShare,
@@ -151,7 +148,6 @@ export function ShareCell({
 }: {
   name: string
   requestShare: number | null
-  /** Null until it is known. */
   capacityShare: number | null
 }) {
   if (!requestShare && !capacityShare) return <span className="text-ink-3">–</span>

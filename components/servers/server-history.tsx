@@ -35,7 +35,6 @@ const INK: Record<Tone, string> = {
   idle: 'text-ink-2',
 }
 
-/** The history of a server: states over time, and every change with its cause and evidence. */
 export function ServerHistory({
   server,
   nowMs,
@@ -130,7 +129,6 @@ const KINDS: Record<ServerEventDto['kind'], string> = {
   process: 'Process',
 }
 
-/** The time of an event, with the date if it is at least 12 hours ago. */
 function momentText(atMs: number, nowMs: number): string {
   return nowMs - atMs < 43_200_000 ? clockTime(atMs) : dateTime(atMs).slice(5)
 }

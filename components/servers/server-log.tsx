@@ -70,7 +70,6 @@ export function ServerLog({ name, frozen }: { name: string; frozen: boolean }) {
   )
 }
 
-/** Follows the end of the log, unless the user has scrolled up. */
 function Tail({ lines }: { lines: readonly string[] }) {
   const box = useRef<HTMLElement>(null)
   const atEnd = useRef(true)

@@ -14,7 +14,6 @@ import { dateTime, minuteTime } from '../format/time.ts'
 const LatencyPlot = lazyPlot(async () => (await import('../charts/fleet-plots.tsx')).LatencyPlot)
 const StackPlot = lazyPlot(async () => (await import('../charts/fleet-plots.tsx')).StackPlot)
 
-/** The charts of a server page share their cursor. */
 const SYNC = 'server-minutes'
 
 const OUTCOME: Record<RequestOutcome, { label: string; color: string; isHatched?: boolean }> = {
@@ -66,7 +65,6 @@ export function LatencyChart({ name, data }: { name: string; data: ServerMinutes
   )
 }
 
-/** Requests per minute by outcome, with retried and hedged ones. */
 export function CallsChart({ data, className }: { data: ServerMinutesData; className: string }) {
   const { totals } = data
   const none = totals.requests + totals.errors === 0

@@ -13,7 +13,6 @@ export interface ServerNote {
 
 const LEVELS: readonly ServerNote['level'][] = ['error', 'warning', 'info']
 
-/** The notices of a server, most severe first; none for a healthy one. */
 export function serverNotes(
   server: ServerDto,
   monitors: readonly ServerMonitorDto[],

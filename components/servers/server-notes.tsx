@@ -14,7 +14,6 @@ export function ServerNotes({
   actions,
 }: {
   notes: readonly ServerNote[]
-  /** Whether the list has no frame, as in a table row. */
   inset?: boolean
   actions?: (note: ServerNote) => ReactNode
 }) {

@@ -174,7 +174,6 @@ function HeaderActions({ server, actions }: { server: ServerDetailDto; actions: 
   )
 }
 
-/** The identity of a server in one line: URL, engine, model, limits. */
 function Identity({ server }: { server: ServerDetailDto }) {
   const rates = ratesWords(server)
   return (

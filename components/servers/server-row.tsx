@@ -64,7 +64,6 @@ interface ServerRowProps {
   /** The share of the server in its pool. Null until it is known, and for a single server. */
   part: PoolShareDto | null
   monitors: readonly ServerMonitorDto[]
-  /** Whether the server is named in the URL. */
   marked: boolean
 }
 
@@ -163,7 +162,6 @@ export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
   )
 }
 
-/** A server of a pool as a block, for narrow screens. */
 export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) {
   const [editing, setEditing] = useState(false)
   const actions = useServerActions(server, { onEdit: () => setEditing(true) })

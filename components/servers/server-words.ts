@@ -4,8 +4,6 @@ import type { MonitorKind } from '../../server/contract/server-detail.ts'
 import type { ServerDto, ServerState } from '../../server/contract/servers.ts'
 import { formatCompact, plural } from '../format/numbers.ts'
 
-/** Display labels for enum values of the API. */
-
 /** The official spelling of an engine that the API returns as text. */
 export const engineName = (engine: string): string =>
   Object.hasOwn(ENGINES, engine) ? ENGINES[engine as EngineName].label : engine
@@ -15,7 +13,6 @@ export const KIND_WORDS: Record<ServerDto['kind'], string> = {
   generative: 'generative',
 }
 
-/** The meaning of each self-test verdict for training. */
 export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
   raw: 'Scores are the raw output of the model head and cover the whole text.',
   constant: 'Different texts get the same score, so there is no learning signal.',
@@ -79,7 +76,6 @@ function isTrouble(state: ServerState): boolean {
   return state === 'unreachable' || state === 'dead' || state === 'quarantined'
 }
 
-/** Counts servers by state: ready, ready but unhealthy for some process, in error, and asleep, draining or starting. */
 export function fleetWords(servers: readonly Pick<ServerDto, 'state' | 'health'>[]): {
   text: string
   calm: boolean
@@ -108,7 +104,6 @@ export function fleetWords(servers: readonly Pick<ServerDto, 'state' | 'health'>
   }
 }
 
-/** Number of processes that see a server in each health state other than `ok`, worst first. */
 function badHealth({ suspect, ejected, halfOpen, slowStart }: ServerDto['health']) {
   return (
     [
@@ -120,7 +115,6 @@ function badHealth({ suspect, ejected, halfOpen, slowStart }: ServerDto['health'
   ).filter(([n]) => n > 0)
 }
 
-/** The worst health over all processes, and a breakdown. */
 export function healthWords(health: ServerDto['health']): {
   text: string
   detail: string
@@ -151,7 +145,6 @@ export function imbalanceWords(imbalance: number | null): string {
   return `${imbalance >= 10 ? Math.round(imbalance) : imbalance.toFixed(1)}×`
 }
 
-/** The rate limits, such as `600 requests/min` and `90k tokens/min`. Empty without rate limits. */
 export function ratesWords({ rpm, tpm }: Pick<ServerDto, 'rpm' | 'tpm'>): string[] {
   return [
     rpm === null ? null : `${formatCompact(rpm)} requests/min`,

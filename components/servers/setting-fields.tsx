@@ -24,7 +24,6 @@ export function SettingFields({
   keyHint: string
   keyDisabled?: boolean
   onChange(change: Partial<SettingsDraft>): void
-  /** Content below the field of the API key. */
   children?: ReactNode
 }) {
   const text = (name: keyof SettingsDraft) => ({

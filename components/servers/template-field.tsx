@@ -1,6 +1,5 @@
 import { TextArea } from '../ui/field.tsx'
 
-/** The chat template of a reward model, which formats prompt and response. */
 export function TemplateField({
   value,
   error,

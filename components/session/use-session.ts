@@ -3,7 +3,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTRPC } from '../api/trpc.ts'
 
-/** The retry interval of the session query, ms. */
 const AGAIN_MS = 5_000
 
 /** The current session. It is fetched once per page load. */

@@ -95,7 +95,6 @@ function keysInWords({ keys, configured }: KeysDto): string {
   return parts.join(', ')
 }
 
-/** States whether API keys are required, with the reason, and has the button that changes it. */
 function Decision({ keys }: { keys: KeysDto }) {
   const [openDialog, setOpenDialog] = useState<'on' | 'off' | null>(null)
   const refused = useMay('admin')

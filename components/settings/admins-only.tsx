@@ -1,7 +1,6 @@
 import { Lock } from 'lucide-react'
 import { Empty } from '../ui/empty.tsx'
 
-/** A placeholder for content that the role may not see. */
 export function AdminsOnly({ what, refused }: { what: string; refused: string }) {
   return (
     <Empty icon={Lock} title={`${what} is for admins only`}>

@@ -23,7 +23,6 @@ interface Filter {
   action: string | null
 }
 
-/** The audit log, newest first. */
 export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: Filter): void }) {
   const trpc = useTRPC()
   const client = useTRPCClient()

@@ -1,7 +1,6 @@
 import type { ApiKeyDto } from '../../server/contract/access.ts'
 import { ACCESS_WORDS } from './role-words.ts'
 
-/** The limits of a key within its role. */
 export function KeyLimits({ of: { access, runPrefix } }: { of: ApiKeyDto }) {
   if (access === 'full' && runPrefix === null) return <span className="text-ink-3">none</span>
   return (

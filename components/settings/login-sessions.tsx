@@ -21,7 +21,6 @@ import { TableSkeleton } from '../ui/skeleton.tsx'
 import { browserName } from './browser-name.ts'
 import { ROLE_WORDS } from './role-words.ts'
 
-/** The browsers that are signed in, for admins. */
 export function LoginSessions() {
   const trpc = useTRPC()
   const sessions = useQuery(

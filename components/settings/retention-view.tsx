@@ -179,7 +179,6 @@ function Policy({ retention }: { retention: RetentionDto }) {
   )
 }
 
-/** A preview of the data that the policy in the form would remove. */
 function Preview({
   preview,
   refused,

@@ -45,7 +45,6 @@ export function retentionDraft(policy: RetentionPolicy): RetentionDraft {
   }
 }
 
-/** Parses the fields, or returns their errors. */
 export function readRetention(
   draft: RetentionDraft,
 ): { policy: RetentionPolicy } | { errors: Partial<Record<AgeName, string>> } {
@@ -68,7 +67,6 @@ export function readRetention(
   return Object.keys(errors).length > 0 ? { errors } : { policy }
 }
 
-/** The scope of a removal as text. Empty if it removes nothing. */
 export function removedInWords(removed: RemovedDto & { eventsCapped?: boolean }): string {
   const parts: string[] = []
   if (removed.batches > 0 || removed.samples > 0) {

@@ -18,7 +18,6 @@ const OVERLAPS: readonly [hours: number, words: string][] = [
   [720, 'Keep for 30 days'],
 ]
 
-/** Replaces a key and shows the new one once. */
 export function RotateKeySheet({ of, onClose }: { of: ApiKeyDto; onClose(): void }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()

@@ -61,7 +61,6 @@ type SettingsTab = (typeof SETTINGS_TABS)[number]
 
 interface SettingsUrl {
   tab: SettingsTab
-  /** Whether the form of a new key is open. */
   create: boolean
   /** Filters of the audit log. */
   actor: string | null

@@ -7,7 +7,6 @@ import { buttonClass } from '../ui/button.tsx'
 import { useKeys } from './keys.tsx'
 import { PageLink } from './page-link.tsx'
 
-/** A link from the header of a run or batch page to another page about that run or batch. */
 export interface HeaderLink {
   label: string
   icon: ReactNode

@@ -16,7 +16,6 @@ export function KeyCap({ name }: { name: string }) {
 
 const PRINTED: Record<string, string> = { Escape: 'Esc', ArrowDown: '↓', ArrowUp: '↑' }
 
-/** The keys of a binding, with `then` between keys that are pressed in sequence. */
 export function KeyCaps({ keys }: { keys: string }) {
   const modifier = useModifier()
   return (

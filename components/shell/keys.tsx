@@ -141,7 +141,6 @@ export function usePaletteBindings(): readonly KeyBinding[] {
   return registry.now().filter((binding) => binding.palette !== undefined)
 }
 
-/** The active shortcuts, for the list behind `?`. */
 export function useKeyList(): readonly KeyBinding[] {
   const registry = useRegistry()
   return useSyncExternalStore(registry.subscribe, registry.list, () => EMPTY)

@@ -14,7 +14,6 @@ import { useLive } from '../live/live-provider.tsx'
 import { Button } from '../ui/button.tsx'
 import { BASE_PATH } from '../url/base-path.ts'
 
-/** Time between two attempts to reach the service. */
 const RETRY_MS = 1_000
 const ATTEMPT_MS = 3_000
 

@@ -14,7 +14,6 @@ import { onTheme, readTheme, setTheme, type Theme } from './theme.ts'
 
 const Drawer = dynamic(() => import('../ui/drawer.tsx').then((ui) => ui.Drawer), { ssr: false })
 
-/** The sidebar of wide screens. */
 export function SideNavigation({ onKeys }: { onKeys(): void }) {
   return (
     <aside className="sticky top-0 hidden h-dvh w-[204px] shrink-0 flex-col border-r bg-canvas md:flex print:hidden">
@@ -27,7 +26,6 @@ export function SideNavigation({ onKeys }: { onKeys(): void }) {
   )
 }
 
-/** The navigation in a drawer, on narrow screens. */
 export function DrawerNavigation({ onKeys, onPalette }: { onKeys(): void; onPalette(): void }) {
   // The drawer is mounted on first use, because wide screens never need it.
   const [wanted, setWanted] = useState(false)

@@ -3,7 +3,6 @@
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { PageHeader } from './page-header.tsx'
 
-/** A skeleton while the page state is read from the URL. */
 export function PageSkeleton({ title }: { title: string }) {
   return (
     <>

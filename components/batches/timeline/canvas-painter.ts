@@ -120,7 +120,6 @@ export function canvasPainter(
   }
 }
 
-/** The red hatching of failed samples, as in all charts. */
 function hatchPattern(context: CanvasRenderingContext2D, inks: Inks): CanvasPattern | null {
   const tile = document.createElement('canvas')
   tile.width = 4

@@ -6,7 +6,6 @@ export interface Density {
   height: number
   /** Groups in progress per pixel, row-major; each row has one cell more than the width. */
   groups: Int16Array
-  /** Ended samples per pixel, row-major. */
   ends: Uint16Array
   /** Failed samples per pixel, row-major. They also count in `ends`. */
   failed: Uint16Array

@@ -14,7 +14,6 @@ import { CAUSE_WORDS } from './timeline-words.ts'
 
 export interface PictureWords {
   title: string
-  /** Lines below the title: the counts, the time unit and the straggler delay. */
   lines: readonly string[]
 }
 
@@ -68,7 +67,6 @@ export function drawPicture(
   drawLegend(p, scene, EDGE, height - EDGE / 2 - 10)
 }
 
-/** Draws the legend in one line, with entries only for the shapes that the chart contains. */
 function drawLegend(p: Painter, { data, nowMs }: TimelineScene, fromX: number, y: number): void {
   let x = fromX
   const entry = (text: string, wide: number, draw: (x: number) => void) => {

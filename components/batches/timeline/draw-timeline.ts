@@ -48,7 +48,7 @@ export function placer(scene: Pick<TimelineScene, 'scale' | 'window' | 'plot'>) 
   }
 }
 
-/** Ticks at round times in the window. They are about 84 px or more apart, and none is inside a collapsed range. */
+/** Ticks at round times in the window, at least about 84 px apart and outside collapsed ranges. */
 function sceneTicks(scene: TimelineScene): { x: number; label: string }[] {
   const { scale, window, plot } = scene
   const { x } = placer(scene)
@@ -74,7 +74,6 @@ function sceneTicks(scene: TimelineScene): { x: number; label: string }[] {
   return ticks
 }
 
-/** A tick label with enough decimal places to distinguish neighboring ticks. */
 function tickText(ms: number, stepMs: number): string {
   if (ms >= 1_000 && ms < 60_000) {
     const digits = stepMs >= 1_000 ? 0 : stepMs >= 100 ? 1 : stepMs >= 10 ? 2 : 3
@@ -142,7 +141,7 @@ export function drawFrame(p: Painter, scene: TimelineScene): void {
     })
 }
 
-/** The number of rows with a completion number up to `seq`. Rows are in completion order. */
+/** Counts the rows with a completion number up to `seq`. `rows` must be in completion order. */
 function rowsUpTo(rows: readonly TimelineRow[], seq: number): number {
   return partitionPoint(
     rows.length,
@@ -150,7 +149,6 @@ function rowsUpTo(rows: readonly TimelineRow[], seq: number): number {
   )
 }
 
-/** Draws two slanted strokes through the axis where idle time was collapsed, and writes the length of the idle time. */
 function drawBreaks(p: Painter, scene: TimelineScene): void {
   const { plot } = scene
   const { x } = placer(scene)
@@ -246,7 +244,6 @@ export function drawRows(p: Painter, scene: TimelineScene): void {
   })
 }
 
-/** Writes the straggler delay to the right of the group's end, or to the left of its start if there is no room. */
 function drawDelay(
   p: Painter,
   row: TimelineRow,
@@ -270,7 +267,6 @@ function squares(centers: readonly number[], size: number): number[] {
   return flat
 }
 
-/** Draws stragglers over aggregated rows, each at a visible size. */
 export function drawThinStragglers(p: Painter, scene: TimelineScene): void {
   const { data, plot, rowPx } = scene
   const { x } = placer(scene)
@@ -288,10 +284,6 @@ export function drawThinStragglers(p: Painter, scene: TimelineScene): void {
   })
 }
 
-/**
- * Draws completion numbers on the left, and group names if `wide`. If rows are thin, only those with round numbers
- * are labeled.
- */
 export function drawGutter(p: Painter, scene: TimelineScene, wide: boolean): void {
   const { data, plot, rowPx, scrollPx } = scene
   if (rowPx < NAMED_ROW_PX) {

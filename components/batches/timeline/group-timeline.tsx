@@ -34,9 +34,6 @@ import { useElapsed, useTimeline } from './use-timeline.ts'
 
 const TITLE = 'Group timeline'
 
-/**
- * A chart of a batch's groups over time, with a mark for each finished sample and the cause of each straggler delay.
- */
 export function GroupTimeline({ batch }: { batch: BatchViewDto }) {
   const [view] = useUrl(timelineView)
   const query = useTimeline(batch.batchId, view.part)
@@ -238,7 +235,6 @@ function Timeline({
   )
 }
 
-/** An input for the number of groups per mini-batch. With 0, no mini-batches are drawn. */
 function ChunkField({
   chunk,
   groups,
@@ -277,9 +273,7 @@ function ChunkField({
 /** Maximum width and height of a canvas in browsers, px. */
 const MAX_PIXELS = 16_000
 
-/**
- * Saves the view as a file, in the colors of the current theme. Throws an error if the browser cannot create the image.
- */
+/** Saves the view as a file, in the colors of the current theme. @throws when the browser cannot create the image */
 async function savePicture(
   kind: 'png' | 'svg',
   name: string,

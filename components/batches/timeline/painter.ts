@@ -15,7 +15,6 @@ export type Ink =
   | 'mark'
   | 'bad'
 
-/** CSS colors, resolved for one theme. */
 export type Inks = Readonly<Record<Ink, string>>
 
 export const INK_TOKENS: Readonly<Record<Ink, string>> = {
@@ -45,7 +44,6 @@ interface TextLook {
   bold?: boolean
 }
 
-/** A rectangle in pixels, from the top left. */
 export interface Box {
   x: number
   y: number

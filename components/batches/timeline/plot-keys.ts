@@ -7,7 +7,6 @@ type PlotStep =
   | { do: 'pan'; share: number }
   | { do: 'whole' | 'open' | 'leave' }
 
-/** Number of rows that Page Up and Page Down move by. */
 const PAGE = 10
 
 /**

@@ -5,7 +5,6 @@ const FIT_PX = 360
 /** Height of a readable row, and the maximum height of a plot of readable rows, px. */
 const READ_ROW_PX = 18
 const MAX_READ_PX = 450
-/** Minimum height of the plot, px. */
 const MIN_PX = 72
 /** Plots narrower than this have no room for group names. */
 const NAMED_WIDTH_PX = 640
@@ -24,7 +23,6 @@ interface PlotLayout {
   fits: boolean
 }
 
-/** Lays out the plot. Rows are readable if `readable` is set, or if all of them fit at that height. */
 export function layoutPlot(rows: number, readable: boolean, width: number): PlotLayout {
   const read = readable || rows * READ_ROW_PX <= FIT_PX
   const rowPx = read ? READ_ROW_PX : FIT_PX / Math.max(1, rows)

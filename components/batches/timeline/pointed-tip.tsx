@@ -8,7 +8,6 @@ import { CAUSE_WORDS } from './timeline-words.ts'
 
 const WIDTH = 264
 
-/** The hovered or selected group, or a sample of it. */
 export interface Pointed {
   row: TimelineRow
   mark: SampleMark | null

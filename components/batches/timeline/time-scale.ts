@@ -59,7 +59,6 @@ export interface TimeScale {
   breaks: readonly Stretch[]
   /** The position of a time, 0 to `length`. */
   at(ms: number): number
-  /** The time at a position. */
   ms(at: number): number
 }
 
@@ -100,7 +99,6 @@ export function timeScale(spanMs: number, breaks: readonly Stretch[]): TimeScale
   }
 }
 
-/** The visible window, in milliseconds since acceptance. */
 export interface TimeWindow {
   fromMs: number
   toMs: number
@@ -135,7 +133,6 @@ export function zoomWindow(
   return clampWindow({ fromMs: scale.ms(start), toMs: scale.ms(start + size) }, scale)
 }
 
-/** Pans the window by a share of its width. */
 export function panWindow(
   window: TimeWindow | null,
   scale: TimeScale,

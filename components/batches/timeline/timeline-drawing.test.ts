@@ -71,7 +71,6 @@ describe('density', () => {
     const sum = (list: Iterable<number>) => [...list].reduce((a, b) => a + b, 0)
     expect(sum(density.ends)).toBe(3_000)
     expect(sum(density.perRow)).toBe(1_000)
-    // All groups are in progress at first.
     const first = Array.from({ length: 50 }, (_, y) => density.groups[y * 101] ?? 0)
     expect(first.reduce((a, b) => a + b, 0)).toBe(1_000)
     expect(density.groups[99]).toBe(0)

@@ -55,7 +55,6 @@ export interface TimelineModel
   groups: ReadonlyMap<number, GroupTrack>
 }
 
-/** Merges a response into the model; a full response replaces it. */
 export function mergeTimeline(known: TimelineModel | null, answer: TimelineDto): TimelineModel {
   const groups = new Map(answer.full || known === null ? [] : known.groups)
   const { no, uid, size, seq, completedMs } = answer.groups

@@ -25,7 +25,6 @@ export function LostNote({ data }: { data: TimelineData }) {
   )
 }
 
-/** The selected group or sample as text with a link. Without a selection, it lists the keyboard shortcuts. */
 export function ReachedNote({
   pointed,
   data,
@@ -57,7 +56,6 @@ export function ReachedNote({
   )
 }
 
-/** The range of shown groups, and the number of omitted samples. */
 export function PartsNote({ model, onPart }: { model: TimelineModel; onPart(part: number): void }) {
   const { part, parts, partGroups, groupsInPart, totals, samplesLeftOut } = model
   if (parts <= 1 && samplesLeftOut === 0) return null

@@ -160,7 +160,6 @@ function drawStrip(
   context.fillRect(0, HEIGHT - 1, width, 1)
 }
 
-/** The samples that were finished in each of `count` bins of equal width, and the failed ones among them. */
 function endsPerBin(data: TimelineData, scale: TimeScale, count: number) {
   const ends = new Array<number>(Math.max(0, count)).fill(0)
   const failed = new Array<number>(Math.max(0, count)).fill(0)

@@ -11,7 +11,6 @@ export interface TimelineView {
   chunk: number | null
   /** `fit` shows all groups at once, `read` shows readable rows that scroll. */
   rows: 'fit' | 'read'
-  /** Whether idle time is collapsed. */
   collapse: boolean
   /** The page of groups, from 0. A batch with more groups than are shown at once has several pages. */
   part: number

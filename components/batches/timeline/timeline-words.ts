@@ -9,7 +9,6 @@ import {
 } from './timeline.prepare.ts'
 import type { SampleMark } from './timeline-model.ts'
 
-/** The causes of a straggler delay: label and definition. */
 export const CAUSE_WORDS: Readonly<Record<WaitCause, { word: string; about: string }>> = {
   queue: {
     word: 'queue',
@@ -46,7 +45,6 @@ export function causesText(waits: Readonly<Record<WaitCause, number>>): string {
     .join(', ')
 }
 
-/** The main cause of the straggler delay, for a table cell; `–` if the delay is negligible. */
 export function waitedOn(row: TimelineRow): string {
   if (row.cause === null || row.lostMs < MIN_LOST_MS) return '–'
   const by = row.cause === 'service' && row.last?.server ? ` at ${row.last.server}` : ''
@@ -88,12 +86,10 @@ export function sampleText(mark: SampleMark): string {
   return parts.join(' · ')
 }
 
-/** Text beside the title: the counts of groups and samples, and what the time axis shows. */
 export function countsText(data: TimelineData, groups: number): string {
   return `n = ${formatCount(data.complete)} of ${plural(groups, 'group')}, ${plural(data.samples, 'sample')} finished · time since acceptance`
 }
 
-/** The number of stragglers and the sum of their delays. Null before a group is complete. */
 export function lostText(data: TimelineData): string | null {
   if (data.complete === 0) return null
   const n = data.stragglers.size

@@ -22,7 +22,6 @@ export interface TimelineRow {
   endMs: number | null
   /** From first dispatch to the end of the median sample; null before a sample is finished. */
   medianMs: number | null
-  /** The sample of a complete group that was finished last. */
   last: SampleMark | null
   /**
    * The straggler delay: from the end of the second-to-last sample to the end of the last; 0 for a single-sample group
@@ -35,7 +34,6 @@ export interface TimelineRow {
    */
   tailMs: number | null
   waits: Readonly<Record<WaitCause, number>>
-  /** The main cause of the straggler delay; null if there is no delay. */
   cause: WaitCause | null
   failed: number
 }
@@ -144,7 +142,6 @@ export type TimelineSort = 'completion' | 'dispatch' | 'lost'
  * milliseconds.
  */
 export interface MiniBatch {
-  /** Counts from 1. */
   no: number
   /** Completion numbers of the first and the last group. */
   fromSeq: number
@@ -160,20 +157,14 @@ export interface TimelineData {
   complete: number
   samples: number
   failed: number
-  /** The numbers of the groups with a straggler. */
   stragglers: ReadonlySet<number>
-  /** The sum of the stragglers' delays, and its parts by cause. */
   lostMs: number
   lostBy: Readonly<Record<WaitCause, number>>
   miniBatches: readonly MiniBatch[]
-  /** The latest known time since acceptance. */
   spanMs: number
 }
 
-/**
- * Prepares one page of groups: its order, stragglers, delays and mini-batches of `chunk` groups (0 for no
- * mini-batches).
- */
+/** `chunk` is the number of groups per mini-batch; 0 for no mini-batches. */
 export function prepareTimeline(
   model: TimelineModel,
   options: { sort: TimelineSort; chunk: number },
@@ -218,7 +209,7 @@ const ORDERS: Record<TimelineSort, (a: TimelineRow, b: TimelineRow) => number> =
   lost: (a, b) => b.lostMs - a.lostMs || byCompletion(a, b),
 }
 
-/** The groups with a straggler. A group whose last two samples end together has none. */
+/** A group whose last two samples end together has no straggler. */
 function stragglersAmong(rows: readonly TimelineRow[], spanMs: number): Set<number> {
   const tails = rows.flatMap(({ tailMs }) => tailMs ?? [])
   const typical = median(tails)
@@ -232,7 +223,6 @@ function stragglersAmong(rows: readonly TimelineRow[], spanMs: number): Set<numb
   return new Set(late.map((row) => row.track.no))
 }
 
-/** The median; 0 for no values. */
 function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const n = sorted.length
@@ -262,7 +252,6 @@ function miniBatches(
   for (let no = Math.floor(first / chunk) + 1; ; no++) {
     const toSeq = Math.min(no * chunk, groups)
     const end = endOf.get(toSeq)
-    // While the batch runs, more groups may join the last mini-batch.
     if (end === undefined || (toSeq < no * chunk && !model.ended)) return found
     // Completion times are taken slightly before the numbers are assigned, so a later group may have an earlier time.
     const readyMs = Math.max(before ?? 0, end)

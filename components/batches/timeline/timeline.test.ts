@@ -20,7 +20,6 @@ describe('timeline model', () => {
     })
     expect(next.groups.get(0)).toMatchObject({ seq: 2, completedMs: 100 })
     expect(next.groups.get(0)?.samples.map((each) => each.index)).toEqual([1, 0])
-    // An unchanged group keeps its list of samples.
     expect(next.groups.get(1)?.samples).toBe(known.groups.get(1)?.samples)
   })
 

@@ -30,7 +30,7 @@ export function useTimeline(batchId: string, part: number) {
       const torn =
         known !== null && hasHoles(known) && Date.now() - wholeAt.current >= MIN_FULL_READ_GAP_MS
       const answer = await read(torn ? null : (known?.cursor ?? null))
-      // A final full read finds results whose time is before an earlier response but which were committed after it.
+      // A final full read finds results that are dated before an earlier response but were committed after it.
       const last = answer.ended && !answer.full ? await read(null) : answer
       return mergeTimeline(known, last)
     },

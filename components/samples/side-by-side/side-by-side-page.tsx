@@ -12,10 +12,6 @@ import { useUrl } from '../../url/use-url.ts'
 import { SideBySide, useSample } from './side-by-side.tsx'
 import { type Side, sideBySideView } from './side-by-side-url.ts'
 
-/**
- * Two samples side by side. The URL contains both sample ids, the side that J and K step through, and whether
- * differences are highlighted.
- */
 export function SideBySidePage() {
   const [view, setView] = useUrl(sideBySideView)
   const router = useRouter()

@@ -7,7 +7,6 @@ export interface SideBySideView {
   right: string | null
   /** The side that J and K step through. */
   side: Side
-  /** Whether differences are highlighted. */
   diff: boolean
 }
 

@@ -24,18 +24,12 @@ import type { TextDiff } from './word-diff.ts'
 interface SideBySideProps<Of> {
   left: Of
   right: Of
-  /** The side that J and K step through. */
   side: Side
-  /** Whether differences are highlighted. */
   diff: boolean
   onOpen(side: Side, id: string): void
   onSide(side: Side): void
 }
 
-/**
- * Two samples side by side: siblings of a group, or the same prompt at two steps. Each side can be changed to another
- * member of its group.
- */
 export function SideBySide({ left, right, ...shared }: SideBySideProps<string>) {
   const first = useSample(left)
   const second = useSample(right)
@@ -185,7 +179,6 @@ function DiffNote({
   )
 }
 
-/** Two columns, one below the other on narrow screens. */
 function Columns({
   left,
   right,

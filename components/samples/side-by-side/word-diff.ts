@@ -24,7 +24,6 @@ const MIN_COMMON_CHARS = 12
 /** Texts with a smaller common share have no marks, because nearly every word would be marked. */
 const MIN_COMMON_SHARE = 0.1
 
-/** Compares two texts by word, or by line if too many words differ. */
 export function diffTexts(left: string, right: string): TextDiff {
   const words = diffWordsWithSpace(left, right, { maxEditLength: MAX_WORDS })
   const changes = words ?? diffLines(left, right, { maxEditLength: MAX_LINES })
