@@ -116,6 +116,19 @@ it('a server answers a single score, whichever worker scored it', async () => {
   expect(new Set(results.map((r) => r.batchId)).size).toBe(1)
 })
 
+it('samples of a protocol without steps share a step, whichever server receives them', async () => {
+  for (const [n, service] of [first, second, first, second].entries()) {
+    const answer = await service.raw('/compat/slime/two-servers-slime?model=simulated-rm', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: 'Q', response: `slime ${n}`, label: '' }),
+    })
+    expect(answer.status, answer.text).toBe(200)
+  }
+  const { items } = await first.api.batches.list.query({ run: 'two-servers-slime' })
+  expect(items).toMatchObject([{ step: 1, samples: 4 }])
+})
+
 it('idempotency keys apply across both servers', async () => {
   const samples = rollouts(16, 8, 'key')
   const ids = await Promise.all(
