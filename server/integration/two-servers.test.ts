@@ -1,5 +1,8 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { freePort } from '../../testkit/processes/port.ts'
 import {
   type SimulatedServers,
   startSimulatedServers,
@@ -17,6 +20,7 @@ import {
 import { runToEnd, Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { GroupResult, NextResult } from '../contract/trainer.ts'
+import { inspectProcess } from '../store/postgres/processes.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
 /** Two servers on one database: each serves every batch, and limits apply across both servers. */
@@ -33,7 +37,9 @@ beforeAll(async () => {
     createTestDatabase(),
     startSimulatedServers(['--latency', '20']),
   ])
-  const env = { DATABASE_URL: database.url, REWARDOPS_WORKERS: '1' }
+  const env = {
+    ...{ DATABASE_URL: database.url, REWARDOPS_WORKERS: '1', REWARDOPS_ALLOW_LAUNCH: '1' },
+  }
   ;[first, second] = await Promise.all([Service.start({ env }), Service.start({ env })])
   await first.api.servers.register.mutate({ name: 'rm', url: rm.url, maxInFlight: MAX_IN_FLIGHT })
 })
@@ -180,6 +186,20 @@ it('a sign-out at one server ends the streams and long polls of the session at t
   // Without the sign-out the stream would continue for half an hour.
   await read
   await first.api.batches.cancel.mutate({ batchId })
+})
+
+it('a launched reward-model server ends when it is removed at another server', async () => {
+  const name = 'removed'
+  const port = await freePort()
+  // The URL of this launch never answers, so that no time passes until it is registered.
+  const command = [process.execPath, '-e', 'setInterval(() => {}, 1_000)']
+  await first.api.servers.launch.mutate({ name, engine: 'vllm', port, command })
+  const pidFile = join(first.dataDir, 'servers', `${name}.pid`)
+  const { pid } = await waitFor('the process', () => {
+    return existsSync(pidFile) && (JSON.parse(readFileSync(pidFile, 'utf8')) as { pid: number })
+  })
+  await second.api.servers.remove.mutate({ name })
+  await waitFor('the end of the process', () => inspectProcess(pid)?.running !== true, 10_000)
 })
 
 it('a server without the secrets key does not start, and creates no key', async () => {

@@ -65,6 +65,8 @@ export class ServerLauncher {
   readonly #options: LaunchOptions
   readonly #folder: string
   readonly #running = new Map<string, Supervised>()
+  /** The ends of processes that are being stopped, by the server's name. */
+  readonly #ending = new Map<string, Promise<void>>()
   #stopping = false
 
   constructor(context: ModelsContext, options: LaunchOptions) {
@@ -148,21 +150,42 @@ export class ServerLauncher {
     return this.#running.has(name)
   }
 
-  /** Ends a server's process without a restart. */
+  /** Ends a server's process without a restart. Also waits for an end in progress. */
   async end(name: string): Promise<void> {
     const supervised = this.#running.get(name)
-    if (!supervised) return
-    this.#running.delete(name)
-    supervised.stopping = true
-    clearTimeout(supervised.timer)
-    await supervised.process?.stop(this.#o.timings.stopWithinMs)
+    if (supervised) {
+      this.#running.delete(name)
+      supervised.stopping = true
+      clearTimeout(supervised.timer)
+    }
+    if (supervised?.process) {
+      const ended = supervised.process.stop(this.#o.timings.stopWithinMs).finally(() => {
+        if (this.#ending.get(name) === ended) this.#ending.delete(name)
+      })
+      this.#ending.set(name, ended)
+    }
+    await this.#ending.get(name)
+  }
+
+  /** Ends the processes of servers that were removed, for example by another server process. */
+  async endRemoved(): Promise<void> {
+    const running = [...this.#running]
+    if (running.length === 0) return
+    const ids = new Set((await this.#o.registry.active()).map(({ id }) => id))
+    await Promise.all(
+      running.map(async ([name, supervised]) => {
+        if (ids.has(supervised.id) || this.#running.get(name) !== supervised) return
+        await this.end(name)
+      }),
+    )
   }
 
   /** Ends all processes, with SIGKILL after `withinMs`. */
   async stop(withinMs: number): Promise<void> {
     this.#stopping = true
-    await Promise.all(
-      [...this.#running.values()].map(async (supervised) => {
+    await Promise.all([
+      ...this.#ending.values(),
+      ...[...this.#running.values()].map(async (supervised) => {
         supervised.stopping = true
         clearTimeout(supervised.timer)
         // Workers on other machines may still be running, so the state changes before the process ends.
@@ -173,7 +196,7 @@ export class ServerLauncher {
         await gone.catch(() => {})
         await supervised.process?.stop(Math.min(withinMs, this.#o.timings.stopWithinMs))
       }),
-    )
+    ])
   }
 
   /** The last lines of a launched server's output. @throws RewardOpsError `server_not_launched` */
