@@ -188,18 +188,38 @@ it('a sign-out at one server ends the streams and long polls of the session at t
   await first.api.batches.cancel.mutate({ batchId })
 })
 
-it('a launched reward-model server ends when it is removed at another server', async () => {
-  const name = 'removed'
+const pidFile = ({ dataDir }: Service, name: string) => join(dataDir, 'servers', `${name}.pid`)
+
+/** Launches a process whose URL never answers. Returns its id. */
+async function launch(service: Service, name: string): Promise<number> {
   const port = await freePort()
-  // The URL of this launch never answers, so that no time passes until it is registered.
   const command = [process.execPath, '-e', 'setInterval(() => {}, 1_000)']
-  await first.api.servers.launch.mutate({ name, engine: 'vllm', port, command })
-  const pidFile = join(first.dataDir, 'servers', `${name}.pid`)
-  const { pid } = await waitFor('the process', () => {
-    return existsSync(pidFile) && (JSON.parse(readFileSync(pidFile, 'utf8')) as { pid: number })
-  })
-  await second.api.servers.remove.mutate({ name })
-  await waitFor('the end of the process', () => inspectProcess(pid)?.running !== true, 10_000)
+  await service.api.servers.launch.mutate({ name, engine: 'vllm', port, command })
+  const file = pidFile(service, name)
+  await waitFor('the process', () => existsSync(file))
+  return (JSON.parse(readFileSync(file, 'utf8')) as { pid: number }).pid
+}
+
+const runs = (pid: number) => inspectProcess(pid)?.running === true
+
+it('a launched reward-model server ends when it is removed at another server', async () => {
+  const pid = await launch(first, 'removed')
+  await second.api.servers.remove.mutate({ name: 'removed' })
+  await waitFor('the end of the process', () => !runs(pid), 10_000)
+})
+
+it('a server that starts launches again only what it launched itself', async () => {
+  const pids = [await launch(first, 'a-of-first'), await launch(second, 'b-of-second')]
+  await second.stop()
+  expect(pids.map(runs)).toEqual([true, false])
+  await second.restart()
+  // Servers are launched in the order of their registration.
+  await waitFor('the last launch', () => existsSync(pidFile(second, 'b-of-second')))
+  expect(existsSync(pidFile(second, 'a-of-first'))).toBe(false)
+  expect(runs(pids[0] as number)).toBe(true)
+  for (const name of ['a-of-first', 'b-of-second']) {
+    await second.api.servers.remove.mutate({ name })
+  }
 })
 
 it('a server without the secrets key does not start, and creates no key', async () => {
