@@ -86,7 +86,7 @@ async function main(): Promise<void> {
   health.problem = async () => {
     const alive = await withTimeout(workersAlive(databases.control), 2_000)
     if (alive === null) throw new Error('the database does not answer')
-    return alive === 0 && config.workers > 0 ? 'no worker is alive yet' : null
+    return alive.length === 0 && config.workers > 0 ? 'no worker is alive yet' : null
   }
   databases.started()
   health.notServing = null

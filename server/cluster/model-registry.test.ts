@@ -149,6 +149,32 @@ describe('the router receives', () => {
   })
 })
 
+describe('the turn to fetch jobs first', () => {
+  it('belongs to exactly one live worker, even if the ids of the workers have gaps', async () => {
+    for (const [id, state] of [
+      [3, 'alive'],
+      [5, 'alive'],
+      [7, 'dead'],
+      [8, 'alive'],
+    ] as const) {
+      await db.adhoc(
+        "insert into process (id, role, host, pid, local, state) values ($1, 'worker', 'h', 1, true, $2)",
+        [id, state],
+      )
+    }
+    const { models } = await member()
+    const first = [0, 1, 2, 3, 4, 5].map((turn) =>
+      [3, 5, 7, 8].filter((id) => models.isTurnOf(id, turn)),
+    )
+    expect(first).toEqual([[3], [5], [8], [3], [5], [8]])
+  })
+
+  it('belongs to a worker that knows of no other', async () => {
+    const { models } = await member()
+    expect(models.isTurnOf(4, 1)).toBe(true)
+  })
+})
+
 describe('leases', () => {
   /** Returns the number of slots that a process with high demand gets for a server with these fields. */
   async function mostSlots(fields: Parameters<typeof insertServer>[1]): Promise<number> {

@@ -40,7 +40,10 @@ export class ModelRegistry {
   /** This process's adaptive limits, by server. */
   #routerLimits = new Map<number, number>()
   #routerLimitsUntilMs = 0
+  /** Number of live workers, at least 1. */
   #workers = 1
+  /** The ids of the live workers, in ascending order. */
+  #workerIds: number[] = []
   readonly #lastUse = new Map<number, number>()
   readonly #reading = new SharedRead(() => this.#read())
   readonly #timer: NodeJS.Timeout
@@ -101,7 +104,8 @@ export class ModelRegistry {
    * moment.
    */
   isTurnOf(workerId: number, turn: number): boolean {
-    return workerId % this.#workers === turn % this.#workers
+    // Ids may have gaps, so turns go by the position among the live workers.
+    return this.#workerIds.length === 0 || this.#workerIds[turn % this.#workers] === workerId
   }
 
   /** Requests slots for a model that has work but no slot. */
@@ -140,9 +144,10 @@ export class ModelRegistry {
     const alive = await workersAlive(this.#db)
     const pools = await allPools(this.#db)
     if (this.#closed) return
-    const workers = Math.max(1, alive)
+    const workers = Math.max(1, alive.length)
     if (workers !== this.#workers) this.#router.setProcesses(workers)
     this.#workers = workers
+    this.#workerIds = alive
     this.#take(servers)
     for (const { name, model, policy } of pools) {
       if (model !== null) {

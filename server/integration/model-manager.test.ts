@@ -180,6 +180,18 @@ describe('calibration', () => {
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
   })
 
+  it('accepts new weights of a server that is registered again while it is unreachable', async () => {
+    const rm = await simulated()
+    const m = manager({}, false)
+    const { engine, model } = await register(m, 'rm', rm)
+    await rm.die()
+    const kept = { engine, model, ifUnreachable: 'keep' }
+    expect(await register(m, 'rm', rm, kept)).toMatchObject({ state: 'unreachable' })
+    await simulated({ weights: 7, port: rm.port })
+    const back = await m.probe({ name: 'rm' })
+    expect(back).toMatchObject({ state: 'ready', selfTest: { verdict: 'raw' } })
+  })
+
   it('quarantines the later of two servers; of three, the one that differs', async () => {
     const [a, b, c] = await Promise.all([simulated({ weights: 7 }), simulated(), simulated()])
     const m = manager({}, false)

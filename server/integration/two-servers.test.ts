@@ -1,5 +1,8 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { freePort } from '../../testkit/processes/port.ts'
 import {
   type SimulatedServers,
   startSimulatedServers,
@@ -17,6 +20,7 @@ import {
 import { runToEnd, Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { GroupResult, NextResult } from '../contract/trainer.ts'
+import { inspectProcess } from '../store/postgres/processes.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
 /** Two servers on one database: each serves every batch, and limits apply across both servers. */
@@ -33,7 +37,9 @@ beforeAll(async () => {
     createTestDatabase(),
     startSimulatedServers(['--latency', '20']),
   ])
-  const env = { DATABASE_URL: database.url, REWARDOPS_WORKERS: '1' }
+  const env = {
+    ...{ DATABASE_URL: database.url, REWARDOPS_WORKERS: '1', REWARDOPS_ALLOW_LAUNCH: '1' },
+  }
   ;[first, second] = await Promise.all([Service.start({ env }), Service.start({ env })])
   await first.api.servers.register.mutate({ name: 'rm', url: rm.url, maxInFlight: MAX_IN_FLIGHT })
 })
@@ -116,6 +122,19 @@ it('a server answers a single score, whichever worker scored it', async () => {
   expect(new Set(results.map((r) => r.batchId)).size).toBe(1)
 })
 
+it('samples of a protocol without steps share a step, whichever server receives them', async () => {
+  for (const [n, service] of [first, second, first, second].entries()) {
+    const answer = await service.raw('/compat/slime/two-servers-slime?model=simulated-rm', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: 'Q', response: `slime ${n}`, label: '' }),
+    })
+    expect(answer.status, answer.text).toBe(200)
+  }
+  const { items } = await first.api.batches.list.query({ run: 'two-servers-slime' })
+  expect(items).toMatchObject([{ step: 1, samples: 4 }])
+})
+
 it('idempotency keys apply across both servers', async () => {
   const samples = rollouts(16, 8, 'key')
   const ids = await Promise.all(
@@ -167,6 +186,40 @@ it('a sign-out at one server ends the streams and long polls of the session at t
   // Without the sign-out the stream would continue for half an hour.
   await read
   await first.api.batches.cancel.mutate({ batchId })
+})
+
+const pidFile = ({ dataDir }: Service, name: string) => join(dataDir, 'servers', `${name}.pid`)
+
+/** Launches a process whose URL never answers. Returns its id. */
+async function launch(service: Service, name: string): Promise<number> {
+  const port = await freePort()
+  const command = [process.execPath, '-e', 'setInterval(() => {}, 1_000)']
+  await service.api.servers.launch.mutate({ name, engine: 'vllm', port, command })
+  const file = pidFile(service, name)
+  await waitFor('the process', () => existsSync(file))
+  return (JSON.parse(readFileSync(file, 'utf8')) as { pid: number }).pid
+}
+
+const runs = (pid: number) => inspectProcess(pid)?.running === true
+
+it('a launched reward-model server ends when it is removed at another server', async () => {
+  const pid = await launch(first, 'removed')
+  await second.api.servers.remove.mutate({ name: 'removed' })
+  await waitFor('the end of the process', () => !runs(pid), 10_000)
+})
+
+it('a server that starts launches again only what it launched itself', async () => {
+  const pids = [await launch(first, 'a-of-first'), await launch(second, 'b-of-second')]
+  await second.stop()
+  expect(pids.map(runs)).toEqual([true, false])
+  await second.restart()
+  // Servers are launched in the order of their registration.
+  await waitFor('the last launch', () => existsSync(pidFile(second, 'b-of-second')))
+  expect(existsSync(pidFile(second, 'a-of-first'))).toBe(false)
+  expect(runs(pids[0] as number)).toBe(true)
+  for (const name of ['a-of-first', 'b-of-second']) {
+    await second.api.servers.remove.mutate({ name })
+  }
 })
 
 it('a server without the secrets key does not start, and creates no key', async () => {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import type { ServerLogDto } from '../contract/server-detail.ts'
 import { type LaunchServerInput, PROBED_SETTINGS } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -6,6 +7,7 @@ import { maskSecrets } from '../mask-secrets.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
 import { throughOutage } from '../store/database.ts'
 import { poolOfModel } from '../store/job-queue.ts'
+import { otherServerProcesses } from '../store/sql/fleet.ts'
 import { type ServerRow, type StoredLaunch, settingsOfRow, toStored } from '../store/sql/servers.ts'
 import { checkKind, readTemplate, refusal } from './admission.ts'
 import type { ModelsContext } from './context.ts'
@@ -37,6 +39,8 @@ export interface LaunchOptions {
   servers: readonly LaunchServerInput[]
   /** True when `servers.launch` is allowed. */
   allowCalls: boolean
+  /** Id of this server process. Unset if there is no other process. */
+  processId?: number
 }
 
 interface Supervised {
@@ -65,6 +69,8 @@ export class ServerLauncher {
   readonly #options: LaunchOptions
   readonly #folder: string
   readonly #running = new Map<string, Supervised>()
+  /** The ends of processes that are being stopped, by the server's name. */
+  readonly #ending = new Map<string, Promise<void>>()
   #stopping = false
 
   constructor(context: ModelsContext, options: LaunchOptions) {
@@ -78,7 +84,12 @@ export class ServerLauncher {
     const { log, timings, registry } = this.#o
     // A busy disk can delay the first query. No later attempt follows, so this query is retried.
     const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
-    const launched = rows.filter((row) => row.launch !== null)
+    const elsewhere = await this.#launchersElsewhere()
+    const launched = rows.filter(
+      ({ launch, name }) =>
+        launch !== null &&
+        (!elsewhere.has(launch.processId) || existsSync(launchLogFile(this.#folder, name))),
+    )
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       const wanted = this.#wantedAgain(name, launched)
       // Without its secrets, a launch's fingerprint is unknown. The process is kept, because it is the last one started
@@ -91,6 +102,19 @@ export class ServerLauncher {
     for (const entry of this.#options.servers) {
       if (!this.#stopping) await this.#beginUnlessTaken(entry, 'file')
     }
+  }
+
+  /**
+   * The ids of the other running server processes. The servers that they launched on another host are theirs. A log in
+   * this data folder shows that the process is the previous one of this service, which may have just been killed.
+   */
+  async #launchersElsewhere(): Promise<Set<number | undefined>> {
+    const { processId } = this.#options
+    if (processId === undefined) return new Set()
+    const others = await throughOutage(() => otherServerProcesses(this.#o.db, processId), {
+      forMs: READ_WITHIN_MS,
+    })
+    return new Set(others.map(({ id }) => id))
   }
 
   /** Returns the launch that this start of the service would make under a name, or null if there is none. */
@@ -148,21 +172,42 @@ export class ServerLauncher {
     return this.#running.has(name)
   }
 
-  /** Ends a server's process without a restart. */
+  /** Ends a server's process without a restart. Also waits for an end in progress. */
   async end(name: string): Promise<void> {
     const supervised = this.#running.get(name)
-    if (!supervised) return
-    this.#running.delete(name)
-    supervised.stopping = true
-    clearTimeout(supervised.timer)
-    await supervised.process?.stop(this.#o.timings.stopWithinMs)
+    if (supervised) {
+      this.#running.delete(name)
+      supervised.stopping = true
+      clearTimeout(supervised.timer)
+    }
+    if (supervised?.process) {
+      const ended = supervised.process.stop(this.#o.timings.stopWithinMs).finally(() => {
+        if (this.#ending.get(name) === ended) this.#ending.delete(name)
+      })
+      this.#ending.set(name, ended)
+    }
+    await this.#ending.get(name)
+  }
+
+  /** Ends the processes of servers that were removed, for example by another server process. */
+  async endRemoved(): Promise<void> {
+    const running = [...this.#running]
+    if (running.length === 0) return
+    const ids = new Set((await this.#o.registry.active()).map(({ id }) => id))
+    await Promise.all(
+      running.map(async ([name, supervised]) => {
+        if (ids.has(supervised.id) || this.#running.get(name) !== supervised) return
+        await this.end(name)
+      }),
+    )
   }
 
   /** Ends all processes, with SIGKILL after `withinMs`. */
   async stop(withinMs: number): Promise<void> {
     this.#stopping = true
-    await Promise.all(
-      [...this.#running.values()].map(async (supervised) => {
+    await Promise.all([
+      ...this.#ending.values(),
+      ...[...this.#running.values()].map(async (supervised) => {
         supervised.stopping = true
         clearTimeout(supervised.timer)
         // Workers on other machines may still be running, so the state changes before the process ends.
@@ -173,7 +218,7 @@ export class ServerLauncher {
         await gone.catch(() => {})
         await supervised.process?.stop(Math.min(withinMs, this.#o.timings.stopWithinMs))
       }),
-    )
+    ])
   }
 
   /** The last lines of a launched server's output. @throws RewardOpsError `server_not_launched` */
@@ -231,6 +276,7 @@ export class ServerLauncher {
       model: input.model ?? null,
       complete:
         Object.keys(input.env).length === 0 && argv.every((word, i) => word === input.command[i]),
+      ...this.#launcher(),
     }
     // Until the server reports its model, its name is stored as the model. No batch requests a model of that name.
     const model = input.model ?? known?.model ?? input.name
@@ -255,6 +301,11 @@ export class ServerLauncher {
     })
     this.#spawn(this.#supervise(id, input, true))
     return id
+  }
+
+  #launcher(): Pick<StoredLaunch, 'processId'> {
+    const { processId } = this.#options
+    return processId === undefined ? {} : { processId }
   }
 
   #supervise(id: number, input: LaunchServerInput, canRestart: boolean): Supervised {
@@ -285,6 +336,7 @@ export class ServerLauncher {
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
       toStored(input)
     await registry.update(row.id, settings)
+    await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
     await registry.note(row.id, {
       kind: 'process',
       from: row.state,

@@ -351,6 +351,15 @@ export class RewardModelManager {
     return row
   }
 
+  /** Ends the processes launched here whose servers were removed. Called when the registered servers have changed. */
+  endRemoved(): void {
+    this.#launcher
+      .endRemoved()
+      .catch((error: Error) =>
+        this.#o.log.warn({ err: error.message }, 'removed servers not ended'),
+      )
+  }
+
   /** A server's row. @throws RewardOpsError `server_not_found` */
   async find(ref: ServerRef): Promise<ServerRow> {
     const row = await this.#o.registry.find(ref)

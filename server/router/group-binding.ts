@@ -27,30 +27,39 @@ export class GroupBinding {
     this.#servers = servers
   }
 
-  /** Returns the next sample without taking it, and sets {@link server}. Null if none waits. */
+  /**
+   * Returns the next sample without taking it, and sets {@link server}. Null if none waits that can use the servers.
+   */
   next(
     withRoom: readonly PoolServer[],
     pick: (servers: readonly PoolServer[], sample: RoutedSample) => PoolServer,
   ): RoutedSample | null {
-    const head = this.#queue.peek()
+    let head = this.#queue.peek()
     if (head === null) return null
-    const server = pick(withRoom, head)
+    let usable = head.usableOf(withRoom)
+    if (usable.length === 0) {
+      head = this.#queue.peek((sample) => sample.usableOf(withRoom).length > 0)
+      if (head === null) return null
+      usable = head.usableOf(withRoom)
+    }
+    const server = pick(usable, head)
     this.server = server
     const { group } = head
     if (group === undefined || head.priorityClass === 'interactive') return head
     const home = this.#homes.get(group)
     if (home === undefined) return this.#ownSample(server) ?? this.#takeUp(head, server)
     if (home === server) return head
-    if (withRoom.includes(home) && !this.#isOverloaded(home, head)) {
+    if (usable.includes(home) && !this.#isOverloaded(home, head)) {
       this.server = home
       return head
     }
     const own = this.#ownSample(server)
     if (own !== null) return own
     const unbegun = this.#queue.peekUnbegun()
-    if (unbegun !== null) return this.#takeUp(unbegun, server)
+    if (unbegun?.canUse(server)) return this.#takeUp(unbegun, server)
     const heaviest = this.#queue.heaviestGroup()
-    return (heaviest === null ? null : this.#queue.firstOfGroup(heaviest)) ?? head
+    const helped = heaviest === null ? null : this.#queue.firstOfGroup(heaviest)
+    return helped?.canUse(server) ? helped : head
   }
 
   /** Releases the groups of a server that was ejected, went silent or was removed. */
@@ -77,7 +86,7 @@ export class GroupBinding {
     const { groups } = server
     while (groups.length > 0) {
       const sample = this.#queue.firstOfGroup(groups[0] as string)
-      if (sample !== null) return sample
+      if (sample !== null) return sample.canUse(server) ? sample : null
       groups.shift()
     }
     return null

@@ -230,8 +230,9 @@ export class ModelPool {
       return
     }
     if (this.#burst++ === 0) queueMicrotask(this.#endBurst)
-    if (this.#gather(nowMs)) {
-      this.#listener.start(sample, this.#pick(this.#candidates, sample), null, nowMs)
+    const usable = this.#gather(nowMs) ? sample.usableOf(this.#candidates) : []
+    if (usable.length > 0) {
+      this.#listener.start(sample, this.#pick(usable, sample), null, nowMs)
     } else {
       this.#queue(sample)
       this.#probeServers(nowMs)
@@ -284,14 +285,20 @@ export class ModelPool {
     return this.servers.some((server) => server.isUsable(nowMs))
   }
 
-  /** Whether any server is healthy, with or without slots for this process. */
-  anyHealthy(nowMs: number): boolean {
-    return this.servers.some((server) => server.isHealthy(nowMs))
+  /**
+   * Whether any server, or any that the given sample can use, is healthy, with or without slots for this process.
+   */
+  anyHealthy(nowMs: number, sample?: RoutedSample): boolean {
+    return this.servers.some(
+      (server) => server.isHealthy(nowMs) && sample?.canUse(server) !== false,
+    )
   }
 
   /** Whether there is a usable server that the sample was not sent to yet. */
   anyUntried(sample: RoutedSample, nowMs: number): boolean {
-    return this.servers.some((server) => server.isUsable(nowMs) && !sample.hasTried(server))
+    return this.servers.some(
+      (server) => server.isUsable(nowMs) && sample.canUse(server) && !sample.hasTried(server),
+    )
   }
 
   /**
@@ -449,7 +456,9 @@ export class ModelPool {
   #pin(sample: RoutedSample, nowMs: number): void {
     const eligible = this.#eligible
     eligible.length = 0
-    for (const server of this.servers) if (server.isHealthy(nowMs)) eligible.push(server)
+    for (const server of this.servers) {
+      if (sample.canUse(server) && server.isHealthy(nowMs)) eligible.push(server)
+    }
     if (eligible.length === 0) {
       this.#queue(sample)
       this.#listener.onShort(this)

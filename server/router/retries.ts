@@ -74,12 +74,14 @@ export function serversForRetry(
   // A sample without a running timer has no patience left.
   if (sample.timer !== null) {
     for (const server of servers) {
-      if (!server.isUsable(nowMs) || server.pause.untilMs - nowMs > PAUSE_WORTH_MS) continue
+      if (!sample.canUse(server) || !server.isUsable(nowMs)) continue
+      if (server.pause.untilMs - nowMs > PAUSE_WORTH_MS) continue
       if (!sample.hasTried(server)) untried = true
       if (server !== last) other = true
     }
   }
   for (const server of withRoom) {
+    if (!sample.canUse(server)) continue
     if (untried ? !sample.hasTried(server) : !other || server !== last) eligible.push(server)
   }
   if (eligible.length > 1 && !untried && !other) {

@@ -8,6 +8,7 @@ import {
 } from '../engines/testing/fake-server.ts'
 import { SampleTrace } from '../trace-context.ts'
 import type { PolicyName } from './policies/policy.ts'
+import type { RewardRouter } from './router-types.ts'
 import { config, Harness, until } from './testing/harness.ts'
 
 let harness: Harness
@@ -350,6 +351,58 @@ describe('the policy of a request', () => {
     expect(byWork.filter((id) => id === byWork[5])).toHaveLength(1)
     const inTurn = await chosen('round_robin')
     for (const id of [1, 2, 3]) expect(inTurn.filter((other) => other === id)).toHaveLength(2)
+  })
+})
+
+describe('servers that a slot request excludes', () => {
+  const request = { model: 'rm', tokens: 10, exclude: [1] }
+  const serverOf = async (acquired: ReturnType<RewardRouter['acquire']>) => {
+    const result = await acquired
+    if (!result.ok) throw new Error(result.reason)
+    result.slot.release({ outcome: 'ok' })
+    return result.slot.serverId
+  }
+
+  test.each(['least_work', 'group_affinity', 'deterministic'] as const)(
+    'are never used, whether slots are free or not (%s)',
+    async (policy) => {
+      await harness.serve([hangs, hangs])
+      harness.router.setPolicy('rm', policy)
+      const acquire = (i: number) =>
+        serverOf(harness.router.acquire({ ...request, key: `k${i}`, group: `g${i % 3}` }))
+      for (let i = 0; i < 6; i++) expect(await acquire(i)).toBe(2)
+      harness.router.setSlots(2, 0)
+      const waiting = Array.from({ length: 6 }, (_, i) => acquire(i))
+      // A request without exclusions passes the waiting ones, because only they cannot use the free slot.
+      expect(
+        await serverOf(harness.router.acquire({ model: 'rm', tokens: 10, exclude: [2] })),
+      ).toBe(1)
+      harness.router.setSlots(2, 1)
+      expect(await Promise.all(waiting)).toEqual([2, 2, 2, 2, 2, 2])
+    },
+  )
+
+  test('are not used after a failure of the only other server', async () => {
+    await harness.serve([hangs, hangs])
+    expect(await serverOf(harness.router.acquire({ ...request, avoid: [2] }))).toBe(2)
+  })
+
+  test('do not let a request pass those of other runs', async () => {
+    await harness.serve([hangs])
+    harness.router.setSlots(1, 1)
+    const first = await harness.router.acquire({ model: 'rm', tokens: 10 })
+    const order: string[] = []
+    const acquire = async (run: string, exclude: number[]) => {
+      await serverOf(harness.router.acquire({ model: 'rm', tokens: 10, run, exclude }))
+      order.push(run)
+    }
+    const all = [
+      ...Array.from({ length: 3 }, () => acquire('a', [])),
+      ...Array.from({ length: 3 }, () => acquire('b', [9])),
+    ]
+    if (first.ok) first.slot.release({ outcome: 'ok' })
+    await Promise.all(all)
+    expect(order).toEqual(['a', 'b', 'a', 'b', 'a', 'b'])
   })
 })
 

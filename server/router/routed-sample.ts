@@ -187,6 +187,15 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
     this.timer = null
   }
 
+  /** Whether the server can take the sample's call. */
+  canUse(_server: PoolServer): boolean {
+    return true
+  }
+  /** The servers in the list that can take the sample's call. */
+  usableOf(servers: readonly PoolServer[]): readonly PoolServer[] {
+    return servers
+  }
+
   /** Whether the sample failed on the server before, or has its first call in flight there. */
   hasTried(server: PoolServer): boolean {
     return this.flight?.server === server || this.tried?.includes(server) === true

@@ -120,6 +120,8 @@ export interface SlotRequest
   tokens: number
   /** Ids of servers that failed this call before. Other servers are preferred. */
   avoid?: readonly number[]
+  /** Ids of servers that cannot take this call. They are never used. */
+  exclude?: readonly number[]
   /** Overrides the pool's policy. */
   policy?: PolicyName
   /**

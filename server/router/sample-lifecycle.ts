@@ -473,7 +473,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
       return
     }
     const waitsForFirst = sample.flight === null && sample.attempts.length === 0
-    if (waitsForFirst && (this.#shared.isFollowing(sample) || pool.anyHealthy(nowMs))) {
+    if (waitsForFirst && (this.#shared.isFollowing(sample) || pool.anyHealthy(nowMs, sample))) {
       // The sample waits for its turn and not for a healthy server, so its time limit has not started.
       this.#setDue(sample, sample.dueFrom(nowMs))
       return

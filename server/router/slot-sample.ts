@@ -4,6 +4,7 @@ import type { EngineFailure } from '../engines/engine.ts'
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PolicyName } from './policies/policy.ts'
+import type { PoolServer } from './pool-server.ts'
 import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-types.ts'
 
@@ -48,6 +49,15 @@ export class SlotSample extends RoutedSample {
 
   get key(): string | undefined {
     return this.slotRequest.key
+  }
+
+  override canUse({ id }: PoolServer): boolean {
+    return this.slotRequest.exclude?.includes(id) !== true
+  }
+
+  override usableOf(servers: readonly PoolServer[]): readonly PoolServer[] {
+    if (this.slotRequest.exclude === undefined) return servers
+    return servers.filter((server) => this.canUse(server))
   }
 
   get isHedgeable(): boolean {

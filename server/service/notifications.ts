@@ -6,7 +6,7 @@ import type { Scoring } from './scoring.ts'
 /** Creates the connection on which this process receives changes made by other processes; see `store/channels.ts`. */
 export function createNotifications(
   url: string,
-  { signals, manager, servers }: Scoring,
+  { signals, manager, models, servers }: Scoring,
   { live, keys }: ServerModules,
   log: Logger,
 ): Listener {
@@ -29,6 +29,7 @@ export function createNotifications(
       keysChanged: () => keys.changed(),
       serversChanged() {
         void servers.reload()
+        models.endRemoved()
         live.touch('servers', 'overview')
       },
       monitorsChanged: () => live.touch('monitors', 'overview'),
@@ -37,6 +38,7 @@ export function createNotifications(
     },
     () => {
       void servers.reload()
+      models.endRemoved()
       keys.changed()
       signals.notifyAll()
     },

@@ -40,7 +40,7 @@ export function mountApi(
     access,
     scopes,
     manager,
-    lastStep: (run) => lastStep(databases.api, run),
+    lastStep: (run, gapMs) => lastStep(databases.api, run, gapMs),
     readiness,
   })
 }

@@ -81,6 +81,7 @@ export function createScoring(
       env: config.inherited,
       servers: toLaunch,
       allowCalls: config.allowLaunch,
+      processId: row.id,
     },
     isTurn: (kind) => turns.has(kind),
   })

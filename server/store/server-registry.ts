@@ -138,6 +138,11 @@ export class ServerRegistry {
     return { ...fields, apiKey }
   }
 
+  /** Stores a server's launch after another process has taken it over. */
+  async launchedBy(id: number, launch: StoredLaunch): Promise<void> {
+    await this.#prisma.server.update({ where: { id }, data: { launch: asJson(launch) } })
+  }
+
   /** Stores the model that a launched server reported, and the pool of the model. */
   async learnModel(id: number, model: string, pool: string): Promise<void> {
     await this.#prisma.server.update({ where: { id }, data: { model } })

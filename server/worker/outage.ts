@@ -28,7 +28,7 @@ export class Outage {
     this.#onChange(true)
   }
 
-  /** Ends the outage after a successful write. */
+  /** Ends the outage when the database takes writes again. */
   end(): void {
     if (this.#begunAtMs === null) return
     const awayMs = Math.round(performance.now() - this.#begunAtMs)

@@ -43,3 +43,23 @@ test('a flush is reported only if all its samples were still pending', async () 
   expect(reported).toEqual([[2, 2]])
   await db.close()
 })
+
+test('an outage that another error follows does not last', async () => {
+  const db = new Database(database.url, createLogger('silent', 'test'), { max: 1, name: 'test' })
+  const calls: string[] = []
+  const failures = ['57P03', '22012']
+  const writer = new ResultWriter(db, 1, createLogger('silent', 'test'), {
+    statement: () => {
+      const code = failures.shift()
+      throw Object.assign(new Error(`failed with ${code}`), { code })
+    },
+    onOutage: () => calls.push('outage'),
+    onWritten: () => calls.push('over'),
+  })
+  const written = await new Promise<boolean>((settled) =>
+    writer.add({ batchId: 1, index: 0, attemptLog: null, settled } as unknown as EndedSample, true),
+  )
+  expect(written).toBe(false)
+  expect(calls).toEqual(['outage', 'over'])
+  await db.close()
+})

@@ -49,7 +49,7 @@ export class ResultWriter {
        * Called when a flush failed because of an outage. Its results are kept and retried while this process lives.
        */
       onOutage?: (error: unknown) => void
-      /** Called when a flush succeeded. */
+      /** Called when the database takes writes: a flush succeeded, or failed for a reason other than an outage. */
       onWritten?: () => void
     } = {},
   ) {
@@ -104,6 +104,7 @@ export class ResultWriter {
         if (error instanceof PoolClosedError) {
           this.#log.warn(about, 'results were not written before the stop')
         } else {
+          this.#onWritten()
           this.#log.error(about, 'results could not be written')
         }
         return false

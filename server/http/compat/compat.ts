@@ -18,7 +18,7 @@ import { nemoGym } from './nemo-gym.ts'
 import { openrlhf } from './openrlhf.ts'
 import { parseBody } from './parse-body.ts'
 import { slime } from './slime.ts'
-import { StepClock } from './step-clock.ts'
+import { type LastStep, StepClock } from './step-clock.ts'
 
 export const COMPAT_PATH = '/compat/'
 
@@ -35,8 +35,8 @@ export interface CompatSources {
   access: Access
   scopes: Modules['scopes']
   manager: Modules['manager']
-  /** Resolves to the highest step of a run, or null if the run has none. */
-  lastStep(run: string): Promise<number | null>
+  /** Resolves to the last step of a run, or null if the run has none. */
+  lastStep(run: string, gapMs: number): Promise<LastStep | null>
   readiness: Modules['readiness']
 }
 

@@ -1,7 +1,17 @@
+/** The last step of a run, over all server processes. */
+export interface LastStep {
+  /** The highest step of the run's batches. */
+  step: number
+  /** Whether a sample of the step is in flight, or was within the gap. */
+  isActive: boolean
+}
+
 interface Current {
   step: number
   inFlight: number
   lastMs: number
+  /** The read that decides the step, shared by the samples that arrive meanwhile. */
+  reading: Promise<void> | null
 }
 
 /** Maximum runs kept in memory; the least recently used run is dropped, and read again if needed. */
@@ -9,16 +19,17 @@ const MAX_RUNS = 1_000
 
 /**
  * Assigns a step to samples whose protocol has none: the step of the previous samples or, after a pause without samples
- * in flight, the next step. Samples of one step therefore share a batch, as if the trainer sent the step.
+ * in flight, the next step. Samples of one step therefore share a batch, as if the trainer sent the step. The database
+ * is read only after a pause in this process, because other server processes may have received samples meanwhile.
  */
 export class StepClock {
-  readonly #lastStep: (run: string) => Promise<number | null>
-  readonly #runs = new Map<string, Promise<Current>>()
+  readonly #lastStep: (run: string, gapMs: number) => Promise<LastStep | null>
+  readonly #runs = new Map<string, Current>()
   readonly #nowMs: () => number
 
-  /** @param lastStep reads the highest step of a run, and resolves to null if the run has none */
+  /** @param lastStep reads the last step of a run, and resolves to null if the run has none */
   constructor(
-    lastStep: (run: string) => Promise<number | null>,
+    lastStep: (run: string, gapMs: number) => Promise<LastStep | null>,
     nowMs: () => number = () => performance.now(),
   ) {
     this.#lastStep = lastStep
@@ -27,32 +38,39 @@ export class StepClock {
 
   /** The caller calls `leave` when the samples are scored or failed. */
   async enter(run: string, gapMs: number): Promise<{ step: number; leave: () => void }> {
-    let current = this.#runs.get(run)
-    if (current === undefined) {
-      current = this.#lastStep(run).then((last) => ({
-        step: last === null ? 1 : last + 1,
-        inFlight: 0,
-        lastMs: this.#nowMs(),
-      }))
-      current.catch(() => this.#runs.delete(run))
+    const current: Current = this.#runs.get(run) ?? {
+      step: 0,
+      inFlight: 0,
+      lastMs: Number.NEGATIVE_INFINITY,
+      reading: null,
     }
     this.#runs.delete(run)
     this.#runs.set(run, current)
     if (this.#runs.size > MAX_RUNS) this.#runs.delete(this.#runs.keys().next().value as string)
-    const now = await current
-    const nowMs = this.#nowMs()
-    if (now.inFlight === 0 && nowMs - now.lastMs > gapMs) now.step++
-    now.lastMs = nowMs
-    now.inFlight++
+    if (current.inFlight === 0 && this.#nowMs() - current.lastMs > gapMs) {
+      current.reading ??= this.#read(run, gapMs, current)
+      await current.reading
+    }
+    current.lastMs = this.#nowMs()
+    current.inFlight++
     let left = false
     return {
-      step: now.step,
+      step: current.step,
       leave: () => {
         if (left) return
         left = true
-        now.inFlight--
-        now.lastMs = this.#nowMs()
+        current.inFlight--
+        current.lastMs = this.#nowMs()
       },
+    }
+  }
+
+  async #read(run: string, gapMs: number, current: Current): Promise<void> {
+    try {
+      const last = await this.#lastStep(run, gapMs)
+      current.step = last === null ? 1 : last.isActive ? last.step : last.step + 1
+    } finally {
+      current.reading = null
     }
   }
 }

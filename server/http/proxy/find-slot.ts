@@ -8,13 +8,13 @@ import type {
 import type { ModelDirectory } from './model-directory.ts'
 import { hasPath } from './routes.ts'
 
-/** Pause between two searches, in ms, while the only free servers have an engine without the path. */
+/** Pause before another search, in ms, after a slot of a server without the path. */
 const OTHER_ENGINE_MS = 25
 
 export interface SlotSearch {
   path: ProxiedPath
-  /** The request to the router, without `deadlineMs` and `avoid`, which change between searches. */
-  request: Omit<SlotRequest, 'deadlineMs' | 'avoid'>
+  /** The request to the router, without `deadlineMs`, `avoid` and `exclude`, which change between searches. */
+  request: Omit<SlotRequest, 'deadlineMs' | 'avoid' | 'exclude'>
   /** Ids of the servers that failed this request. */
   failed: readonly number[]
   /** Time until the caller's deadline, in ms; undefined if the caller gave none. */
@@ -36,15 +36,15 @@ export async function findSlot(
   let queueMs = 0
   for (;;) {
     const lacking = directory.lacking(request.model, path)
-    const avoid = lacking.length === 0 ? failed : [...failed, ...lacking]
     const { leftMs } = search
     const got = await router.acquire(
-      leftMs === undefined && avoid.length === 0
+      leftMs === undefined && failed.length === 0 && lacking.length === 0
         ? request
         : {
             ...request,
             ...(leftMs === undefined ? {} : { deadlineMs: leftMs }),
-            ...(avoid.length === 0 ? {} : { avoid }),
+            ...(failed.length === 0 ? {} : { avoid: failed }),
+            ...(lacking.length === 0 ? {} : { exclude: lacking }),
           },
     )
     if (!got.ok) return got
@@ -52,7 +52,8 @@ export async function findSlot(
     queueMs += slot.queueMs
     if (hasPath(slot.engine, path)) return { ok: true, slot, queueMs }
     slot.release({ outcome: 'cancelled' })
-    // The servers with the path are busy. Without a pause, the router would immediately offer the same slot again.
+    // The server was registered, or its engine changed, during the wait. Without a pause, the router could immediately
+    // offer the same slot again.
     await search.pause(OTHER_ENGINE_MS)
   }
 }

@@ -919,8 +919,8 @@ describe('the path', () => {
       expect((await bed.send('/generate', { body: chat() })).headers['x-worker']).toBe('rm-1')
     }
     expect(vllm.received).toHaveLength(3)
-    // Servers without the path are avoided.
-    expect(slots.requests.at(-2)?.avoid).toEqual([1])
+    expect(slots.requests.at(-2)?.exclude).toEqual([1])
+    expect(slots.requests.at(-2)?.avoid).toBeUndefined()
     expect(slots.ends.every(({ end }) => end.outcome === 'ok')).toBe(true)
   })
 
@@ -935,7 +935,7 @@ describe('the path', () => {
     ])
     const { headers } = await bed.send('/classify', { body: chat() })
     expect(headers).toMatchObject({ 'x-worker': 'rm-3', 'x-attempts': '2' })
-    expect(slots.requests[1]?.avoid).toEqual([1, 2])
+    expect(slots.requests[1]).toMatchObject({ avoid: [1], exclude: [2] })
   })
 
   it('makes a request wait for a busy server that has it, even if a server without it is free', async () => {
@@ -955,6 +955,28 @@ describe('the path', () => {
     json(open[1] as ServerResponse, 200, {})
     expect((await first).status).toBe(200)
     expect((await second).headers['x-worker']).toBe('rm-1')
+    expect(sglang.received).toHaveLength(0)
+  })
+
+  it('makes no first call a retry: calls are limited only by the slots of the servers that have it', async () => {
+    const open: ServerResponse[] = []
+    const vllm = await upstream((res) => open.push(res))
+    const sglang = await upstream()
+    const router = createRewardRouter()
+    router.setServers([config(1, sglang.url, { engine: 'sglang' }), config(2, vllm.url)])
+    for (const id of [1, 2]) router.setSlots(id, 64)
+    const bed = await startProxy(router, () => [
+      { id: 1, model: 'rm', engine: 'sglang', state: 'ready' },
+      { id: 2, model: 'rm', engine: 'vllm', state: 'ready' },
+    ])
+    closers.push(
+      () => bed.close(),
+      () => router.close(),
+    )
+    const calls = Array.from({ length: 8 }, () => bed.send('/pooling', { body: chat() }))
+    await waitFor('all calls upstream', () => open.length === 8, 5_000)
+    for (const res of open) json(res, 200, {})
+    for (const { status } of await Promise.all(calls)) expect(status).toBe(200)
     expect(sglang.received).toHaveLength(0)
   })
 

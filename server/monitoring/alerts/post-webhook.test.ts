@@ -63,6 +63,15 @@ describe('a call to a webhook', () => {
     expect(away.error).not.toContain('hidden')
   })
 
+  it.each(['/broken', '/endless'])(
+    'is delivered by a 200 whose body is incomplete: %s',
+    async (path) => {
+      expect(await post(path, null, 500)).toMatchObject({
+        ...{ delivered: true, status: 200, answer: 'thank', error: null },
+      })
+    },
+  )
+
   it('is sent only to allowed addresses', () => {
     expect(webhookUrlProblem('https://hooks.example.com/a/b?key=1')).toBeNull()
     expect(webhookUrlProblem('http://127.0.0.1:80/x')).toBeNull()

@@ -26,14 +26,14 @@ export async function workerRows(db: Database): Promise<WorkerRow[]> {
   )
 }
 
-/** The number of workers that reported within the last 5 s. */
-export async function workersAlive(db: Database): Promise<number> {
-  const [row] = await db.rows<{ n: number }>(
+/** The ids of the workers that reported within the last 5 s, in ascending order. */
+export async function workersAlive(db: Database): Promise<number[]> {
+  const rows = await db.rows<{ id: number }>(
     'workers-alive',
-    `select count(*)::int as n from process
-     where role = 'worker' and state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
+    `select id from process
+     where role = 'worker' and state = 'alive' and last_seen_at > now() - interval '5 seconds' order by id`,
   )
-  return row!.n
+  return rows.map(({ id }) => id)
 }
 
 /** A live server process and its view of the reward-model servers. */

@@ -33,6 +33,8 @@ export interface StoredLaunch {
    * True if the stored command suffices to start the server again: no environment was given, and nothing was masked.
    */
   complete: boolean
+  /** Id of the server process that launched the server or took it over. Absent in launches of older versions. */
+  processId?: number
 }
 
 export interface StoredSettings extends Omit<FilledSettings, 'route'> {

@@ -3,7 +3,8 @@ import type { AddressInfo } from 'node:net'
 
 /**
  * A webhook receiver process. Its answer depends on the path: `/ok` 200, `/error` 500, `/redirect` 302 to `/ok`, `/slow`
- * never answers, `/flaky` 503 the first two times. `GET /__received` returns the received calls.
+ * never answers, `/flaky` 503 the first two times, `/broken` breaks off in the body of a 200, `/endless` never ends it.
+ * `GET /__received` returns the received calls.
  */
 
 export interface ReceivedCall {
@@ -29,7 +30,11 @@ const server = createServer((req, res) => {
   req.on('end', () => {
     received.push({ path, headers: req.headers as Record<string, string>, body })
     if (path === '/slow') return
-    if (path === '/redirect') res.writeHead(302, { location: '/ok' }).end()
+    if (path === '/broken' || path === '/endless') {
+      res.writeHead(200, { 'content-length': 100 }).write('thank', () => {
+        if (path === '/broken') res.destroy()
+      })
+    } else if (path === '/redirect') res.writeHead(302, { location: '/ok' }).end()
     else if (path === '/error') res.writeHead(500).end('the receiver broke')
     else if (path === '/flaky' && ++flaky <= 2) res.writeHead(503).end('not yet')
     else res.end('thank you')

@@ -100,9 +100,13 @@ export class SlotRouter {
     this.pump()
   }
 
-  #pick({ model, avoid }: SlotRequest): SlotServer | undefined {
+  #pick({ model, avoid, exclude }: SlotRequest): SlotServer | undefined {
     const free = this.servers.filter(
-      (s) => s.model === model && isReady(s) && (this.inFlight.get(s.id) ?? 0) < (s.slots ?? 1_000),
+      (s) =>
+        s.model === model &&
+        isReady(s) &&
+        !exclude?.includes(s.id) &&
+        (this.inFlight.get(s.id) ?? 0) < (s.slots ?? 1_000),
     )
     return free.find((s) => !avoid?.includes(s.id)) ?? free[0]
   }
