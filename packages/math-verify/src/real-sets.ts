@@ -53,7 +53,6 @@ function piecesOf(node: Node, budget: Budget): Piece[] | null {
   }
 }
 
-/** Returns whether two sets of real numbers are equal; false if either is not a set of real numbers. */
 export function realSetsEqual(a: Node, b: Node, budget: Budget): boolean {
   const left = piecesOf(a, budget)
   const right = left === null ? null : piecesOf(b, budget)
