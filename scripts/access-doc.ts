@@ -36,11 +36,9 @@ column and compares the answers with this page. [Access](access.md) explains key
 
 const PAGES = '`GET` of pages and their files, which contain no data without a login'
 
-/** The meaning of the cells, below each heading. */
 const LEGEND = `The callers in the columns are [explained above](#access-matrix). ✓: they may send the request. \`runs\`: they may
 send it if it names a run, batch, sample or image within the run prefix of their key. Empty: the request is refused.`
 
-/** The keys with limited scope in the last columns. */
 const LIMITED = [
   { column: 'submit', role: 'trainer', scope: { access: 'submit', runPrefix: null } },
   { column: 'read', role: 'admin', scope: { access: 'read', runPrefix: null } },
