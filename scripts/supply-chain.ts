@@ -16,7 +16,6 @@ interface LockedPackage {
   hasInstallScript?: boolean
 }
 
-/** The parts of package-lock.json that the checks read. */
 export interface Lock {
   packages: Record<string, LockedPackage>
 }
@@ -57,7 +56,6 @@ const INSTALL_SCRIPTS: Readonly<Record<string, string>> = {
   prisma: 'checks the version of Node',
 }
 
-/** Finds packages without a reviewed license, and install scripts that would run or were not reviewed. */
 export function checkPackages({ packages }: Lock, npmrc: string): string[] {
   const findings: string[] = []
   if (!/^ignore-scripts=true$/m.test(npmrc)) {
@@ -100,7 +98,6 @@ function nameOf(path: string): string {
   return path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
 }
 
-/** The parts of a CycloneDX document that {@link sbom} writes. */
 interface Bom {
   metadata: { component: { name: string } }
   components: object[]

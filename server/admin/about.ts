@@ -13,7 +13,6 @@ const TTL_MS = 30_000
 const MAX_FILES = 200_000
 const TABLES = 12
 
-/** Reports the service's version, sizes and effective settings. */
 export class AboutService {
   readonly #db: Database
   readonly #of: {
@@ -99,7 +98,6 @@ export async function folderBytes(folder: string): Promise<number | null> {
   return bytes
 }
 
-/** A handler of errors that returns a value for a file or folder that is gone. */
 function unlessGone<T>(value: T): (error: NodeJS.ErrnoException) => T {
   return (error) => {
     if (error.code === 'ENOENT') return value

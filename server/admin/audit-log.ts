@@ -31,7 +31,6 @@ export class AuditLog {
     }
   }
 
-  /** A page of changes, newest first. */
   async list({ actor, action, cursor, limit }: AuditInput): Promise<AuditPageDto> {
     const [rows, choices] = await Promise.all([
       auditPage(this.#pagesDb, {
