@@ -5,7 +5,6 @@ import type { ProcedureMeta, RunFields } from './procedure-meta.ts'
 
 /** The access rules of a procedure or of an endpoint outside tRPC. */
 export interface CallRules {
-  /** The minimum role of the caller. */
   role: Role
   /** True if keys with the access `read` may not make the call. */
   isChange: boolean

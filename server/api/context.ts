@@ -60,10 +60,8 @@ export interface Modules {
   comparedRuns: CompareRunsView
   planner: PlannerView
   overview: OverviewView
-  /** Workers, servers and pools, as lists. */
   fleet: FleetView
   servers: ServerView
-  /** Registers, launches and changes reward-model servers. */
   models: RewardModelManager
   rewards: RewardsView
   components: ComponentsView
@@ -80,7 +78,6 @@ export interface Modules {
   readiness: Pick<Readiness, 'suspect'>
 }
 
-/** The context of a request: the caller, and the modules behind the procedures. */
 export interface RequestContext extends Modules {
   requestId: string
   session: SessionDto
@@ -90,6 +87,5 @@ export interface RequestContext extends Modules {
   keyEnded: AbortSignal
   /** Opens a login session and sets its cookie. Returns false for an invalid key. */
   signIn(key: string): Promise<boolean>
-  /** Ends the login session of the request and clears its cookie. */
   signOut(): Promise<void>
 }
