@@ -7,7 +7,6 @@ const { batches, samples } = appRouter
 const reading = { role: 'viewer', isChange: false, forSubmitKeys: false } as const
 const scoring = { role: 'trainer', isChange: true } as const
 
-/** Access rules of the endpoints outside tRPC. */
 export const SURFACES = {
   /** `GET /api/export/…`. */
   export: { ...reading, runFields: byFilter },

@@ -42,7 +42,6 @@ export class TraceSpans {
     this.#scope = { name: 'rewardops', version }
   }
 
-  /** The span of the batch, from its acceptance to its end. */
   ofBatch(batch: TracedBatch): ReadableSpan {
     const { trace } = batch
     return this.#span(trace, {
@@ -205,7 +204,6 @@ export class TraceSpans {
 /** Outcomes of attempts that did not fail. The router abandoned the `superseded` and `recalled` attempts. */
 const NO_ERROR: ReadonlySet<string> = new Set(['ok', 'superseded', 'recalled'])
 
-/** Attributes that all spans of a batch have, for searches. */
 function commonOf({ id, run, step, split }: TracedBatch): Attributes {
   return {
     'rl.run.id': run,
