@@ -32,7 +32,6 @@ import {
 import { type TraceContext, traceOfHeaders } from '../trace-context.ts'
 import { TraceSpans } from './trace-spans.ts'
 
-/** Interval between searches for ended batches to export. */
 const TICK_MS = 1_000
 const MAX_BATCHES = 16
 /** Number of groups or samples whose spans are sent in one request. A request takes about 15 ms of event-loop time. */
