@@ -104,13 +104,11 @@ export class Annotations {
     return { removed: true }
   }
 
-  /** A sample's annotations, oldest first. */
   async of(sample: string): Promise<AnnotationDto[]> {
     const { batch_id, idx } = sampleKey(sample)
     return (await annotationsOf(this.#db, batch_id, idx)).map(toAnnotation)
   }
 
-  /** Labels in use, the most used first. */
   labels({ run, batch }: AnnotationLabelsInput): Promise<AnnotationLabelDto[]> {
     return annotationLabels(this.#db, {
       run,

@@ -90,7 +90,6 @@ export class BatchReader {
     return summary
   }
 
-  /** Number of completed groups per signal. */
   async signalCounts(row: BatchRow): Promise<GroupSignalCounts> {
     const count = () => countSignals(this.#db, row.id, row.reward)
     if (row.completed_at === null) return count()
@@ -101,7 +100,6 @@ export class BatchReader {
     return this.summaryOf(await this.row(batchId))
   }
 
-  /** Waits until the batch has ended or `waitMs` have passed. Returns the summary. */
   async wait(batchId: string, waitMs: number, signal?: AbortSignal): Promise<BatchSummary> {
     const until = performance.now() + waitMs
     for (;;) {
@@ -230,7 +228,6 @@ export class BatchReader {
     })
   }
 
-  /** Results as columns in input order. */
   async results(input: ResultsInput): Promise<ResultsColumns> {
     const batch = await this.rowWithSamples(input.batchId)
     const rows = await sampleColumns(this.#db, batch.id, input)

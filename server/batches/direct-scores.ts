@@ -21,7 +21,6 @@ const SLOW_FOR_MS = 10_000
  * samples together.
  */
 const MAX_CONCURRENT = 4
-/** Maximum number of batches whose speed is remembered. */
 const MAX_REMEMBERED = 1_000
 
 export interface WorkerChannel {

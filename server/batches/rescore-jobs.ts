@@ -12,7 +12,6 @@ export interface JobsOf {
   batchId: number
   /** Time of acceptance on the database's clock. */
   nowMs: number
-  /** Group of each sample, by index. */
   groupOf: Int32Array
   /** Estimated work per sample, in characters; null keeps the order of the groups. */
   workOf: Float64Array | null
