@@ -22,7 +22,6 @@ afterEach(async () => {
   holders = []
 })
 
-/** A process that requests slots of a limit; every call of `setSlots` is recorded. */
 function process(holderId: number, name: string, limit: number, from: Database = db) {
   const holder = new LeaseHolder(from, holderId, log)
   holders.push(holder)
