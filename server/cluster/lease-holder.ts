@@ -91,7 +91,6 @@ interface Lease {
    * timer.
    */
   isShort: boolean
-  /** Calls in flight at the last request. */
   reportedInFlight: number
   /** True if the holder uses fewer slots than it was granted, because other processes have less than an equal part. */
   isYielding: boolean

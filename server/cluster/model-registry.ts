@@ -104,7 +104,6 @@ export class ModelRegistry {
     return workerId % this.#workers === turn % this.#workers
   }
 
-  /** Requests slots for a model that has work but no slot. */
   wantSlots(model: string): void {
     for (const id of this.#byModel.get(model) ?? []) this.#leases.want(leaseOf(id), 1)
   }

@@ -95,7 +95,6 @@ class Process implements PermitRouter {
   }
 }
 
-/** The maximum sent within any interval of `forMs`. */
 function mostWithin(
   sent: readonly { atMs: number; tokens: number }[],
   forMs: number,
