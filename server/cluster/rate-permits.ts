@@ -3,7 +3,6 @@ import type { RewardRouter } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import { type RateAnswer, type RatePart, takeRate } from '../store/sql/rate.ts'
 
-/** Lifetime of a permit. */
 const PERMIT_MS = 500
 /** Maximum permits per request: the rate times this duration. */
 const QUANTUM_MS = 250
@@ -109,7 +108,6 @@ export class RatePermits {
     if (server) this.#want(server)
   }
 
-  /** Stops requesting, and returns unused permits. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#pollTimer)
@@ -224,7 +222,6 @@ function partOf(perMinute: number, charge: number, samples: number, perSample: n
   }
 }
 
-/** Estimated time until the buckets have enough for one sample. */
 function missingMs({ rpm, tpm }: RateLimits, answer: RateAnswer): number {
   const requestsMs = rpm === null ? 0 : (MINUTE_MS / rpm) * answer.requestsMissing
   const tokensMs = tpm === null ? 0 : (MINUTE_MS / tpm) * answer.tokensMissing
