@@ -4,7 +4,6 @@ import { SURFACES, type SurfaceName } from '../server/api/surfaces.ts'
 import { mayDo, ROLES } from '../server/contract/roles.ts'
 import type { Procedure } from './openapi.ts'
 
-/** Names of the requests that have an endpoint outside tRPC. */
 const REQUESTS: Readonly<Record<SurfaceName, string>> = {
   'batches.submit': '`batches.submit` with more than 1 MiB',
   'batches.append': '`batches.append` with more than 1 MiB',
@@ -45,7 +44,6 @@ const LIMITED = [
   { column: 'prefix', role: 'trainer', scope: { access: 'full', runPrefix: 'team/' } },
 ] as const
 
-/** Returns docs/access-matrix.md. */
 export function accessPage(procedures: readonly Procedure[]): string {
   return `${[
     INTRO,

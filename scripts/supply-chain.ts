@@ -87,7 +87,7 @@ function isAccepted(name: string, expression: string): boolean {
   const accepts = (id: string) =>
     PERMISSIVE.has(id) ||
     REVIEWED.some(({ packages, license }) => license === id && packages.test(name))
-  // No package has parentheses within parentheses. Such an expression is reported.
+  // Nested parentheses are not parsed. No package has them; the check would report such a license.
   return expression
     .replace(/^\((.*)\)$/, '$1')
     .split(/ OR /i)

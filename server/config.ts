@@ -396,7 +396,6 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
         network: s.REWARDOPS_FUNCTION_NETWORK,
       },
     } satisfies FunctionConfig,
-    /** The sandboxes in which programs of the rule `code` run. */
     sandbox: {
       /** URLs of sandboxes, without `/run_code`, by name. */
       named: namedAddresses(s.REWARDOPS_SANDBOXES),

@@ -40,9 +40,7 @@ import type { Scopes } from './scopes.ts'
  * call; `refusals` in trpc.ts translates errors of the database.
  */
 export interface Modules {
-  /** Accepts, scores, closes and cancels batches. */
   manager: RewardLoopManager
-  /** Delivers groups and results to trainers. */
   reader: BatchReader
   batches: BatchViews
   timelines: TimelineView

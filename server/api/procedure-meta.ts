@@ -37,7 +37,6 @@ export const byRun: RunFields = { runs: ['run'] }
 export const byBatch: RunFields = { batches: ['batchId'] }
 export const byFilter: RunFields = { runs: ['run'], batches: ['batch'] }
 
-/** The content of a mutation's audit entry, in addition to the caller and the time. */
 export interface Audited {
   target(input: Fields, output: Fields): string
   /**

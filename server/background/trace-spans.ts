@@ -160,7 +160,6 @@ export class TraceSpans {
       parentId: string | null
       startMs: number
       endMs: number
-      /** The type of the error, or null if there was none. */
       error: string | null
       message?: string | null
       attributes: Attributes

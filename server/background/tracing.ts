@@ -135,7 +135,6 @@ export class Tracing {
     }
   }
 
-  /** Sends all spans of a batch, one page after another. Resolves to the first error, or to null. */
   async #exportBatch(batch: TracedBatch): Promise<Error | null> {
     for await (const page of this.#pagesOf(batch)) {
       if (this.#task.stopping) return new Error('the server is stopping')

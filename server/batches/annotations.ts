@@ -33,7 +33,6 @@ const LOOK_MS = 5_000
  */
 const MAX_LISTED = 1_000
 
-/** Annotations of samples. Only the author of an annotation or an admin may change or delete it. */
 export class Annotations {
   readonly #db: Database
 

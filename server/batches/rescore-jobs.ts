@@ -15,7 +15,6 @@ export interface JobsOf {
   groupOf: Int32Array
   /** Estimated work per sample, in characters; null keeps the order of the groups. */
   workOf: Float64Array | null
-  /** Whether each group must be in one job. */
   wholeGroups: boolean
 }
 

@@ -6,7 +6,6 @@ import { type RateAnswer, type RatePart, takeRate } from '../store/sql/rate.ts'
 const PERMIT_MS = 500
 /** Maximum permits per request: the rate times this duration. */
 const QUANTUM_MS = 250
-/** Minimum time between two requests for one server. */
 const MIN_INTERVAL_MS = 50
 /** Unused permits are returned this long after they were granted, before they expire. */
 const RETURN_AFTER_MS = 300

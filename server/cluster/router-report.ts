@@ -61,7 +61,6 @@ export class RouterReport {
     this.#timer.unref()
   }
 
-  /** This process's view of the servers, by id. */
   servers(): Record<string, WorkerServerStats> {
     const out: Record<string, WorkerServerStats> = {}
     for (const s of this.#router.snapshot()) {

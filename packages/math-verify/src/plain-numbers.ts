@@ -73,7 +73,6 @@ export class PlainNumbers {
     return this.arithmeticAt(at) ?? this.numberAt(at)
   }
 
-  /** All matches from left to right, without overlaps. */
   *all(kind: 'arithmetic' | 'number'): Generator<PlainMatch> {
     for (let at = -1; at < this.text.length; ) {
       const match = kind === 'arithmetic' ? this.arithmeticAt(at) : this.numberAt(at)

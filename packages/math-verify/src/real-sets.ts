@@ -10,7 +10,6 @@ interface Piece {
   highOpen: boolean
 }
 
-/** Maximum relative difference at which the ends of two intervals count as equal. */
 const MAX_TOLERANCE = 1e-9
 
 /** A set of real numbers as sorted, disjoint pieces; null for other nodes. */
@@ -134,7 +133,6 @@ function everything(): Piece[] {
   ]
 }
 
-/** Sorts pieces, drops empty ones and merges those that touch. */
 function normalized(pieces: Piece[]): Piece[] {
   const sorted = pieces
     .filter(
