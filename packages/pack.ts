@@ -19,7 +19,6 @@ import { buildPackage } from './build.mjs'
 //   --npm                               only the npm tarballs, without Python
 
 const ROOT = join(import.meta.dirname, '..')
-/** The version of the program `build`, which builds the Python client. */
 const PYTHON_BUILD = '1.2.2.post1'
 
 const SERVICE = {

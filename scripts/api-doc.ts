@@ -101,7 +101,6 @@ type Row = [string, string, string, string]
 
 class Page {
   private readonly reference: Reference
-  /** Components that have their own section. */
   private readonly linked: ReadonlySet<string>
 
   constructor(reference: Reference) {

@@ -6,7 +6,6 @@ export interface Layer {
   name: string
   /** Pattern of the layer's files, as paths from the root. A file belongs to the first layer that matches it. */
   files: RegExp
-  /** Layers from which it may import types and values. */
   imports: string[]
   /** Layers from which it may import only types. */
   types?: string[]

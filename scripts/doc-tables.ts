@@ -184,7 +184,7 @@ interface Table {
 
 const MARKED = /(<!-- table: ([\w-]+) -->\n)[\s\S]*?(<!-- \/table -->)/g
 
-/** Returns a page of docs/ with its marked tables filled in. @throws Error for an unknown table name */
+/** @throws Error for an unknown table name */
 export function withTables(page: string): string {
   return page.replace(MARKED, (_, begin: string, name: string, end: string) => {
     const table = TABLES[name]?.()

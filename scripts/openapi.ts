@@ -332,7 +332,6 @@ function contractFiles(): string[] {
 class OutputSchemas {
   private readonly checker: Checker
   private readonly schemas: Record<string, Schema>
-  /** The symbol behind each component. Two types with the same name are an error. */
   private readonly owners = new Map<string, number>()
   private readonly contract: ReadonlySet<string>
 
@@ -346,7 +345,7 @@ class OutputSchemas {
   of(type: Type): Schema {
     const { checker } = this
     if (type.flags & (TypeFlags.Any | TypeFlags.Unknown)) return {}
-    // The type of z.json() refers to itself. It is replaced by an empty schema, which also means any JSON.
+    // The type of z.json() refers to itself.
     if (type.getAliasSymbol()?.name === 'JSONType') return {}
     if (type.isUnionType()) {
       const types = type.getTypes() ?? []

@@ -160,7 +160,7 @@ async function startRestartedService(
   }
 }
 
-/** Creates an environment if it is missing. Returns the cause of a failure, or null. */
+/** Returns the cause of a failure, or null. */
 async function install(name: string): Promise<string | null> {
   const { packages, alone = [], shares, oldest = 10, newest = 13 } = ENVIRONMENTS[name]!
   const done = join(FOLDER, name, 'installed')

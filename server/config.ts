@@ -249,7 +249,6 @@ export interface FunctionConfig {
   functionsDir: string
   /** Absolute path of the folder in which versions of functions are unpacked. */
   versionsDir: string
-  /** Maximum function processes per worker. */
   maxProcesses: number
   settings: {
     /** The complete environment of a function process, without the service's own variables. */

@@ -9,7 +9,6 @@ import { databaseFacts, tableSizes } from '../store/sql/database-facts.ts'
 
 /** Time for which a report is cached, in ms, because measuring a large data folder is slow. */
 const TTL_MS = 30_000
-/** Maximum files and folders counted. The size of a folder with more is reported as unknown. */
 const MAX_FILES = 200_000
 const TABLES = 12
 
@@ -40,7 +39,7 @@ export class AboutService {
     this.#of = of
   }
 
-  /** The report for a role. Only admins see folders of the machine. */
+  /** Only admins see folders of the machine. */
   async get(role: Role): Promise<AboutDto> {
     const isAdmin = mayDo(role, 'admin')
     const about = await this.#read()

@@ -18,7 +18,7 @@ export class AuditLog {
     this.#log = log
   }
 
-  /** Records a change. Never throws, because the change itself succeeded. */
+  /** Never throws, because the change itself succeeded. */
   async note(entry: Omit<AuditEntryDto, 'id' | 'at'>): Promise<void> {
     try {
       await insertAudit(this.#db, entry)

@@ -187,7 +187,6 @@ export class Retention {
     })
   }
 
-  /** Exempts a run from the policy, or ends the exemption. */
   async keepRun(run: string, keep: boolean, by: string): Promise<RetentionDto> {
     if (keep && (await runForDeletion(this.#db, run)) === undefined) throw runNotFound(run)
     await keepRun(this.#db, run, keep, by)
@@ -205,7 +204,6 @@ export class Retention {
     return toDto(job)
   }
 
-  /** Runs the pending removals to their end. */
   async settle(): Promise<void> {
     while (!this.#task.stopping && (await hasPendingRemoval(this.#db))) await this.#task.run()
   }

@@ -70,7 +70,7 @@ export async function limitsReader(db: Database): Promise<(run: string) => RunLi
   }
 }
 
-/** Checks a batch's priority. @throws RewardOpsError `run_limit` for a priority above the run's maximum */
+/** @throws RewardOpsError `run_limit` for a priority above the run's maximum */
 export function checkPriority(
   limits: RunLimitValues | null,
   envelope: { run: string; priority: number },

@@ -31,7 +31,7 @@ export function rulesOf(
   }
 }
 
-/** Checks the caller's role. @throws RewardOpsError `forbidden_role` with the required role and the role of the key */
+/** @throws RewardOpsError `forbidden_role` */
 export function checkRole(actor: Actor, needed: Role, what: string): void {
   if (mayDo(actor.role, needed)) return
   throw new RewardOpsError(

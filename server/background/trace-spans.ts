@@ -65,7 +65,6 @@ export class TraceSpans {
     })
   }
 
-  /** The span of a group, from the acceptance of its batch until its last sample was scored or failed. */
   ofGroup(batch: TracedBatch, group: TracedGroup): ReadableSpan {
     const { trace } = batch
     return this.#span(trace, {

@@ -118,7 +118,7 @@ export class Tracing {
     return isSampled ? { traceId, parentId: null, isSampled, state: null } : null
   }
 
-  /** Exports the batches that have ended. A batch that cannot be exported now is tried again at the next tick. */
+  /** A batch that cannot be exported now is tried again at the next tick. */
   async tick(): Promise<void> {
     for (const batch of await batchesToTrace(this.#db, MAX_BATCHES)) {
       const problem = await this.#exportBatch(batch)

@@ -46,7 +46,6 @@ export function sampleKey(sampleId: string): SampleKey {
 /** Retry interval of a long poll while the database is unavailable. */
 const OUTAGE_PAUSE_MS = 200
 
-/** Reads summaries, completed groups and result columns for trainers. Everything can be read again. */
 export class BatchReader {
   readonly #db: Database
   readonly #signals: BatchSignals

@@ -48,7 +48,6 @@ export class DirectScores {
   readonly #channel: WorkerChannel
   readonly #nowMs: () => number
   readonly #waiting = new Map<number, Waiting>()
-  /** Smoothed time to score, ms, by batch. */
   readonly #scoreMs = new Map<number, number>()
   readonly #slowUntilMs = new Map<number, number>()
   #next = 0

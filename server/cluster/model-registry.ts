@@ -37,7 +37,6 @@ export class ModelRegistry {
   #byModel = new Map<string, number[]>()
   /** Maximum samples in flight over all processes, by server. */
   #limits = new Map<number, number>()
-  /** This process's adaptive limits, by server. */
   #routerLimits = new Map<number, number>()
   #routerLimitsUntilMs = 0
   #workers = 1

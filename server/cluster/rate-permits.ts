@@ -40,7 +40,6 @@ export type PermitRouter = Pick<
 interface LimitedServer {
   id: number
   limits: RateLimits
-  /** Set while the next request is scheduled. */
   timer: NodeJS.Timeout | undefined
   pending: Promise<void> | null
   /** Usage beyond the granted permits that is not charged yet. A negative number counts unused permits to return. */

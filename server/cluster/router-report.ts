@@ -40,7 +40,6 @@ export class RouterReport {
   readonly #timer: NodeJS.Timeout
   readonly #stopListening: () => void
   #written = new Map<number, RouterServerStats>()
-  /** Load since the last successful write, by server. */
   readonly #loads = new Map<number, ServerLoad>()
   #loadedAtMs = performance.now()
   #seen = new Map<number, RouterServerStats>()
