@@ -16,7 +16,6 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { freePort } from '../testkit/processes/port.ts'
 import { waitFor } from '../testkit/service/wait-for.ts'
 
-
 const ROOT = join(import.meta.dirname, '..')
 const MAX_INSTALLED_MB = 700
 const registry = spawnSync('npm', ['ping', '--loglevel=error', '--fetch-retries=0'])
