@@ -16,8 +16,6 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { freePort } from '../testkit/processes/port.ts'
 import { waitFor } from '../testkit/service/wait-for.ts'
 
-/** Packs everything, installs it in empty folders, and runs trainers against the installed service. */
-
 const ROOT = join(import.meta.dirname, '..')
 const MAX_INSTALLED_MB = 700
 const registry = spawnSync('npm', ['ping', '--loglevel=error', '--fetch-retries=0'])
@@ -121,7 +119,6 @@ inRegistry(
   300_000,
 )
 
-/** The Python interpreter of a version; undefined if it is not installed. */
 function python(version: string): string | undefined {
   const ofPyenv = globSync(join(homedir(), `.pyenv/versions/${version}.*/bin/python3`))
   return [`python${version}`, ...ofPyenv].find(

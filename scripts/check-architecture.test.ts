@@ -12,7 +12,6 @@ beforeEach(() => {
 
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
-/** Writes the files and returns the violations. */
 function check(files: Record<string, string>): string[] {
   for (const [file, text] of Object.entries(files)) {
     mkdirSync(join(root, dirname(file)), { recursive: true })

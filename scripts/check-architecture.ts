@@ -4,7 +4,6 @@ import { parseSync, Visitor } from 'rolldown/utils'
 import { LAYERS, type Layer, READS_ENVIRONMENT } from './architecture-rules.ts'
 
 interface Import {
-  /** Module specifier as written. */
   specifier: string
   line: number
   /** Whether the import is erased with the types. */
@@ -13,7 +12,6 @@ interface Import {
 
 interface Source {
   imports: Import[]
-  /** Lines that read `process.env`. */
   environment: number[]
 }
 

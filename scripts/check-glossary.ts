@@ -22,7 +22,6 @@ const FILES: Record<BannedPhrase['scope'], RegExp> = {
 }
 const SKIPPED = /(^|\/)(\.[^/]+|node_modules|generated|dist|test-results)$/
 
-/** Finds banned phrases under `root`, as lines `file:line: "phrase": write "replacement"`. */
 export function checkGlossary(root: string, banned: readonly BannedPhrase[]): string[] {
   const files = globSync('**/*.{md,ts,tsx}', { cwd: root, exclude: (path) => SKIPPED.test(path) })
   const findings: string[] = []

@@ -73,7 +73,6 @@ export function progressLine(bytes: number, total?: number): void {
   )
 }
 
-/** A size in MB, rounded up. */
 export function megabytes(bytes: number): string {
   return `${Math.ceil(bytes / 1e6).toLocaleString('en')} MB`
 }

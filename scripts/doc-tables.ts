@@ -156,12 +156,10 @@ function threshold(monitor: MonitorName, value: number): string {
   return sides[MONITOR_DEFINITIONS[monitor].bad] + valueText(monitor, value)
 }
 
-/** Whether every rule has this option, with the same meaning. */
 function isOfAllRules(key: string): boolean {
   return RULES.every(({ kwargs }) => kwargs.shape[key] === RULES[0]!.kwargs.shape[key])
 }
 
-/** A row for each option. Only the first row names the rule. */
 function optionRows(rule: string, kwargs: z.ZodObject, isIncluded: (key: string) => boolean) {
   const options = describeOptions(kwargs).filter(({ name }) => isIncluded(name))
   return options.map(({ name, defaultJson }, at) => [
@@ -174,7 +172,6 @@ function optionRows(rule: string, kwargs: z.ZodObject, isIncluded: (key: string)
 
 const LABELS = { index: 'index', name: 'index or name', two: '0 or 1', none: 'none' }
 
-/** The path to which samples are sent by a route, for the current release of an engine. */
 function scorePath(engine: Engine, route: ScoreRoute): string {
   const target = { model: 'rm', version: null, route }
   return code(engine.buildScoreRequest({ prompt: 'Q', response: 'A' }, target).path)
@@ -187,7 +184,7 @@ interface Table {
 
 const MARKED = /(<!-- table: ([\w-]+) -->\n)[\s\S]*?(<!-- \/table -->)/g
 
-/** Returns a page of docs/ with its marked tables filled in. @throws Error for an unknown table name */
+/** @throws Error for an unknown table name */
 export function withTables(page: string): string {
   return page.replace(MARKED, (_, begin: string, name: string, end: string) => {
     const table = TABLES[name]?.()
@@ -196,7 +193,6 @@ export function withTables(page: string): string {
   })
 }
 
-/** Returns a Markdown table. */
 export function markdownTable(head: string[], rows: readonly string[][]): string {
   return [head, head.map(() => '---'), ...rows]
     .map((cells) => `| ${cells.join(' | ')} |`)

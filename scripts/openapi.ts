@@ -50,7 +50,6 @@ export interface Schema {
   maxItems?: number
 }
 
-/** A procedure as described in the document and in docs/api.md. */
 export interface Procedure {
   path: string
   kind: 'query' | 'mutation' | 'subscription'
@@ -65,7 +64,6 @@ export interface Procedure {
   example: unknown
 }
 
-/** All procedures, their namespaces' descriptions, and the schemas that they share. */
 export interface Reference {
   namespaces: Map<string, { description: string; guide: string | null }>
   procedures: Procedure[]
@@ -133,7 +131,6 @@ export async function readReference(): Promise<Reference> {
   }
 }
 
-/** The OpenAPI 3.1 document. */
 export function openApi({ namespaces, procedures, schemas }: Reference): object {
   const { version, description } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   const paths = Object.fromEntries(
@@ -272,7 +269,6 @@ async function inputSchemas(procedures: [string, RouterProcedure][]) {
   return { inputs, schemas }
 }
 
-/** Simplifies the output of zod's conversion. */
 function tidied(schema: object): Schema {
   const plain = JSON.parse(JSON.stringify(schema), (key, value) => {
     if (key === 'propertyNames') return undefined
@@ -286,7 +282,6 @@ function tidied(schema: object): Schema {
   return plain as Schema
 }
 
-/** The components that procedures refer to, directly or through other components. */
 function reachable(procedures: readonly Procedure[], schemas: Record<string, Schema>) {
   const names = new Set<string>()
   const visit = (value: unknown): void => {
@@ -337,9 +332,7 @@ function contractFiles(): string[] {
 class OutputSchemas {
   private readonly checker: Checker
   private readonly schemas: Record<string, Schema>
-  /** The symbol behind each component. Two types with the same name are an error. */
   private readonly owners = new Map<string, number>()
-  /** Names that `server/contract` exports. */
   private readonly contract: ReadonlySet<string>
 
   constructor(checker: Checker, schemas: Record<string, Schema>, contract: TypeSymbol[]) {
@@ -352,7 +345,7 @@ class OutputSchemas {
   of(type: Type): Schema {
     const { checker } = this
     if (type.flags & (TypeFlags.Any | TypeFlags.Unknown)) return {}
-    // The type of z.json() refers to itself. It is replaced by an empty schema, which also means any JSON.
+    // The type of z.json() refers to itself.
     if (type.getAliasSymbol()?.name === 'JSONType') return {}
     if (type.isUnionType()) {
       const types = type.getTypes() ?? []
@@ -412,7 +405,6 @@ class OutputSchemas {
     return this.component(symbol, () => this.members(type))
   }
 
-  /** Returns a reference to a component, which is created at its first use. */
   private component(symbol: TypeSymbol, write: () => Schema): Schema {
     const { checker, schemas, owners } = this
     const name = symbol.name.replace(/Dto$/, '')
@@ -495,7 +487,6 @@ class InputDescriptions {
     }
   }
 
-  /** Returns whether a type has the fields and the literals of a schema. */
   private has(type: Type, properties: Record<string, Schema>): boolean {
     return Object.entries(properties).every(([name, schema]) => {
       const property = this.checker.getPropertyOfType(type, name)

@@ -1,9 +1,7 @@
 import { stripVTControlCharacters } from 'node:util'
 
-/** Maximum number of lines of an error in the list of failed tests. */
 const MAX_ERROR_LINES = 12
 
-/** Numbers of tests in a suite, by outcome. */
 export interface Counts {
   passed: number
   failed: number
@@ -43,7 +41,6 @@ export function countVitest(report: unknown): Counts {
   }
 }
 
-/** The failed tests of Vitest's JSON report, as `file: name` and the first lines of the error. */
 export function failedInVitest(report: unknown): string[] {
   return (report as VitestReport).testResults
     .filter((file) => file.status === 'failed')
@@ -93,7 +90,6 @@ export function countPlaywright(report: unknown): Counts {
   }
 }
 
-/** The failed tests of Playwright's JSON report, as `file: name` and the first lines of the error. */
 export function failedInPlaywright(report: unknown): string[] {
   const { config, suites = [] } = report as PlaywrightReport
   const failedOf = ({ specs, suites = [] }: PlaywrightSuite): string[] => [

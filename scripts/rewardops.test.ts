@@ -14,7 +14,6 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 
-/** An installed checkout, and another working folder. */
 let root: string
 let elsewhere: string
 const children: ChildProcess[] = []

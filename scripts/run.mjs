@@ -47,9 +47,7 @@ const SAME_SIGNAL_MS = 1_000
 const PARENT_POLL_MS = 200
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
 
-/** Received signals with their latest times. */
 const lastAt = new Map()
-/** Signals forwarded to the entry. */
 const forwarded = new Set()
 /** Receiver of signals: the set-up, then the entry. */
 let onSignal = stopSetUp
@@ -80,7 +78,6 @@ async function main([name = '', ...given]) {
   return run(node, command, given)
 }
 
-/** Runs the entry and resolves with its exit code. */
 function run(node, { entry, node: options = [], args = [], env = {}, watched = false }, given) {
   const path = [join(root, 'node_modules/.bin'), process.env.PATH].filter(Boolean).join(delimiter)
   // A watched entry is a grandchild and does not inherit the pipe; the descriptor would be another file there.
@@ -114,7 +111,8 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code, signal) => {
-      // The entry was stopped before Node ran its first line. There was nothing to clean up, so this is not a failure.
+      // A forwarded signal kills the entry only before Node has run its first line. Nothing needs cleaning up then, so
+      // this is not a failure.
       if (signal !== null && signal !== 'SIGHUP' && forwarded.has(signal)) resolve(0)
       else resolve(code ?? 128 + constants.signals[signal])
     })

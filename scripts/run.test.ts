@@ -174,7 +174,6 @@ test('an unknown or missing command is refused with a list of commands', async (
   expect(calls()).toEqual([])
 })
 
-/** An entry that prints its pid, its readiness, and every signal it receives. */
 const LISTENS = `
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => console.log(signal))
 process.on('SIGTERM', () => process.exit(7))

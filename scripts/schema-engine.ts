@@ -46,7 +46,6 @@ export async function sqlFromDatabaseToSchema(
   }
 }
 
-/** The engine's output for no difference. */
 const EMPTY = /^-- This is an empty migration\.$/m
 
 interface EngineModule {

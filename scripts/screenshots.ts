@@ -33,7 +33,6 @@ reward-model servers and a batch that is being scored. Pages that do not exist a
 const DELAY = 'uniform:200,9000'
 const MODEL_RUN = 'seeded-reward-model'
 
-/** A page of the service to capture. */
 interface Pictured {
   name: string
   path: string
@@ -77,7 +76,6 @@ try {
   await rm(folder, { recursive: true, force: true })
 }
 
-/** Creates the data of all pages and returns the pages. */
 async function pages(): Promise<Pictured[]> {
   for (const [i, url] of rmServer.urls.entries())
     await api.servers.register.mutate({ name: `rm-${'ab'[i]}`, url, maxInFlight: 48 })
@@ -136,7 +134,6 @@ async function pages(): Promise<Pictured[]> {
   ]
 }
 
-/** Takes a screenshot and returns its size in bytes; 0 if the page does not exist. */
 async function picture(
   { name, path, waitMs = 2_500, prepare }: Pictured,
   look: 'light' | 'dark',
@@ -155,8 +152,7 @@ async function picture(
     }
     await prepare?.(page)
     await page.locator('[data-live="live"]').first().waitFor()
-    // Waits for the page's data and the plots that load after it.
-    // Charts below the picture stay skeletons until they are scrolled into view.
+    // Wait for the page's data and plots. Charts below the picture stay skeletons until they are scrolled into view.
     await page.waitForFunction(() =>
       Array.from(document.querySelectorAll('#page .skeleton')).every(
         (skeleton) => skeleton.getBoundingClientRect().top >= innerHeight,

@@ -5,7 +5,6 @@ import { openDatabase } from '../server/store/postgres/connect.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { type Seeded, type SeedOptions, seedBatches } from '../server/store/seeded/seed-batches.ts'
 
-/** Destination and size of generated runs. */
 export interface SeedDataOptions extends Omit<SeedOptions, 'onBatch'> {
   /** The data folder of a service, which may be running. */
   dataDir: string

@@ -173,7 +173,6 @@ function isInstalled(root) {
   )
 }
 
-/** The Node 24 that npm installed, if there is one for this platform, else this Node if it is recent enough. */
 function pickNode(root) {
   const own = join(root, 'node_modules/.bin/node')
   for (const candidate of [own, ...installedNode(root), process.execPath]) {
@@ -269,7 +268,6 @@ async function npm(root, args) {
 }
 
 async function node(root, args) {
-  // Disables update checks and telemetry.
   const quiet = {
     NEXT_TELEMETRY_DISABLED: '1',
     CHECKPOINT_DISABLE: '1',
@@ -278,17 +276,14 @@ async function node(root, args) {
   await attempt(pickNode(root), args, { cwd: root, env: { ...quiet, NODE_ENV: 'production' } })
 }
 
-/** The running program of a stage; null between programs. */
 let running = null
 let stopped = false
 
-/** Aborts the set-up: ends the running program, and {@link setUp} rejects. */
 export function stopSetUp() {
   stopped = true
   running?.kill('SIGTERM')
 }
 
-/** Runs a program silently; a failure's error contains its output. */
 async function attempt(file, args, { cwd, env = {}, mayFail = false }) {
   if (stopped) throw new SetupError('stopped')
   const child = spawn(file, args, {

@@ -27,7 +27,6 @@ it('fills the measured parts from the newest run and keeps the others', () => {
   expect(text).toContain('10,000,000 samples in 1,221 batches. On 2 cores (a CPU).')
   expect(text).toContain('| runs | 9 | 4 | 7 | 2 |')
   expect(text).not.toContain('of another run')
-  // Filling again changes nothing.
   expect(filled(text, [])).toBe(text)
   const partOf = (page: string, part: string) => page.split(`${part} -->`)[1]
   for (const part of ['watch', 'first-load']) expect(partOf(text, part)).toBe(partOf(doc, part))

@@ -16,7 +16,6 @@ interface LockedPackage {
   hasInstallScript?: boolean
 }
 
-/** The parts of package-lock.json that the checks read. */
 export interface Lock {
   packages: Record<string, LockedPackage>
 }
@@ -57,7 +56,6 @@ const INSTALL_SCRIPTS: Readonly<Record<string, string>> = {
   prisma: 'checks the version of Node',
 }
 
-/** Finds packages without a reviewed license, and install scripts that would run or were not reviewed. */
 export function checkPackages({ packages }: Lock, npmrc: string): string[] {
   const findings: string[] = []
   if (!/^ignore-scripts=true$/m.test(npmrc)) {
@@ -89,7 +87,7 @@ function isAccepted(name: string, expression: string): boolean {
   const accepts = (id: string) =>
     PERMISSIVE.has(id) ||
     REVIEWED.some(({ packages, license }) => license === id && packages.test(name))
-  // No package has parentheses within parentheses. Such an expression is reported.
+  // Nested parentheses are not parsed. No package has them; the check would report such a license.
   return expression
     .replace(/^\((.*)\)$/, '$1')
     .split(/ OR /i)
@@ -100,7 +98,6 @@ function nameOf(path: string): string {
   return path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
 }
 
-/** The parts of a CycloneDX document that {@link sbom} writes. */
 interface Bom {
   metadata: { component: { name: string } }
   components: object[]

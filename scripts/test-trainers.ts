@@ -97,7 +97,6 @@ async function main(): Promise<void> {
   if (outcomes.includes('failed') || !outcomes.includes('passed')) process.exitCode = 1
 }
 
-/** Runs the trainers one after another, and returns a row of the printed table for each. */
 async function run(trainers: Trainer[]): Promise<(string | null | undefined)[][]> {
   const folder = mkdtempSync(join(tmpdir(), 'rewardops-trainers-'))
   const service = await startRestartedService(join(folder, 'service'))
@@ -133,7 +132,6 @@ async function run(trainers: Trainer[]): Promise<(string | null | undefined)[][]
   return rows
 }
 
-/** Starts a service and restarts it with the same port and data whenever it ends, as a supervisor would. */
 async function startRestartedService(
   dataDir: string,
 ): Promise<{ url: string; stop(): Promise<void> }> {
@@ -162,7 +160,7 @@ async function startRestartedService(
   }
 }
 
-/** Creates an environment if it is missing. Returns the cause of a failure, or null. */
+/** Returns the cause of a failure, or null. */
 async function install(name: string): Promise<string | null> {
   const { packages, alone = [], shares, oldest = 10, newest = 13 } = ENVIRONMENTS[name]!
   const done = join(FOLDER, name, 'installed')
@@ -209,7 +207,6 @@ function sharedBy(name: string): string[] {
   return [sitePackages(name)!, ...(shares === undefined ? [] : sharedBy(shares))]
 }
 
-/** An installed Python 3 of the minor versions that a trainer supports; null if there is none. */
 function pythonHere(oldest: number, newest: number): string | null {
   const check = [
     '-c',
@@ -246,7 +243,6 @@ function lastLine(path: string): string {
   return readFileSync(path, 'utf8').trimEnd().split('\n').at(-1) ?? ''
 }
 
-/** The script's PASSED line, without that word, from a log that also has the trainer's output. */
 function result(path: string): string {
   return /^PASSED (.*)$/m.exec(readFileSync(path, 'utf8'))?.[1] ?? 'passed'
 }

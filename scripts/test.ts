@@ -27,7 +27,6 @@ interface Step {
   suite?: { report: string; count(report: unknown): Counts; failed(report: unknown): string[] }
 }
 
-/** The file behind a package's command. */
 function bin(packageName: string, file: string): string {
   const manifest = createRequire(import.meta.url).resolve(`${packageName}/package.json`)
   return join(dirname(manifest), file)

@@ -13,11 +13,9 @@ import { LOCAL_SANDBOX, sandboxAddress } from './contract/sandbox.ts'
 import { whyGuessable } from './guessable-key.ts'
 import { networksOf } from './networks.ts'
 
-/** An integer setting between `min` and `max`; `fallback` if it is not set. */
 const integer = (fallback: number, min: number, max: number) =>
   z.coerce.number().int().min(min).max(max).default(fallback)
 
-/** A setting without a default. */
 const text = (meaning: string) => z.string().optional().describe(meaning)
 
 const networks = () =>
@@ -182,7 +180,6 @@ export const Settings = z.object({
   NODE_ENV: z.enum(['development', 'production', 'test']).default('production'),
 })
 
-/** The settings as the service uses them. */
 export type Config = ReturnType<typeof loadConfig>
 
 /** Sampling and export of traces. The exporter itself reads the other OTEL_EXPORTER_OTLP_ variables. */
@@ -252,7 +249,6 @@ export interface FunctionConfig {
   functionsDir: string
   /** Absolute path of the folder in which versions of functions are unpacked. */
   versionsDir: string
-  /** Maximum function processes per worker. */
   maxProcesses: number
   settings: {
     /** The complete environment of a function process, without the service's own variables. */
@@ -283,12 +279,10 @@ function functionEnvironment(
 
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|\[::1\]|localhost)$/i
 
-/** Whether an address or host name is reachable only from this machine. */
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host)
 }
 
-/** libpq's SSL variables, with the corresponding parameters of a connection string. */
 const SSL_VARIABLES = {
   PGSSLMODE: 'sslmode',
   PGSSLROOTCERT: 'sslrootcert',
@@ -401,7 +395,6 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
         network: s.REWARDOPS_FUNCTION_NETWORK,
       },
     } satisfies FunctionConfig,
-    /** The sandboxes in which programs of the rule `code` run. */
     sandbox: {
       /** URLs of sandboxes, without `/run_code`, by name. */
       named: namedAddresses(s.REWARDOPS_SANDBOXES),
@@ -417,7 +410,6 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
     /** Export of traces, or null if it is off. */
     tracing: tracingConfig(env),
     dev: s.NODE_ENV === 'development',
-    /** Every setting in force, as `about.get` returns them. */
     settings: Object.keys(Settings.shape)
       .filter((name) => name !== 'NODE_ENV')
       .map((name) => inForce(name, s[name as keyof typeof s], !(name in given))),
@@ -488,10 +480,8 @@ const SERVER_SECRETS = [
   'OTEL_EXPORTER_OTLP_HEADERS',
   'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
 ]
-/** Variables whose values are never shown. */
 const SECRETS = [...HANDED_OVER, ...SERVER_SECRETS]
 
-/** The environment without the secrets of the service, for child processes that do not need them. */
 export function withoutSecrets(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const left = { ...env }
   for (const name of SECRETS) delete left[name]

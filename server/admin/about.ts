@@ -9,11 +9,9 @@ import { databaseFacts, tableSizes } from '../store/sql/database-facts.ts'
 
 /** Time for which a report is cached, in ms, because measuring a large data folder is slow. */
 const TTL_MS = 30_000
-/** Maximum files and folders counted. The size of a folder with more is reported as unknown. */
 const MAX_FILES = 200_000
 const TABLES = 12
 
-/** Reports the service's version, sizes and effective settings. */
 export class AboutService {
   readonly #db: Database
   readonly #of: {
@@ -41,7 +39,7 @@ export class AboutService {
     this.#of = of
   }
 
-  /** The report for a role. Only admins see folders of the machine. */
+  /** Only admins see folders of the machine. */
   async get(role: Role): Promise<AboutDto> {
     const isAdmin = mayDo(role, 'admin')
     const about = await this.#read()
@@ -99,7 +97,6 @@ export async function folderBytes(folder: string): Promise<number | null> {
   return bytes
 }
 
-/** A handler of errors that returns a value for a file or folder that is gone. */
 function unlessGone<T>(value: T): (error: NodeJS.ErrnoException) => T {
   return (error) => {
     if (error.code === 'ENOENT') return value

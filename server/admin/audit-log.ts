@@ -18,7 +18,7 @@ export class AuditLog {
     this.#log = log
   }
 
-  /** Records a change. Never throws, because the change itself succeeded. */
+  /** Never throws, because the change itself succeeded. */
   async note(entry: Omit<AuditEntryDto, 'id' | 'at'>): Promise<void> {
     try {
       await insertAudit(this.#db, entry)
@@ -31,7 +31,6 @@ export class AuditLog {
     }
   }
 
-  /** A page of changes, newest first. */
   async list({ actor, action, cursor, limit }: AuditInput): Promise<AuditPageDto> {
     const [rows, choices] = await Promise.all([
       auditPage(this.#pagesDb, {

@@ -64,7 +64,6 @@ describe('work that ends with a key', () => {
     }
     expect(added).toHaveBeenCalledTimes(1)
     endKey(key, 'The key was revoked.')
-    // Signals of finished calls are not aborted.
     expect(signals.filter(({ aborted }) => aborted)).toEqual([])
   })
 })

@@ -13,7 +13,6 @@ export function endKey(end: AbortController, why: string, hint = ANOTHER): void 
   end.abort(new RewardOpsError('unauthorized', why, { hint }))
 }
 
-/** Calls `callback` with the error when `ended` aborts; returns a function that removes the callback. */
 function onKeyEnd(ended: AbortSignal, callback: (why: unknown) => void): () => void {
   let all = waiting.get(ended)
   if (all === undefined) {

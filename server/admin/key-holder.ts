@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Actor, KeyAccess } from '../contract/roles.ts'
 
-/** The limits of a key within its role. */
 export interface KeyScope {
   access: KeyAccess
   /** The key covers only runs whose names begin with this text; null means all runs. */

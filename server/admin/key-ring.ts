@@ -44,7 +44,6 @@ const UNKNOWN_EVERY_MS = 250
 /** Shortest time between two writes of `lastUsedAt`. */
 const USED_EVERY_MS = 60_000
 const EXPIRED = 'The key has expired.'
-/** Name of the setting that makes keys required. */
 const REQUIRED = 'access.required'
 
 interface RingKey {
@@ -110,7 +109,6 @@ export class KeyRing {
     clearInterval(this.#timer)
   }
 
-  /** Reads the keys again after a possible change. */
   changed(): void {
     this.reload().catch((error: Error) => {
       if (!isOutage(error)) this.#log.warn({ err: error.message }, 'keys were not read')
@@ -127,12 +125,10 @@ export class KeyRing {
     return this.#required
   }
 
-  /** True when calls without a key are refused. */
   get requiresKey(): boolean {
     return this.#configured.size > 0 || this.#required
   }
 
-  /** Sets a callback for when `required` becomes true. */
   set onRequired(call: () => void) {
     this.#onRequired = call
   }
@@ -142,7 +138,6 @@ export class KeyRing {
     return this.#byHash.size === 0 ? null : this.#good(this.#byHash.get(lookUpOf(key)))
   }
 
-  /** The holder of a login cookie; null if the session is unknown or has ended. */
   byCookie(cookie: string): KeyHolder | null {
     return this.#sessions.byCookie(cookie)
   }
@@ -175,7 +170,6 @@ export class KeyRing {
     return { cookie, maxAgeSeconds: this.#sessions.maxAgeSeconds }
   }
 
-  /** Ends the login session of a cookie, if there is one. */
   async signOut(cookie: string): Promise<void> {
     if (await this.#sessions.signOut(cookie)) await this.#notify()
   }
@@ -192,7 +186,6 @@ export class KeyRing {
     await this.#notify()
   }
 
-  /** Ends all login sessions but the caller's. Returns their number. */
   async endOtherSessions(own: number | null): Promise<number> {
     const ended = await this.#sessions.endAll(own)
     await this.#notify()
@@ -390,7 +383,6 @@ export class KeyRing {
   }
 }
 
-/** A random key, and the digests and prefix that are stored. */
 function newKey() {
   const key = `rwo_${randomBytes(32).toString('base64url')}`
   const stored = {

@@ -25,7 +25,6 @@ const AGAIN = 'Sign in again.'
 /** The key of a session: the number of a stored key, or the digest of a key of REWARDOPS_API_KEYS. */
 export type SessionKey = { keyId: number } | { configuredHash: string }
 
-/** The browser that signs in. */
 export interface SessionClient {
   address: string
   userAgent: string
@@ -49,7 +48,6 @@ export class LoginSessions {
     this.#times = times
   }
 
-  /** The maximum age of a session, seconds, for its cookie. */
   get maxAgeSeconds(): number {
     return this.#times.maxAgeMs / 1_000
   }
@@ -94,7 +92,6 @@ export class LoginSessions {
     }
   }
 
-  /** The holder of a cookie; null if the session is unknown or has ended. */
   byCookie(cookie: string): KeyHolder | null {
     if (this.#byHash.size === 0) return null
     const session = this.#byHash.get(lookUpOf(cookie))
@@ -113,7 +110,6 @@ export class LoginSessions {
     return now < row.created_at.getTime() + maxAgeMs && now < usedAtMs + idleMs
   }
 
-  /** Stores a new session and returns the value of its cookie. */
   async open(key: SessionKey, { address, userAgent }: SessionClient): Promise<string> {
     const cookie = randomBytes(32).toString('base64url')
     await insertLoginSession(
@@ -131,7 +127,6 @@ export class LoginSessions {
     return cookie
   }
 
-  /** The valid sessions, last used first. `own`: the session of the caller. */
   list(own: number | null): LoginSessionDto[] {
     return [...this.#byHash.values()]
       .filter((session) => this.#isValid(session))
@@ -158,17 +153,14 @@ export class LoginSessions {
     }
   }
 
-  /** Deletes all sessions except one. Returns their number. */
   endAll(but: number | null): Promise<number> {
     return deleteLoginSessions(this.#db, undefined, but)
   }
 
-  /** Deletes the sessions of a stored key. */
   endOfKey(keyId: number): Promise<void> {
     return deleteSessionsOfKey(this.#db, keyId)
   }
 
-  /** Deletes the session of a cookie; returns false if there is none. */
   signOut(cookie: string): Promise<boolean> {
     return deleteLoginSession(this.#db, Buffer.from(lookUpOf(cookie), 'hex'))
   }

@@ -40,9 +40,7 @@ import {
 } from '../store/sql/retention.ts'
 import { readSetting, writeSetting } from '../store/sql/settings.ts'
 
-/** Interval of the check for pending removals. */
 const TICK_MS = 2_000
-/** Interval at which the policy is applied. */
 const POLICY_EVERY_MS = 3_600_000
 /**
  * Minimum pause after a transaction. Each pause takes as long as the transaction before it, so that half of the disk
@@ -189,7 +187,6 @@ export class Retention {
     })
   }
 
-  /** Exempts a run from the policy, or ends the exemption. */
   async keepRun(run: string, keep: boolean, by: string): Promise<RetentionDto> {
     if (keep && (await runForDeletion(this.#db, run)) === undefined) throw runNotFound(run)
     await keepRun(this.#db, run, keep, by)
@@ -207,7 +204,6 @@ export class Retention {
     return toDto(job)
   }
 
-  /** Runs the pending removals to their end. */
   async settle(): Promise<void> {
     while (!this.#task.stopping && (await hasPendingRemoval(this.#db))) await this.#task.run()
   }
@@ -283,7 +279,6 @@ export class Retention {
     return true
   }
 
-  /** Applies the policy if it has data to remove and was not applied in the last hour. */
   async #applyWhenDue(): Promise<void> {
     const last = await lastPolicyJob(this.#db)
     if (last !== null && Date.now() - last.getTime() < POLICY_EVERY_MS) return

@@ -3,7 +3,6 @@ import { RewardOpsError, runNotFound } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { changeRun, type RunConfigRow, runConfig } from '../store/sql/run-config.ts'
 
-/** Manages configurations and tags of runs. */
 export class RunConfigs {
   readonly #db: Database
 

@@ -12,7 +12,6 @@ import {
   usageOf,
 } from '../store/sql/run-limits.ts'
 
-/** Largest number of runs with their own limits. */
 export const MAX_LIMITED_RUNS = 1_000
 /** Maximum time until a change by another process takes effect here. */
 const TTL_MS = 1_000
@@ -26,9 +25,7 @@ const NO_LIMITS: RunLimitValues = {
   maxPriority: null,
 }
 
-/** The samples and batches that a call adds to a run. */
 export interface Addition {
-  /** Number of samples to score. */
   samples: number
   batches: number
 }
@@ -73,7 +70,7 @@ export async function limitsReader(db: Database): Promise<(run: string) => RunLi
   }
 }
 
-/** Checks a batch's priority. @throws RewardOpsError `run_limit` for a priority above the run's maximum */
+/** @throws RewardOpsError `run_limit` for a priority above the run's maximum */
 export function checkPriority(
   limits: RunLimitValues | null,
   envelope: { run: string; priority: number },
@@ -149,7 +146,6 @@ export function checkAddition(
   }
 }
 
-/** Reads and changes the limits on the Settings page. */
 export class LimitSettings {
   readonly #db: Database
 

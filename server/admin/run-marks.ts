@@ -4,7 +4,6 @@ import type { Database } from '../store/database.ts'
 import { runIdOf } from '../store/sql/monitor-views.ts'
 import { addMark, changeMark, dropMark, type RunMarkRow, runMarks } from '../store/sql/run-marks.ts'
 
-/** Manages users' marks on a run's charts. */
 export class RunMarks {
   readonly #db: Database
 
@@ -48,7 +47,6 @@ export class RunMarks {
   }
 }
 
-/** A mark in the API's form. */
 export function markOf(row: RunMarkRow): RunMarkDto {
   const { id, step, label, note, author } = row
   return { id: `m${id}`, kind: 'manual', step, label, note, author, at: row.at.toISOString() }

@@ -3,7 +3,6 @@ import type { Database } from '../store/database.ts'
 import { isImageInRuns, runsOfBatches } from '../store/sql/batch-runs.ts'
 import type { KeyHolder } from './key-holder.ts'
 
-/** The runs and batches that a call names. */
 export interface NamedRuns {
   runs?: readonly string[]
   /** Ids of batches or samples: `b12`, `b12-3`. */

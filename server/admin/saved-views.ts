@@ -25,7 +25,6 @@ export class SavedViews {
     this.#db = db
   }
 
-  /** A page's views, sorted by name. */
   async list(page: string): Promise<SavedViewDto[]> {
     return (await savedViews(this.#db, page, MAX_VIEWS)).map(toDto)
   }

@@ -3,7 +3,6 @@ import type { Actor } from '../contract/roles.ts'
 import type { Modules } from './context.ts'
 import type { Audited, Fields } from './procedure-meta.ts'
 
-/** A mutation to record in the audit log. */
 interface Call {
   modules: Modules
   actor: Actor
@@ -72,7 +71,6 @@ function fieldsOf(value: unknown): Fields {
 const SECRET = /key|secret|token$|password|authorization|^env$|^headers$|webhook/i
 /** Maximum length of a recorded value in characters. A chat template can have 60,000. */
 const MAX_CHARS = 200
-/** Maximum number of recorded elements of a list. */
 const MAX_ELEMENTS = 20
 
 /** Returns the top-level fields that differ between two values, as JSON without secrets. Null stands for no value. */
@@ -115,7 +113,6 @@ function withoutSecrets(value: unknown): unknown {
   )
 }
 
-/** Removes user, password, query and fragment from a URL. */
 function withoutCredentials(text: string): string {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return text
   const url = new URL(text)

@@ -10,7 +10,6 @@ import type { Audited } from './procedure-meta.ts'
 
 const metaOf = new Map(PROCEDURES.map(([path, { _def }]) => [path, _def.meta]))
 
-/** The mutations that need a key. */
 const MUTATIONS = PROCEDURES.filter(
   ([, { _def }]) => _def.type === 'mutation' && !_def.meta?.isOpen,
 ).map(([path]) => path)

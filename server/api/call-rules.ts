@@ -5,7 +5,6 @@ import type { ProcedureMeta, RunFields } from './procedure-meta.ts'
 
 /** The access rules of a procedure or of an endpoint outside tRPC. */
 export interface CallRules {
-  /** The minimum role of the caller. */
   role: Role
   /** True if keys with the access `read` may not make the call. */
   isChange: boolean
@@ -32,7 +31,7 @@ export function rulesOf(
   }
 }
 
-/** Checks the caller's role. @throws RewardOpsError `forbidden_role` with the required role and the role of the key */
+/** @throws RewardOpsError `forbidden_role` */
 export function checkRole(actor: Actor, needed: Role, what: string): void {
   if (mayDo(actor.role, needed)) return
   throw new RewardOpsError(

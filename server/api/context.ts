@@ -40,9 +40,7 @@ import type { Scopes } from './scopes.ts'
  * call; `refusals` in trpc.ts translates errors of the database.
  */
 export interface Modules {
-  /** Accepts, scores, closes and cancels batches. */
   manager: RewardLoopManager
-  /** Delivers groups and results to trainers. */
   reader: BatchReader
   batches: BatchViews
   timelines: TimelineView
@@ -60,10 +58,8 @@ export interface Modules {
   comparedRuns: CompareRunsView
   planner: PlannerView
   overview: OverviewView
-  /** Workers, servers and pools, as lists. */
   fleet: FleetView
   servers: ServerView
-  /** Registers, launches and changes reward-model servers. */
   models: RewardModelManager
   rewards: RewardsView
   components: ComponentsView
@@ -80,7 +76,6 @@ export interface Modules {
   readiness: Pick<Readiness, 'suspect'>
 }
 
-/** The context of a request: the caller, and the modules behind the procedures. */
 export interface RequestContext extends Modules {
   requestId: string
   session: SessionDto
@@ -90,6 +85,5 @@ export interface RequestContext extends Modules {
   keyEnded: AbortSignal
   /** Opens a login session and sets its cookie. Returns false for an invalid key. */
   signIn(key: string): Promise<boolean>
-  /** Ends the login session of the request and clears its cookie. */
   signOut(): Promise<void>
 }

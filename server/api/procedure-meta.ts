@@ -37,9 +37,7 @@ export const byRun: RunFields = { runs: ['run'] }
 export const byBatch: RunFields = { batches: ['batchId'] }
 export const byFilter: RunFields = { runs: ['run'], batches: ['batch'] }
 
-/** The content of a mutation's audit entry, in addition to the caller and the time. */
 export interface Audited {
-  /** Returns the name of the changed object. */
   target(input: Fields, output: Fields): string
   /**
    * Reads the changed object. It is called before and after the mutation, and the fields that differ are recorded.
@@ -52,10 +50,8 @@ export interface Audited {
   secrets?: readonly string[]
 }
 
-/** The fields of an input or output of any procedure. */
 export type Fields = Readonly<Record<string, unknown>>
 
-/** Returns a function that returns the first non-empty text among these fields of the input, then of the output. */
 export const named =
   (...fields: string[]) =>
   (input: Fields, output: Fields): string => {
@@ -68,6 +64,5 @@ export const named =
     return ''
   }
 
-/** Returns the object's name from the output or the input, or its id if neither has a name. */
 export const nameOrId: Audited['target'] = (input, output) =>
   named('name')(output, input) || named('id')(input, output)

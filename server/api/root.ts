@@ -515,5 +515,4 @@ export const appRouter = router({
   }),
 })
 
-/** The type of the API, for TypeScript clients and the pages. */
 export type AppRouter = typeof appRouter

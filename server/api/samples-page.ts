@@ -10,7 +10,6 @@ import { SaveViewInput, UpdateViewInput, ViewRef, ViewsInput } from '../contract
 import { byFilter } from './procedure-meta.ts'
 import { procedure, router } from './trpc.ts'
 
-/** Procedures of the Samples page in addition to `samples.list`. */
 export const samplesPageProcedures = {
   /**
    * Lists the keys of the reward extra info in the newest 5,000 batches, with types, ranges and frequent strings.

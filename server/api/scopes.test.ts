@@ -7,7 +7,6 @@ import { type CallRules, rulesOf } from './call-rules.ts'
 import { checkAccess } from './scopes.ts'
 import { SURFACES } from './surfaces.ts'
 
-/** Returns the procedures, and the endpoints outside tRPC (`SURFACES`), that a key with this scope may call. */
 function permitted(scope: KeyScope): string[] {
   const holder = { name: 'limited', scope }
   const calls: Record<string, CallRules> = {
@@ -83,5 +82,4 @@ describe('the scope of a key', () => {
   })
 })
 
-/** Matches names of input fields that refer to runs, batches or samples. */
 const NAMES_RUNS = /^(runs?|batch(Id|es)?|ids?|name|first|second)$/

@@ -44,7 +44,6 @@ export function callableIn(scope: KeyScope, what: string, rules: CallRules): 'ye
   return isBound ? 'runs' : 'yes'
 }
 
-/** Checks calls of keys with a scope. */
 export class Scopes {
   readonly #db: Database
 

@@ -12,7 +12,6 @@ import { settingsOfRow } from '../store/sql/servers.ts'
 import { named, nameOrId } from './procedure-meta.ts'
 import { nothing, procedure, router } from './trpc.ts'
 
-/** A procedure that changes one server. */
 const changingProcedure = procedure.meta({
   role: 'admin',
   audit: {

@@ -7,17 +7,12 @@ const { batches, samples } = appRouter
 const reading = { role: 'viewer', isChange: false, forSubmitKeys: false } as const
 const scoring = { role: 'trainer', isChange: true } as const
 
-/** Access rules of the endpoints outside tRPC. */
 export const SURFACES = {
-  /** `GET /api/export/…`. */
   export: { ...reading, runFields: byFilter },
   /** `GET /api/images/…`. `Scopes.checkImage` refuses images of runs outside the key's run prefix. */
   images: { ...reading, runFields: null },
-  /** `GET /api/openapi.json`. */
   openapi: { ...reading, forSubmitKeys: true, runFields: null },
-  /** `GET /metrics`. */
   metrics: { ...reading, runFields: undefined },
-  /** `GET /v1/models`. */
   models: { ...reading, runFields: null },
   /** The router address (docs/router.md), whose requests go to reward-model servers. */
   router: { ...scoring, forSubmitKeys: false, runFields: null },

@@ -29,7 +29,6 @@ const CODE_OF_STATUS = {
   504: 'GATEWAY_TIMEOUT',
 } as const
 
-/** Reasons for the error codes that tRPC itself throws. */
 const REASON_OF_CODE: Partial<Record<string, ErrorReason>> = {
   PARSE_ERROR: 'malformed_json',
   BAD_REQUEST: 'invalid_input',
@@ -152,9 +151,6 @@ const refusals = t.middleware(async ({ ctx, next }) => {
   return result
 })
 
-/**
- * Refuses callers without a valid key or without the required role, and calls outside the scope of the caller's key.
- */
 const signedIn = t.middleware(async ({ ctx, next, path, type, meta, getRawInput }) => {
   const { actor } = ctx
   if (actor === null) {
@@ -177,7 +173,6 @@ const readable = t.middleware(async ({ ctx, next, path }) => {
   return { ...result, data: failuresFor(ctx.actor, result.data) }
 })
 
-/** Records successful mutations in the audit log, except those with `audit: null`. */
 const recorded = t.middleware(async ({ ctx, next, path, type, meta, getRawInput }) => {
   if (type !== 'mutation' || ctx.actor === null || meta?.audit === null) return next()
   const call = { modules: ctx, actor: ctx.actor, path, audited: meta?.audit, input: getRawInput }
@@ -191,7 +186,6 @@ const untilKeyEnds = t.middleware(({ ctx, next, signal }) =>
 
 export const router = t.router
 const anyProcedure = t.procedure.use(refusals)
-/** A procedure that needs no key. */
 export const openProcedure = anyProcedure.meta({ isOpen: true })
 export const procedure = anyProcedure.use(signedIn).use(readable).use(recorded)
 /**
@@ -199,6 +193,5 @@ export const procedure = anyProcedure.use(signedIn).use(readable).use(recorded)
  * caller disconnects. Use it only for work that may be abandoned at any time.
  */
 export const lastingProcedure = procedure.use(untilKeyEnds)
-/** The input of procedures without input fields. */
 export const nothing = z.strictObject({}).optional()
 export const createCallerFactory = t.createCallerFactory

@@ -9,7 +9,6 @@ const REDIRECT = /\b(answered \d{3}, a redirect) to [\s\S]*$/
 
 /** Fields whose text comes from trainers or functions and is never redacted. */
 const NOT_OURS = new Set('prompt response groundTruth extraInfo rewardExtraInfo options'.split(' '))
-/** Fields that describe failures. */
 const DESCRIBING = new Set(['detail', 'cause', 'stateCause'])
 
 /** Fields of an event's evidence that quote the server: its refusals and its output. */
@@ -17,7 +16,6 @@ const QUOTED_EVIDENCE = new Set(['message', 'refused', 'lastLines', 'program'])
 
 const QUOTING = /^(samples\.(get|score)|rewards\.try|servers\.|fleet\.|overview\.|monitors\.)/
 
-/** Whether the output of a procedure may quote a server. */
 export function quotesServers(path: string): boolean {
   return QUOTING.test(path)
 }
@@ -37,7 +35,6 @@ function withoutQuotes(evidence: unknown): unknown {
   return Object.fromEntries(kept.map(([key, value]) => [key, ownWords(value)]))
 }
 
-/** The service's own words of a failure text. Values that are not text stay. */
 function ownWords(value: unknown): unknown {
   if (typeof value !== 'string') return value
   return value.replace(REDIRECT, '$1').replace(UPSTREAM_TEXT, '$1')

@@ -20,7 +20,6 @@ import {
 import { addVisits, type KeyedVisit } from '../store/sql/prompts.ts'
 import { rollUpRuns } from './run-roll-ups.ts'
 
-/** Interval between searches for ended batches. */
 const TICK_MS = 500
 /** Number of samples in a page of groups. A page takes about 10 ms of event-loop time. */
 const PAGE_SAMPLES = 16_384
@@ -29,7 +28,6 @@ const PAGE_SAMPLES = 16_384
  * samples, so a roll-up waits up to this long for a moment without pending samples.
  */
 const DUE_AFTER_MS = 10_000
-/** Maximum number of batches per tick. */
 const MAX_BATCHES = 64
 /**
  * Number of newest batches that every tick checks again, because the batch of a large body gets its id long before it
@@ -67,7 +65,6 @@ export class GroupRollUps {
     await this.#task.stop()
   }
 
-  /** Rolls up all ended batches and their runs now. */
   async all(): Promise<void> {
     for (;;) {
       const batches = await batchesWithoutGroupRollUp(this.#db, 0, MAX_BATCHES, 0)

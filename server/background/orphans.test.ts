@@ -7,7 +7,6 @@ import { Orphans } from './orphans.ts'
 const store = testQueueForFile()
 const log = createLogger('silent', 'test')
 
-/** Creates a batch whose reward scores whole groups of four. It has two samples in each of two groups, and no jobs. */
 async function batchWithoutJobs(closed: boolean): Promise<number> {
   const [row] = await store.db.adhoc<{ id: number }>(
     `insert into batch (run_id, step, split, status, closed, group_size, reward, reward_name, samples, groups, text_bucket)

@@ -34,7 +34,6 @@ export class Orphans {
   readonly #queue: JobQueue
   readonly #log: Logger
   readonly #watched = new Map<number, Watched>()
-  /** Number of samples returned to the queue since this process started. */
   returned = 0
 
   constructor(db: Database, queue: JobQueue, log: Logger) {
@@ -43,7 +42,6 @@ export class Orphans {
     this.#log = log
   }
 
-  /** Checks the batches that have stalled. */
   async sweep(nowMs = performance.now()): Promise<void> {
     const batches = await unfinishedBatches(this.#db.pool)
     const ids = new Set(batches.map(({ id }) => id))

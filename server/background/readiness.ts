@@ -37,7 +37,6 @@ export class Readiness {
   #checking = false
   #stopped = false
 
-  /** `write` writes the table row of this process. */
   constructor(options: { db: Database; write: () => Promise<void>; log: Logger }) {
     this.#db = options.db
     this.#write = options.write

@@ -20,7 +20,6 @@ import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 import { Orphans } from './orphans.ts'
 import { sweepDeadWorkers } from './worker-supervisor.ts'
 
-/** Interval between checks of deadlines, silent implicit batches and roll-ups. */
 const TICK_MS = 250
 /** An implicit batch (created by `samples.score`) closes after this long without a new sample. */
 export const IMPLICIT_SILENCE_MS = 60_000
@@ -64,7 +63,6 @@ export class Sweeps {
     })
   }
 
-  /** Number of orphaned samples that this process returned to the queue. */
   get orphanedSamples(): number {
     return this.#orphans.returned
   }

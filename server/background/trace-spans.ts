@@ -42,7 +42,6 @@ export class TraceSpans {
     this.#scope = { name: 'rewardops', version }
   }
 
-  /** The span of the batch, from its acceptance to its end. */
   ofBatch(batch: TracedBatch): ReadableSpan {
     const { trace } = batch
     return this.#span(trace, {
@@ -66,7 +65,6 @@ export class TraceSpans {
     })
   }
 
-  /** The span of a group, from the acceptance of its batch until its last sample was scored or failed. */
   ofGroup(batch: TracedBatch, group: TracedGroup): ReadableSpan {
     const { trace } = batch
     return this.#span(trace, {
@@ -161,7 +159,6 @@ export class TraceSpans {
       parentId: string | null
       startMs: number
       endMs: number
-      /** The type of the error, or null if there was none. */
       error: string | null
       message?: string | null
       attributes: Attributes
@@ -205,7 +202,6 @@ export class TraceSpans {
 /** Outcomes of attempts that did not fail. The router abandoned the `superseded` and `recalled` attempts. */
 const NO_ERROR: ReadonlySet<string> = new Set(['ok', 'superseded', 'recalled'])
 
-/** Attributes that all spans of a batch have, for searches. */
 function commonOf({ id, run, step, split }: TracedBatch): Attributes {
   return {
     'rl.run.id': run,

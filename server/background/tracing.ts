@@ -32,7 +32,6 @@ import {
 import { type TraceContext, traceOfHeaders } from '../trace-context.ts'
 import { TraceSpans } from './trace-spans.ts'
 
-/** Interval between searches for ended batches to export. */
 const TICK_MS = 1_000
 const MAX_BATCHES = 16
 /** Number of groups or samples whose spans are sent in one request. A request takes about 15 ms of event-loop time. */
@@ -119,7 +118,7 @@ export class Tracing {
     return isSampled ? { traceId, parentId: null, isSampled, state: null } : null
   }
 
-  /** Exports the batches that have ended. A batch that cannot be exported now is tried again at the next tick. */
+  /** A batch that cannot be exported now is tried again at the next tick. */
   async tick(): Promise<void> {
     for (const batch of await batchesToTrace(this.#db, MAX_BATCHES)) {
       const problem = await this.#exportBatch(batch)
@@ -136,7 +135,6 @@ export class Tracing {
     }
   }
 
-  /** Sends all spans of a batch, one page after another. Resolves to the first error, or to null. */
   async #exportBatch(batch: TracedBatch): Promise<Error | null> {
     for await (const page of this.#pagesOf(batch)) {
       if (this.#task.stopping) return new Error('the server is stopping')

@@ -38,11 +38,9 @@ const STOP_MS = 6_500
 export interface SupervisorOptions {
   count: number
   databaseUrl: string
-  /** The environment that workers inherit. */
   env: NodeJS.ProcessEnv
   /** `host:port` of the router address. */
   routerAddress: string
-  /** Starts the local sandbox when a worker first needs it. */
   sandbox: () => Promise<LocalSandbox>
   /** Receives all messages of the workers except requests for the sandbox. */
   onMessage: (message: EndedMessage | DirectEndMessage) => void
@@ -84,7 +82,6 @@ export class WorkerSupervisor implements WorkerChannel {
     return this.#workers.flatMap(({ child }) => child ?? [])
   }
 
-  /** Process ids of the running local workers. */
   get pids(): number[] {
     return this.#children.map((child) => child.pid as number)
   }
@@ -131,7 +128,6 @@ export class WorkerSupervisor implements WorkerChannel {
     return child
   }
 
-  /** Requeues the jobs of a local worker that has ended. */
   async requeue(pid: number): Promise<void> {
     const { db, queue, log } = this.#options
     await throughOutage(
@@ -144,7 +140,6 @@ export class WorkerSupervisor implements WorkerChannel {
     )
   }
 
-  /** Sends SIGTERM to all workers, then SIGKILL to those that do not end in time. */
   async stop(): Promise<void> {
     this.#stopping = true
     await Promise.all(this.#workers.map((worker) => worker.stop(STOP_MS)))
@@ -221,7 +216,6 @@ export async function requeueOrphans(db: Database, queue: JobQueue): Promise<num
   return requeueSilent(db, queue, await processesToCheck(db, hostname()), true)
 }
 
-/** With `knownAlone`, processes that may still be alive keep their jobs. */
 async function requeueSilent(
   db: Database,
   queue: JobQueue,

@@ -33,7 +33,6 @@ const LOOK_MS = 5_000
  */
 const MAX_LISTED = 1_000
 
-/** Annotations of samples. Only the author of an annotation or an admin may change or delete it. */
 export class Annotations {
   readonly #db: Database
 
@@ -104,13 +103,11 @@ export class Annotations {
     return { removed: true }
   }
 
-  /** A sample's annotations, oldest first. */
   async of(sample: string): Promise<AnnotationDto[]> {
     const { batch_id, idx } = sampleKey(sample)
     return (await annotationsOf(this.#db, batch_id, idx)).map(toAnnotation)
   }
 
-  /** Labels in use, the most used first. */
   labels({ run, batch }: AnnotationLabelsInput): Promise<AnnotationLabelDto[]> {
     return annotationLabels(this.#db, {
       run,

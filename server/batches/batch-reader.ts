@@ -46,7 +46,6 @@ export function sampleKey(sampleId: string): SampleKey {
 /** Retry interval of a long poll while the database is unavailable. */
 const OUTAGE_PAUSE_MS = 200
 
-/** Reads summaries, completed groups and result columns for trainers. Everything can be read again. */
 export class BatchReader {
   readonly #db: Database
   readonly #signals: BatchSignals
@@ -90,7 +89,6 @@ export class BatchReader {
     return summary
   }
 
-  /** Number of completed groups per signal. */
   async signalCounts(row: BatchRow): Promise<GroupSignalCounts> {
     const count = () => countSignals(this.#db, row.id, row.reward)
     if (row.completed_at === null) return count()
@@ -101,7 +99,6 @@ export class BatchReader {
     return this.summaryOf(await this.row(batchId))
   }
 
-  /** Waits until the batch has ended or `waitMs` have passed. Returns the summary. */
   async wait(batchId: string, waitMs: number, signal?: AbortSignal): Promise<BatchSummary> {
     const until = performance.now() + waitMs
     for (;;) {
@@ -230,7 +227,6 @@ export class BatchReader {
     })
   }
 
-  /** Results as columns in input order. */
   async results(input: ResultsInput): Promise<ResultsColumns> {
     const batch = await this.rowWithSamples(input.batchId)
     const rows = await sampleColumns(this.#db, batch.id, input)

@@ -21,7 +21,6 @@ const SLOW_FOR_MS = 10_000
  * samples together.
  */
 const MAX_CONCURRENT = 4
-/** Maximum number of batches whose speed is remembered. */
 const MAX_REMEMBERED = 1_000
 
 export interface WorkerChannel {
@@ -49,7 +48,6 @@ export class DirectScores {
   readonly #channel: WorkerChannel
   readonly #nowMs: () => number
   readonly #waiting = new Map<number, Waiting>()
-  /** Smoothed time to score, ms, by batch. */
   readonly #scoreMs = new Map<number, number>()
   readonly #slowUntilMs = new Map<number, number>()
   #next = 0

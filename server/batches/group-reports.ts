@@ -11,7 +11,6 @@ import type { Database } from '../store/database.ts'
 import { scoreStatistics } from '../store/sql/batches.ts'
 import { alikeGroups } from '../store/sql/group-statistics.ts'
 
-/** The columns of a sample that its group's report needs. */
 export interface MemberRow {
   status: number
   score: number | null

@@ -89,7 +89,6 @@ it('the removal of a run and its audit entry need one connection', async () => {
   ).toEqual([{ actor: 'me', target: 'gone' }])
 })
 
-/** Ends a batch's samples as a worker would and rolls the batch up. */
 async function end(batchId: string): Promise<void> {
   const samples = Array.from({ length: 64 }, (_, index) => ({
     batchId: Number(batchId.slice(1)),

@@ -8,7 +8,6 @@ import type { SandboxAccess } from '../rewards/sandboxes.ts'
 import { trySample } from '../rewards/trace/try-sample.ts'
 import type { RouterServer } from '../router/router-types.ts'
 
-/** Maximum number of concurrent tries over all users. */
 const MAX_TRIES = 8
 /** Time limit of one rule, equal to math_verify's default for one comparison. */
 const MAX_RULE_MS = 100

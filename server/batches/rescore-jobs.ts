@@ -2,9 +2,8 @@ import type { ChunkJob } from '../store/job-queue.ts'
 import { chunk, wholeGroupJobs } from './accept/jobs.ts'
 
 /**
- * Number of samples per window. A window may have a few more, so that no group is split. Making the jobs of a window
- * blocks the event loop for 10 to 15 ms. Making the jobs of a million samples in one go would block it for half a
- * second.
+ * Samples per window, or a few more so that no group is split. Making the jobs of a window blocks the event loop for 10
+ * to 15 ms; making those of a million samples in one go would block it for half a second.
  */
 const WINDOW_SAMPLES = 32_768
 
@@ -12,11 +11,9 @@ export interface JobsOf {
   batchId: number
   /** Time of acceptance on the database's clock. */
   nowMs: number
-  /** Group of each sample, by index. */
   groupOf: Int32Array
   /** Estimated work per sample, in characters; null keeps the order of the groups. */
   workOf: Float64Array | null
-  /** Whether each group must be in one job. */
   wholeGroups: boolean
 }
 

@@ -45,7 +45,6 @@ const STATEMENT_BYTES = 4 << 20
 const STATEMENT_ROWS = 1_024
 const PAGE_GROUPS = 4_096
 
-/** The group and the estimated work of each copied sample, from which jobs are made. */
 interface Copied {
   groupOf: Int32Array
   workOf: Float64Array
@@ -216,7 +215,6 @@ function textsRemoved(what: string): RewardOpsError {
   )
 }
 
-/** Copies and renumbers the samples of a part, with texts and groups. Returns the data from which jobs are made. */
 async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Promise<Copied> {
   const groupOf = Int32Array.from(part.groupNo)
   const workOf = new Float64Array(part.idx.length)
@@ -239,7 +237,6 @@ async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Pr
   return { groupOf, workOf }
 }
 
-/** Copies all groups, samples and texts of a batch. Returns the data from which jobs are made. */
 async function copyRollouts(client: Client, copy: RolloutCopy, batch: BatchRow): Promise<Copied> {
   const groupOf = new Int32Array(batch.samples)
   const workOf = new Float64Array(batch.samples)

@@ -75,7 +75,6 @@ export class RewardLoopManager {
     return appendParsed(this.#accept, input)
   }
 
-  /** Scores the rollouts of a batch again, as a new batch with another reward. */
   rescore(input: RescoreSomeInput): Promise<RescoreResult> {
     return this.#rescores.rescore(input)
   }
@@ -89,7 +88,6 @@ export class RewardLoopManager {
     this.#singles.stop()
   }
 
-  /** Handles a local worker's message about committed results or a direct score. */
   ended(message: EndedMessage | DirectEndMessage): void {
     this.#singles.ended(message)
   }
@@ -127,7 +125,6 @@ export class RewardLoopManager {
     if (await isPostProcessed(this.#db, id)) await queuePostProcessing(this.#db, queue, id)
   }
 
-  /** Queues the groups that no append filled, if the reward scores whole groups. */
   async #queueWhatWaited(client: Client, batchId: number, batch: ClosedBatch): Promise<void> {
     const { run, priority, reward, group_size, now } = batch
     if (!scoresWholeGroups(reward)) return

@@ -6,7 +6,6 @@ export class BatchSignals {
   readonly #waiters = new Map<number, Set<() => void>>()
   #stopped = false
 
-  /** Wakes the callers that wait for this batch. */
   notify(batchId: number): void {
     const waiters = this.#waiters.get(batchId)
     if (!waiters) return
@@ -48,7 +47,6 @@ export class BatchSignals {
     })
   }
 
-  /** Number of waiting callers. */
   get size(): number {
     let n = 0
     for (const set of this.#waiters.values()) n += set.size

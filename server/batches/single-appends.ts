@@ -14,7 +14,6 @@ import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
 import type { AcceptContext } from './accept/accept-batch.ts'
 import type { DirectlyScored } from './direct-scores.ts'
 
-/** An idempotency key and the hash of the content that was sent with it. */
 export interface ScoreKey {
   key: string
   hash: Buffer

@@ -76,7 +76,6 @@ export class SingleResults {
     })
   }
 
-  /** Resolves the callers whose samples a local worker committed. */
   ended(message: EndedMessage): void {
     for (const end of message.samples) {
       const set = this.#watched.get(end.batchId)?.get(end.index)
@@ -103,7 +102,6 @@ export class SingleResults {
     }
   }
 
-  /** Checks the table `sample` for all callers of a batch whenever the batch changes. */
   async #watch(batchId: number): Promise<void> {
     if (this.#watching.has(batchId)) return
     this.#watching.add(batchId)
@@ -134,7 +132,6 @@ export class SingleResults {
   }
 }
 
-/** The result for a sample that a local worker scored. */
 export function resultOf(
   sample: SampleInput,
   end: Omit<EndedMessage['samples'][number], 'batchId'>,

@@ -33,7 +33,6 @@ interface Waiting {
   settle: (outcome: Stored | Error) => void
 }
 
-/** The batch and index of a call's sample. */
 interface Stored {
   batchId: number
   index: number
@@ -114,7 +113,6 @@ export class SingleScores {
     )
   }
 
-  /** Adds ids, the detail of a failure and the reward's version to a result. */
   async #scoreResult(batchId: number, result: Result): Promise<ScoreResult> {
     const { reward } = this.#specs.get(batchId) ?? (await this.#spec(batchId))
     const id = `b${batchId}`
@@ -127,12 +125,10 @@ export class SingleScores {
     }
   }
 
-  /** Rejects waiting callers so that they retry: their samples are stored and are scored after the restart. */
   stop(): void {
     this.#results.stop()
   }
 
-  /** Handles a local worker's message about committed results or a direct score. */
   ended(message: EndedMessage | DirectEndMessage): void {
     if (message.type === 'scored') {
       this.#direct.onScored(message)

@@ -22,7 +22,6 @@ afterEach(async () => {
   holders = []
 })
 
-/** A process that requests slots of a limit; every call of `setSlots` is recorded. */
 function process(holderId: number, name: string, limit: number, from: Database = db) {
   const holder = new LeaseHolder(from, holderId, log)
   holders.push(holder)
@@ -160,7 +159,6 @@ it('yields to later processes, although its slots are always in use', async () =
     a.renewals.length = 0
     await waitFor('some renewals', () => a.renewals.length >= 3)
     expect(new Set(a.renewals)).toEqual(new Set([5]))
-    // Slots that the other process no longer needs return to the first one.
     b.demand = 1
     b.inFlight = 1
     await waitFor('the slots that the other process does not use', () => a.slots === 8)
@@ -231,7 +229,6 @@ it('requests slots for its recent peak, so that calls in bursts keep their slots
     expect(least).toBe(60)
     // Demand that rises while a request is pending causes one more request.
     expect(questions.mock.calls.length).toBeLessThanOrEqual(6)
-    // Slots of a past peak are returned.
     a.demand = 7
     a.inFlight = 7
     await waitFor('only the slots in use', () => a.slots === 7)

@@ -91,7 +91,6 @@ interface Lease {
    * timer.
    */
   isShort: boolean
-  /** Calls in flight at the last request. */
   reportedInFlight: number
   /** True if the holder uses fewer slots than it was granted, because other processes have less than an equal part. */
   isYielding: boolean
@@ -133,7 +132,6 @@ export class LeaseHolder {
     }
   }
 
-  /** Calls in flight under the limits of servers. */
   get callsInFlight(): number {
     let calls = 0
     for (const [name, { resource }] of this.#leases) {
@@ -297,8 +295,7 @@ export class LeaseHolder {
       lease.maxKept = others.some((other) => other.demand > other.slots)
         ? part
         : Number.POSITIVE_INFINITY
-      // This answer is the first to show that others lack slots, so the excess is returned now, not at the next
-      // renewal.
+      // Return the excess now, not at the next renewal, if this answer is the first to show that others lack slots.
       returnsSlots =
         lease.maxKept < keptBefore &&
         slots > slotsToRequest(lease, resource.demand(), performance.now())

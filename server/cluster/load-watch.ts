@@ -19,12 +19,10 @@ interface Watched {
   /** Time of the server's last report, which the router uses until it is stale. */
   reportedAtMs: number
   hasReport: boolean
-  /** Consecutive reads without a report. */
   missedReports: number
   isReading: boolean
 }
 
-/** Dependencies of a `LoadWatch`; tests replace `read`. */
 export interface LoadWatchParts {
   router: Pick<RewardRouter, 'snapshot' | 'setLoad'>
   servers: () => readonly RouterServer[]
@@ -98,7 +96,6 @@ export class LoadWatch {
   }
 }
 
-/** The load if its numbers are plausible, else null. */
 function plausible(load: EngineLoad | null): EngineLoad | null {
   if (load === null) return null
   const possible = (n: number) => Number.isFinite(n) && n >= 0 && n <= MAX_REQUESTS

@@ -176,7 +176,6 @@ describe('the turn to fetch jobs first', () => {
 })
 
 describe('leases', () => {
-  /** Returns the number of slots that a process with high demand gets for a server with these fields. */
   async function mostSlots(fields: Parameters<typeof insertServer>[1]): Promise<number> {
     const id = await insertServer(db, fields)
     const { router } = await member()

@@ -37,7 +37,6 @@ export class ModelRegistry {
   #byModel = new Map<string, number[]>()
   /** Maximum samples in flight over all processes, by server. */
   #limits = new Map<number, number>()
-  /** This process's adaptive limits, by server. */
   #routerLimits = new Map<number, number>()
   #routerLimitsUntilMs = 0
   /** Number of live workers, at least 1. */
@@ -108,7 +107,6 @@ export class ModelRegistry {
     return this.#workerIds.length === 0 || this.#workerIds[turn % this.#workers] === workerId
   }
 
-  /** Requests slots for a model that has work but no slot. */
   wantSlots(model: string): void {
     for (const id of this.#byModel.get(model) ?? []) this.#leases.want(leaseOf(id), 1)
   }

@@ -11,7 +11,6 @@ export const DEAD_AFTER_MS = 5_000
 /** A starting process waits this long for the database. */
 const START_MS = 10_000
 
-/** The states a process reports for itself. */
 export type ProcessState = 'alive' | 'stopping' | 'dead'
 
 /**
@@ -64,7 +63,6 @@ export class ProcessRow {
     return new ProcessRow(db, registered, role, await DatabaseClock.of(db))
   }
 
-  /** Reports that the process is alive, with its statistics. */
   async report(stats: object): Promise<void> {
     const sentAtMs = monotonicEpochMs()
     const sentMs = performance.now()
@@ -87,7 +85,6 @@ export class ProcessRow {
     return this.#oldestVersion >= version
   }
 
-  /** Reports that the process takes no new work. */
   async stopping(): Promise<void> {
     this.state = 'stopping'
     await noteStopping(this.#db, this.id).catch(() => {})

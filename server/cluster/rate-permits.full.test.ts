@@ -95,7 +95,6 @@ class Process implements PermitRouter {
   }
 }
 
-/** The maximum sent within any interval of `forMs`. */
 function mostWithin(
   sent: readonly { atMs: number; tokens: number }[],
   forMs: number,
@@ -234,7 +233,6 @@ describe('a limit of tokens', () => {
     await waitFor('it to be sent', () => a.sent.length === 1)
     a.counted(20_000)
     await waitFor('the debt', async () => (await level('tpm')) < -15_000)
-    // If answers have fewer tokens than estimated, the difference is returned.
     a.counted(-20_000)
     await waitFor('the debt paid', async () => (await level('tpm')) > 0)
   })

@@ -3,11 +3,9 @@ import type { RewardRouter } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import { type RateAnswer, type RatePart, takeRate } from '../store/sql/rate.ts'
 
-/** Lifetime of a permit. */
 const PERMIT_MS = 500
 /** Maximum permits per request: the rate times this duration. */
 const QUANTUM_MS = 250
-/** Minimum time between two requests for one server. */
 const MIN_INTERVAL_MS = 50
 /** Unused permits are returned this long after they were granted, before they expire. */
 const RETURN_AFTER_MS = 300
@@ -42,7 +40,6 @@ export type PermitRouter = Pick<
 interface LimitedServer {
   id: number
   limits: RateLimits
-  /** Set while the next request is scheduled. */
   timer: NodeJS.Timeout | undefined
   pending: Promise<void> | null
   /** Usage beyond the granted permits that is not charged yet. A negative number counts unused permits to return. */
@@ -109,7 +106,6 @@ export class RatePermits {
     if (server) this.#want(server)
   }
 
-  /** Stops requesting, and returns unused permits. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#pollTimer)
@@ -224,7 +220,6 @@ function partOf(perMinute: number, charge: number, samples: number, perSample: n
   }
 }
 
-/** Estimated time until the buckets have enough for one sample. */
 function missingMs({ rpm, tpm }: RateLimits, answer: RateAnswer): number {
   const requestsMs = rpm === null ? 0 : (MINUTE_MS / rpm) * answer.requestsMissing
   const tokensMs = tpm === null ? 0 : (MINUTE_MS / tpm) * answer.tokensMissing

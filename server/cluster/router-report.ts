@@ -11,7 +11,6 @@ import {
 
 const REPORT_MS = 1_000
 
-/** The load of a server since the last report. */
 type ServerLoad = Pick<ServerCalls, 'inFlightSeconds' | 'capacitySeconds'>
 const NO_LOAD: ServerLoad = { inFlightSeconds: 0, capacitySeconds: 0 }
 
@@ -21,9 +20,6 @@ const MINUTE_MS = 60_000
 /** Maximum events kept while the database cannot store them; further ones are only counted. */
 const MAX_PENDING_EVENTS = 2_000
 
-/**
- * A server's events in the current minute: how many were stored and omitted, and the first and the last omitted event.
- */
 interface EventMinute {
   beganMs: number
   stored: number
@@ -44,7 +40,6 @@ export class RouterReport {
   readonly #timer: NodeJS.Timeout
   readonly #stopListening: () => void
   #written = new Map<number, RouterServerStats>()
-  /** Load since the last successful write, by server. */
   readonly #loads = new Map<number, ServerLoad>()
   #loadedAtMs = performance.now()
   #seen = new Map<number, RouterServerStats>()
@@ -65,7 +60,6 @@ export class RouterReport {
     this.#timer.unref()
   }
 
-  /** This process's view of the servers, by id. */
   servers(): Record<string, WorkerServerStats> {
     const out: Record<string, WorkerServerStats> = {}
     for (const s of this.#router.snapshot()) {
@@ -95,7 +89,6 @@ export class RouterReport {
     return this.#writing
   }
 
-  /** Writes the remaining activity and stops. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#writing
@@ -213,7 +206,6 @@ function joined(minute: EventMinute, since: EventMinute | undefined): EventMinut
   }
 }
 
-/** The calls between two snapshots; null if there are none. */
 function callsBetween(
   before: RouterServerStats | undefined,
   now: RouterServerStats,

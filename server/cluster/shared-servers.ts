@@ -9,7 +9,6 @@ import { ModelRegistry } from './model-registry.ts'
 import { RatePermits } from './rate-permits.ts'
 import { RouterReport } from './router-report.ts'
 
-/** The identity and connections of a process that shares the servers. */
 export interface SharedServersOptions {
   /** The id of the process's row in `process`, which owns the leases. */
   holderId: number
@@ -54,7 +53,6 @@ export class SharedServers {
     return this.models.reload()
   }
 
-  /** Reads the registry again after a change of the registry or of a server. */
   reload(): Promise<void> {
     return this.models.reload()
   }
@@ -64,12 +62,10 @@ export class SharedServers {
     return this.models.refresh()
   }
 
-  /** The servers as this process sees them, by id. */
   stats(): Record<string, WorkerServerStats> {
     return this.#report.servers()
   }
 
-  /** Ends every call, releases all leases and permits, and writes pending reports. */
   async close(): Promise<void> {
     this.#loads.close()
     await this.models.close()

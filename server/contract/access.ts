@@ -104,7 +104,6 @@ export interface CreatedKeyDto extends ApiKeyDto {
   key: string
 }
 
-/** The id of a login session, such as `l7`. */
 const LoginSessionId = z.string().regex(/^l\d{1,9}$/, 'must be a session id such as l7')
 
 /** The input of `sessions.end`. */

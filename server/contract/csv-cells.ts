@@ -149,7 +149,6 @@ function isContainer(text: string): boolean {
   }
 }
 
-/** Whether a text is a JSON list of chat messages, which are objects with a role. */
 function isMessages(text: string): boolean {
   if (!text.startsWith('[') || !text.includes('"role"')) return false
   try {

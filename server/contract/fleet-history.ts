@@ -25,7 +25,7 @@ export type FleetHistoryInput = z.infer<typeof FleetHistoryInput>
 
 /**
  * p50, p95 and p99 of `n` durations, ms. They come from a logarithmic histogram and are up to 9 % off. Null if there
- * are not durations.
+ * are no durations.
  */
 export interface QuantilesDto {
   n: number

@@ -1,10 +1,8 @@
 /**
- * Normalizes an answer's LaTeX before it is parsed: takes the content of boxes, removes typefaces and units, and
- * replaces words by signs. The steps and their order are those of Math-Verify 0.8.0. Answers that cannot be parsed
- * are compared by their normalized text.
+ * Normalizes an answer's LaTeX before it is parsed. The steps and their order are those of Math-Verify 0.8.0. Answers
+ * that cannot be parsed are compared by their normalized text.
  */
 
-/** Unit words that may follow a number. */
 const units = new Set(
   (
     'integer point feet foot sue digit pound meal edge student multiple east degree mph kmph ft deg mile monkey prime ratio rd ' +
@@ -16,10 +14,8 @@ const units = new Set(
 )
 const MAX_UNIT_LENGTH = 12
 
-/** Maximum boxes of one answer. */
 const MAX_BOXES = 128
 
-/** Matches text between two boxes that makes them parts of one answer. */
 const separator = /and|or|,|;/
 
 /**
@@ -56,15 +52,13 @@ export function boxedContents(text: string, mode: 'all' | 'last'): string {
     found.push(content)
     nextStart = start
     end = start
-    // Only the command that was just found is searched for again. A text without the other command is therefore
-    // searched for that command only once.
+    // Search again only for the command just found, so a text without the other command is scanned for it only once.
     if (start === boxed) boxed = start === 0 ? -1 : text.lastIndexOf('\\boxed', start - 1)
     else fbox = start === 0 ? -1 : text.lastIndexOf('\\fbox', start - 1)
   }
   return found.length === 0 ? text : found.reverse().join(',')
 }
 
-/** The position of the brace that closes the one at `open`, before `end`; or -1. */
 function closingBrace(text: string, open: number, end: number): number {
   let depth = 0
   for (let at = open; at < end; at++) {
@@ -100,11 +94,7 @@ const replacements: readonly (readonly [pattern: RegExp, by: string])[] = [
 /** Maximum characters of an answer. Matching the patterns takes slightly more than linear time. */
 const MAX_LATEX_LENGTH = 4_000
 
-/**
- * Normalizes an answer.
- * @param latex the content of a LaTeX environment, or a text with a box
- * @returns null for an answer that is too long
- */
+/** Normalizes the content of a LaTeX environment, or a text with a box; null if it is too long. */
 export function normalizeLatex(latex: string, boxes: 'all' | 'last'): string | null {
   let text = boxedContents(latex, boxes)
   if (text.length > MAX_LATEX_LENGTH) return null

@@ -175,7 +175,6 @@ function call(name: string, parts: Complex[]): Complex {
     case 'abs':
       return complex.real(complex.size(first))
   }
-  // These functions are computed for real arguments only.
   if (parts.some((part) => part.im !== 0)) return complex.real(Number.NaN)
   const x = first.re
   const y = second?.re ?? Number.NaN

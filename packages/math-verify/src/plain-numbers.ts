@@ -1,6 +1,6 @@
 /**
- * Finds numbers and arithmetic in plain text: `1,234.5`, `12 %`, `3/4`. They follow the start of the text, a space or
- * an equals sign. A currency sign may precede a number, and any character may follow it.
+ * Finds numbers and arithmetic in plain text, such as `1,234.5`, `12 %` or `3/4`, at the start of the text or after a
+ * space or an equals sign. A currency sign may precede a number.
  */
 
 /** A number or arithmetic, with the space before it. */
@@ -20,7 +20,6 @@ const percent = /\s{0,20}(?:%|[Pp]ercent|[Pp]ct)/y
 const head = /-?\(?-?\d/y
 const operators = '+-*×/^()÷'
 
-/** Finds plain numbers and arithmetic by their start positions. */
 export class PlainNumbers {
   private readonly text: string
   /** The last run of arithmetic characters that was read, reused for every start position inside it. */
@@ -49,7 +48,6 @@ export class PlainNumbers {
     }
   }
 
-  /** A number after the space or equals sign at `at`; -1 is the start of the text. */
   numberAt(at: number): PlainMatch | null {
     let from = this.afterStars(at + 1)
     if (currency.includes(this.text[from] ?? ' ')) from++
@@ -70,13 +68,11 @@ export class PlainNumbers {
     }
   }
 
-  /** Arithmetic, else a number, after the space or equals sign at `at`; -1 is the start of the text. */
   at(at: number): PlainMatch | null {
     if (at >= 0 && !/[\s=]/.test(this.text[at] ?? 'x')) return null
     return this.arithmeticAt(at) ?? this.numberAt(at)
   }
 
-  /** All matches from left to right, without overlaps. */
   *all(kind: 'arithmetic' | 'number'): Generator<PlainMatch> {
     for (let at = -1; at < this.text.length; ) {
       const match = kind === 'arithmetic' ? this.arithmeticAt(at) : this.numberAt(at)
@@ -92,7 +88,6 @@ export class PlainNumbers {
     return this.text.startsWith('**', at) ? at + 2 : at
   }
 
-  /** Finds the end and the last operator of arithmetic that starts at `from`. */
   private stretchAt(from: number): { end: number; lastOperator: number } {
     const { text } = this
     if (from >= this.stretch.from && from < this.stretch.to) return this.stretch

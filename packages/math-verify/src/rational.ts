@@ -35,7 +35,6 @@ export function ratio(n: bigint, d: bigint): Rational {
   return reduced
 }
 
-/** A whole number as a fraction. */
 export function whole(value: number | bigint): Rational {
   return { n: BigInt(value), d: 1n }
 }

@@ -10,7 +10,6 @@ interface Piece {
   highOpen: boolean
 }
 
-/** Maximum relative difference at which the ends of two intervals count as equal. */
 const MAX_TOLERANCE = 1e-9
 
 /** A set of real numbers as sorted, disjoint pieces; null for other nodes. */
@@ -53,7 +52,6 @@ function piecesOf(node: Node, budget: Budget): Piece[] | null {
   }
 }
 
-/** Returns whether two sets of real numbers are equal; false if either is not a set of real numbers. */
 export function realSetsEqual(a: Node, b: Node, budget: Budget): boolean {
   const left = piecesOf(a, budget)
   const right = left === null ? null : piecesOf(b, budget)
@@ -135,7 +133,6 @@ function everything(): Piece[] {
   ]
 }
 
-/** Sorts pieces, drops empty ones and merges those that touch. */
 function normalized(pieces: Piece[]): Piece[] {
   const sorted = pieces
     .filter(

@@ -23,7 +23,6 @@ export type Node =
 export type Relation = Extract<Node, { kind: 'relation' }>
 export type RelationOp = '=' | '≠' | '<' | '≤' | '>' | '≥'
 
-/** Returns whether the node is a tuple or a set of any kind. */
 export function isCollection(node: Node): boolean {
   return (
     node.kind === 'set' ||

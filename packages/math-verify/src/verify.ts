@@ -110,7 +110,6 @@ function numberFrom(digits: string, isPercent: boolean): Node {
   }
 }
 
-/** The answer of one environment, or the set of the answers of several. */
 function readRun(text: string, run: EnvironmentRun, budget: Budget, result: ParsedAnswer): Read {
   const reads = run.parts.map((part) =>
     readLatex(text.slice(part.from, part.to), 'all', part.isPercent, budget, result),

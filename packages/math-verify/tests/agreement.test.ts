@@ -41,7 +41,6 @@ const linesOf = <Line>(path: string) =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Line)
 
-/** Parses a CSV file to rows by column name. */
 function csvOf(path: string): Record<string, string>[] {
   const fields = /("(?:[^"]|"")*"|[^",\r\n]*)(,|\r?\n|$)/g
   const rows: string[][] = [[]]
@@ -88,7 +87,6 @@ interface Case {
   math_verify_080_default: number
 }
 
-/** Verdicts on Math-Verify's own cases, whose ground truths and answers are plain text or LaTeX. */
 function caseRows(): (Row & { expected: boolean })[] {
   const kinds: AnswerKind[] = ['latex', 'plain']
   return linesOf<Case>('answer-equivalence/math_verify.jsonl').map((row, at) => {

@@ -1,4 +1,3 @@
-/** Tests of verdicts that need no recorded data. */
 import { describe, expect, test } from 'vitest'
 import { GroundTruthError, OutOfBudget, parse, verify, verifyResponse } from '../src/index.ts'
 

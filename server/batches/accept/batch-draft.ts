@@ -28,11 +28,9 @@ export class BatchDraft {
   readonly groupOf: number[] = []
   readonly sizes: number[] = []
   readonly prescoredOf: number[] = []
-  /** The prompt key of each group's first sample. */
   readonly promptKeys: (Buffer | null)[] = []
   /** Number of samples that were submitted without a score, by data source. */
   readonly dataSources = new Map<string, number>()
-  /** The values of WRITTEN_SAMPLE_COLUMNS: one list per column. */
   readonly #values: readonly ColumnValue[][] = WRITTEN_SAMPLE_COLUMNS.map(() => [])
   readonly #score: (number | null)[] = []
   /** Characters of prompt and response per sample, as an estimate of a reward model's work. */
@@ -58,7 +56,6 @@ export class BatchDraft {
     return this.#images.images
   }
 
-  /** Bytes of images in memory. */
   get imageBytes(): number {
     return this.#images.byteLength
   }
@@ -76,7 +73,6 @@ export class BatchDraft {
     return this.groupOf.length
   }
 
-  /** Bytes of encoded texts in memory. */
   get byteLength(): number {
     return this.#texts.byteLength
   }
@@ -234,7 +230,6 @@ export class BatchDraft {
     this.#samples?.release()
   }
 
-  /** Whether a stored sample equals sample `i` in every field. */
   isStored(i: number, { uid, givenScore, values, text }: StoredSample): boolean {
     if (text === undefined || uid !== this.uidOf(i) || givenScore !== this.#score[i]) return false
     const row = this.#rows[i] as RowPosition
@@ -312,9 +307,7 @@ export class BatchDraft {
   }
 }
 
-/** Columns of {@link BatchDraft.sampleBlocks}. */
 export const SAMPLE_COPY_COLUMNS = `batch_id, idx, group_no, status, score, raw_score, ended_at, ${columnNames(WRITTEN_SAMPLE_COLUMNS)}`
-/** Columns of {@link BatchDraft.textBlocks}. */
 export const TEXT_COPY_COLUMNS = `bucket, batch_id, idx, ${columnNames(WRITTEN_TEXT_COLUMNS)}`
 
 /** Upper bound of a value's bytes in a row: a UTF-16 unit has up to 3 bytes in UTF-8, a number has 4. */

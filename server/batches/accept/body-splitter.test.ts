@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest'
 import { isRewardOpsError } from '../../errors.ts'
 import { BodySplitter, parseJson } from './body-splitter.ts'
 
-/** Splits a body that arrives in chunks; returns the reason if the body is refused. */
 function split(pieces: Buffer[]): { envelope: unknown; elements: unknown[] } | string {
   const elements: unknown[] = []
   const splitter = new BodySplitter((json, long) => {
@@ -17,7 +16,6 @@ function split(pieces: Buffer[]): { envelope: unknown; elements: unknown[] } | s
   }
 }
 
-/** A seeded random generator, so that failures can be reproduced. */
 function random(seed: number): () => number {
   let state = seed
   return () => {

@@ -70,7 +70,6 @@ export class EarlyTextCopy implements EarlyTexts {
     return new CopyIn(this.client, `${textPartition(this.bucket)} (${TEXT_COPY_COLUMNS})`)
   }
 
-  /** Sends the draft's full blocks, and its images once they reach `STAGED_BYTES`. */
   async send(draft: BatchDraft): Promise<void> {
     for (const block of draft.takeTextBlocks(this.bucket, this.batchId))
       await this.#copy.write(block)

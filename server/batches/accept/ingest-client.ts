@@ -29,7 +29,6 @@ interface Body {
   settle: (message: FromThread | Error) => void
 }
 
-/** The server's side of the ingest thread: sends large bodies as bytes and receives results. */
 export class IngestClient {
   readonly #options: IngestOptions
   readonly #images: () => ImagePolicy

@@ -21,7 +21,6 @@ export interface IngestOptions {
   functions: AcceptedFunctionsOptions
   /** Addresses that the service may call, as in REWARDOPS_EGRESS_ALLOW. */
   egressAllow: string[]
-  /** URLs of sandboxes by name. */
   sandboxes: Record<string, string>
   logLevel: string
 }
@@ -70,7 +69,6 @@ const context: Omit<AcceptContext, 'images' | 'sandboxes'> = {
   functions: new AcceptedFunctions(functions),
 }
 
-/** One body and its queue of messages, which are processed in order. */
 interface Body {
   ingest: Ingest
   last: Promise<void>
@@ -78,7 +76,6 @@ interface Body {
 }
 
 const bodies = new Map<number, Body>()
-/** Bodies that wait for the server's sandbox. */
 const asking = new Map<number, (sandbox: LocalSandbox) => void>()
 
 function send(message: FromThread): void {

@@ -14,7 +14,6 @@ import { BatchDraft } from './batch-draft.ts'
 import { BodySplitter, parseJson } from './body-splitter.ts'
 import { EarlyTextCopy } from './early-texts.ts'
 
-/** The procedure that receives a large body. */
 export type IngestKind = 'submit' | 'append'
 
 /** A submit with this many bytes of encoded texts and images sends them to Postgres before its body is complete. */
@@ -92,7 +91,6 @@ export class Ingest {
     await checkRuns(this.#context.db, this.#caller, `batches.${this.#kind}`, named)
   }
 
-  /** Abandons the body and rolls back its writes. */
   async drop(): Promise<void> {
     const early = this.#early
     this.#early = null
@@ -121,7 +119,6 @@ export async function submitParsed(
   return acceptBatch(context, envelope, draftOf(context, samples))
 }
 
-/** Accepts an append whose body was small enough to be parsed on the server's event loop. */
 export async function appendParsed(
   context: AcceptContext,
   input: AppendInput,

@@ -20,7 +20,6 @@ import { addPool } from '../../store/sql/pools.ts'
 /** Maximum samples per job, unless a single group that must not be split has more. */
 const MAX_JOB_SAMPLES = 64
 
-/** The pool whose queue receives a reward's jobs. */
 export function poolOf(reward: ResolvedReward): string {
   // Jobs that wait for a limiter have their own queue, so that they do not block other jobs.
   if (reward.limiter !== undefined) return poolOfLimiter(reward.limiter.name)
@@ -115,7 +114,6 @@ class JobList {
     this.#open.push(...indexes)
   }
 
-  /** Ends the open job unless it is empty, and returns all ended jobs. */
   end(): ChunkJob[] {
     if (this.#open.length > 0) {
       const ranges = toRanges(this.#open.sort((a, b) => a - b))
@@ -164,7 +162,6 @@ export function wholeGroupJobs(
   return jobs.end()
 }
 
-/** The batch and pool of jobs to be queued. */
 interface GroupsOf {
   batchId: number
   run: string

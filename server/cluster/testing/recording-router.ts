@@ -81,7 +81,6 @@ export class RecordingRouter implements RewardRouter {
   }
   async close(): Promise<void> {}
 
-  /** Sets the number of samples waiting for a server and notifies the listeners. */
   wait(serverId: number, samples: number): void {
     this.waiting.set(serverId, samples)
     for (const listener of this.#demand) listener(serverId)
@@ -100,7 +99,6 @@ export class RecordingRouter implements RewardRouter {
     for (const listener of this.#events) listener(event)
   }
 
-  /** Sets statistics of a server; omitted fields keep their values or are zero. */
   set(serverId: number, fields: Partial<RouterServerStats>): void {
     const before = this.stats.get(serverId) ?? nothing(serverId)
     this.stats.set(serverId, { ...before, ...fields })

@@ -1,9 +1,7 @@
 import type { Database } from '../../store/database.ts'
 
-/** Columns of a server's row that a test sets. */
 export type ServerFields = Record<string, string | number | boolean | null>
 
-/** Inserts a server and its pool without any checks; returns the server's id. */
 export async function insertServer(db: Database, fields: ServerFields = {}): Promise<number> {
   const columns: ServerFields = {
     name: `rm-${Math.random().toString(36).slice(2)}`,
