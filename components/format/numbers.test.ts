@@ -12,6 +12,7 @@ import {
   plural,
   quantityText,
   readInteger,
+  readNumber,
 } from './numbers.ts'
 
 describe('numbers', () => {
@@ -48,6 +49,15 @@ describe('numbers', () => {
     expect(typed.map(readInteger)).toEqual([1e3, 1e3, 1e6, 1e3, 12_345, -100, 0, -1e3])
     for (const text of ['0.5', '1.5', '1,0', '1000,000', '0.500', '10 0', 'lots', '']) {
       expect(readInteger(text)).toBeNaN()
+    }
+  })
+
+  test('typed numbers may have thousands separators or a decimal comma', () => {
+    const typed = ['0.5', '0,5', '1,200', '1 200', '1,200.5', '12,5', '−0.25', '1e-3', '0,500']
+    const values = [0.5, 0.5, 1_200, 1_200, 1_200.5, 12.5, -0.25, 0.001, 0.5]
+    expect(typed.map(readNumber)).toEqual(values)
+    for (const text of ['', ' ', 'lots', '1,2,3', 'Infinity', '1.5.0']) {
+      expect(readNumber(text)).toBeNaN()
     }
   })
 

@@ -26,6 +26,18 @@ export function readInteger(text: string): number {
   return /^-?\d+$/.test(typed) ? Number(typed) : Number.NaN
 }
 
+/**
+ * Parses a number as a user types it. `1,200.5` and `1 200` have thousands separators; any other comma is a decimal
+ * comma, so `0,5` is 0.5. The minus may be typographic. Returns NaN for any other text.
+ */
+export function readNumber(text: string): number {
+  const typed = text.trim().replace('−', '-')
+  if (typed === '') return Number.NaN
+  const isGrouped = /^-?[1-9]\d{0,2}(?:[\s,_]\d{3})+(?:\.\d+)?$/.test(typed)
+  const value = Number(isGrouped ? typed.replaceAll(/[\s,_]/g, '') : typed.replace(',', '.'))
+  return Number.isFinite(value) ? value : Number.NaN
+}
+
 /** Three significant digits and a suffix from 10,000 on: `9,876`, `12.3k`, `4.05M`. */
 export function formatCompact(n: number): string {
   const size = Math.abs(n)

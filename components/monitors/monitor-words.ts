@@ -6,7 +6,7 @@ import {
   type MonitorDefinition,
   type MonitorName,
 } from '../../server/contract/monitors.ts'
-import { formatScore, percentText } from '../format/numbers.ts'
+import { formatScore, percentText, readNumber } from '../format/numbers.ts'
 
 export function monitorLabel(monitor: MonitorName | FleetMonitorName): string {
   return monitor in MONITOR_DEFINITIONS
@@ -41,7 +41,7 @@ export function typedThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, value:
 
 /** Parses a threshold. Shares are entered in percent. Returns NaN if the text is not a number. */
 export function readThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, typed: string): number {
-  const value = typed.trim() === '' ? Number.NaN : Number(typed.replace(',', '.').replace('−', '-'))
+  const value = readNumber(typed)
   return unit === 'share' ? value / 100 : value
 }
 

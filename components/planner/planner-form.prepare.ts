@@ -1,4 +1,5 @@
 import type { PlannerInput, TypedReward } from '../../server/contract/planner.ts'
+import { readNumber } from '../format/numbers.ts'
 import type { PlannerDraft } from './planner-url.ts'
 
 export type PlannerErrors = Partial<Record<keyof PlannerDraft, string>>
@@ -110,9 +111,8 @@ function shownOf(
 }
 
 function numberOf(text: string): number | null {
-  const trimmed = text.trim().replace(',', '.')
-  const value = Number(trimmed)
-  return trimmed === '' || !Number.isFinite(value) ? null : value
+  const value = readNumber(text)
+  return Number.isNaN(value) ? null : value
 }
 
 function listOf(text: string, orNone: false): number[] | null

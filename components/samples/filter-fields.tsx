@@ -2,18 +2,17 @@
 
 import { Search, X } from 'lucide-react'
 import { useId, useState } from 'react'
-import { formatCompact } from '../format/numbers.ts'
+import { formatCompact, readInteger, readNumber } from '../format/numbers.ts'
 import { Select } from '../ui/select.tsx'
 
 export function wholeOf(text: string | null): number | undefined {
-  return text !== null && /^\d{1,10}$/.test(text) ? Number(text) : undefined
+  const n = text === null ? Number.NaN : readInteger(text)
+  return n >= 0 && n < 1e10 ? n : undefined
 }
 
-/** Parses a number. A comma is a decimal comma, and the minus may be typographic. Returns undefined for other text. */
 export function finiteOf(text: string | null): number | undefined {
-  if (text === null) return undefined
-  const n = Number(text.replace('−', '-').replace(',', '.'))
-  return Number.isFinite(n) ? n : undefined
+  const n = text === null ? Number.NaN : readNumber(text)
+  return Number.isNaN(n) ? undefined : n
 }
 
 export function Choice<Option extends string>({
@@ -61,6 +60,16 @@ export function Choice<Option extends string>({
  * A text filter, applied on Enter and on blur rather than on every key. Invalid text stays in the field, with a message
  * beside it.
  */
+/** The message for text that is not the number that a filter takes. */
+function numberProblem(
+  numeric: 'integer' | 'decimal' | undefined,
+  text: string | null,
+): string | null {
+  if (numeric === undefined || text === null) return null
+  if (numeric === 'integer') return wholeOf(text) === undefined ? 'Enter a whole number.' : null
+  return finiteOf(text) === undefined ? 'Enter a number.' : null
+}
+
 export function TypedFilter({
   label,
   placeholder,
@@ -74,7 +83,7 @@ export function TypedFilter({
   placeholder: string
   value: string | null
   width: string
-  numeric?: boolean
+  numeric?: 'integer' | 'decimal'
   /** The message for invalid text, which is not committed; null for valid text. */
   problemOf?(text: string | null): string | null
   onCommit(text: string | null): void
@@ -87,7 +96,7 @@ export function TypedFilter({
   const commit = () => {
     if (draft === null) return
     const text = draft.trim() === '' ? null : draft.trim()
-    const found = problemOf?.(text) ?? null
+    const found = problemOf?.(text) ?? numberProblem(numeric, text)
     setProblem(found)
     if (found !== null) return
     onCommit(text)

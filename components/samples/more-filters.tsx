@@ -72,7 +72,7 @@ export function MoreFilters({
                     placeholder="≥"
                     value={attemptsMin === undefined ? null : String(attemptsMin)}
                     width="w-full"
-                    numeric
+                    numeric="integer"
                     onCommit={(text) => onChange({ attemptsMin: wholeOf(text) })}
                   />
                 </Labeled>
@@ -174,7 +174,7 @@ function Range({
           placeholder="≥"
           value={min === undefined ? null : String(min)}
           width="w-20"
-          numeric
+          numeric="integer"
           onCommit={(text) => onChange(wholeOf(text), max)}
         />
         –
@@ -183,7 +183,7 @@ function Range({
           placeholder="≤"
           value={max === undefined ? null : String(max)}
           width="w-20"
-          numeric
+          numeric="integer"
           onCommit={(text) => onChange(min, wholeOf(text))}
         />
         {unit}

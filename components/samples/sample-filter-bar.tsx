@@ -229,7 +229,7 @@ export function SampleFilterBar({
             placeholder="Score ≥"
             value={filter.scoreMin === undefined ? null : String(filter.scoreMin)}
             width="w-16"
-            numeric
+            numeric="decimal"
             onCommit={(text) => narrow({ scoreMin: finiteOf(text) })}
           />
           –
@@ -238,7 +238,7 @@ export function SampleFilterBar({
             placeholder="≤"
             value={filter.scoreMax === undefined ? null : String(filter.scoreMax)}
             width="w-16"
-            numeric
+            numeric="decimal"
             onCommit={(text) => narrow({ scoreMax: finiteOf(text) })}
           />
         </span>

@@ -7,6 +7,7 @@ import type {
   UpdateServerInput,
 } from '../../server/contract/servers.ts'
 import type { Failure } from '../api/failure.ts'
+import { readNumber } from '../format/numbers.ts'
 import { sentence } from '../format/text.ts'
 
 export interface SettingField<Value = unknown> {
@@ -23,10 +24,8 @@ export interface SettingField<Value = unknown> {
 
 function number(fits: (value: number) => boolean) {
   return (text: string) => {
-    // Only groups of three digits make a comma a thousands separator; "0,5" is refused, not read as 5.
-    const plain = /^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/.test(text) ? text.replaceAll(',', '') : text
-    const value = Number(plain)
-    return Number.isFinite(value) && fits(value) ? value : undefined
+    const value = readNumber(text)
+    return fits(value) ? value : undefined
   }
 }
 const rate = {

@@ -3,7 +3,7 @@ import type {
   RetentionJobDto,
   RetentionPolicy,
 } from '../../server/contract/retention.ts'
-import { formatBytes, formatCount, plural, quantityText } from '../format/numbers.ts'
+import { formatBytes, formatCount, plural, quantityText, readInteger } from '../format/numbers.ts'
 
 export const RETENTION_FIELDS = [
   {
@@ -52,7 +52,7 @@ export function readRetention(
   const read = (name: AgeName): number | null => {
     const text = draft.ages[name].trim()
     if (text === '') return null
-    const days = Number(text)
+    const days = readInteger(text)
     if (!Number.isInteger(days) || days < 1 || days > 36_500)
       errors[name] = 'Enter whole days, 1 or more, or leave it empty.'
     return days
