@@ -6,10 +6,7 @@ export function preloadPalette(): void {
   void import('./palette.tsx').catch(() => {})
 }
 
-/**
- * Preloads the palette once the page has loaded and is idle.
- * @returns a function that cancels the wait
- */
+/** @returns a function that cancels the wait */
 export function preloadPaletteWhenIdle(): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined
   const wait = () => {

@@ -2,10 +2,8 @@
 
 import { useKeys } from './keys.tsx'
 
-/** Table rows of a page, except header rows, and list items with `data-row`. */
 const ROWS = '#page tbody tr, #page [role="rowgroup"] > [role="row"], #page [data-row]'
 
-/** The first link of a row, or the first button of a row without links. */
 function targetIn(row: HTMLElement): HTMLElement | null {
   return (
     row.querySelector<HTMLElement>('a[href]') ??
@@ -32,8 +30,8 @@ function focusWhenLoaded(row: HTMLElement): void {
 }
 
 /**
- * Moves the focus to the next or the previous row, or to the first row from outside the rows. Returns false if there is
- * no such row.
+ * Moves the focus to the next or previous row, or to the first row if no row has it. Returns false at the end of the
+ * list.
  */
 export function focusRow(by: 1 | -1): boolean {
   const rows = rowTargets()
@@ -48,8 +46,8 @@ export function focusRow(by: 1 | -1): boolean {
 }
 
 /**
- * Binds `j` and `k`, which move the focus by rows, so that the first result of a list is one key away instead of 31 to
- * 55 presses of Tab. If a page binds `j` and `k` itself, its bindings win, because the page is mounted later.
+ * `j` and `k` make the first result of a list one key away instead of 31 to 55 presses of Tab. If a page binds `j` and
+ * `k` itself, its bindings win, because the page is mounted later.
  */
 export function RowKeys(): null {
   useKeys([

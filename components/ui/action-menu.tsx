@@ -22,7 +22,6 @@ export const MENU_POPUP =
 export const MENU_ITEM =
   'flex h-8 cursor-default items-center gap-2 rounded-md px-2 text-sm outline-none data-highlighted:bg-hover data-disabled:opacity-45'
 
-/** A menu of row actions; `icon` replaces the three dots. */
 export function ActionMenu({
   label,
   actions,
