@@ -106,9 +106,7 @@ export function PanelPart({
   children,
 }: {
   title: string
-  /** Text beside the title: count, unit or origin. */
   note?: ReactNode
-  /** Controls on the right of the title. */
   actions?: ReactNode
   children: ReactNode
 }) {

@@ -3,7 +3,6 @@
 import { useSyncExternalStore } from 'react'
 import { flushSync } from 'react-dom'
 
-/** Whether the page is being printed; print-only sections render only then. */
 let printing = false
 /** The selected theme, while printing uses the light one. */
 let themeBefore: string | undefined
@@ -38,7 +37,7 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** True from just before printing until it is done. */
+/** True from just before printing until it is done. Sections that only a printout has render only then. */
 export function usePrinting(): boolean {
   return useSyncExternalStore(
     subscribe,

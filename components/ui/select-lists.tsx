@@ -29,9 +29,8 @@ export type LabeledOption<T extends Primitive> = SelectOption<T> & { label: stri
 export interface ListProps<T extends Primitive> {
   groups: readonly { name: string | undefined; items: LabeledOption<T>[] }[]
   value: T
-  /** The attributes of the button that opens the list. */
   trigger: { id: string; children: ReactNode }
-  /** Whether the list is open when it is mounted. */
+  /** The list is open when it is mounted. */
   isOpen: boolean
   label: string
   disabled: boolean
@@ -173,7 +172,6 @@ function Note({ item, isChosen }: { item: SelectOption<Primitive>; isChosen: boo
   )
 }
 
-/** Whether an option contains all words of the search, in any order and case, such as `llama seed2`. */
 function hasAllWords({ label }: { label: string }, search: string): boolean {
   const text = label.toLowerCase()
   return search

@@ -9,7 +9,6 @@ interface PagedQuery {
   fetchNextPage(): Promise<unknown>
 }
 
-/** A button that loads the next page; hidden at the end. */
 export function ShowMore({
   query,
   children = 'Show more',

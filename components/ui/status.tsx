@@ -81,7 +81,7 @@ const SERVER: Record<ServerState, Look> = {
 
 const DRAINED: Look = { icon: CirclePause, text: 'drained', tone: 'idle' }
 
-/** The health of a server as one process sees it. */
+/** As one process sees it. */
 type PassiveHealth = NonNullable<WorkerServerStats['health']>
 
 const HEALTH: Record<PassiveHealth, Look> = {
@@ -144,7 +144,7 @@ function Status({ look, title }: { look: Look | undefined; title?: string | unde
 export function BatchStatusView({ status }: { status: BatchStatus }) {
   return <Status look={BATCH[status]} />
 }
-/** The status of a run. `age` is the time in this state, such as `3 h`. */
+/** `age` is the time in this state, such as `3 h`. */
 export function RunStatusView({
   status,
   age,
@@ -160,7 +160,7 @@ export function RunStatusView({
 export function SampleStatusView({ status }: { status: SampleStatus }) {
   return <Status look={SAMPLE[status]} />
 }
-/** The state of a server. A draining server without requests in flight is drained. */
+/** A draining server without requests in flight is shown as drained. */
 export function ServerStateView({
   server: { state, stateCause, inFlight },
 }: {
@@ -180,15 +180,14 @@ export function PromptClassView({ name }: { name: PromptClass }) {
   return <Status look={PROMPT[name]} title={PROMPT_CLASS_TEXT[name]} />
 }
 
-/** The label and color of a state or health, for places without room for an icon. */
 export function stateLook(state: string): { text: string; tone: Tone } {
   const look = (SERVER as Record<string, Look>)[state] ?? (HEALTH as Record<string, Look>)[state]
   return look ? { text: look.text, tone: look.tone } : { text: state, tone: 'idle' }
 }
 
 /**
- * The state of a worker. An exited worker is red only if its samples had to be requeued, because a worker that is
- * stopped returns its samples before it exits.
+ * An exited worker is red only if its samples had to be requeued, because a stopped worker returns its samples before
+ * it exits.
  */
 export function WorkerStateView({
   state,
