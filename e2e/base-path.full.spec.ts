@@ -11,7 +11,7 @@ import { choose } from './fixtures/choose.ts'
 import { expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
-/** A service below /rewardops behind nginx. One port of nginx removes the prefix, the other one keeps it. */
+/** One port of nginx removes the prefix, the other one keeps it. */
 
 const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 const PREFIX = '/rewardops'
@@ -46,7 +46,7 @@ test.afterAll(async () => {
 
 const addressOf = (kind: Kind) => `http://127.0.0.1:${ports[kind]}${PREFIX}`
 
-/** Starts nginx. Paths outside of the prefix belong to other services, so nginx answers them with 418. */
+/** Paths outside of the prefix belong to other services, so nginx answers them with 418. */
 function startNginx(upstream: string): ChildProcess {
   const server = (kind: Kind, target: string) => `server {
     listen 127.0.0.1:${ports[kind]};
@@ -121,7 +121,6 @@ for (const kind of Object.keys(ports) as Kind[]) {
     await page.waitForURL(`${address}/batches/${batchId}`)
     await expect(pageHeader(page)).toContainText('completed')
 
-    // The state of the page is in its URL, and an export is downloaded.
     await page.goto(`${address}/samples?batch=${batchId}`)
     await page.getByRole('button', { name: 'Export' }).click()
     const downloading = page.waitForEvent('download')

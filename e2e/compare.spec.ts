@@ -11,7 +11,6 @@ import {
 import { looksOf } from './fixtures/looks.ts'
 import { removeServers, type TestService, test } from './fixtures/service.ts'
 
-/** The Compare page: two rewards on the same rollouts, and overlaid runs. */
 
 let service: TestService
 let rm: SimulatedServers
@@ -129,7 +128,6 @@ test('keeps filters, sorting and the swap of a comparison in the URL', {
   await expect(disagreements(page).locator('tbody tr')).toHaveCount(4)
   await page.getByRole('button', { name: 'Swap first and second' }).click()
   await expect(page).toHaveURL(new RegExp(`a=${rescored}&b=${batch}`))
-  // A cell of the joint distribution leads to its samples.
   const { joint } = await service.api.compare.pair.query({ first: rescored, second: batch })
   const [x, y, n] = joint?.cells[0] ?? [0, 0, 0]
   await page.goto(`${service.url}/compare?a=${rescored}&b=${batch}&cell=${x}-${y}&by=score`)

@@ -4,7 +4,7 @@ import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
-/** Tests the pages while the service fails: it is killed, or its database queries time out. */
+/** The service is killed, or its database queries time out. */
 
 let service: TestService
 let batch = ''
@@ -30,7 +30,7 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => service?.stop())
 
-/** The tested pages, each with a text from its data. */
+/** Each page has a text from its data. */
 const PAGES: { path: () => string; shows: string | RegExp }[] = [
   { path: () => '/', shows: 'Recent batches' },
   { path: () => '/runs', shows: 'failing' },
@@ -44,7 +44,6 @@ const PAGES: { path: () => string; shows: string | RegExp }[] = [
   { path: () => '/rewards', shows: 'gsm8k' },
 ]
 
-/** Opens one tab per page in one browser, and waits for their data. */
 async function openAll(open: () => Promise<Page>): Promise<Page[]> {
   const tabs: Page[] = []
   for (const { path, shows } of PAGES) {

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { expect } from '@playwright/test'
 import { policyReports, test } from './fixtures/service.ts'
 
-// The page of another site. Browsers treat localhost and 127.0.0.1 as two sites.
+// Browsers treat localhost and 127.0.0.1 as two sites.
 let foreign: Server
 let address = ''
 test.beforeAll(async () => {

@@ -14,7 +14,6 @@ test.beforeAll(({ sharedService }) => {
   service = sharedService
 })
 
-/** Repeats `part` with ascending numbers up to 100 kB. */
 function long(part: (i: number) => string): string {
   let text = ''
   for (let i = 0; text.length < 100_000; i++) text += part(i)
@@ -48,7 +47,7 @@ async function threadMs(session: CDPSession): Promise<number> {
   return (of('TaskDuration') - of('DevToolsCommandDuration')) * 1_000
 }
 
-/** Waits until the main thread is idle, and returns its CPU time. */
+/** Returns the CPU time of the main thread once it is idle. */
 async function rest(session: CDPSession): Promise<number> {
   let ms = Number.NEGATIVE_INFINITY
   await expect

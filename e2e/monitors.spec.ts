@@ -10,7 +10,7 @@ import { startTestService, type TestService, test } from './fixtures/service.ts'
 let service: TestService
 let receiver: WebhookReceiver
 
-/** Submits a step of 32 samples in groups of 4; the first `failing` samples fail. */
+/** Submits 32 samples in groups of 4, of which the first `failing` fail. */
 async function step(run: string, number: number, failing: number): Promise<void> {
   const { batchId } = await service.api.batches.submit.mutate({
     run,
@@ -149,7 +149,6 @@ test('adds, tests and removes a webhook without showing its secret', { tag: '@fu
   const html = await page.content()
   expect(html).not.toContain('nobody-sees-this')
   expect(html).not.toContain('hidden-key')
-  // An incident triggers a delivery, which the page lists.
   await step('alerted', 1, 12)
   await expect(page.getByRole('region', { name: 'Deliveries' })).toContainText('Failures: alerted')
   const calls = await receiver.received()

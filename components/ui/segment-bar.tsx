@@ -4,7 +4,7 @@ import type { ComponentProps } from 'react'
 interface Segment {
   key: string | number
   share: number
-  /** Start position, by default the end of the previous segment. */
+  /** By default the end of the previous segment. */
   from?: number
   color?: string
   className?: string

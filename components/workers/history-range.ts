@@ -3,7 +3,7 @@ import { HISTORY_RANGES_S, MIN_HISTORY_S } from '../../server/contract/fleet-his
 export interface HistoryRange {
   /** Seconds. */
   last: number
-  /** The range selected by a drag on a chart, epoch seconds. Null shows the range that ends now. */
+  /** Epoch seconds. Null shows the range that ends now. */
   part: { from: number; to: number } | null
 }
 
