@@ -3,7 +3,7 @@ import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { checkEach, expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
-/** The pages of prompts: a prompt that regresses, one that is solved, and one that stays mixed. */
+/** One prompt regresses, one gets solved, and one stays mixed. */
 
 let service: TestService
 let lastBatch: string
@@ -40,7 +40,7 @@ test.beforeAll(async ({ sharedService }) => {
     await api.batches.wait.query({ batchId, waitMs: 30_000 })
     lastBatch = batchId
   }
-  // The service caches the counts that the page shows, but not this list, so the test polls the list.
+  // Unlike the counts that the page shows, this list is not cached, so the test polls it.
   await expect
     .poll(
       async () => (await api.prompts.list.query({ run: RUN })).items.map(({ visits }) => visits),

@@ -11,7 +11,6 @@ test.beforeAll(({ sharedService }) => {
   service = sharedService
 })
 
-/** Scores responses to one question and returns the batch. */
 async function submit(
   run: string,
   step: number,
@@ -55,7 +54,6 @@ right
 So 2*3*7 = 42, see [the page](http://hostile.invalid/page).
 #### 42`
 
-/** A response of 100 kB whose answer is at its end. */
 const LONG = `${Array.from({ length: 1_000 }, (_, i) => `${i % 40 === 0 ? `## Part ${i / 40}\n\n` : ''}Line ${i} has $x_{${i}}$ and **words** of a solution, and goes on for a while so that it fills the paragraph.`).join('\n\n')}\n\n#### 42`
 
 const panelOf = (page: Page, id: string) => page.locator(`[data-panel="${id}"]`)
@@ -93,7 +91,6 @@ test('renders Markdown, formulas, code, reasoning and tools, and highlights the 
   await expect(panel.getByText('I multiply twice.')).toBeVisible()
   await expectAccessible(page)
 
-  // The raw view shows the stored text, also after a reload.
   await panel.getByRole('button', { name: 'Raw' }).click()
   await expect(panel.getByText('\\[ \\sum_{i=1}^{6} 7 = 42 \\]')).toBeVisible()
   await expect(panel.locator('.katex')).toHaveCount(0)

@@ -26,13 +26,12 @@ test.afterAll(async () => {
 
 const addressOf = (i: number, server = 0) => sims[i]?.urls[server] as string
 
-/** Selects an item of a server's menu, in its row or on its page. */
+/** In the server's row or on its page. */
 async function act(page: Page, name: string, item: RegExp): Promise<void> {
   await page.getByRole('button', { name: `Actions for ${name}` }).click()
   await page.getByRole('menuitem', { name: item }).click()
 }
 
-/** Internal identifiers that no page may show. */
 const RAW_WORDS =
   /half_open|slow_start|not_applicable|black_hole|tie_collapse|sticky_retries|masked_client|squashed_scores|least_work|llamacpp|sglang|undefined|NaN|\bnull\b/
 
@@ -44,7 +43,6 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   const form = page.getByRole('dialog', { name: 'Register server' })
   await expectAccessible(page)
 
-  // An empty form is not submitted.
   const url = form.getByLabel('URL', { exact: true })
   await form.getByRole('button', { name: 'Register' }).press('Enter')
   await expect(url).toHaveAttribute('aria-invalid', 'true')
@@ -52,7 +50,6 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await expect(url).toBeFocused()
   await expect(url).toBeInViewport()
 
-  // The form shows an error for an invalid URL, and for a server that does not respond.
   await form.getByLabel('Name', { exact: true }).fill('loading')
   await form.getByLabel('URL', { exact: true }).fill('file:///etc/passwd')
   await form.getByRole('button', { name: 'Register' }).click()
@@ -75,7 +72,6 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   const loading = page.locator('[data-server="loading"]')
   await expect(loading).toContainText('unreachable')
 
-  // The engine of a server that responds is detected.
   const errors = watchErrors(page)
   await page.getByRole('button', { name: 'Register', exact: true }).click()
   await form.getByLabel('URL', { exact: true }).fill(rm.url)
@@ -241,7 +237,6 @@ test('a server page under load shows figures, charts with table views, balance a
   await expectAccessible(page)
   errors.expectNone()
 
-  // The Servers page shows the pool with its policy and balance.
   await page.goto(`${service.url}/servers`)
   const policy = page.getByLabel('Balancing policy of simulated-rm')
   await choose(policy, 'Round robin')
@@ -299,7 +294,6 @@ test('shows the reason of a refused action, in its dialog and next to the row', 
   await page.goto(`${service.url}/servers`)
   const row = page.locator('[data-server="going"]')
   await expect(row).toContainText('ready')
-  // Live updates are paused, so that the page misses a change by another user.
   await page.locator('[data-live]').first().click()
   await service.api.servers.remove.mutate({ name: 'going' })
   await act(page, 'going', /Drain/)
