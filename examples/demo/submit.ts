@@ -5,12 +5,11 @@ import type { RewardSpec, SampleInput } from '../../server/contract/trainer.ts'
 
 export type Client = TRPCClient<AppRouter>
 
-/** The rollouts of one training step of one run. */
 export interface StepOfRollouts {
   run: string
   step: number
   samples: SampleInput[]
-  /** The size of all groups; null when they differ. */
+  /** Null when groups differ in size. */
   groupSize: number | null
 }
 
@@ -37,13 +36,10 @@ export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollou
   return [...steps.values()]
 }
 
-/** Maximum size of a block: far below the service's 256 MiB per body, and small enough to show progress. */
+/** Far below the service's 256 MiB per body, and small enough to show progress. */
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
 
-/**
- * Submits a step as one batch: in one request if it is small, else as an open batch filled in blocks.
- * @returns the batch's id, once all samples are stored
- */
+/** Submits a step as one batch: in one request if it is small, else as an open batch filled in blocks. */
 export async function submitStep(
   client: Client,
   step: StepOfRollouts,

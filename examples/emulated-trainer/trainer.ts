@@ -6,30 +6,26 @@ import type { GroupResult } from '../../server/contract/trainer.ts'
 import { traitsOf } from '../../server/planner/overlap.ts'
 import type { Job, Run } from './options.ts'
 
-/** Measured times of a run, in unscaled ms. */
+/** Times are in unscaled ms. */
 export interface Emulated {
   run: Run
   totalMs: number
   stepMs: number
   /** Time per step in the steady state, as `Prediction.steadyMs`. */
   steadyMs: number
-  /** Time per step that the trainer spent waiting for rewards and for the batch's acceptance. */
+  /** Time per step spent waiting for rewards and for the batch's acceptance. */
   waitMs: number
   spans: PlannedSpan[]
-  /** Number of groups delivered over all steps. */
   groups: number
   samples: number
 }
 
-/** The rollouts submitted for a step. */
 export type Rollouts = { uid: string; dataSource: string; prompt: string; response: string }[]
 
-/** Inputs of a run. */
 export interface Emulation {
   /** URL of the service. */
   url: string
   model: string
-  /** The run's name in the service. */
   name: string
   job: Job
   run: Run
@@ -40,7 +36,6 @@ export interface Emulation {
   onGroups?(step: number, groups: GroupResult[]): void
 }
 
-/** Number of appends for a streamed step. */
 export const STREAMED_PARTS = 8
 
 /**
@@ -80,9 +75,8 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
     return { batchId }
   }
   /**
-   * Runs the rollout of a step and requests its rewards; when streamed, samples are appended in parts as their rollouts
-   * end. Submission runs in the background, as in `compute_reward_pipeline` of verl; the batch's id is awaited only
-   * when its rewards are read.
+   * Submission runs in the background, as in `compute_reward_pipeline` of verl; the batch's id is awaited only when its
+   * rewards are read.
    */
   const rollOut = async (step: number): Promise<{ batchId: Promise<string> }> => {
     if (!streamed) {
@@ -112,7 +106,6 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
     )
   }
   const cursors = new Map<string, string | null>()
-  /** Waits until further groups with the given number of samples have been delivered. */
   const take = async (
     from: { batchId: Promise<string> },
     step: number,
@@ -172,7 +165,7 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
   }
 }
 
-/** Defers a call's rejection until its result is awaited, to avoid an unhandled rejection. */
+/** Avoids an unhandled rejection until the result is awaited. */
 function later(call: Promise<{ batchId: string }>): { batchId: Promise<string> } {
   const batchId = call.then((batch) => batch.batchId)
   batchId.catch(() => {})
