@@ -1,4 +1,4 @@
-/** Exit codes of all commands. Scripts depend on them; docs/cli.md has the table. */
+/** Scripts depend on these codes; docs/cli.md has the table. */
 export const EXIT = {
   ok: 0,
   /** The command line or a file is wrong. Nothing was sent, unless the message says so. */
@@ -19,7 +19,7 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
-/** An expected failure of a command: a message for the user, and the exit code. */
+/** An expected failure, with a message for the user. */
 export class CliError extends Error {
   readonly exitCode: ExitCode
   /** The service's error reason (server/contract/error-reasons.ts); null for other failures. */
