@@ -23,7 +23,6 @@ export interface Emulated {
 export type Rollouts = { uid: string; dataSource: string; prompt: string; response: string }[]
 
 export interface Emulation {
-  /** URL of the service. */
   url: string
   model: string
   name: string

@@ -4,11 +4,9 @@ import { CliError, EXIT } from '../exit-codes.ts'
 import type { CallOptions, ServiceClient } from '../service-client.ts'
 import type { ImportOptions, ImportStep } from './import-options.ts'
 
-/** State that the uploads of one import share. */
 export interface UploadContext {
   client: ServiceClient
   options: ImportOptions
-  /** `Survey.identity` of the import. */
   identity: string
   call: CallOptions
 }
@@ -21,7 +19,7 @@ export interface UploadContext {
  */
 export class StepUpload {
   readonly step: ImportStep
-  /** Rows of the step in all files. */
+  /** In all files. */
   readonly rows: number
   batchId: string | null = null
   /** Rows passed to {@link send} so far. */
@@ -42,13 +40,12 @@ export class StepUpload {
     this.#context = context
   }
 
-  /** Adds a row to the next chunk. */
   add(json: string): void {
     this.pending.push(json)
     this.pendingChars += json.length + 1
   }
 
-  /** Stores the next rows of the step, each as JSON, and closes the batch after the last row. @throws CliError */
+  /** Each sample is JSON. @throws CliError */
   async send(samples: readonly string[]): Promise<void> {
     const from = this.sent
     this.sent += samples.length
@@ -115,7 +112,7 @@ export class StepUpload {
   }
 }
 
-/** Builds a request body. The samples are JSON already, so they are joined as text. */
+/** The samples are JSON already, so they are joined as text. */
 function withSamples(envelope: object, samples: readonly string[]): string {
   return `${JSON.stringify(envelope).slice(0, -1)},"samples":[${samples.join(',')}]}`
 }

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 
-/** A line of a text file, or a record of a CSV, without its line end. */
+/** A line of a text file or a record of a CSV, without its line end. */
 export interface NumberedLine {
   /** Line number in the file, from 1. */
   number: number
@@ -12,10 +12,10 @@ export interface NumberedLine {
   problem: string | null
 }
 
-/** A problem in a rollout file. The message begins with the file and, where known, the line. */
+/** The message begins with the file and, where known, the line. */
 export class RolloutFileError extends Error {
   readonly path: string
-  /** The line, counted from 1; null when the problem concerns the whole file. */
+  /** From 1; null when the problem concerns the whole file. */
   readonly line: number | null
 
   constructor(path: string, line: number | null, what: string) {
@@ -34,16 +34,15 @@ const CR = 13
 const QUOTE = 34
 
 export interface ReadLinesOptions {
-  /** Whether a line end inside quotes is text, as in CSV. */
+  /** A line end inside quotes is text, as in CSV. */
   quotes?: boolean
-  /** Called with the file's bytes, before decompression. */
+  /** The bytes are those of the file, before decompression. */
   onBytes?: (bytes: Buffer) => void
 }
 
 /**
- * Yields the lines of a file that are not blank; gzipped files are decompressed. Lines end at LF or CRLF only, whereas
- * `node:readline` also ends them at U+2028 and U+2029, which JSON allows inside a string and which real rollouts
- * contain.
+ * Skips blank lines and decompresses gzipped files. Lines end at LF or CRLF only, whereas `node:readline` also ends
+ * them at U+2028 and U+2029, which JSON allows inside a string and which real rollouts contain.
  * @throws RolloutFileError when the file cannot be read or has a line over 64 MiB
  */
 export async function* readLines(
@@ -126,7 +125,7 @@ export async function* readLines(
   }
 }
 
-/** The first four bytes of a file after decompression, as Latin-1, and whether it is gzipped; empty if unreadable. */
+/** `signature` is the first four bytes after decompression, as Latin-1; empty if the file is unreadable. */
 export async function signatureOf(path: string): Promise<{ signature: string; isGzip: boolean }> {
   try {
     for await (const bytes of bytesOf(path, undefined)) {
@@ -138,7 +137,6 @@ export async function signatureOf(path: string): Promise<{ signature: string; is
   return { signature: '', isGzip: false }
 }
 
-/** The file's bytes, decompressed if they begin with the signature of gzip. */
 async function* bytesOf(
   path: string,
   onBytes: ((bytes: Buffer) => void) | undefined,
