@@ -5,7 +5,7 @@ import { createGunzip } from 'node:zlib'
 
 /** A line of a text file or a record of a CSV, without its line end. */
 export interface NumberedLine {
-  /** Line number in the file, from 1. */
+  /** From 1. */
   number: number
   text: string
   /** The error of an unreadable line, whose `text` is empty; null for a readable line. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { JsonObject } from './parse-json.ts'
 import type { GivenScores, Rollout } from './rollout.ts'
 
-/** Recognizes verl's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`, one file per step. */
+/** A dump of verl's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`, one file per step. */
 export function looksLikeVerlDump(first: JsonObject): boolean {
   return 'input' in first && 'output' in first && 'gts' in first
 }
@@ -70,10 +70,7 @@ const MARKERS: [dataSource: string, marker: RegExp][] = [
   ['math_dapo', /\bAnswer\s*:/i],
 ]
 
-/**
- * Guesses the data source of a dump from its first rows: a data source that a row names, else the first one whose
- * marker is in more than half of the rows, else null.
- */
+/** Prefers a data source that a row names. Otherwise, more than half of the rows must have its marker. */
 export function guessDataSource(rows: JsonObject[]): string | null {
   const named = rows.find((row) => typeof row.data_source === 'string' && row.data_source !== '')
   if (named) return named.data_source as string
