@@ -16,8 +16,8 @@ const MAX_PAUSE_MS = 5_000
 
 export interface CallOptions {
   /**
-   * How long calls to an unreachable or busy service are retried after the first failure, in ms; only for idempotent
-   * calls. Default 0: no retry.
+   * How long an unreachable or busy service is retried after the first failure; only for idempotent calls. Default 0:
+   * no retry.
    */
   retryForMs?: number
   /** For one answer. */

@@ -107,8 +107,8 @@ def extra_info_of(columns: Any, row: int) -> dict[str, Any]:
 
 
 def _named(value: Any) -> Any:
-    # Trainers keep images and handles in extra info. An unsupported value is replaced by its type name, so it cannot fail
-    # the step.
+    # Trainers keep images and handles in extra info. Replacing an unsupported value by its type name keeps it from
+    # failing the step.
     try:
         return plain(value)
     except TypeError as error:
