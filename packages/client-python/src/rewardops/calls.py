@@ -131,7 +131,7 @@ class Calls:
         return "aiohttp" if self._aiohttp else "streams"
 
     def deadline(self, timeout_s: float | None, given: bool = True) -> float | None:
-        """The time.monotonic() at which a call with this timeout ends."""
+        """The time.monotonic() at which a call ends. Unless `given`, the client's own timeout applies."""
         whole = timeout_s if given else self.timeout_s
         return None if whole is None else time.monotonic() + whole
 
