@@ -18,7 +18,6 @@ def width_of(data: Any) -> int | None:
 
 
 def step_of(data: Any) -> int | None:
-    """The trainer's step, if the DataProto has it."""
     about = getattr(data, "meta_info", None) or {}
     step = about.get("global_steps", about.get("global_step"))
     return None if step is None else int(step)
