@@ -391,7 +391,7 @@ def import_optional(module: str, extra: str) -> Any:
 
 
 def number(value: Any) -> float | None:
-    """A score as a float or None; JSON does not distinguish 1 from 1.0."""
+    """JSON does not distinguish 1 from 1.0."""
     return None if value is None else float(value)
 
 
