@@ -99,8 +99,7 @@ class _Process:
             pool.post("gone", self)
 
     def _write(self) -> None:
-        # Runs in its own thread, because a process stuck in C code does not read, and its full pipe must not block
-        # the pool.
+        # A process stuck in C code does not read, and its full pipe must not block the pool.
         while True:
             message = self.outbox.get()
             if message is None:
@@ -325,8 +324,8 @@ class FunctionPool:
         self, process: _Process, culprit: Call | None, entry: Entry | None, why: str
     ) -> None:
         """
-        Ends a process. The call at fault (`culprit`) ends with `entry`. The others run again elsewhere, each alone if
-        no culprit is known.
+        The call at fault (`culprit`) ends with `entry`. The others run again elsewhere, each alone if no culprit is
+        known.
         """
         others = [call for call in process.calls.values() if call is not culprit]
         fields = {"pid": process.process.pid, "detail": why, "startedAgain": len(others)}
@@ -394,7 +393,7 @@ class FunctionPool:
             if running.deadline <= time.monotonic():
                 self._replace(process, running, self._timed_out(), "a call blocked the event loop")
                 return
-            # Another call that is within its time limit blocks the loop, so this call runs again elsewhere.
+            # Another call within its time limit blocks the loop, so this call runs again elsewhere.
             del process.calls[call.id]
             self._start_again(call)
         elif process.turns():
