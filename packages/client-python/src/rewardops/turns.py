@@ -34,12 +34,12 @@ MEDIA = ("refuse", "placeholder", "send")
 _HELD = frozenset(("role", "content", "tool_calls", "function_call", "name", "tool_call_id"))
 #: Names of the reasoning field in trainers and servers.
 _REASONING = ("reasoning_content", "reasoning", "thinking")
-#: Fields that the text omits, because they only repeat the content for a provider or identify the message.
+#: They only repeat the content for a provider or identify the message.
 _REPEATED = frozenset(("provider_state", "id", "type", "status", "index"))
 
 
 def check_media(media: str) -> str:
-    """Checks the setting. Raises RewardOpsError (`invalid_input`) for an unknown value."""
+    """Raises RewardOpsError (`invalid_input`) for an unknown value."""
     if media not in MEDIA:
         raise RewardOpsError(
             f'media is {media!r}; it must be "refuse", "placeholder" or "send".', reason=INVALID_INPUT
