@@ -97,7 +97,6 @@ def train(url, folder, run, aggregation):
 
 
 def stored(client, run, step):
-    """The scores that the service has for a step, a column per reward; NaN for a failed sample."""
     columns = {}
     for name in WEIGHTS:
         items = client.call("batches.list", {"run": f"{run}-{name}"})["items"]

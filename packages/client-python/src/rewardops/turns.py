@@ -34,7 +34,7 @@ MEDIA = ("refuse", "placeholder", "send")
 _HELD = frozenset(("role", "content", "tool_calls", "function_call", "name", "tool_call_id"))
 #: Names of the reasoning field in trainers and servers.
 _REASONING = ("reasoning_content", "reasoning", "thinking")
-#: They only repeat the content for a provider or identify the message.
+#: Fields that the text omits, because they only repeat the content for a provider or identify the message.
 _REPEATED = frozenset(("provider_state", "id", "type", "status", "index"))
 
 
