@@ -27,7 +27,7 @@ export class Reach {
   #checkedAt = Number.NEGATIVE_INFINITY
   /** The last check succeeded, and no call has found the service unreachable since. */
   reached = false
-  /** Whether a check succeeded at least once, so that calls are retried during an outage. */
+  /** A check succeeded at least once, so calls are retried during an outage. */
   everReached = false
 
   constructor(options: ReachOptions) {

@@ -1,6 +1,5 @@
 import { type Node, partsOf } from './tree.ts'
 
-/** Maximum characters of the text; the rest is cut off. */
 const MAX_LENGTH = 400
 
 /** Formats a parsed answer for readers: `1/2`, `x^2 + 1`, `{1, 2}`, `[0, 1)`. */
@@ -57,7 +56,7 @@ function grouped(node: Node): string {
   return isLone || node.kind === 'call' || node.kind === 'power' ? text : `(${text})`
 }
 
-/** Describes numbers of more than 64 hexadecimal digits by their length, because converting them to decimal is slow. */
+/** Converting numbers of more than 64 hexadecimal digits to decimal is slow, so their length is given. */
 function short(value: bigint): string {
   const digits = value.toString(16).length
   return digits > 64 ? `a number of about ${Math.round(digits * 1.204)} digits` : value.toString()
