@@ -11,7 +11,7 @@ import { choose } from './fixtures/choose.ts'
 import { expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
-/** One port of nginx removes the prefix, the other one keeps it. */
+/** A service below /rewardops behind nginx. One port of nginx removes the prefix, the other one keeps it. */
 
 const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 const PREFIX = '/rewardops'

@@ -5,7 +5,7 @@ import { choose } from './fixtures/choose.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
-/** The runs have changes with planted causes. The run page must show each cause within two clicks. */
+/** Runs whose changes have planted causes. The run page must show each cause within two clicks. */
 
 let service: TestService
 

@@ -4,7 +4,7 @@ import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
-/** The service is killed, or its database queries time out. */
+/** Tests the pages while the service fails: it is killed, or its database queries time out. */
 
 let service: TestService
 let batch = ''
@@ -30,7 +30,6 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => service?.stop())
 
-/** Each page has a text from its data. */
 const PAGES: { path: () => string; shows: string | RegExp }[] = [
   { path: () => '/', shows: 'Recent batches' },
   { path: () => '/runs', shows: 'failing' },

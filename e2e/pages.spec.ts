@@ -59,7 +59,6 @@ const showsCharts = (loaded: string) => async (page: Page) => {
   await expect(page.locator('.recharts-surface').first()).toBeVisible()
 }
 
-/** The text of each page is visible once the page has loaded. */
 const PAGES: View[] = [
   { name: 'overview', path: () => '/', make: shows('Recent batches') },
   { name: 'runs', path: () => '/runs', make: shows('gsm8k-grpo') },

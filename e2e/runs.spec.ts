@@ -9,7 +9,7 @@ import { type TestService, test } from './fixtures/service.ts'
 
 
 let service: TestService
-/** By step of `learner`, computed from its results. */
+/** Mean score by step of `learner`, computed from its results. */
 const means = new Map<number, number>()
 
 const rollout = (i: number, right: boolean, dataSource: string) => ({

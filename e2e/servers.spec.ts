@@ -294,6 +294,7 @@ test('shows the reason of a refused action, in its dialog and next to the row', 
   await page.goto(`${service.url}/servers`)
   const row = page.locator('[data-server="going"]')
   await expect(row).toContainText('ready')
+  // Live updates are paused, so that the page misses a change by another user.
   await page.locator('[data-live]').first().click()
   await service.api.servers.remove.mutate({ name: 'going' })
   await act(page, 'going', /Drain/)

@@ -48,7 +48,7 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   const ids = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-sample')))
   await rows.first().getByRole('button').click()
   await expect(page.locator(`[data-panel="${ids[0]}"]`)).toContainText('Response')
-  // Without the focus, Tab would pass all rows before it reaches the panel.
+  // If the panel did not take the focus, Tab would pass all rows first.
   await expect(page.getByRole('complementary', { name: `Sample ${ids[0]}` })).toBeFocused()
   await page.keyboard.press('j')
   await expect(page.locator(`[data-panel="${ids[1]}"]`)).toBeVisible()
@@ -213,7 +213,7 @@ test.describe('with a batch', () => {
 
   test('Back restores the focused link and the scroll position', async ({ page }) => {
     const errors = watchErrors(page)
-    // A single row then makes the page higher than the window.
+    // A single row makes the page higher than this window.
     await page.setViewportSize({ width: 1280, height: 160 })
     await page.goto(`${service.url}/batches`)
     await expectLive(page)

@@ -170,7 +170,7 @@ test('the zoom follows the URL', async ({ page }) => {
 })
 
 test('reports that the browser cannot create the PNG', { tag: '@full' }, async ({ page }) => {
-  // As a canvas that exceeds the memory of the browser.
+  // A canvas that exceeds the browser's memory behaves like this.
   await page.addInitScript(() => {
     HTMLCanvasElement.prototype.toBlob = (done) => done(null)
   })
@@ -219,7 +219,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   })
   expect(saved.about).toContain('n = 40 of 40 groups, 160 samples finished')
   expect(saved.paths).toBeGreaterThan(5)
-  // The file is self-contained.
+  // The file is self-contained: no color is a CSS variable.
   expect(svg).not.toContain('var(')
 })
 

@@ -2,7 +2,7 @@
 const KEY = 'rewardops-recent'
 const MAX_PLACES = 12
 
-/** Paths of detail pages. List pages have shortcuts. */
+/** Paths of detail pages. List pages are excluded, because they have shortcuts. */
 const PLACE = /^\/(batches|runs|servers)\/[^/]+$/
 
 /** Moves the path of a detail page to the front. */

@@ -4,7 +4,7 @@ import { useSyncExternalStore } from 'react'
 
 const never = () => () => {}
 
-/** The modifier key of shortcuts on this platform, with a trailing space where it is a word. */
+/** The modifier key of shortcuts on this platform, as a prefix: `⌘` or `Ctrl `. */
 export function useModifier(): string {
   return useSyncExternalStore(
     never,

@@ -81,7 +81,7 @@ const SERVER: Record<ServerState, Look> = {
 
 const DRAINED: Look = { icon: CirclePause, text: 'drained', tone: 'idle' }
 
-/** As one process sees it. */
+/** The health of a server as one process sees it. */
 type PassiveHealth = NonNullable<WorkerServerStats['health']>
 
 const HEALTH: Record<PassiveHealth, Look> = {

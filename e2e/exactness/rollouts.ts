@@ -18,7 +18,7 @@ export function readRollouts(): Rollout[] {
   )
 }
 
-/** Replaces one in `every` ground truths by one that the rule cannot read. */
+/** Gives one in `every` rollouts a ground truth that the rule cannot read. */
 export function withBroken(rollouts: readonly Rollout[], every: number): Rollout[] {
   return rollouts.map((rollout, at) =>
     at % every === every - 1 ? { ...rollout, groundTruth: { not: 'text' } } : rollout,

@@ -9,7 +9,7 @@ export interface Reward {
   reason: string | null
 }
 
-/** In input order. */
+/** Returns the rewards in input order. */
 export async function collectRewards(client: Client, batchId: string): Promise<Reward[]> {
   const rewards: Reward[] = []
   for (;;) {
@@ -25,7 +25,7 @@ export async function collectRewards(client: Client, batchId: string): Promise<R
   }
 }
 
-/** In completion order. */
+/** Returns the groups in completion order. */
 export async function collectGroups(client: Client, batchId: string): Promise<GroupResult[]> {
   const groups: GroupResult[] = []
   let after: string | null = null

@@ -15,7 +15,7 @@ export interface ReportRow {
   n: number
   /** Samples that the rule finds correct; null if no rule applies. */
   correct: number | null
-  /** Covers the scored samples; null when there are none. */
+  /** By rule, over the scored samples; null when there are none. */
   meanReward: number | null
   meanModelScore: number | null
   /** Samples that have no score by rule, or none by model. */
@@ -28,8 +28,8 @@ export interface Report {
   byPolicy: ReportRow[]
   groups: { n: number; allRight: number; noneRight: number; size: number | null } | null
   /**
-   * `n` pairs of a correct and an incorrect response in one group, and in how many of them the model prefers the
-   * correct one; a tie counts 0.5.
+   * `n` counts the pairs of a correct and an incorrect response in one group, `preferred` those in which the model
+   * prefers the correct one; a tie counts 0.5.
    */
   pairs: { n: number; preferred: number } | null
 }

@@ -93,7 +93,7 @@ export async function conduct(
   }
 }
 
-/** The service's first calls are slower. */
+/** Untimed, because the service's first calls are slower. */
 export async function warmUp(laboratory: Laboratory): Promise<void> {
   const job: Job = {
     prompts: 256,

@@ -164,7 +164,7 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
   }
 }
 
-/** Avoids an unhandled rejection until the result is awaited. */
+/** Defers a call's rejection until its result is awaited, to avoid an unhandled rejection. */
 function later(call: Promise<{ batchId: string }>): { batchId: Promise<string> } {
   const batchId = call.then((batch) => batch.batchId)
   batchId.catch(() => {})

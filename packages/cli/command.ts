@@ -35,7 +35,7 @@ export interface CommandContext<O extends CommandOptions> {
   signal: AbortSignal
 }
 
-/** A file of packages/cli/commands exports its command as `command`. */
+/** One command: a file of packages/cli/commands that exports `command`. */
 export interface Command<O extends CommandOptions = CommandOptions> {
   name: string
   /** One-line description in the list of commands. */

@@ -9,7 +9,7 @@ export interface TextSink {
 export class Output {
   readonly stdout: TextSink
   readonly stderr: TextSink
-  /** stdout then has only JSON. */
+  /** Whether `--json` is given: stdout then has only JSON. */
   readonly json: boolean
 
   constructor(stdout: TextSink, stderr: TextSink, json: boolean) {

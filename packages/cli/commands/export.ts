@@ -177,7 +177,7 @@ Exported files can be imported again. The filters are those of the Samples page;
   },
 })
 
-/** An export needs `batchId` and `index` to resume. */
+/** Adds `batchId` and `index`, which an export needs to resume. */
 function columnsOf(text: string): string[] {
   const names = text.split(',').map((name) => name.trim())
   return [...['batchId', 'index'].filter((name) => !names.includes(name)), ...names]

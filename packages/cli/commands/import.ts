@@ -169,7 +169,7 @@ function notesOf({ files }: Survey): string[] {
   })
 }
 
-/** Drawing a line takes longer than reading a row (20 µs). */
+/** Draws rarely, because drawing a line takes longer than reading a row (20 µs). */
 function throttled(progress: {
   update(state: Parameters<ReturnType<typeof showProgress>['update']>[0]): void
 }) {

@@ -23,7 +23,7 @@ export interface DownloadQuery {
 const PAUSE_MS = 500
 
 export interface DownloadOptions {
-  /** How long an unavailable service is retried, in ms since the last data. */
+  /** How long an unavailable service is retried, counted from the last data received. */
   retryForMs: number
   signal: AbortSignal
   /** `done` counts rows. For a Parquet file it counts bytes, and `total` is null. */
@@ -136,7 +136,7 @@ function addressOf({ format, filter, columns, kept }: DownloadQuery, after: stri
   return `${EXPORT_PATH}?${search}`
 }
 
-/** @returns the error, with a note where the rows received so far are */
+/** Adds to the error where the rows received so far are. */
 export async function leaving(error: unknown, target: ExportTarget): Promise<unknown> {
   const where = await target.leave()
   if (!(error instanceof CliError) || where === null) return error

@@ -4,7 +4,7 @@ const QUOTE = 34
 /** Splits a byte stream into whole rows. In CSV, a line end inside quotes is text. */
 export class RowTracker {
   rows = 0
-  /** Of whole rows. */
+  /** Of the whole rows only. */
   bytes = 0
   /** Includes its line end; null before the first row. */
   lastRow: Buffer | null = null

@@ -167,6 +167,7 @@ async function wholeRows(
   }
   if (rows.lastRow === null) return null
   try {
+    // If the file has only a header, the export starts over.
     return sampleOfRow(rows.lastRow, format, columns) === null ? null : rows
   } catch {
     throw new CliError(

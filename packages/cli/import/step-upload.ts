@@ -45,7 +45,7 @@ export class StepUpload {
     this.pendingChars += json.length + 1
   }
 
-  /** Each sample is JSON. @throws CliError */
+  /** Stores the next rows of the step, each as JSON, and closes the batch after the last row. @throws CliError */
   async send(samples: readonly string[]): Promise<void> {
     const from = this.sent
     this.sent += samples.length

@@ -18,9 +18,9 @@ const ALIASES = new Map(
   ]),
 )
 
-/** Cells may also be empty. */
+/** Columns whose cells are JSON objects or empty. */
 const JSON_COLUMNS = new Set(['extraInfo', 'rewardExtraInfo', 'rewards'])
-/** Cells may also be empty. */
+/** Columns whose cells are numbers or empty. */
 const NUMBERS = new Set(['step', ...INTEGER_FIELDS, 'score'])
 const IGNORED = new Set([
   ...['batchId', 'index', 'rawScore', 'queueMs', 'scoreMs'],

@@ -36,7 +36,7 @@ const QUOTE = 34
 export interface ReadLinesOptions {
   /** A line end inside quotes is text, as in CSV. */
   quotes?: boolean
-  /** The bytes are those of the file, before decompression. */
+  /** Called with the file's bytes, before decompression. */
   onBytes?: (bytes: Buffer) => void
 }
 

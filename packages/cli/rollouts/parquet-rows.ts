@@ -17,7 +17,7 @@ export interface ParquetRow {
   values: JsonObject
 }
 
-/** The columns of a row group are in memory together. Uncompressed size. */
+/** Maximum uncompressed size of the columns of a row group, which are in memory together. */
 const MAX_GROUP_BYTES = 512 << 20
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

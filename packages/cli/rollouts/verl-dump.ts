@@ -70,7 +70,7 @@ const MARKERS: [dataSource: string, marker: RegExp][] = [
   ['math_dapo', /\bAnswer\s*:/i],
 ]
 
-/** Prefers a data source that a row names. Otherwise, more than half of the rows must have its marker. */
+/** Prefers a data source that a row names. Otherwise, more than half of the rows must have the marker. */
 export function guessDataSource(rows: JsonObject[]): string | null {
   const named = rows.find((row) => typeof row.data_source === 'string' && row.data_source !== '')
   if (named) return named.data_source as string

@@ -42,7 +42,6 @@ def sample(solution, truth="72", **extra):
 
 
 class Served:
-
     def __init__(self, name, *options, env=None):
         if "--processes" not in options:
             options = (*options, "--processes", "1")
@@ -73,7 +72,6 @@ class Served:
             self._changed.notify_all()
 
     def event(self, name, timeout=60):
-
         def first():
             return next((e for e in self.events if e["event"] in (name, "end of output")), None)
 

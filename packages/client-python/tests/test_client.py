@@ -27,7 +27,6 @@ def scored(count, ms=0, label="q", group_size=4):
 
 
 def with_each_transport(test):
-
     @functools.wraps(test)
     def run(self):
         for http in TRANSPORTS:

@@ -75,6 +75,7 @@ class ExportMetricsTest(ServiceTest):
                 sample["response"] = "#### 72"
             cls.client.submit(samples, step=step, reward=COMPOSITE).wait()
             if step == 3:
+                # The last batch of a step counts.
                 cls.client.submit(rollouts(4), step=step).wait()
         failed = rollouts(8)
         for sample in failed[:2]:
@@ -283,6 +284,7 @@ class ExportMetricsTest(ServiceTest):
 
     def test_many_steps_come_one_by_one(self):
         package("tensorboard")
+        # Over 1,000 steps, which the service sends in bins.
         one = [{**sample, "score": 1.0} for sample in rollouts(1)]
 
         def submit(step):

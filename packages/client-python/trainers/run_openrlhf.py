@@ -38,7 +38,6 @@ class Characters:
 
 
 class Engine:
-
     def __init__(self, text):
         self.text = text
 

@@ -33,7 +33,6 @@ BEFORE, DURING, TRAINER = 1, 3, 5
 
 
 class Kills(TrainerCallback):
-
     def __init__(self, url, run):
         self.client = RewardOps(url)
         self.url, self.run = url, run

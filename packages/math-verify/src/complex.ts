@@ -89,7 +89,7 @@ const lanczos = [
   1.5056327351493116e-7,
 ]
 
-/** To about 15 digits (Lanczos, g = 7). */
+/** Γ of a real number, to about 15 digits (Lanczos, g = 7). */
 export function gamma(x: number): number {
   if (x < 0.5) return Math.PI / (Math.sin(Math.PI * x) * gamma(1 - x))
   const shifted = x - 1

@@ -140,7 +140,7 @@ function sidesEqual(a: Relation, b: Relation, budget: Budget, options: VerifyOpt
   )
 }
 
-/** Equal up to a constant factor. */
+/** Whether left side minus right side is the same in both relations, up to a constant factor. */
 function differencesProportional(gold: Relation, given: Relation, budget: Budget): boolean {
   const sides = [gold.left, gold.right, given.left, given.right]
   if (sides.some((side) => isCollection(side) || isRelation(side))) return false

@@ -56,7 +56,7 @@ function grouped(node: Node): string {
   return isLone || node.kind === 'call' || node.kind === 'power' ? text : `(${text})`
 }
 
-/** Converting numbers of more than 64 hexadecimal digits to decimal is slow, so their length is given. */
+/** Describes huge numbers by their length, because converting them to decimal is slow. */
 function short(value: bigint): string {
   const digits = value.toString(16).length
   return digits > 64 ? `a number of about ${Math.round(digits * 1.204)} digits` : value.toString()

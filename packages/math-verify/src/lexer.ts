@@ -84,8 +84,8 @@ const synonyms: Record<string, string> = {
 const twoSigns = new Set(['<=', '>=', '==', '!=', '~='])
 
 /**
- * Drops layout commands (`\,`, `\left`, `\displaystyle`). @throws NotReadable for an unsupported character or an
- * incomplete command
+ * Splits LaTeX into tokens and drops layout commands (`\,`, `\left`, `\displaystyle`).
+ * @throws NotReadable for an unsupported character or an incomplete command
  */
 export function tokensOf(latex: string): Token[] {
   const tokens: Token[] = []

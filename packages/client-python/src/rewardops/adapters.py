@@ -62,7 +62,7 @@ _connections: dict[str, Connection] = {}
 def connection(url: str | None, api_key: str | None, **settings: Any) -> Connection:
     """The process's connection for these settings; equal settings share one connection."""
     key = repr((url, api_key, sorted(settings.items())))
-    # Two threads may create a connection concurrently.
+    # If two threads create a connection concurrently, the first is kept; both connections work.
     return _connections.get(key) or _connections.setdefault(
         key, Connection(url, api_key, **settings)
     )

@@ -203,7 +203,7 @@ class AsyncRewardOps:
     async def append_prepared(
         self, batch_id: str, sent: Prepared, start_index: int, *, timeout_s: Any = UNSET
     ) -> int:
-        """Returns the batch's new number of samples."""
+        """Appends samples that `prepare` made, in parts. Returns the batch's new number of samples."""
         deadline = self.deadline(timeout_s)
         samples = start_index
         for start, body in await parts_of(sent.samples):
@@ -323,6 +323,7 @@ class AsyncRewardOps:
     async def rm_score_prepared(
         self, prepared: Prepared, group_size: int | None, **submit: Unpack[SubmitOptions]
     ) -> Scores:
+        """Like `compute_rm_score`, for samples that `prepare` has converted."""
         if submit.get("open"):
             raise RewardOpsError(
                 "compute_rm_score waits until the batch ends, but an open batch does not end.",

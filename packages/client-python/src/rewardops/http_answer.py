@@ -71,7 +71,7 @@ def no_answer(error: BaseException, connect_s: float, answer_s: float) -> NoAnsw
 
 
 def keep_alive(sock: socket.socket | None) -> None:
-    """A silently lost peer is noticed within 35 s. A reward may take longer than that without any traffic."""
+    """Makes a silently lost peer noticeable within 35 s. A reward may take longer than that without any traffic."""
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
     try:

@@ -81,7 +81,7 @@ def metrics_of(
 
 
 def _part(name: str) -> str:
-    """Keeps only characters that all trackers accept."""
+    """A component's name in the characters that all trackers accept."""
     name = re.sub(r"[^\w.-]", "_", name)
     return name.replace(".", "_") if not name.strip(".") else name
 

@@ -396,11 +396,7 @@ def number(value: Any) -> float | None:
 
 
 def _plain_columns(values_of: Callable[[str, bool], list[Any]]) -> dict[str, list[Any]]:
-    """
-    By their Python names.
-
-    `values_of` gets the service's name of a column, and whether it is required.
-    """
+    """Columns by their Python names. `values_of` gets the service's name of a column, and whether it is required."""
     columns = {name: values_of(camel_case(name), name in _REQUIRED) for name in _PLAIN_COLUMNS}
     return {
         name: [number(value) for value in values] if name in _NUMBERS else values
@@ -409,7 +405,6 @@ def _plain_columns(values_of: Callable[[str, bool], list[Any]]) -> dict[str, lis
 
 
 def columns_of_pages(pages: list[dict[str, Any]]) -> dict[str, Any]:
-
     def values_of(name: str, is_required: bool) -> list[Any]:
         values: list[Any] = []
         for page in pages:

@@ -53,7 +53,6 @@ class TrackedRun:
 
 
 class Tracker(Protocol):
-
     #: Location of the run's points: a folder or a URL.
     place: str
 

@@ -23,7 +23,7 @@ SECRETS = ("REWARDOPS_SERVE_KEY", "REWARDOPS_API_KEY")
 MARK = "REWARDOPS_FUNCTION_PROCESS"
 #: User ids without an account, from systemd's DynamicUser range. The service's function processes use them too.
 FIRST_UID, LAST_UID = 61_184, 65_519
-#: For a function process that has its own user.
+#: Maximum number of processes and threads of a function process that has its own user.
 MAX_PROCESSES = 1_024
 
 #: Options of prctl, from linux/prctl.h.

@@ -42,7 +42,6 @@ HOPELESS_STARTS = 3
 
 @dataclass
 class Call:
-
     sample: Mapping[str, Any]
     future: Future[Entry] = field(default_factory=Future)
     #: Changes at every start, so that a late answer of an earlier start is ignored.
