@@ -11,7 +11,6 @@ import {
 import { looksOf } from './fixtures/looks.ts'
 import { removeServers, type TestService, test } from './fixtures/service.ts'
 
-
 let service: TestService
 let rm: SimulatedServers
 let batch = ''

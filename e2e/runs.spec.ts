@@ -7,7 +7,6 @@ import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
-
 let service: TestService
 /** Mean score by step of `learner`, computed from its results. */
 const means = new Map<number, number>()

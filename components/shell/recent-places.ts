@@ -1,4 +1,3 @@
-
 const KEY = 'rewardops-recent'
 const MAX_PLACES = 12
 

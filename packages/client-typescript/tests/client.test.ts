@@ -13,7 +13,6 @@ import { waitFor } from '../../../testkit/service/wait-for.ts'
 import { createRewardOpsClient, type RewardChunk, type RewardOpsClient } from '../src/index.ts'
 import { CLIENT_VERSION } from '../src/reach.ts'
 
-
 let service: Service
 let rm: SimulatedServers
 let client: RewardOpsClient

@@ -7,7 +7,6 @@ import { createRewardOpsClient, RewardOpsClientError } from '../src/index.ts'
 import { CLIENT_VERSION, isCompatible } from '../src/reach.ts'
 import { refusal, result, type StandIn, startStandIn } from './stand-in.ts'
 
-
 let keyed: Service
 const standIns: StandIn[] = []
 

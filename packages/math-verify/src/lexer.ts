@@ -1,4 +1,3 @@
-
 /** Thrown for text that is not mathematics, or not supported by the parser. */
 export class NotReadable extends Error {
   override readonly name = 'NotReadable'
