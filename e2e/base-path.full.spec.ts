@@ -88,7 +88,7 @@ for (const kind of Object.keys(ports) as Kind[]) {
       if (url.pathname !== PREFIX && !url.pathname.startsWith(`${PREFIX}/`)) outside.push(url.href)
     })
 
-    // Signing in leads back to the page. The cookie is not sent to other services of the host.
+    // The cookie is not sent to other services of the host.
     await page.goto(`${address}/batches?status=running`)
     await page.waitForURL(`${address}/login?next=%2Fbatches%3Fstatus%3Drunning`)
     await page.getByLabel('API key').fill(KEY)
@@ -97,7 +97,6 @@ for (const kind of Object.keys(ports) as Kind[]) {
     await expectLive(page)
     expect((await context.cookies()).map((cookie) => cookie.path)).toEqual([PREFIX])
 
-    // A trainer submits through the proxy while the overview is open, and the live stream shows the run.
     const run = `below-a-prefix-${ports[kind]}`
     await page.goto(address)
     await expectLive(page)
@@ -151,7 +150,6 @@ test('URLs that the service writes have the prefix', async () => {
   const headers = { authorization: `Bearer ${KEY}` }
   const session = await fetch(`${address}/api/trpc/session.get`, { headers })
   expect(await session.json()).toMatchObject({ result: { data: { address } } })
-  // Health checks and the router address also respond without the prefix.
   for (const base of [address, service.url]) {
     expect((await fetch(`${base}/readyz`)).status).toBe(200)
     expect((await fetch(`${base}/v1/models`, { headers })).status).toBe(200)

@@ -62,7 +62,6 @@ async function addServer(): Promise<void> {
 interface Pictured {
   name: string
   path: string
-  /** Snapshot names by the heading of the chart's section. */
   charts: Record<string, string>
   prepare?(page: Page): Promise<void>
 }

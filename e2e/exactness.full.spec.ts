@@ -165,7 +165,6 @@ test('the rollouts cover failures, substituted scores, retries and groups withou
   expect(runNumbers('exact-models').heat?.kind).toBe('bins')
 })
 
-/** Request parameters, timestamps, figures of running batches, intervals and verdicts. */
 const NOT_COMPUTED = [
   ...['batchId', 'run', 'step', 'split', 'status', 'submittedAt', 'startedAt', 'completedAt'],
   ...['rewardName', 'rewardVersion', 'rescoredFrom', 'rescores', 'reward', 'groupSize', 'priority'],

@@ -83,7 +83,6 @@ test('a page of another site cannot frame, read or open the service', async ({
   await expect(page.locator('body')).toContainText(
     'Requests from pages of another site are refused',
   )
-  // The browser reports the frames that the policy refused.
   expect(policyReports.every((report) => report.includes('frame-ancestors'))).toBe(true)
   policyReports.length = 0
 })

@@ -47,7 +47,6 @@ async function threadMs(session: CDPSession): Promise<number> {
   return (of('TaskDuration') - of('DevToolsCommandDuration')) * 1_000
 }
 
-/** Returns the CPU time of the main thread once it is idle. */
 async function rest(session: CDPSession): Promise<number> {
   let ms = Number.NEGATIVE_INFINITY
   await expect
@@ -117,7 +116,6 @@ test('a response of 100 kB opens without blocking the page', async ({ page }) =>
   for (const [at, name] of Object.keys(RESPONSES).entries()) {
     const { spent, longMs, pieces, formulas } = await open(at + 1)
     spentOf.set(name, spent)
-    // The rest of the text is rendered when it comes into view.
     expect.soft(pieces, name).toBeLessThan(6)
     lines.push(
       `${name}: ${spent.toFixed(0)} ms, ${pieces} pieces, ${formulas} formulas, long tasks ${longMs.join(', ') || 'none'}`,

@@ -10,7 +10,6 @@ let service: TestService
 let rms: SimulatedServers[] = []
 let batch = ''
 
-/** Two of the bundled rollouts get unusual texts. */
 function rollouts(): SampleInput[] {
   const samples = readFileSync(
     new URL('../examples/data/demo-rollouts.jsonl', import.meta.url),

@@ -3,14 +3,13 @@ import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { checkEach, expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
-/** One prompt regresses, one gets solved, and one stays mixed. */
 
 let service: TestService
 let lastBatch: string
 
 const RUN = 'prompts'
 const PAGE = `/runs/${RUN}/prompts`
-/** Number of passed samples out of 8, by prompt and step. */
+/** Of 8 samples, by prompt and step. */
 const PASSES = {
   forgotten: [8, 8, 8, 8, 0, 0],
   solved: [2, 4, 6, 8, 8, 8],

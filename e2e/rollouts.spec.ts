@@ -68,7 +68,7 @@ test('renders Markdown, formulas, code, reasoning and tools, and highlights the 
   const batch = await submit('rendered', 1, [RESPONSE], prompt)
   const errors = watchErrors(page)
   await page.goto(`${service.url}/samples?batch=${batch}`)
-  // The table shows the first lines of texts, which are loaded separately from the list.
+  // The first lines of the texts are loaded separately from the list.
   const row = page.locator(`[data-sample="${batch}-0"]`)
   await expect(row).toContainText('What is $6 \\times 7$?')
   await expect(row).toContainText('I multiply **twice**.')
@@ -106,7 +106,6 @@ test('images of messages are loaded once, when they come into view', async ({ pa
   const part = (seed: string) => ({
     ...{ type: 'image_url', image_url: { url: dataUrl(noisePng(seed, 320)) } },
   })
-  // The second image is far below the first.
   const prompt = [
     { role: 'user', content: [part('top'), { type: 'text', text: 'Why?\n\n'.repeat(400) }] },
     { role: 'user', content: [part('bottom')] },
@@ -223,7 +222,6 @@ test('a response of 100 kB is rendered in chunks, with an outline and a jump to 
   await panel.getByRole('button', { name: 'Outline' }).click()
   await page.getByRole('menuitem', { name: 'Part 12' }).click()
   await expect(panel.getByRole('heading', { name: 'Part 12' })).toBeInViewport()
-  // Only the panel scrolls.
   expect(
     await page.evaluate(() => [scrollY, document.documentElement.scrollHeight - innerHeight]),
   ).toEqual([0, 0])

@@ -8,7 +8,6 @@ import { expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
-/** Mean score by step of `learner`, computed from its results. */
 const means = new Map<number, number>()
 
 const rollout = (i: number, right: boolean, dataSource: string) => ({

@@ -259,7 +259,6 @@ test('shows the invalid parameters of a link, and repeats a query that timed out
   await expect(page.getByText('Query timed out')).toBeVisible()
   await expectAccessible(page)
   refuse = false
-  // The page repeats the query by itself.
   await expect(page.getByText('No matching samples')).toBeVisible()
 })
 

@@ -26,7 +26,6 @@ test.afterAll(async () => {
 
 const addressOf = (i: number, server = 0) => sims[i]?.urls[server] as string
 
-/** In the server's row or on its page. */
 async function act(page: Page, name: string, item: RegExp): Promise<void> {
   await page.getByRole('button', { name: `Actions for ${name}` }).click()
   await page.getByRole('menuitem', { name: item }).click()
@@ -65,7 +64,6 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await expect(url).toBeInViewport()
   await expectStateAccessible(page)
 
-  // A server that is still loading can be saved anyway.
   await form.getByLabel('Save and keep probing').check()
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form).toHaveCount(0)
@@ -106,7 +104,6 @@ test('quarantines a server whose scores are not raw until a user trusts it', {
   const form = page.getByRole('dialog', { name: 'Register server' })
   await form.getByLabel('URL', { exact: true }).fill(addressOf(1))
   await form.getByLabel('Name', { exact: true }).fill('squasher')
-  // Before the self-test, the form does not offer to trust the server.
   await expect(form.getByText('Trust anyway')).toHaveCount(0)
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByText('squasher is registered and quarantined')).toBeVisible()
@@ -153,7 +150,6 @@ test('shows a refused key at its field', { tag: '@full' }, async ({ page }) => {
   const row = page.locator('[data-server="locked"]')
   await expect(row).toContainText('ready')
   await expect(row).toContainText('6,000 requests/min')
-  // Changing another setting keeps the key.
   await act(page, 'locked', /Edit/)
   const edit = page.getByRole('dialog', { name: 'Edit locked' })
   await expect(edit.getByLabel('API key', { exact: true })).toHaveValue('')

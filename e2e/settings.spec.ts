@@ -55,7 +55,6 @@ test.describe('sign-in', () => {
     await expect(page.getByText('No matching batches')).toBeVisible()
     await expectLive(page)
 
-    // The onboarding examples now contain the key header.
     await page.goto(service.url)
     await expect(page.locator('[data-snippet="curl"]')).toContainText('authorization: Bearer')
 

@@ -7,7 +7,6 @@ import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let rms: SimulatedServers[] = []
-/** A few samples take much longer, and some fail. */
 let batch = ''
 let timeline: TimelineDto
 
@@ -200,7 +199,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   }
   const png = await save('PNG')
   expect(png.subarray(0, 8)).toEqual(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'))
-  // Two pixels per CSS pixel, for high-density screens.
+  // For high-density screens.
   expect(png.readUInt32BE(16)).toBe(2_560)
   expect(png.readUInt32BE(20)).toBeGreaterThan(900)
   const svg = (await save('SVG')).toString()
@@ -295,7 +294,6 @@ test('draws 2,000 live groups up to five times a second without long tasks', {
   errors.expectNone()
 })
 
-/** `longMs` has the durations of long tasks (50 ms or more). */
 interface Seen {
   longMs: number[]
   changes: number
@@ -303,7 +301,7 @@ interface Seen {
   nowMs: number
 }
 
-/** A Chromium trace event. Times are in microseconds. */
+/** Times are in microseconds. */
 interface TraceEvent {
   name: string
   ph: string

@@ -186,7 +186,6 @@ async function scoreByRule(client: Client, steps: StepOfRollouts[]): Promise<str
   }
 }
 
-/** @returns the batch ids when all batches have ended */
 async function score(
   client: Client,
   steps: StepOfRollouts[],

@@ -17,7 +17,7 @@ export interface PageLink {
   href: string
   label: string
   icon: LucideIcon
-  /** The key that opens the page after `g`. */
+  /** Opens the page after `g`. */
   key?: string
 }
 

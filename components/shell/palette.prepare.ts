@@ -3,14 +3,13 @@ export interface PaletteEntry {
   kind: 'page' | 'batch' | 'run' | 'server' | 'sample' | 'action'
   label: string
   about: string
-  /** Null for an action. */
   href: string | null
   /** In the syntax of `KeyBinding.key`. */
   keys?: string
   run?: () => void
 }
 
-/** A titled section of the list. Search results have no title and are sorted by match. */
+/** Search results have no title and are sorted by match. */
 interface PaletteSection {
   title: string | null
   entries: PaletteEntry[]

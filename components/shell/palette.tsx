@@ -179,7 +179,7 @@ function Option({
   id: string
   entry: PaletteEntry
   chosen: boolean
-  /** Whether the section has a title, which already names the kind of its entries. */
+  /** A section title already names the kind of its entries. */
   titled: boolean
   onPoint(): void
   onTake(): void

@@ -4,7 +4,6 @@ const MAX_PLACES = 12
 /** Paths of detail pages. List pages are excluded, because they have shortcuts. */
 const PLACE = /^\/(batches|runs|servers)\/[^/]+$/
 
-/** Moves the path of a detail page to the front. */
 export function withPlace(recent: readonly string[], path: string): string[] {
   if (!PLACE.test(path)) return [...recent]
   return [path, ...recent.filter((each) => each !== path)].slice(0, MAX_PLACES)
@@ -26,6 +25,5 @@ export function visitPlace(path: string): void {
   try {
     localStorage.setItem(KEY, JSON.stringify(withPlace(readPlaces(), path)))
   } catch {
-    // Without browser storage, the palette shows no recent pages.
   }
 }

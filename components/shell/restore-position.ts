@@ -22,7 +22,6 @@ export function useRestoredPosition(pathname: string): void {
   useEffect(() => restorePositions(window, () => rendered.current === location.pathname), [])
 }
 
-/** @returns a function that stops remembering and restoring positions */
 export function restorePositions(
   view: Pick<
     Window,

@@ -11,7 +11,7 @@ function targetIn(row: HTMLElement): HTMLElement | null {
   )
 }
 
-/** The target of each visible row. A focusable row that is still loading is its own target. */
+/** A focusable row that is still loading is its own target. */
 function rowTargets(): { row: HTMLElement; target: HTMLElement }[] {
   return [...document.querySelectorAll<HTMLElement>(ROWS)].flatMap((row) => {
     const target = targetIn(row) ?? (row.hasAttribute('tabindex') ? row : null)
@@ -19,7 +19,6 @@ function rowTargets(): { row: HTMLElement; target: HTMLElement }[] {
   })
 }
 
-/** Moves the focus from a row to its target when the row has loaded. */
 function focusWhenLoaded(row: HTMLElement): void {
   const observer = new MutationObserver(() => {
     const target = targetIn(row)
@@ -29,10 +28,6 @@ function focusWhenLoaded(row: HTMLElement): void {
   observer.observe(row, { childList: true, subtree: true })
 }
 
-/**
- * Moves the focus to the next or previous row, or to the first row if no row has it. Returns false at the end of the
- * list.
- */
 export function focusRow(by: 1 | -1): boolean {
   const rows = rowTargets()
   const at = rows.findIndex(({ row }) => row.contains(document.activeElement))

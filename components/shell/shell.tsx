@@ -13,7 +13,6 @@ import { useRestoredPosition } from './restore-position.ts'
 import { focusRow, RowKeys } from './row-keys.ts'
 import { useShellKeys } from './shell-keys.ts'
 
-// The palette and the list of shortcuts are loaded on first use; the palette is also preloaded when the page is idle.
 const Palette = dynamic(() => import('./palette.tsx').then((each) => each.Palette), { ssr: false })
 const KeyList = dynamic(() => import('./key-list.tsx').then((each) => each.KeyList), { ssr: false })
 

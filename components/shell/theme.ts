@@ -1,6 +1,5 @@
 import { THEME_KEY } from '../../server/contract/theme-script.ts'
 
-/** `system` follows the setting of the operating system. */
 export type Theme = 'system' | 'light' | 'dark'
 
 const listeners = new Set<() => void>()
@@ -22,7 +21,6 @@ export function setTheme(theme: Theme): void {
   for (const listener of listeners) listener()
 }
 
-/** Subscribes to theme changes, for useSyncExternalStore. */
 export function onTheme(listener: () => void): () => void {
   listeners.add(listener)
   return () => listeners.delete(listener)

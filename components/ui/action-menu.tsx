@@ -10,9 +10,8 @@ export interface MenuAction {
   icon?: ReactNode
   danger?: boolean
   disabled?: boolean
-  /** The reason why the user may not run the action; null if they may. */
+  /** Null if the user may run the action. */
   refused?: string | null
-  /** Adds a separator above. */
   apart?: boolean
   onSelect(): void
 }

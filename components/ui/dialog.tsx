@@ -38,7 +38,6 @@ export function Sheet({
   open: boolean
   onClose(): void
   title: string
-  /** The element that gets the focus on close; by default, the element that had it before. */
   finalFocus?: RefObject<HTMLElement | null>
   children: ReactNode
 }) {
@@ -97,7 +96,6 @@ export function Window({
   )
 }
 
-/** `danger` marks an action that cannot be undone. */
 export function Confirm({
   open,
   title,

@@ -23,13 +23,10 @@ export function DockedPanel({
   children,
 }: {
   label: string
-  /** The accessible name of the button in the list that opens the item. */
+  /** Accessible name of the button in the list that opens the item. */
   opener: string
-  /** The header's left side. */
   heading: ReactNode
-  /** The noun for a row, for button labels. */
   noun: string
-  /** The accessible name of the scroll container. */
   details: string
   actions?: ReactNode
   /** For a page that scrolls. Otherwise the panel is as high as its parent. */

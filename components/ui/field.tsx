@@ -177,7 +177,7 @@ export function Checkbox({
   label: string
   about?: ReactNode
   checked: boolean
-  /** Whether the checkbox stands for several values, and some but not all of them are checked. */
+  /** Some but not all of the values that the checkbox stands for are checked. */
   mixed?: boolean
   disabled?: boolean
   onChange(checked: boolean): void

@@ -24,7 +24,6 @@ export function Figure({
   children,
 }: {
   label: string
-  /** Shown as a tooltip of the label. */
   hint?: string
   value: ReactNode
   unit?: string

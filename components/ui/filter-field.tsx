@@ -59,7 +59,6 @@ export function FilterField({
 
 const LIST_WITH_FILTER = 6
 
-/** An active filter stays visible even if the list shrinks. */
 export function needsFilter(rows: number, filter: string): boolean {
   return rows >= LIST_WITH_FILTER || filter !== ''
 }

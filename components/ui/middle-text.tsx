@@ -1,5 +1,4 @@
 const MIN_CHARS = 18
-/** The length of the end that stays visible. */
 const END_CHARS = 7
 
 /** Shortens a name in the middle, because names of runs and servers often differ only at their ends. */

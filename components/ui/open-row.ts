@@ -2,7 +2,6 @@
 
 import { useRef } from 'react'
 
-/** The open row of a list, or the one that was open last. */
 export function useLastOpen(openId: string | null): string | null {
   const last = useRef(openId)
   if (openId !== null) last.current = openId

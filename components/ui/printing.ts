@@ -4,7 +4,6 @@ import { useSyncExternalStore } from 'react'
 import { flushSync } from 'react-dom'
 
 let printing = false
-/** The selected theme, while printing uses the light one. */
 let themeBefore: string | undefined
 const listeners = new Set<() => void>()
 
@@ -37,7 +36,7 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** True from just before printing until it is done. Sections that only a printout has render only then. */
+/** True from just before printing until it is done. */
 export function usePrinting(): boolean {
   return useSyncExternalStore(
     subscribe,

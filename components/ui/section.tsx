@@ -12,7 +12,6 @@ export function Section({
   title: ReactNode
   note?: ReactNode
   actions?: ReactNode
-  /** Buttons that stay on the line of the title. */
   corner?: ReactNode
   children: ReactNode
   className?: string

@@ -9,7 +9,7 @@ import { MENU_POPUP } from './action-menu.tsx'
 import { FIELD_BOX } from './field.tsx'
 import type { Primitive, SelectOption } from './select.tsx'
 
-/** Maximum number of rendered options, because more render noticeably slowly. The search finds the others. */
+/** More options render noticeably slowly. The search finds the others. */
 const MAX_LISTED = 200
 
 const POPUP = `${MENU_POPUP} flex max-h-[min(380px,var(--available-height))] min-w-(--anchor-width) max-w-[min(440px,var(--available-width))] flex-col`
@@ -30,7 +30,6 @@ export interface ListProps<T extends Primitive> {
   groups: readonly { name: string | undefined; items: LabeledOption<T>[] }[]
   value: T
   trigger: { id: string; children: ReactNode }
-  /** The list is open when it is mounted. */
   isOpen: boolean
   label: string
   disabled: boolean

@@ -12,24 +12,19 @@ export interface SelectOption<T extends Primitive> {
   value: T
   /** By default the value itself. */
   label?: string
-  /** In lighter type beside the label, such as a count. */
   note?: string | undefined
   group?: string
 }
 
 interface SelectProps<T extends Primitive> {
   label: string
-  /** Hides the label and makes the list smaller, for a row of filters. */
   hideLabel?: boolean
   value: T
-  /** A plain value is its own label. */
   options: readonly (SelectOption<T> | T)[]
   onChange(value: NoInfer<T>): void
   /** Shown while no option has the value. By default the value itself, such as a run that is no longer listed. */
   placeholder?: string
-  /** For lists that grow with the data: runs, servers, data sources. */
   searchable?: boolean
-  /** The value filters a list, so the field is highlighted. */
   narrows?: boolean
   disabled?: boolean
   title?: string | undefined

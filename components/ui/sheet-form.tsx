@@ -17,10 +17,8 @@ export function SheetForm({
 }: {
   action: string
   busy?: boolean
-  /** There is nothing to submit yet. */
   disabled?: boolean
   refused?: Refusal
-  /** On the left of the buttons. */
   beside?: ReactNode
   /** Must validate the fields, because browser validation is off. */
   onSubmit(): void

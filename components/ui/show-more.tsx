@@ -2,7 +2,6 @@
 
 import { Button } from './button.tsx'
 
-/** The fields of an infinite query that the button uses. */
 interface PagedQuery {
   hasNextPage: boolean
   isFetchingNextPage: boolean

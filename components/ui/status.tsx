@@ -35,7 +35,6 @@ import type { ServerState } from '../../server/contract/servers.ts'
 import type { BatchStatus, SampleStatus } from '../../server/contract/trainer.ts'
 import type { WorkerServerStats } from '../../server/contract/worker-stats.ts'
 
-/** The meaning of a color: fine, in progress, warning, error, neutral. */
 export type Tone = 'ok' | 'run' | 'warn' | 'bad' | 'idle'
 
 const TONES: Record<Tone, string> = {
@@ -160,7 +159,6 @@ export function RunStatusView({
 export function SampleStatusView({ status }: { status: SampleStatus }) {
   return <Status look={SAMPLE[status]} />
 }
-/** A draining server without requests in flight is shown as drained. */
 export function ServerStateView({
   server: { state, stateCause, inFlight },
 }: {

@@ -1,6 +1,5 @@
 import { type RefObject, useEffect, useRef } from 'react'
 
-/** Prefers an invalid field to the text of a general error. */
 export function firstError(place: Pick<HTMLElement, 'querySelector'>): HTMLElement | null {
   return (
     place.querySelector<HTMLElement>('[aria-invalid="true"]:not(:disabled)') ??

@@ -43,7 +43,6 @@ export function FleetHistory({
 }: {
   of: 'workers' | 'servers'
   range: HistoryRange
-  /** With `push`, the browser's Back button returns to the previous range. */
   onRange(range: HistoryRange, how: 'push' | 'replace'): void
 }) {
   const history = useFleetHistory(range)

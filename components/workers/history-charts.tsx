@@ -360,7 +360,6 @@ function Lines({
   className = FRAME,
 }: Shown & {
   hue?: HueKind
-  /** Colors of the series; by default the hues of their names. */
   colors?: readonly string[]
   text: ValueText
 }) {

@@ -139,7 +139,6 @@ export function havePython(): boolean {
   }
 }
 
-/** Keeps the input files of recompute.py in `folder`. */
 export function recompute(folder: string, lines: string, facts: Record<string, Facts>): Numbers {
   const [samples, factsFile] = [join(folder, 'samples.jsonl'), join(folder, 'facts.json')]
   writeFileSync(samples, lines)

@@ -7,7 +7,6 @@ export function bare(text: string | null | undefined): string {
   return (text ?? '').replace(/\s/g, '')
 }
 
-/** Reads a `<table>` or an element with table roles. */
 export async function rowsOf(table: Locator): Promise<Rows> {
   const lines = await table.evaluate((element) => {
     const cells = (row: Element) =>

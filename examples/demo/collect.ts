@@ -9,7 +9,6 @@ export interface Reward {
   reason: string | null
 }
 
-/** Returns the rewards in input order. */
 export async function collectRewards(client: Client, batchId: string): Promise<Reward[]> {
   const rewards: Reward[] = []
   for (;;) {
@@ -25,7 +24,6 @@ export async function collectRewards(client: Client, batchId: string): Promise<R
   }
 }
 
-/** Returns the groups in completion order. */
 export async function collectGroups(client: Client, batchId: string): Promise<GroupResult[]> {
   const groups: GroupResult[] = []
   let after: string | null = null

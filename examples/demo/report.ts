@@ -9,7 +9,6 @@ export interface Scored {
   model: { rewards: readonly Reward[] }
 }
 
-/** The samples of one data source or policy. */
 export interface ReportRow {
   name: string
   n: number
@@ -18,7 +17,6 @@ export interface ReportRow {
   /** By rule, over the scored samples; null when there are none. */
   meanReward: number | null
   meanModelScore: number | null
-  /** Samples that have no score by rule, or none by model. */
   failed: number
 }
 

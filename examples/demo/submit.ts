@@ -13,7 +13,6 @@ export interface StepOfRollouts {
   groupSize: number | null
 }
 
-/** Groups rollouts by run and step, in file order; the defaults are `run` and step 1. */
 export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollouts[] {
   const steps = new Map<string, StepOfRollouts>()
   for (const rollout of rollouts) {
@@ -39,7 +38,6 @@ export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollou
 /** Far below the service's 256 MiB per body, and small enough to show progress. */
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
 
-/** Submits a step as one batch: in one request if it is small, else as an open batch filled in blocks. */
 export async function submitStep(
   client: Client,
   step: StepOfRollouts,

@@ -58,7 +58,6 @@ describe('every reward is correct and delivered exactly once', () => {
   test.each(runs)('%s', async (name) => {
     const { emulated, predicted, boundMs } = await conduct(laboratory(), JOB, readRun(name), SCALE)
     expect(emulated).toMatchObject({ groups: 48, samples: 192 })
-    // All phases of the GPU were emulated, and none overlaps another.
     const own = emulated.spans.filter(({ what }) => what !== 'wait')
     expect(own.map(({ what }) => what).sort()).toEqual(
       [

@@ -16,14 +16,12 @@ export interface Compared {
 
 export interface Laboratory {
   url: string
-  /** Started with {@link RM_OPTIONS}. */
   rm: { url: string; model: string }
 }
 
-/** Seed of the latencies that the simulated server derives from the texts. */
 const SEED = 7
 export const RM_OPTIONS = ['--seed', String(SEED), '--draw-by', 'text']
-/** The server's in-flight limit for runs without a limit, too high to be reached. */
+/** Too high to be reached, for runs without a limit. */
 const UNLIMITED = 100_000
 
 /**

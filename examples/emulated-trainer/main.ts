@@ -25,7 +25,6 @@ async function main(): Promise<void> {
     return stopping
   }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    // The child processes must not outlive this one.
     process.once(signal, () => void stop().finally(() => process.exit(1)))
   }
   try {

@@ -119,7 +119,6 @@ export function readOptions(argv: readonly string[]): EmulationOptions | null {
   }
 }
 
-/** @throws Error naming the problem */
 export function readRun(name: string): Run {
   const [strategy = '', at] = name.split('@')
   if (!STRATEGIES.includes(strategy as Strategy)) {

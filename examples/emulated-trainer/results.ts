@@ -4,7 +4,6 @@ import { STRATEGIES } from '../../server/planner/overlap.ts'
 import type { Compared } from './laboratory.ts'
 import { tableOf } from './report.ts'
 
-/** Saves a run as `<name>.json` and rewrites `table.md` with all runs of the folder. */
 export async function keepResult(folder: string, result: Compared): Promise<void> {
   await mkdir(folder, { recursive: true })
   const { spans: _, ...summary } = result.emulated

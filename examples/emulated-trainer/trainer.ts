@@ -13,7 +13,6 @@ export interface Emulated {
   stepMs: number
   /** Time per step in the steady state, as `Prediction.steadyMs`. */
   steadyMs: number
-  /** Time per step spent waiting for rewards and for the batch's acceptance. */
   waitMs: number
   spans: PlannedSpan[]
   groups: number
@@ -31,7 +30,6 @@ export interface Emulation {
   /** One emulated second takes `1000 / scale` ms. */
   scale: number
   rolloutsOf(step: number): Rollouts
-  /** Called with every page of groups, in the order in which the trainer reads them. */
   onGroups?(step: number, groups: GroupResult[]): void
 }
 

@@ -7,7 +7,6 @@ export interface Question {
   decoy: string
 }
 
-/** All places and facts are invented. */
 export const QUESTIONS: readonly Question[] = [
   {
     question: 'Who founded the harbour town of Brennmoor?',
@@ -61,7 +60,6 @@ export const RIGHT_ANSWERS: ReadonlySet<PlantedAnswer> = new Set<PlantedAnswer>(
   'article',
 ])
 
-/** In the style of a search agent: think, search, read, answer. */
 export function respondToQuestion(draw: Draw, found: Question, planted: PlantedAnswer): string {
   const target = found.targets[0]!
   const search = `<think>${draw.pick(['I should look this up.', 'I do not know this, so I search.', 'A search will tell.'])}</think>\n<search>${found.question.replace(/\?$/, '').toLowerCase()}</search>\n<information>${found.passage}</information>\n`

@@ -1,7 +1,6 @@
 /** The same seed gives the same numbers on every machine. */
 export interface Draw {
   unit(): number
-  /** Both bounds are included. */
   integer(from: number, to: number): number
   pick<T>(items: readonly T[]): T
   chance(probability: number): boolean

@@ -15,7 +15,6 @@ export type Planted =
 
 export const RIGHT: ReadonlySet<Planted> = new Set<Planted>(['right', 'terse'])
 
-/** Format of the final answer that the rule expects. */
 export type AnswerMark = '####' | 'Answer:'
 
 export function answerOf(problem: Problem): number {

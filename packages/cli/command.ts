@@ -9,7 +9,6 @@ export interface CommandOption extends ParseArgsOptionDescriptor {
   value?: string
 }
 
-/** By long name. */
 export type CommandOptions = Readonly<Record<string, CommandOption>>
 
 type ValueOf<O extends CommandOption> = O extends { multiple: true }
@@ -18,7 +17,6 @@ type ValueOf<O extends CommandOption> = O extends { multiple: true }
     ? boolean
     : string
 
-/** An option that is not given is undefined. */
 export type Values<O extends CommandOptions> = { [K in keyof O]?: ValueOf<O[K]> }
 
 export interface CommandContext<O extends CommandOptions> {
@@ -38,14 +36,11 @@ export interface CommandContext<O extends CommandOptions> {
 /** One command: a file of packages/cli/commands that exports `command`. */
 export interface Command<O extends CommandOptions = CommandOptions> {
   name: string
-  /** One-line description in the list of commands. */
   summary: string
   /** Arguments after the command's name, such as `FILE... [options]`. */
   usage: string
-  /** Paragraphs of the help after the summary. */
   details?: string
   options: O
-  /** By default none are allowed. */
   positionals?: { min: number; max: number }
   /** Undefined means exit code 0. @throws CliError */
   run(context: CommandContext<O>): Promise<number | undefined>

@@ -11,7 +11,6 @@ export const EXIT = {
   batchFailed: 4,
   /** --timeout passed before the batch ended. */
   notYet: 5,
-  /** A bug in the CLI. */
   internal: 70,
   /** SIGINT (Ctrl-C), SIGTERM or SIGHUP. */
   interrupted: 130,
@@ -19,7 +18,6 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
-/** An expected failure, with a message for the user. */
 export class CliError extends Error {
   readonly exitCode: ExitCode
   /** The service's error reason (server/contract/error-reasons.ts); null for other failures. */

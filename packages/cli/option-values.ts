@@ -57,7 +57,6 @@ export function wholeNumber(
   return value
 }
 
-/** @throws CliError */
 export function splitOption(given: string | undefined): 'train' | 'val' | undefined {
   if (given === undefined || given === 'train' || given === 'val') return given
   throw usageError(`--split ${given}: expected train or val`)

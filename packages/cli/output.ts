@@ -1,4 +1,3 @@
-/** A standard stream, or a stand-in in tests. */
 export interface TextSink {
   isTTY?: boolean | undefined
   columns?: number | undefined

@@ -11,7 +11,6 @@ const BAR_CELLS = 24
 /** Eighths of a cell, so that the bar moves with every percent. */
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉']
 
-/** At most `columns` characters. */
 export function progressLine(label: string, progress: Progress, columns = 100): string {
   const { done, total, note } = progress
   const share = total === 0 ? 1 : Math.min(1, done / total)
@@ -44,7 +43,6 @@ export function showProgress(
   }
 }
 
-/** Measures over the last {@link PACE_MS}. */
 export class Pace {
   readonly #now: () => number
   readonly #marks: { atMs: number; done: number }[] = []

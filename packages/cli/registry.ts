@@ -7,7 +7,6 @@ const FOLDER = new URL('./commands/', import.meta.url)
 /** `.ts` in the repository, `.js` in the published package. */
 const ENDING = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
 
-/** In alphabetical order. */
 export function commandNames(): string[] {
   return readdirSync(FOLDER)
     .filter((file) => file.endsWith(ENDING))

@@ -14,7 +14,6 @@ export interface CliEnvironment {
   signal: AbortSignal
 }
 
-/** Runs a command line of `rewardops`, prints its errors and returns the exit code. */
 export async function runCommandLine(args: string[], around: CliEnvironment): Promise<number> {
   try {
     return await runCommand(args, around)

@@ -20,10 +20,8 @@ export interface CallOptions {
    * no retry.
    */
   retryForMs?: number
-  /** For one answer. */
   timeoutMs?: number
   signal?: AbortSignal
-  /** Called before each retry. */
   onRetry?: (why: string, inMs: number) => void
 }
 
@@ -33,7 +31,6 @@ interface Refusal {
   retryAfterMs: number | null
 }
 
-/** All its errors are CliErrors with a message for the user. */
 export class ServiceClient {
   readonly url: string
   readonly #headers: Record<string, string>
@@ -280,7 +277,6 @@ function resultOf<T>(text: string): { data: T } | undefined {
   }
 }
 
-/** For SIGINT, SIGTERM and SIGHUP. */
 export function interrupted(): CliError {
   return new CliError(EXIT.interrupted, 'Stopped before the end.')
 }

@@ -65,7 +65,6 @@ export function summaryLines(summary: BatchSummary): string[] {
   ]
 }
 
-/** @throws CliError */
 export function batchIdOf(given: string): string {
   if (!/^b\d{1,18}$/.test(given)) {
     throw new CliError(EXIT.badInput, `"${given}" is not a batch id such as "b12".`)

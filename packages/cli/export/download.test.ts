@@ -11,7 +11,6 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop()
 })
 
-/** Answers export requests with `answers` in order, and repeats the last one. */
 async function serving(
   ...answers: ((req: IncomingMessage, res: ServerResponse) => void)[]
 ): Promise<{ client: ServiceClient; requests: string[] }> {

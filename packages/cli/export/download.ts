@@ -112,7 +112,6 @@ export async function downloadParquet(
   }
 }
 
-/** @throws CliError if another attempt cannot help */
 async function retryAfter(
   error: unknown,
   client: ServiceClient,

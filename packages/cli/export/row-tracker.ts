@@ -4,20 +4,17 @@ const QUOTE = 34
 /** Splits a byte stream into whole rows. In CSV, a line end inside quotes is text. */
 export class RowTracker {
   rows = 0
-  /** Of the whole rows only. */
   bytes = 0
   /** Includes its line end; null before the first row. */
   lastRow: Buffer | null = null
   readonly #quotes: boolean
   #inQuotes = false
-  /** Chunks of the incomplete row. */
   #begun: Buffer[] = []
 
   constructor(quotes: boolean) {
     this.#quotes = quotes
   }
 
-  /** Returns the chunks that form whole rows, in order. */
   push(chunk: Buffer): Buffer[] {
     let from = 0
     let quote = this.#quotes ? chunk.indexOf(QUOTE) : -1

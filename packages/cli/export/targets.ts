@@ -44,7 +44,6 @@ export class StreamTarget implements ExportTarget {
 export interface FileOptions {
   resume: boolean
   force: boolean
-  /** Undefined means all columns. */
   columns?: readonly string[] | undefined
 }
 

@@ -19,12 +19,10 @@ export interface UploadContext {
  */
 export class StepUpload {
   readonly step: ImportStep
-  /** In all files. */
   readonly rows: number
   batchId: string | null = null
   /** Rows passed to {@link send} so far. */
   sent = 0
-  /** Rows known to be stored. */
   stored = 0
   /** Rows stored by an earlier attempt. */
   before = 0

@@ -10,7 +10,6 @@ import {
 } from '../rollouts/read-rollouts.ts'
 import { type ImportOptions, type ImportStep, stepKey } from './import-options.ts'
 
-/** Size and modification time are those at the survey. */
 export interface SurveyedFile {
   file: RolloutFile
   bytes: number
@@ -19,7 +18,6 @@ export interface SurveyedFile {
 
 export interface Survey {
   files: SurveyedFile[]
-  /** By {@link stepKey}. */
   steps: Map<string, ImportStep & { rows: number; unscored: number }>
   rows: number
   badRows: number
@@ -29,7 +27,6 @@ export interface Survey {
   identity: string
 }
 
-/** All bad rows are counted. */
 const MAX_LISTED_BAD_ROWS = 10
 
 /**

@@ -12,7 +12,6 @@ export interface NumberedLine {
   problem: string | null
 }
 
-/** The message begins with the file and, where known, the line. */
 export class RolloutFileError extends Error {
   readonly path: string
   /** From 1; null when the problem concerns the whole file. */
@@ -34,7 +33,6 @@ const CR = 13
 const QUOTE = 34
 
 export interface ReadLinesOptions {
-  /** A line end inside quotes is text, as in CSV. */
   quotes?: boolean
   /** Called with the file's bytes, before decompression. */
   onBytes?: (bytes: Buffer) => void
@@ -52,7 +50,6 @@ export async function* readLines(
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let parts: Buffer[] = []
   let partBytes = 0
-  /** Line ends seen, including those inside quotes. */
   let ends = 0
   let firstLine = 1
   let inQuotes = false

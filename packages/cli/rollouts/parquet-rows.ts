@@ -126,7 +126,6 @@ export async function* readParquetRows(
 
 const NO_JSON = 'is neither text nor a number, but bytes; write it as a string column'
 
-/** Null if the value is missing. */
 function jsonOf(value: unknown, refusal: () => Error): unknown {
   if (value === undefined || value === null) return null
   if (typeof value === 'number') return Number.isFinite(value) ? value : null

@@ -4,7 +4,7 @@ export type JsonObject = Record<string, unknown>
 const MAYBE_UNSAFE_INTEGER = /\d{16}/
 
 /**
- * Like the service, this refuses integers that a double would round.
+ * Like the service, the parser refuses integers that a double would round.
  * @throws Error whose message describes the problem without file and line
  */
 export function parseJsonObject(text: string): JsonObject {

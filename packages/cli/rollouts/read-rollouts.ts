@@ -22,7 +22,6 @@ export type LineRead =
   | { line: number; rollouts: Rollout[]; error: null }
   | { line: number; rollouts: null; error: RolloutFileError }
 
-/** Only the first lines have been read. */
 export interface RolloutFile {
   path: string
   format: RolloutFormat
@@ -38,7 +37,6 @@ export interface RolloutFile {
   lines(onBytes?: (bytes: Buffer) => void): AsyncGenerator<LineRead>
 }
 
-/** Lines read to guess a dump's data source. */
 const LOOK_AHEAD_LINES = 64
 
 /** A row that is not parsed yet. The errors of `read` name neither file nor row. */
@@ -186,7 +184,6 @@ function dumpReader(path: string, dataSource: string, scores: GivenScores) {
   }
 }
 
-/** `reader` makes a line reader for one pass. A CSV has a header line and quoted cells. */
 function lines(path: string, isCsv: boolean, reader: () => (line: string) => Rollout[]): Rows {
   return async function* (onBytes) {
     const read = reader()

@@ -1,6 +1,5 @@
 import type { SampleInput } from '../../../server/contract/trainer.ts'
 
-/** Run, step and split are null if the file does not name them. */
 export interface Rollout {
   sample: SampleInput
   run: string | null

@@ -47,7 +47,7 @@ export function readVerlDump(line: JsonObject, dataSource: string, scores: Given
   ]
 }
 
-/** Columns of a dump that do not come from the reward. */
+/** They do not come from the reward. */
 const OTHER_COLUMNS: ReadonlySet<string> = new Set(['request_id', 'sample_id'])
 
 function splitColumns(columns: JsonObject): {
@@ -70,7 +70,6 @@ const MARKERS: [dataSource: string, marker: RegExp][] = [
   ['math_dapo', /\bAnswer\s*:/i],
 ]
 
-/** Prefers a data source that a row names. Otherwise, more than half of the rows must have the marker. */
 export function guessDataSource(rows: JsonObject[]): string | null {
   const named = rows.find((row) => typeof row.data_source === 'string' && row.data_source !== '')
   if (named) return named.data_source as string

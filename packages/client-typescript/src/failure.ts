@@ -80,7 +80,6 @@ function serviceError(thrown: Error, data: ErrorData): Failure {
   }
 }
 
-/** The error for a refused request that is not a tRPC call. */
 export async function refusalOf(url: string, response: Response): Promise<RewardOpsClientError> {
   const text = await response.text()
   let error: { message?: string; data?: ErrorData } | undefined

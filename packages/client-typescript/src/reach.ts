@@ -5,7 +5,6 @@ import { notRewardOps, unreachable } from './failure.ts'
 /** The service version that this client is built for. */
 export const CLIENT_VERSION = '0.1.0'
 
-/** Time limit of one check. */
 const ASK_MS = 2_000
 /** How long a successful check is valid for other calls. */
 const FRESH_MS = 1_000

@@ -18,7 +18,6 @@ let rm: SimulatedServers
 let client: RewardOpsClient
 const reports: string[] = []
 
-/** The service is restarted on the same port. */
 async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -13,7 +13,6 @@ export interface StandIn {
   close(): Promise<void>
 }
 
-/** Answers the client's version check with `session`, and all other requests with `answer`. */
 export async function startStandIn(
   answer: (seen: Seen, res: ServerResponse, times: number) => void,
   session: object | null = { auth: 'open', signedIn: true, version: '0.1.0', address: '' },

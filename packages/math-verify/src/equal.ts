@@ -68,7 +68,6 @@ export function answersEqual(
   return numbersEqual(gold, given, budget)
 }
 
-/** `x = 2 + 3 = 5` becomes x = 5. */
 function asAssignment(node: Node): Node {
   if (node.kind !== 'chain' || !isAssignment(node)) return node
   return {

@@ -49,7 +49,6 @@ function written(node: Node): string {
   }
 }
 
-/** Adds parentheses if the parts would otherwise join the surrounding expression. */
 function grouped(node: Node): string {
   const text = written(node)
   const isLone = partsOf(node).length < 2 && !/[/-]/.test(text)

@@ -749,7 +749,6 @@ function product(parts: Node[]): Node {
   return { kind: 'product', parts: flat }
 }
 
-/** The quotient of two numbers is a number. */
 function quotient(top: Node, bottom: Node): Node {
   numbersOnly([top, bottom])
   if (top.kind === 'number' && bottom.kind === 'number') {

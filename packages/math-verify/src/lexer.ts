@@ -149,7 +149,6 @@ export function tokensOf(latex: string): Token[] {
   return tokens
 }
 
-/** A command's name is letters, or one other character. */
 function commandAt(latex: string, start: number): string {
   let end = start
   while (isLetter(latex[end])) end++
@@ -166,7 +165,6 @@ function numberAt(latex: string, start: number): string {
   return latex.slice(start, end)
 }
 
-/** Skips spaces before the brace. */
 function bracedContent(latex: string, start: number): { text: string; end: number } | null {
   let open = start
   while (isSpace(latex[open])) open++
