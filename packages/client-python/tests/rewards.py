@@ -56,7 +56,6 @@ def returns_awaitable(data_source, solution_str, ground_truth, extra_info):
 
 
 def returns_literal(data_source, solution_str, ground_truth, extra_info):
-    """Evaluates the solution as Python, to return any kind of result."""
     return eval(solution_str, {"inf": float("inf"), "nan": float("nan")})
 
 

@@ -144,7 +144,6 @@ def rollouts(count, group_size=4, label="q"):
 
 
 class ServiceTest(unittest.TestCase):
-    """Tests against a service with one worker, and a client of the run `RUN`."""
 
     RUN = "test"
 

@@ -166,7 +166,6 @@ class Errors(unittest.TestCase):
             (200, {}, {"models": []}),
             (200, {}, b"OK"),
             (405, {}, b""),
-            # Another tRPC service.
             (
                 404,
                 {},

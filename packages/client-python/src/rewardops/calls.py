@@ -37,9 +37,7 @@ from rewardops.trace_context import active_trace_headers
 
 log = logging.getLogger("rewardops")
 
-#: Maximum pause between attempts while the service is unreachable, in seconds.
 MAX_BACKOFF_S = 2.0
-#: Number of `internal` answers after which a call fails.
 TRIES_OF_INTERNAL = 3
 #: Reasons after which a call is retried until its own timeout, with the delay that the service requests.
 BACK_PRESSURE = frozenset(("busy", "queue_full", "run_queue_full"))

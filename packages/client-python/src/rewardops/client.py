@@ -377,7 +377,6 @@ class AsyncRewardOps:
             "step": step,
             "split": split,
             "sample": prepared.samples[0],
-            # Makes the score safe to retry after a lost answer.
             "idempotencyKey": idempotency_key or f"py-{uuid.uuid4().hex}",
         }
         if batch_id is not None:

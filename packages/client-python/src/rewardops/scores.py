@@ -324,7 +324,6 @@ class Scores:
                 )
 
 
-#: Columns of Scores that are not split by key.
 _PLAIN_COLUMNS = [
     one.name
     for one in fields(Scores)
