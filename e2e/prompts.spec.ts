@@ -3,7 +3,6 @@ import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { checkEach, expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
-
 let service: TestService
 let lastBatch: string
 

@@ -62,7 +62,6 @@ class Curriculum(Sampler):
 
 
 class CurriculumTrainer(GRPOTrainer):
-
     curriculum = None
 
     def _get_train_sampler(self, dataset=None):

@@ -24,6 +24,5 @@ export function visitPlace(path: string): void {
   if (!PLACE.test(path)) return
   try {
     localStorage.setItem(KEY, JSON.stringify(withPlace(readPlaces(), path)))
-  } catch {
-  }
+  } catch {}
 }

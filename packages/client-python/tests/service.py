@@ -144,7 +144,6 @@ def rollouts(count, group_size=4, label="q"):
 
 
 class ServiceTest(unittest.TestCase):
-
     RUN = "test"
 
     @classmethod

@@ -14,7 +14,6 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildPackage } from '../../build.mjs'
 
-
 const root = join(import.meta.dirname, '../../..')
 let project: string
 
