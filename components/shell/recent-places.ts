@@ -24,5 +24,7 @@ export function visitPlace(path: string): void {
   if (!PLACE.test(path)) return
   try {
     localStorage.setItem(KEY, JSON.stringify(withPlace(readPlaces(), path)))
-  } catch {}
+  } catch {
+    // Without browser storage, the palette shows no recent pages.
+  }
 }
