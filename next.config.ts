@@ -8,10 +8,10 @@ const basePath =
       '/__base-path__'
 
 /**
- * Next serves only the pages. A page is a shell without data. For client-side navigation, the shell is rendered once
- * and cached. For a document request, it is rendered each time, because its scripts have a nonce
- * (server/service/pages.ts). The data is fetched over tRPC, which the service's listener answers without Next. Only the
- * overview's document contains data; the listener reads it (server/http/first-overview.ts).
+ * Next serves only the pages, as shells without data. For client-side navigation, a shell is rendered once and cached.
+ * For a document request, it is rendered each time, because its scripts have a nonce (server/service/pages.ts). The
+ * data is fetched over tRPC, which the service's listener answers without Next. Only the overview's document contains
+ * data; the listener reads it (server/http/first-overview.ts).
  */
 const config: NextConfig = {
   basePath,

@@ -46,7 +46,7 @@ test.afterAll(async () => {
 
 const addressOf = (kind: Kind) => `http://127.0.0.1:${ports[kind]}${PREFIX}`
 
-/** Starts nginx. Paths outside of the prefix belong to other services, so nginx answers them with 418. */
+/** Paths outside of the prefix belong to other services, so nginx answers them with 418. */
 function startNginx(upstream: string): ChildProcess {
   const server = (kind: Kind, target: string) => `server {
     listen 127.0.0.1:${ports[kind]};
@@ -88,7 +88,7 @@ for (const kind of Object.keys(ports) as Kind[]) {
       if (url.pathname !== PREFIX && !url.pathname.startsWith(`${PREFIX}/`)) outside.push(url.href)
     })
 
-    // Signing in leads back to the page. The cookie is not sent to other services of the host.
+    // The cookie is not sent to other services of the host.
     await page.goto(`${address}/batches?status=running`)
     await page.waitForURL(`${address}/login?next=%2Fbatches%3Fstatus%3Drunning`)
     await page.getByLabel('API key').fill(KEY)
@@ -97,7 +97,6 @@ for (const kind of Object.keys(ports) as Kind[]) {
     await expectLive(page)
     expect((await context.cookies()).map((cookie) => cookie.path)).toEqual([PREFIX])
 
-    // A trainer submits through the proxy while the overview is open, and the live stream shows the run.
     const run = `below-a-prefix-${ports[kind]}`
     await page.goto(address)
     await expectLive(page)
@@ -121,7 +120,6 @@ for (const kind of Object.keys(ports) as Kind[]) {
     await page.waitForURL(`${address}/batches/${batchId}`)
     await expect(pageHeader(page)).toContainText('completed')
 
-    // The state of the page is in its URL, and an export is downloaded.
     await page.goto(`${address}/samples?batch=${batchId}`)
     await page.getByRole('button', { name: 'Export' }).click()
     const downloading = page.waitForEvent('download')
@@ -152,7 +150,6 @@ test('URLs that the service writes have the prefix', async () => {
   const headers = { authorization: `Bearer ${KEY}` }
   const session = await fetch(`${address}/api/trpc/session.get`, { headers })
   expect(await session.json()).toMatchObject({ result: { data: { address } } })
-  // Health checks and the router address also respond without the prefix.
   for (const base of [address, service.url]) {
     expect((await fetch(`${base}/readyz`)).status).toBe(200)
     expect((await fetch(`${base}/v1/models`, { headers })).status).toBe(200)

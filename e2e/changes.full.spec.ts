@@ -12,7 +12,6 @@ let service: TestService
 const GROUPS = 32
 const SIZE = 8
 
-/** A seeded generator of numbers from 0 to 1. */
 function numbers(seed: number): () => number {
   let state = seed
   return () => {
@@ -30,7 +29,7 @@ interface Rollout {
   rewardExtraInfo?: Record<string, number>
 }
 
-/** Submits a run. `rolloutsOf` returns the samples of a step, eight per group. */
+/** `rolloutsOf` returns the samples of a step, eight per group. */
 async function submitRun(
   run: string,
   steps: number,
@@ -53,9 +52,7 @@ async function submitRun(
   }
 }
 
-/**
- * Responses to a GSM8K problem: some correct, some incorrect, some without the answer marker that the rule requires.
- */
+/** Some responses lack the answer marker that the rule requires. */
 function answers(random: () => number, rate: number, unmarked: number): Rollout[] {
   return Array.from({ length: GROUPS * SIZE }, (_, i) => {
     const difficulty = 0.25 * Math.sin(Math.floor(i / SIZE))

@@ -8,12 +8,8 @@ import { SEEDED_RUNS } from '../server/store/seeded/seeded-run.ts'
 import { section } from './exactness/read-page.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
-/**
- * Compares charts of fixed synthetic data with their snapshots. `npx playwright test charts --update-snapshots` updates
- * the snapshots; review them before committing.
- */
+/** `npx playwright test charts --update-snapshots` updates the snapshots; review them before committing. */
 
-/** The data are six runs of twelve steps. */
 const STEPS = 12
 const STEP_SAMPLES = 192
 /** The data end at midnight, so that the labels of time axes are the same on every day. */
@@ -40,7 +36,6 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => service?.stop())
 
-/** Adds a server with an hour of requests: rising latencies, a gap, failures and retries. */
 async function addServer(): Promise<void> {
   const log = createLogger('warn', 'charts')
   const url = runningEmbeddedUrl(service.dataDir) as string
@@ -67,15 +62,13 @@ async function addServer(): Promise<void> {
 interface Pictured {
   name: string
   path: string
-  /** Snapshot names by the heading of the chart's section. */
   charts: Record<string, string>
-  /** Runs before the snapshot is taken. */
   prepare?(page: Page): Promise<void>
 }
 
 /**
- * The last batch of a run; `run` counts from 1. The seeder creates step 1 of all runs, then step 2 of all runs, and so
- * on.
+ * The seeder creates step 1 of all runs, then step 2 of all runs, and so on.
+ * @param run counts from 1
  */
 const lastBatch = (run: number) => `b${(STEPS - 1) * SEEDED_RUNS.length + run}`
 
@@ -158,7 +151,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
         if (name === 'server') await page.clock.setFixedTime(MIDNIGHT)
         await page.goto(service.url + path)
         await prepare?.(page)
-        // The pointer is moved away, because it would show a tooltip.
+        // The pointer would show a tooltip.
         await page.mouse.move(0, 0)
         for (const [title, picture] of Object.entries(charts)) {
           const chart = section(page, title)

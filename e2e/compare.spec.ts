@@ -11,8 +11,6 @@ import {
 import { looksOf } from './fixtures/looks.ts'
 import { removeServers, type TestService, test } from './fixtures/service.ts'
 
-/** The Compare page: two rewards on the same rollouts, and overlaid runs. */
-
 let service: TestService
 let rm: SimulatedServers
 let batch = ''
@@ -72,7 +70,6 @@ test('rescores a batch with a second reward, compares the two, and links to the 
   await choose(sheet.getByLabel('Reward', { exact: true }), 'simulated-rm')
   await sheet.getByRole('button', { name: 'Rescore' }).click()
 
-  // The comparison appears while the second batch is being scored, and completes without a reload.
   await expect(page).toHaveURL(new RegExp(`a=${batch}&b=b\\d+$`))
   await expect(page.locator('[data-compared="final"]')).toBeVisible()
   await expectLive(page)
@@ -129,7 +126,6 @@ test('keeps filters, sorting and the swap of a comparison in the URL', {
   await expect(disagreements(page).locator('tbody tr')).toHaveCount(4)
   await page.getByRole('button', { name: 'Swap first and second' }).click()
   await expect(page).toHaveURL(new RegExp(`a=${rescored}&b=${batch}`))
-  // A cell of the joint distribution leads to its samples.
   const { joint } = await service.api.compare.pair.query({ first: rescored, second: batch })
   const [x, y, n] = joint?.cells[0] ?? [0, 0, 0]
   await page.goto(`${service.url}/compare?a=${rescored}&b=${batch}&cell=${x}-${y}&by=score`)
@@ -138,7 +134,6 @@ test('keeps filters, sorting and the swap of a comparison in the URL', {
   await expect(list).toContainText('n = 64')
   await page.reload()
   await expect(page.getByRole('region', { name: 'First batch' })).toContainText('simulated-rm')
-  // The run page lists the rescore separately from its steps, with a link to the comparison.
   await page.goto(`${service.url}/runs/compared`)
   await expect(page.getByRole('region', { name: 'Steps' }).locator('tbody tr')).toHaveCount(4)
   await page.getByRole('link', { name: `Compare ${batch} and ${rescored}` }).click()

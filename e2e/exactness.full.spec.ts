@@ -47,7 +47,6 @@ test.describe.configure({ mode: 'serial' })
 
 const RULE: Partial<RewardSpec> = { function: { name: 'gsm8k' } as RewardSpec['function'] }
 const BROKEN_EVERY = 37
-/** All columns without texts. */
 const COLUMNS = [...EXPORTED_ROLLOUT_COLUMNS, ...EXPORTED_RESULT_COLUMNS].filter(
   (column) => !EXPORTED_TEXT_COLUMNS.includes(column),
 )
@@ -166,7 +165,6 @@ test('the rollouts cover failures, substituted scores, retries and groups withou
   expect(runNumbers('exact-models').heat?.kind).toBe('bins')
 })
 
-/** Fields that are not compared: request parameters, timestamps, figures of running batches, intervals and verdicts. */
 const NOT_COMPUTED = [
   ...['batchId', 'run', 'step', 'split', 'status', 'submittedAt', 'startedAt', 'completedAt'],
   ...['rewardName', 'rewardVersion', 'rescoredFrom', 'rescores', 'reward', 'groupSize', 'priority'],
@@ -421,7 +419,7 @@ async function readGroups(page: Page, of: BatchNumbers): Promise<void> {
       element.scrollTop = to === 'first' ? 0 : element.scrollHeight
     }, end)
     const seq = end === 'first' ? 1 : of.groupRows.length
-    // The row is loaded when it shows its last sample, such as "#12".
+    // A loaded row shows its last sample, such as "#12".
     await expect(table.locator(`[aria-rowindex="${seq + 1}"]`)).toContainText('#')
     const shown = await rowsOf(table)
     expect(shown.length).toBeGreaterThan(10)
@@ -462,7 +460,6 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
 
 for (const name of ['exact', 'exact-models', 'exact-components']) {
   test(`the page of run "${name}" matches the samples`, async ({ page }) => {
-    // The test is slow, because it reads a dozen tables.
     test.slow()
     const of = runNumbers(name)
     await page.goto(`${service.url}/runs/${name}`)

@@ -30,7 +30,6 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => service?.stop())
 
-/** The tested pages, each with a text from its data. */
 const PAGES: { path: () => string; shows: string | RegExp }[] = [
   { path: () => '/', shows: 'Recent batches' },
   { path: () => '/runs', shows: 'failing' },
@@ -44,7 +43,6 @@ const PAGES: { path: () => string; shows: string | RegExp }[] = [
   { path: () => '/rewards', shows: 'gsm8k' },
 ]
 
-/** Opens one tab per page in one browser, and waits for their data. */
 async function openAll(open: () => Promise<Page>): Promise<Page[]> {
   const tabs: Page[] = []
   for (const { path, shows } of PAGES) {

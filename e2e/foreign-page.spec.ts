@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { expect } from '@playwright/test'
 import { policyReports, test } from './fixtures/service.ts'
 
-// The page of another site. Browsers treat localhost and 127.0.0.1 as two sites.
+// Browsers treat localhost and 127.0.0.1 as two sites.
 let foreign: Server
 let address = ''
 test.beforeAll(async () => {
@@ -83,7 +83,6 @@ test('a page of another site cannot frame, read or open the service', async ({
   await expect(page.locator('body')).toContainText(
     'Requests from pages of another site are refused',
   )
-  // The browser reports the frames that the policy refused.
   expect(policyReports.every((report) => report.includes('frame-ancestors'))).toBe(true)
   policyReports.length = 0
 })

@@ -20,9 +20,7 @@ test.afterAll(async () => {
   await rm.stop()
 })
 
-/**
- * Submits a batch. The server scores 16 samples concurrently. `rm.control` can change its latency while the batch runs.
- */
+/** The server scores 16 samples concurrently. `rm.control` can change its latency while the batch runs. */
 async function submit(samples: number, latency = 'uniform:100,600'): Promise<string> {
   await rm.control({ latency })
   const { batchId } = await service.api.batches.submit.mutate({
@@ -158,7 +156,6 @@ test('a page shows the age of its data while the service is down, and becomes li
   await expect(page.locator('[data-worker]')).toHaveCount(2)
   await own.kill()
   await expect(page.locator('[data-live="reconnecting"]')).toContainText(/data \d+\ss old/)
-  // The last data stay visible.
   await expect(page.locator('[data-worker]')).toHaveCount(2)
   await expect(page.locator('[data-live="disconnected"]')).toBeVisible({ timeout: 20_000 })
   // A link does not lead to the error page of the browser. It opens once the service responds again.

@@ -14,7 +14,6 @@ test.beforeAll(({ sharedService }) => {
   service = sharedService
 })
 
-/** Repeats `part` with ascending numbers up to 100 kB. */
 function long(part: (i: number) => string): string {
   let text = ''
   for (let i = 0; text.length < 100_000; i++) text += part(i)
@@ -48,7 +47,6 @@ async function threadMs(session: CDPSession): Promise<number> {
   return (of('TaskDuration') - of('DevToolsCommandDuration')) * 1_000
 }
 
-/** Waits until the main thread is idle, and returns its CPU time. */
 async function rest(session: CDPSession): Promise<number> {
   let ms = Number.NEGATIVE_INFINITY
   await expect
@@ -118,7 +116,6 @@ test('a response of 100 kB opens without blocking the page', async ({ page }) =>
   for (const [at, name] of Object.keys(RESPONSES).entries()) {
     const { spent, longMs, pieces, formulas } = await open(at + 1)
     spentOf.set(name, spent)
-    // The rest of the text is rendered when it comes into view.
     expect.soft(pieces, name).toBeLessThan(6)
     lines.push(
       `${name}: ${spent.toFixed(0)} ms, ${pieces} pieces, ${formulas} formulas, long tasks ${longMs.join(', ') || 'none'}`,

@@ -10,7 +10,6 @@ import { startTestService, type TestService, test } from './fixtures/service.ts'
 let service: TestService
 let receiver: WebhookReceiver
 
-/** Submits a step of 32 samples in groups of 4; the first `failing` samples fail. */
 async function step(run: string, number: number, failing: number): Promise<void> {
   const { batchId } = await service.api.batches.submit.mutate({
     run,
@@ -131,7 +130,6 @@ test('adds, tests and removes a webhook without showing its secret', { tag: '@fu
   await form.getByRole('button', { name: 'Add', exact: true }).click()
   await expect(form.getByRole('alert')).toContainText('http://')
   await form.getByLabel('URL').fill(`${receiver.url}/ok?key=hidden-key`)
-  // The checkbox of a group stands for all its monitors.
   const servers = form.getByRole('group', { name: 'Server monitors' })
   const all = servers.getByLabel('Server monitors', { exact: true })
   await expect(all).toBeChecked()
@@ -149,7 +147,6 @@ test('adds, tests and removes a webhook without showing its secret', { tag: '@fu
   const html = await page.content()
   expect(html).not.toContain('nobody-sees-this')
   expect(html).not.toContain('hidden-key')
-  // An incident triggers a delivery, which the page lists.
   await step('alerted', 1, 12)
   await expect(page.getByRole('region', { name: 'Deliveries' })).toContainText('Failures: alerted')
   const calls = await receiver.received()
@@ -181,7 +178,6 @@ test('creates, edits and removes a mark by keyboard, and draws it on every chart
   await page.keyboard.type('3')
   await page.keyboard.press('Enter')
   await expect(marks.getByRole('button', { name: /step 3 RM changed here/ })).toBeVisible()
-  // The reward chart shows the mark with its label, other charts with its icon.
   const drawn = page.locator('svg g[data-mark="3"]')
   expect(await drawn.count()).toBeGreaterThan(3)
   await expect(drawn.first()).toContainText('RM changed here')

@@ -10,7 +10,6 @@ let service: TestService
 let rms: SimulatedServers[] = []
 let batch = ''
 
-/** The bundled rollouts, two of them with unusual texts. */
 function rollouts(): SampleInput[] {
   const samples = readFileSync(
     new URL('../examples/data/demo-rollouts.jsonl', import.meta.url),
@@ -54,13 +53,11 @@ test.afterAll(async () => {
 
 const shows = (loaded: RegExp | string) => (page: Page) =>
   expect(page.locator('#page').getByText(loaded).first()).toBeVisible()
-/** Waits for the charts, which load after the page. */
 const showsCharts = (loaded: string) => async (page: Page) => {
   await shows(loaded)(page)
   await expect(page.locator('.recharts-surface').first()).toBeVisible()
 }
 
-/** Pages, each with content that is visible once it has loaded. */
 const PAGES: View[] = [
   { name: 'overview', path: () => '/', make: shows('Recent batches') },
   { name: 'runs', path: () => '/runs', make: shows('gsm8k-grpo') },
@@ -181,7 +178,6 @@ test('the first result of a list is a few keys away, and j and k move between ro
       }
     })
   }
-  // J focuses the first row of a slow table while its groups load.
   await page.route(/batches\.groups/, async (route) => {
     await groupsMayLoad
     await route.continue()

@@ -83,7 +83,6 @@ test('leads from a batch to its plan and back', async ({ page }) => {
   })
   await page.goto(`${service.url}/batches/${batchId}`)
   const plan = page.getByRole('link', { name: 'Plan', exact: true })
-  // The buttons of the header keep their place when the stream opens.
   const before = await plan.boundingBox()
   openStream()
   await expectLive(page)
@@ -104,7 +103,6 @@ test('plans entered values and keeps them in the URL', { tag: '@full' }, async (
     'With 256 concurrent rewards, overlapping brings no gain.',
   )
   await expect(page).toHaveURL(/first=0\.002&second=0\.02/)
-  // The URL alone restores the plan.
   await page.reload()
   await expect(planned(page)).toContainText('no gain')
   await page.getByRole('button', { name: 'Async reward agent' }).click()

@@ -3,14 +3,12 @@ import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { checkEach, expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
-/** The pages of prompts: a prompt that regresses, one that is solved, and one that stays mixed. */
-
 let service: TestService
 let lastBatch: string
 
 const RUN = 'prompts'
 const PAGE = `/runs/${RUN}/prompts`
-/** Number of passed samples out of 8, by prompt and step. */
+/** Of 8 samples, by prompt and step. */
 const PASSES = {
   forgotten: [8, 8, 8, 8, 0, 0],
   solved: [2, 4, 6, 8, 8, 8],
@@ -40,7 +38,7 @@ test.beforeAll(async ({ sharedService }) => {
     await api.batches.wait.query({ batchId, waitMs: 30_000 })
     lastBatch = batchId
   }
-  // The service caches the counts that the page shows, but not this list, so the test polls the list.
+  // Unlike the counts that the page shows, this list is not cached, so the test polls it.
   await expect
     .poll(
       async () => (await api.prompts.list.query({ run: RUN })).items.map(({ visits }) => visits),

@@ -79,7 +79,6 @@ const tried = (page: Page, end: 'scored' | 'failed' = 'scored') =>
   page.locator(`[data-tried="${end}"]`)
 const score = (page: Page) => page.getByRole('button', { name: 'Score sample' }).click()
 
-/** The tested views, each with the actions that fill it. */
 const VIEWS: View[] = [
   {
     name: 'registered',
@@ -235,7 +234,6 @@ test('loads a stored sample by ID and scores it with another reward', { tag: '@f
   await score(page)
   await expect(tried(page)).toContainText('0.250')
   await expect(tried(page).locator('[data-verdict="different"]')).toBeVisible()
-  // The URL contains the sample, so a link shows the same texts.
   await page.reload()
   await expect(page.getByLabel('Response', { exact: true })).toHaveValue('It is 74.\n#### 74')
 })

@@ -11,7 +11,6 @@ test.beforeAll(({ sharedService }) => {
   service = sharedService
 })
 
-/** Scores responses to one question and returns the batch. */
 async function submit(
   run: string,
   step: number,
@@ -55,7 +54,6 @@ right
 So 2*3*7 = 42, see [the page](http://hostile.invalid/page).
 #### 42`
 
-/** A response of 100 kB whose answer is at its end. */
 const LONG = `${Array.from({ length: 1_000 }, (_, i) => `${i % 40 === 0 ? `## Part ${i / 40}\n\n` : ''}Line ${i} has $x_{${i}}$ and **words** of a solution, and goes on for a while so that it fills the paragraph.`).join('\n\n')}\n\n#### 42`
 
 const panelOf = (page: Page, id: string) => page.locator(`[data-panel="${id}"]`)
@@ -70,7 +68,7 @@ test('renders Markdown, formulas, code, reasoning and tools, and highlights the 
   const batch = await submit('rendered', 1, [RESPONSE], prompt)
   const errors = watchErrors(page)
   await page.goto(`${service.url}/samples?batch=${batch}`)
-  // The table shows the first lines of texts, which are loaded separately from the list.
+  // The first lines of the texts are loaded separately from the list.
   const row = page.locator(`[data-sample="${batch}-0"]`)
   await expect(row).toContainText('What is $6 \\times 7$?')
   await expect(row).toContainText('I multiply **twice**.')
@@ -93,7 +91,6 @@ test('renders Markdown, formulas, code, reasoning and tools, and highlights the 
   await expect(panel.getByText('I multiply twice.')).toBeVisible()
   await expectAccessible(page)
 
-  // The raw view shows the stored text, also after a reload.
   await panel.getByRole('button', { name: 'Raw' }).click()
   await expect(panel.getByText('\\[ \\sum_{i=1}^{6} 7 = 42 \\]')).toBeVisible()
   await expect(panel.locator('.katex')).toHaveCount(0)
@@ -109,7 +106,6 @@ test('images of messages are loaded once, when they come into view', async ({ pa
   const part = (seed: string) => ({
     ...{ type: 'image_url', image_url: { url: dataUrl(noisePng(seed, 320)) } },
   })
-  // The second image is far below the first.
   const prompt = [
     { role: 'user', content: [part('top'), { type: 'text', text: 'Why?\n\n'.repeat(400) }] },
     { role: 'user', content: [part('bottom')] },
@@ -226,7 +222,6 @@ test('a response of 100 kB is rendered in chunks, with an outline and a jump to 
   await panel.getByRole('button', { name: 'Outline' }).click()
   await page.getByRole('menuitem', { name: 'Part 12' }).click()
   await expect(panel.getByRole('heading', { name: 'Part 12' })).toBeInViewport()
-  // Only the panel scrolls.
   expect(
     await page.evaluate(() => [scrollY, document.documentElement.scrollHeight - innerHeight]),
   ).toEqual([0, 0])

@@ -7,10 +7,7 @@ import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
-/** The run pages, compared with the results of their batches. */
-
 let service: TestService
-/** The mean of each step of `learner`, computed from its results. */
 const means = new Map<number, number>()
 
 const rollout = (i: number, right: boolean, dataSource: string) => ({
@@ -117,7 +114,6 @@ test('a run page shows the rewards of each step as in the results', async ({ pag
   // Roll-ups appear within about a second after the end of a batch, without a reload.
   await expect(reward).toContainText('n = 160 in 5 steps')
   await expect(reward.locator('svg.recharts-surface').first()).toBeVisible()
-  // A click draws no focus ring around the chart or its elements.
   await reward
     .locator('svg.recharts-surface')
     .first()
@@ -169,13 +165,12 @@ test('overlays another run, shows the distribution as a table, and keeps its sta
   await expect(spread.locator('tr', { hasText: 'reward changed' })).toContainText('4')
   await page.getByRole('button', { name: 'Remove other' }).click()
   await expect(page).not.toHaveURL(/over=/)
-  // A step links to its batch.
   await page.getByRole('region', { name: 'Steps' }).getByRole('link').first().press('Enter')
   await page.waitForURL('**/batches/b*')
   errors.expectNone()
 })
 
-/** Adds a run of 1,200 steps, one minute apart, with a pause of two days before step 1000. Only step 601 has mean 0. */
+/** The steps are one minute apart, with a pause of two days before step 1000. Only step 601 has mean 0. */
 async function addLongRun(name: string): Promise<void> {
   const url = runningEmbeddedUrl(service.dataDir) as string
   const db = new Database(url, createLogger('warn', 'runs'), { max: 1, name: 'runs' })
@@ -218,7 +213,6 @@ test('a run of 1,200 steps is drawn in bins, and zooms to single steps, by step 
   await expectAccessible(page)
   await reward.getByRole('button', { name: 'Show Reward as a chart' }).click()
 
-  // The axis, the scale and the zoom are in the URL. A drag over a time axis zooms to its steps.
   await reward.getByRole('button', { name: 'Time', exact: true }).click()
   await section(page, 'Reward wait').getByRole('button', { name: 'Log', exact: true }).click()
   await expect(page).toHaveURL(/x=time&log=1$/)
@@ -243,7 +237,6 @@ test('a run of 1,200 steps is drawn in bins, and zooms to single steps, by step 
   await expect(reward).toContainText(`in ${steps} steps`)
   await expect(section(page, 'Steps').locator('tbody tr').first()).toContainText(to)
 
-  // A comparison has the same bins, and the same zoom.
   await page.goto(`${service.url}/compare?run=of-1200-steps&run=learner`)
   await expect(page.getByText('bins of 2 steps')).toBeVisible()
   await page.goto(`${service.url}/compare?run=of-1200-steps&run=learner&zoom=1-6`)

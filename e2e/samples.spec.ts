@@ -114,13 +114,11 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   page,
   browser,
 }) => {
-  // The test covers two users, four dialogs, a download and a batch.
   test.setTimeout(120_000)
   const errors = watchErrors(page)
   await page.goto(`${service.url}/samples?run=samples-run`)
   await expect(rowsOf(page).first()).toBeVisible()
 
-  // The search ignores case.
   await page.keyboard.press('f')
   const search = page.getByLabel('Search texts')
   await expect(search).toBeFocused()
@@ -130,7 +128,6 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await expect(page.getByText('48 loaded')).toBeVisible()
   await expect(page.getByText('240 texts searched')).toBeVisible()
 
-  // Filters by step and response length reduce the result.
   await page.getByRole('textbox', { name: 'Step' }).fill('2')
   await page.getByRole('textbox', { name: 'Step' }).press('Enter')
   await page.getByRole('button', { name: 'More filters' }).click()
@@ -152,7 +149,6 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   const id = new URL(page.url()).searchParams.get('view')
   errors.expectNone()
 
-  // The short link alone opens the view for another user.
   const stranger = await browser.newContext({ acceptDownloads: true })
   const theirs = await stranger.newPage()
   const theirErrors = watchErrors(theirs)
@@ -164,7 +160,6 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   const panel = theirs.locator('[data-panel]')
   await expect(panel.locator('mark').first()).toHaveText('the Grader wants')
 
-  // The second user annotates one sample, then several.
   await theirs.keyboard.press('a')
   await expect(theirs.getByRole('combobox', { name: 'Label' })).toBeFocused()
   await theirs.keyboard.type('reward hack')
@@ -189,7 +184,6 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await expect(annotated).toHaveText('0 samples annotated, 4 already annotated.')
   await annotate.getByRole('button', { name: 'Close' }).first().click()
 
-  // The export contains exactly the listed samples.
   await theirs.getByRole('button', { name: 'More filters' }).click()
   await choose(theirs.getByLabel('Annotations'), 'reward hack')
   await theirs.keyboard.press('Escape')
@@ -216,7 +210,6 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   expect(readFileSync(await parquet.path()).toString('latin1', 0, 4)).toBe('PAR1')
   await sheet.getByRole('button', { name: 'Close' }).first().click()
 
-  // Another rule rescores the samples; the other members of their groups are added.
   await theirs.getByRole('checkbox', { name: 'Select loaded samples' }).click()
   await bulk.getByRole('button', { name: 'Rescore' }).click()
   const rescore = theirs.getByRole('dialog', { name: 'Rescore samples' })
@@ -266,12 +259,10 @@ test('shows the invalid parameters of a link, and repeats a query that timed out
   await expect(page.getByText('Query timed out')).toBeVisible()
   await expectAccessible(page)
   refuse = false
-  // The page repeats the query by itself.
   await expect(page.getByText('No matching samples')).toBeVisible()
 })
 
 test('a text search continues by itself until it is stopped', async ({ page }) => {
-  // Each response of the service claims that older texts are left to search.
   let isEndless = true
   let requests = 0
   await page.route(/samples\.list/, async (route) => {

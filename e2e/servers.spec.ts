@@ -26,13 +26,11 @@ test.afterAll(async () => {
 
 const addressOf = (i: number, server = 0) => sims[i]?.urls[server] as string
 
-/** Selects an item of a server's menu, in its row or on its page. */
 async function act(page: Page, name: string, item: RegExp): Promise<void> {
   await page.getByRole('button', { name: `Actions for ${name}` }).click()
   await page.getByRole('menuitem', { name: item }).click()
 }
 
-/** Internal identifiers that no page may show. */
 const RAW_WORDS =
   /half_open|slow_start|not_applicable|black_hole|tie_collapse|sticky_retries|masked_client|squashed_scores|least_work|llamacpp|sglang|undefined|NaN|\bnull\b/
 
@@ -44,7 +42,6 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   const form = page.getByRole('dialog', { name: 'Register server' })
   await expectAccessible(page)
 
-  // An empty form is not submitted.
   const url = form.getByLabel('URL', { exact: true })
   await form.getByRole('button', { name: 'Register' }).press('Enter')
   await expect(url).toHaveAttribute('aria-invalid', 'true')
@@ -52,7 +49,6 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await expect(url).toBeFocused()
   await expect(url).toBeInViewport()
 
-  // The form shows an error for an invalid URL, and for a server that does not respond.
   await form.getByLabel('Name', { exact: true }).fill('loading')
   await form.getByLabel('URL', { exact: true }).fill('file:///etc/passwd')
   await form.getByRole('button', { name: 'Register' }).click()
@@ -68,14 +64,12 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await expect(url).toBeInViewport()
   await expectStateAccessible(page)
 
-  // A server that is still loading can be saved anyway.
   await form.getByLabel('Save and keep probing').check()
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form).toHaveCount(0)
   const loading = page.locator('[data-server="loading"]')
   await expect(loading).toContainText('unreachable')
 
-  // The engine of a server that responds is detected.
   const errors = watchErrors(page)
   await page.getByRole('button', { name: 'Register', exact: true }).click()
   await form.getByLabel('URL', { exact: true }).fill(rm.url)
@@ -110,7 +104,6 @@ test('quarantines a server whose scores are not raw until a user trusts it', {
   const form = page.getByRole('dialog', { name: 'Register server' })
   await form.getByLabel('URL', { exact: true }).fill(addressOf(1))
   await form.getByLabel('Name', { exact: true }).fill('squasher')
-  // Before the self-test, the form does not offer to trust the server.
   await expect(form.getByText('Trust anyway')).toHaveCount(0)
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByText('squasher is registered and quarantined')).toBeVisible()
@@ -157,7 +150,6 @@ test('shows a refused key at its field', { tag: '@full' }, async ({ page }) => {
   const row = page.locator('[data-server="locked"]')
   await expect(row).toContainText('ready')
   await expect(row).toContainText('6,000 requests/min')
-  // Changing another setting keeps the key.
   await act(page, 'locked', /Edit/)
   const edit = page.getByRole('dialog', { name: 'Edit locked' })
   await expect(edit.getByLabel('API key', { exact: true })).toHaveValue('')
@@ -241,7 +233,6 @@ test('a server page under load shows figures, charts with table views, balance a
   await expectAccessible(page)
   errors.expectNone()
 
-  // The Servers page shows the pool with its policy and balance.
   await page.goto(`${service.url}/servers`)
   const policy = page.getByLabel('Balancing policy of simulated-rm')
   await choose(policy, 'Round robin')

@@ -21,7 +21,6 @@ async function signedIn(browser: Browser, key: string, path = '/'): Promise<Page
   return page
 }
 
-/** Creates a key on the page and returns it. */
 async function makeKey(page: Page, name: string, role: string): Promise<string> {
   await page.getByRole('button', { name: 'Create key' }).click()
   const sheet = page.getByRole('dialog')
@@ -56,7 +55,6 @@ test.describe('sign-in', () => {
     await expect(page.getByText('No matching batches')).toBeVisible()
     await expectLive(page)
 
-    // The onboarding examples now contain the key header.
     await page.goto(service.url)
     await expect(page.locator('[data-snippet="curl"]')).toContainText('authorization: Bearer')
 
@@ -86,7 +84,6 @@ test.describe('sign-in', () => {
     await page.goto(`${service.url}/batches?status=completed`)
     await expectLive(page)
     await context.clearCookies()
-    // The next query of the page is refused.
     await choose(page.getByLabel('Status'), 'failed')
     await page.waitForURL(/\/login\?next=%2Fbatches%3Fstatus%3Dfailed$/)
     await page.getByLabel('API key').fill(ADMIN)
@@ -143,7 +140,7 @@ test.describe('settings', () => {
     await admin.getByRole('menuitem', { name: 'Revoke…' }).click()
     await admin.getByRole('button', { name: 'Revoke key' }).click()
     await expect(admin.locator('[data-key="wall display"]')).toContainText('revoked')
-    // The page redirects without interaction, because revoking the key ended the viewer's event stream.
+    // No interaction is needed, because revoking the key ended the viewer's event stream.
     await viewer.waitForURL(/\/login\?next=%2Fservers$/)
     const next = await viewer.request.get(`${service.url}/api/trpc/batches.list`)
     expect(next.status()).toBe(401)
@@ -186,7 +183,7 @@ test.describe('settings', () => {
     await expectFits(admin)
     await expectStateAccessible(admin)
     await admin.getByRole('button', { name: 'End session of kiosk' }).click()
-    // The page redirects without interaction, because ending the session ended the page's event stream.
+    // No interaction is needed, because ending the session ended the page's event stream.
     await kiosk.waitForURL(/\/login\?next=%2Fworkers$/)
     await expect(admin.getByRole('button', { name: 'End session of kiosk' })).toHaveCount(0)
     errors.expectNone()
@@ -203,7 +200,6 @@ test.describe('settings', () => {
     await expectStateAccessible(viewer)
   })
 
-  /** Expects that annotating, rescoring and saving views are disabled for a viewer, with the reason. */
   async function readsSamplesOnly(viewer: Page): Promise<void> {
     const why = /Requires the role trainer.*wall screen.*viewer/
     const id = (await service.api.samples.list.query({ limit: 1 })).items[0]?.id as string

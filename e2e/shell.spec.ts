@@ -9,8 +9,7 @@ import { startTestService, type TestService, test } from './fixtures/service.ts'
 const run = promisify(execFile)
 let service: TestService
 let batch = ''
-// The spec has its own service, because the first test needs an empty one, and data of other specs would change the
-// overview.
+// The first test needs an empty service, and data of other specs would change the overview.
 test.beforeAll(async () => {
   service = await startTestService({ REWARDOPS_WORKERS: '1' })
 })
@@ -31,7 +30,6 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   await expectLive(page)
   await expectAccessible(page)
 
-  // The first batch completes while its page is open.
   await page.getByRole('button', { name: 'Load demo' }).click()
   await page.waitForURL(/\/batches\/b\d+$/)
   const header = pageHeader(page)
@@ -44,14 +42,13 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   )
   await expectStateAccessible(page)
 
-  // The test opens the sample with the lowest score, then the next ones.
   await page.getByRole('link', { name: 'Lowest-scored samples' }).click()
   const rows = page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
   await expect(rows.first()).toBeVisible()
   const ids = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-sample')))
   await rows.first().getByRole('button').click()
   await expect(page.locator(`[data-panel="${ids[0]}"]`)).toContainText('Response')
-  // The panel takes the focus. Otherwise the Tab key would pass all rows before it reaches the panel.
+  // If the panel did not take the focus, Tab would pass all rows first.
   await expect(page.getByRole('complementary', { name: `Sample ${ids[0]}` })).toBeFocused()
   await page.keyboard.press('j')
   await expect(page.locator(`[data-panel="${ids[1]}"]`)).toBeVisible()
@@ -63,7 +60,6 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   await expectAccessible(page)
   await page.keyboard.press('Escape')
   await expect(page.locator('[data-panel]')).toHaveCount(0)
-  // The focus is on the row of the closed sample, and J continues from there.
   await expect(rows.nth(1).getByRole('button')).toBeFocused()
   await page.keyboard.press('j')
   await expect(page.locator(`[data-panel="${ids[2]}"]`)).toBeVisible()
@@ -71,8 +67,8 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   await expect(page.locator('[data-panel]')).toHaveCount(0)
   await expect(rows.nth(2).getByRole('button')).toBeFocused()
 
-  // The scores are filtered from 0.2 to 0.5. The upper bound is set first: the lowest score then stays on top until the
-  // lower bound applies, so that a row of the old list cannot be mistaken for one of the new list.
+  // The upper bound is set first: the lowest score then stays on top until the lower bound applies, so that a row of
+  // the old list cannot be mistaken for one of the new list.
   await page.getByLabel('Score to').fill('0.5')
   await page.getByLabel('Score to').press('Enter')
   await expect(page).toHaveURL(/scoreMax=0\.5/)
@@ -118,7 +114,6 @@ test('the examples of the onboarding page work as pasted', {
     const [curl, python] = [await snippet('curl'), await snippet('Python')]
     const { stdout } = await run('sh', ['-c', curl])
     expect(JSON.parse(stdout).result.data).toMatchObject({ accepted: 2, groups: 1 })
-    // The page switches to the dashboard without a reload.
     await expect(page.getByLabel('Service figures')).toBeVisible()
     await expect(page.getByText('No rollouts yet')).toHaveCount(0)
     const printed = await run('python3', ['-c', python]).catch((error) => {
@@ -148,7 +143,6 @@ test.describe('with a batch', () => {
     await page.keyboard.press('Enter')
     await expect(page.locator('#page')).toBeFocused()
 
-    // A two-key sequence opens a page; its second key alone does nothing.
     await page.keyboard.press('g')
     await page.keyboard.press('b')
     await page.waitForURL('**/batches')
@@ -167,7 +161,6 @@ test.describe('with a batch', () => {
     await expect(palette(page)).toHaveValue('planner')
     await expectLive(page)
 
-    // The palette lists actions of the page.
     await palette(page).fill('')
     await expect(page.getByRole('group', { name: 'On this page' })).toContainText(
       `Rescore ${batch}`,
@@ -179,7 +172,6 @@ test.describe('with a batch', () => {
     await page.keyboard.press('Escape')
     await expect(page.getByRole('dialog')).toHaveCount(0)
 
-    // Closing the palette restores the focus.
     const worst = page.getByRole('link', { name: 'Lowest-scored samples' })
     await worst.focus()
     await page.keyboard.press('Control+k')
@@ -188,14 +180,12 @@ test.describe('with a batch', () => {
     await page.keyboard.press('Escape')
     await expect(worst).toBeFocused()
 
-    // The palette also runs global actions.
     await page.keyboard.press('Control+k')
     await palette(page).fill('dark theme')
     await page.keyboard.press('Enter')
     await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
 
-    // The palette takes keys until it has faded out, so the test waits. On another page, the palette then lists recent
-    // pages and opens a sample by ID.
+    // The palette takes keys until it has faded out.
     await expect(palette(page)).toHaveCount(0)
     await page.keyboard.press('g')
     await page.keyboard.press('w')
@@ -293,7 +283,6 @@ test.describe('with a batch', () => {
   })
 
   test('the overview document contains its data', async ({ browser }) => {
-    // Without scripts, the page is the initial document.
     const context = await browser.newContext({ javaScriptEnabled: false })
     const page = await context.newPage()
     await page.goto(service.url)

@@ -7,7 +7,6 @@ import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let rms: SimulatedServers[] = []
-/** A batch of 40 groups of 4. A few samples take much longer, and some fail. */
 let batch = ''
 let timeline: TimelineDto
 
@@ -59,7 +58,6 @@ async function open(page: Page, query = ''): Promise<Locator> {
   return plotOf(page)
 }
 
-/** The groups of the batch, computed from the API response. */
 function groupsOfApi() {
   const { groups, samples } = timeline
   return groups.no.map((no, i) => {
@@ -171,7 +169,7 @@ test('the zoom follows the URL', async ({ page }) => {
 })
 
 test('reports that the browser cannot create the PNG', { tag: '@full' }, async ({ page }) => {
-  // The test simulates a canvas that exceeds the memory of the browser.
+  // A canvas that exceeds the browser's memory behaves like this.
   await page.addInitScript(() => {
     HTMLCanvasElement.prototype.toBlob = (done) => done(null)
   })
@@ -201,7 +199,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   }
   const png = await save('PNG')
   expect(png.subarray(0, 8)).toEqual(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'))
-  // The PNG has two pixels per CSS pixel, for high-density screens.
+  // For high-density screens.
   expect(png.readUInt32BE(16)).toBe(2_560)
   expect(png.readUInt32BE(20)).toBeGreaterThan(900)
   const svg = (await save('SVG')).toString()
@@ -296,7 +294,6 @@ test('draws 2,000 live groups up to five times a second without long tasks', {
   errors.expectNone()
 })
 
-/** Observations of the page: durations of long tasks (50 ms or more), number of updates, and start and end times. */
 interface Seen {
   longMs: number[]
   changes: number
@@ -304,7 +301,7 @@ interface Seen {
   nowMs: number
 }
 
-/** The fields of a Chromium trace event that are used here. Times are in microseconds. */
+/** Times are in microseconds. */
 interface TraceEvent {
   name: string
   ph: string
@@ -314,7 +311,6 @@ interface TraceEvent {
   args: { name?: string }
 }
 
-/** CPU time of each task of the page's main thread, in milliseconds. */
 function mainThreadTasks(events: TraceEvent[]): number[] {
   const main = new Set(
     events

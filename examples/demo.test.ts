@@ -14,7 +14,7 @@ import { RIGHT } from './generator/responses.ts'
 // A run takes 3 s on an idle machine, and ten times that while other suites run.
 vi.setConfig({ testTimeout: 240_000 })
 
-/** Folder that all runs share, so that a later run starts with the data of an earlier one. */
+/** Shared by all runs, so that a later run starts with the data of an earlier one. */
 let folder: string
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'rewardops-demo-'))
@@ -27,7 +27,7 @@ interface DemoRun {
   said: string
 }
 
-/** Runs the demo to its end. `onSaid` receives the output so far and a function that signals the process. */
+/** `onSaid` receives the output so far and a function that signals the process. */
 function demo(
   args: string[],
   onSaid?: (said: string, kill: (signal: NodeJS.Signals) => void) => void,

@@ -30,7 +30,6 @@ Data is stored in REWARDOPS_DATA_DIR (default: .data/demo).`
 
 const BUNDLED = fileURLToPath(new URL('data/demo-rollouts.jsonl', import.meta.url))
 
-/** Ends the demo with a message for the user. */
 class DemoError extends Error {}
 
 const stopping = new AbortController()
@@ -153,7 +152,6 @@ function readOptions(): {
   }
 }
 
-/** Returns the requested port (default 3000). If it is taken, prints a line and returns a free one. */
 async function choosePort(wanted: number | null): Promise<number> {
   const port = wanted ?? 3000
   const host = process.env.HOST || '127.0.0.1'
@@ -176,7 +174,6 @@ function connect(url: string): Client {
   })
 }
 
-/** Scores by the rules of the data sources. If a data source has no rule, prints a line and returns null. */
 async function scoreByRule(client: Client, steps: StepOfRollouts[]): Promise<string[] | null> {
   try {
     return await score(client, steps, 'by rule', '-rule', {})
@@ -189,7 +186,6 @@ async function scoreByRule(client: Client, steps: StepOfRollouts[]): Promise<str
   }
 }
 
-/** Scores each step as a batch; resolves with the batch ids when all have ended. */
 async function score(
   client: Client,
   steps: StepOfRollouts[],
@@ -232,7 +228,7 @@ async function score(
   return batchIds
 }
 
-/** Resolves at Ctrl-C or SIGTERM. @throws DemoError when a child process ends by itself */
+/** @throws DemoError when a child process ends by itself */
 async function servedUntilStopped(...children: [ServiceProcess, SimulatedServers]): Promise<void> {
   const [first, second] = children
   const ended = await Promise.race([
@@ -275,7 +271,6 @@ function shortPath(path: string): string {
   return short.startsWith('../../') ? path : short || '.'
 }
 
-/** The error's message; for errors of the service also their reason and hint. */
 function explain(error: unknown): string {
   if (error instanceof TRPCClientError) {
     const data = error.data as ErrorData | undefined

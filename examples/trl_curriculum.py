@@ -62,8 +62,6 @@ class Curriculum(Sampler):
 
 
 class CurriculumTrainer(GRPOTrainer):
-    """A GRPOTrainer whose prompts come from a curriculum."""
-
     curriculum = None
 
     def _get_train_sampler(self, dataset=None):

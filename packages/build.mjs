@@ -1,4 +1,4 @@
-// Builds a TypeScript package. This script is plain JavaScript, because Node 20 cannot run TypeScript.
+// Plain JavaScript, because Node 20 cannot run TypeScript.
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -8,8 +8,7 @@ import { rolldown } from 'rolldown'
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
- * Builds a TypeScript package: one JavaScript file, without the package's dependencies, and its type declarations.
- * Builds are reproducible.
+ * Bundles a TypeScript package, without its dependencies, and writes its type declarations. Builds are reproducible.
  * @param {string} folder the package's folder, with `package.json` and `src/index.ts`
  * @param {string} outDir replaced if it exists
  * @returns {Promise<void>}

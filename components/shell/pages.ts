@@ -17,7 +17,7 @@ export interface PageLink {
   href: string
   label: string
   icon: LucideIcon
-  /** The key that opens the page after `g`. */
+  /** Opens the page after `g`. */
   key?: string
 }
 
@@ -45,7 +45,6 @@ export const NAVIGATION: readonly { title: string | null; pages: readonly PageLi
   { title: 'Service', pages: [{ href: '/settings', label: 'Settings', icon: Settings, key: ',' }] },
 ]
 
-/** Whether a path is a page or below it. */
 export function isOn(pathname: string, href: string): boolean {
   return href === '/' ? pathname === '/' : pathname === href || pathname.startsWith(`${href}/`)
 }

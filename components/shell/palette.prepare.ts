@@ -1,31 +1,26 @@
-/** A palette entry: a page or an action. */
 export interface PaletteEntry {
   id: string
   kind: 'page' | 'batch' | 'run' | 'server' | 'sample' | 'action'
   label: string
-  /** Secondary text next to the label. */
   about: string
-  /** The link of a page; null for an action. */
   href: string | null
-  /** The shortcut, as in `KeyBinding.key`. */
+  /** In the syntax of `KeyBinding.key`. */
   keys?: string
   run?: () => void
 }
 
-/** A titled section of the list. Search results have no title and are sorted by match. */
+/** Search results have no title and are sorted by match. */
 interface PaletteSection {
   title: string | null
   entries: PaletteEntry[]
 }
 
-/** The maximum number of recent pages while the search field is empty. */
 const MAX_RECENT = 5
 const MAX_FOUND = 14
 
 /**
- * Returns the sections of the palette. While the search field is empty, these are recently visited pages (`recent` has
- * their paths, newest first), actions of the current page, all pages, and global actions. Otherwise, a single section
- * has the matches, best first.
+ * Without a query, the sections are recently visited pages, actions of the current page, all pages, and global actions.
+ * @param recent paths, newest first
  */
 export function paletteSections(
   entries: readonly PaletteEntry[],
@@ -56,9 +51,8 @@ export function paletteSections(
 export const THIS_PAGE = 'this page'
 
 /**
- * The matching entries, best first: by prefix of the label, prefix of a word, substring, then subsequence; ties go to
- * recently visited pages. Every search word must match. A batch or sample ID that is not in the list is offered as
- * typed.
+ * Ranks by prefix of the label, prefix of a word, substring, then subsequence. A batch or sample ID that is not in the
+ * list is offered as typed.
  */
 export function matchEntries(
   entries: readonly PaletteEntry[],
@@ -81,7 +75,7 @@ export function matchEntries(
   return found.slice(0, MAX_FOUND)
 }
 
-/** A bonus for recently visited pages, smaller than the difference of two match classes, so it only breaks ties. */
+/** Smaller than the difference of two match classes, so it only breaks ties. */
 function visitBonus(entry: PaletteEntry, recent: readonly string[]): number {
   const at = entry.href === null ? -1 : recent.indexOf(entry.href)
   return at === -1 ? 0 : 50 - at
@@ -112,9 +106,7 @@ function beginsWord(text: string, query: string): boolean {
   return false
 }
 
-/**
- * Whether the text has the letters in this order. A single letter would match nearly everything, so it never counts.
- */
+/** A single letter would match nearly everything, so it never counts. */
 function holdsInOrder(text: string, letters: string): boolean {
   if (letters.length < 2) return false
   let at = 0

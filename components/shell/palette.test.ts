@@ -39,7 +39,6 @@ describe('keys pressed while the palette opens', () => {
     const onQuery = vi.fn()
     const onCancel = vi.fn()
     const stop = collectKeys(target, onQuery, onCancel)
-    /** Whether the page and the browser may handle the key. */
     const press = (key: string, how: { ctrlKey?: boolean; altGraph?: boolean } = {}) => {
       const event = new Event('keydown', { cancelable: true })
       Object.assign(event, { key, ...how, getModifierState: () => how.altGraph === true })

@@ -63,7 +63,6 @@ function PaletteBody({ query, onQuery, onReady, onClose }: PaletteProps) {
   const [at, setAt] = useState(0)
   const entries = useEntries()
   const pathname = usePathname()
-  // The current page is not offered.
   const [recent] = useState(() => readPlaces().filter((place) => place !== pathname))
   const sections = useMemo(() => paletteSections(entries, query, recent), [entries, query, recent])
   const found = sections.flatMap((section) => section.entries)
@@ -180,7 +179,7 @@ function Option({
   id: string
   entry: PaletteEntry
   chosen: boolean
-  /** Whether the section has a title, which already names the kind of its entries. */
+  /** A section title already names the kind of its entries. */
   titled: boolean
   onPoint(): void
   onTake(): void

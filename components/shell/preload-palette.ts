@@ -1,15 +1,11 @@
 /** Delay after the `load` event, so that the palette's script is not part of a page's first load. */
 const AFTER_LOAD_MS = 5_000
 
-/** Loads the palette's script. A failure is ignored, because opening the palette loads it again. */
+/** A failure is ignored, because opening the palette loads the script again. */
 export function preloadPalette(): void {
   void import('./palette.tsx').catch(() => {})
 }
 
-/**
- * Preloads the palette once the page has loaded and is idle.
- * @returns a function that cancels the wait
- */
 export function preloadPaletteWhenIdle(): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined
   const wait = () => {

@@ -1,18 +1,14 @@
-/** The most recently visited batches, runs and servers in this browser, newest first, for the palette. */
-
 const KEY = 'rewardops-recent'
 const MAX_PLACES = 12
 
 /** Paths of detail pages. List pages are excluded, because they have shortcuts. */
 const PLACE = /^\/(batches|runs|servers)\/[^/]+$/
 
-/** Moves the path of a detail page to the front. */
 export function withPlace(recent: readonly string[], path: string): string[] {
   if (!PLACE.test(path)) return [...recent]
   return [path, ...recent.filter((each) => each !== path)].slice(0, MAX_PLACES)
 }
 
-/** The stored paths. Empty without browser storage or with invalid data. */
 export function readPlaces(): string[] {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]')

@@ -5,7 +5,7 @@ interface Link {
   href: string
 }
 
-/** A window without layout: a page is a list of links and a height. Frames run on demand. */
+/** A window without layout: a page is a list of links and a scroll height. Frames run on demand. */
 function fakeWindow() {
   const events = new EventTarget()
   const body = { closest: () => null }
@@ -68,7 +68,6 @@ function fakeWindow() {
 
 const LIST = ['/', '/batches/b1', '/runs/r', '/batches/b2', '/runs/r']
 
-/** Scrolls a list, opens its last link, and goes back. The list is not rendered again yet. */
 function openAndGoBack() {
   const fake = fakeWindow()
   const { view } = fake

@@ -1,9 +1,7 @@
 import { useEffect, useLayoutEffect, useRef } from 'react'
 
-/** Maximum wait for the data of a page after Back or Forward. */
 const MAX_WAIT_MS = 3_000
 
-/** The focused link and the scroll position of a page. */
 interface Position {
   /** The link's `href` and its index among the links with this `href`, or null if no link has the focus. */
   link: { href: string; index: number } | null
@@ -11,10 +9,9 @@ interface Position {
 }
 
 /**
- * Restores the focused link and the scroll position of a page after Back or Forward, so that the keyboard continues at
- * the row that was opened. The browser restores neither: the link is a new element, and Next renders the page after the
- * browser has scrolled.
- * @param pathname the path of the rendered page
+ * Restores the focused link and the scroll position after Back or Forward, so that the keyboard continues at the row
+ * that was opened. The browser restores neither: the link is a new element, and Next renders the page after the browser
+ * has scrolled.
  */
 export function useRestoredPosition(pathname: string): void {
   const rendered = useRef('')
@@ -25,12 +22,6 @@ export function useRestoredPosition(pathname: string): void {
   useEffect(() => restorePositions(window, () => rendered.current === location.pathname), [])
 }
 
-/**
- * Remembers the position of each URL, and restores it after Back or Forward to another page. It waits until the page
- * and its data are rendered, and stops when the user presses a key, clicks or scrolls.
- * @param isRendered whether the page of the address bar is rendered
- * @returns a function that stops remembering and restoring positions
- */
 export function restorePositions(
   view: Pick<
     Window,
@@ -62,7 +53,6 @@ export function restorePositions(
     const link = focused && href ? { href, index: linksTo(href).indexOf(focused) } : null
     positions.set(view.location.href, { link, scrollPx: view.scrollY })
   }
-  /** Returns false if the page is too short or lacks the link. */
   const restore = ({ link, scrollPx }: Position, before: Element | null): boolean => {
     // Scroll positions are rounded to the pixels of the screen.
     const isScrolled = () => Math.abs(view.scrollY - scrollPx) < 1

@@ -2,10 +2,8 @@
 
 import { useKeys } from './keys.tsx'
 
-/** Table rows of a page, except header rows, and list items with `data-row`. */
 const ROWS = '#page tbody tr, #page [role="rowgroup"] > [role="row"], #page [data-row]'
 
-/** The first link of a row, or the first button of a row without links. */
 function targetIn(row: HTMLElement): HTMLElement | null {
   return (
     row.querySelector<HTMLElement>('a[href]') ??
@@ -13,7 +11,7 @@ function targetIn(row: HTMLElement): HTMLElement | null {
   )
 }
 
-/** The target of each visible row. A focusable row that is still loading is its own target. */
+/** A focusable row that is still loading is its own target. */
 function rowTargets(): { row: HTMLElement; target: HTMLElement }[] {
   return [...document.querySelectorAll<HTMLElement>(ROWS)].flatMap((row) => {
     const target = targetIn(row) ?? (row.hasAttribute('tabindex') ? row : null)
@@ -21,7 +19,6 @@ function rowTargets(): { row: HTMLElement; target: HTMLElement }[] {
   })
 }
 
-/** Moves the focus from a row to its target when the row has loaded. */
 function focusWhenLoaded(row: HTMLElement): void {
   const observer = new MutationObserver(() => {
     const target = targetIn(row)
@@ -31,10 +28,6 @@ function focusWhenLoaded(row: HTMLElement): void {
   observer.observe(row, { childList: true, subtree: true })
 }
 
-/**
- * Moves the focus to the next or the previous row, or to the first row from outside the rows. Returns false if there is
- * no such row.
- */
 export function focusRow(by: 1 | -1): boolean {
   const rows = rowTargets()
   const at = rows.findIndex(({ row }) => row.contains(document.activeElement))
@@ -48,8 +41,8 @@ export function focusRow(by: 1 | -1): boolean {
 }
 
 /**
- * Binds `j` and `k`, which move the focus by rows, so that the first result of a list is one key away instead of 31 to
- * 55 presses of Tab. If a page binds `j` and `k` itself, its bindings win, because the page is mounted later.
+ * `j` and `k` make the first result of a list one key away instead of 31 to 55 presses of Tab. If a page binds `j` and
+ * `k` itself, its bindings win, because the page is mounted later.
  */
 export function RowKeys(): null {
   useKeys([

@@ -11,7 +11,6 @@ import { useLeave } from './leave.tsx'
 import { NAVIGATION } from './pages.ts'
 import { setTheme } from './theme.ts'
 
-/** Signs out, drops all data, and opens the sign-in page. */
 export function useSignOut(): () => void {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
@@ -26,7 +25,6 @@ export function useSignOut(): () => void {
   return () => signOut.mutate({})
 }
 
-/** The global shortcuts: palette, shortcut list, pages, live updates, theme. */
 export function useShellKeys({ onPalette, onKeys }: { onPalette(): void; onKeys(): void }): void {
   const leave = useLeave()
   const { state, setFrozen } = useLive()

@@ -13,7 +13,6 @@ import { useRestoredPosition } from './restore-position.ts'
 import { focusRow, RowKeys } from './row-keys.ts'
 import { useShellKeys } from './shell-keys.ts'
 
-// The palette and the list of shortcuts are loaded on first use; the palette is also preloaded when the page is idle.
 const Palette = dynamic(() => import('./palette.tsx').then((each) => each.Palette), { ssr: false })
 const KeyList = dynamic(() => import('./key-list.tsx').then((each) => each.KeyList), { ssr: false })
 
@@ -23,7 +22,6 @@ interface ShellContext {
 }
 const Context = createContext<ShellContext>({ openPalette() {}, openKeys() {} })
 
-/** The overlays that the page header opens. */
 export function useShell(): ShellContext {
   return useContext(Context)
 }
@@ -31,7 +29,6 @@ export function useShell(): ShellContext {
 const SKIP_LINK =
   'fixed top-2 left-2 z-50 -translate-y-16 rounded-md bg-accent-fill px-3 py-1.5 text-accent-ink focus:translate-y-0'
 
-/** Focuses the first row, or the page content if no table has rows. */
 function skipToResults(): void {
   if (!focusRow(1)) document.getElementById('page')?.focus()
 }
@@ -40,7 +37,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const [open, setOpen] = useState<'palette' | 'keys' | null>(null)
   // Palette and shortcut list stay mounted once they were opened, so that they can fade out and restore the focus.
   const [wanted, setWanted] = useState({ palette: false, keys: false })
-  /** The palette's query, which begins with the keys pressed while the palette opens. */
+  /** Begins with the keys pressed while the palette opens. */
   const [query, setQuery] = useState('')
   const stopCollecting = useRef<(() => void) | null>(null)
   const stop = () => {

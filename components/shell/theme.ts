@@ -1,6 +1,5 @@
 import { THEME_KEY } from '../../server/contract/theme-script.ts'
 
-/** `system` follows the setting of the operating system. */
 export type Theme = 'system' | 'light' | 'dark'
 
 const listeners = new Set<() => void>()
@@ -10,7 +9,6 @@ export function readTheme(): Theme {
   return theme === 'light' || theme === 'dark' ? theme : 'system'
 }
 
-/** Sets and stores the theme. */
 export function setTheme(theme: Theme): void {
   if (theme === 'system') delete document.documentElement.dataset.theme
   else document.documentElement.dataset.theme = theme
@@ -23,7 +21,6 @@ export function setTheme(theme: Theme): void {
   for (const listener of listeners) listener()
 }
 
-/** Subscribes to theme changes, for useSyncExternalStore. */
 export function onTheme(listener: () => void): () => void {
   listeners.add(listener)
   return () => listeners.delete(listener)

@@ -4,7 +4,6 @@ import { useSyncExternalStore } from 'react'
 
 const never = () => () => {}
 
-/** The modifier key of shortcuts on this platform, as a prefix: `⌘` or `Ctrl `. */
 export function useModifier(): string {
   return useSyncExternalStore(
     never,

@@ -10,9 +10,8 @@ export interface MenuAction {
   icon?: ReactNode
   danger?: boolean
   disabled?: boolean
-  /** The reason why the user may not run the action; null if they may. */
+  /** Null if the user may run the action. */
   refused?: string | null
-  /** Adds a separator above. */
   apart?: boolean
   onSelect(): void
 }
@@ -22,7 +21,6 @@ export const MENU_POPUP =
 export const MENU_ITEM =
   'flex h-8 cursor-default items-center gap-2 rounded-md px-2 text-sm outline-none data-highlighted:bg-hover data-disabled:opacity-45'
 
-/** A menu of row actions; `icon` replaces the three dots. */
 export function ActionMenu({
   label,
   actions,

@@ -3,7 +3,6 @@
 import { dateTime, formatAgo } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 
-/** A relative time with the exact time as its tooltip. */
 export function Ago({ at }: { at: string | null }) {
   const now = useNow()
   if (at === null) return <span className="text-ink-3">–</span>

@@ -7,7 +7,6 @@ const VARIANTS = {
   danger: 'border-transparent bg-bad text-surface hover:brightness-110',
 }
 
-/** The button style, for links that act as buttons. */
 export function buttonClass(variant: keyof typeof VARIANTS = 'plain', small = false): string {
   return `inline-flex shrink-0 items-center justify-center gap-1.5 rounded-md border font-medium whitespace-nowrap quick transition-[background-color,filter,color] disabled:opacity-50 ${
     small ? 'h-7 px-2 text-xs' : 'h-8 px-3 text-sm'
@@ -15,8 +14,9 @@ export function buttonClass(variant: keyof typeof VARIANTS = 'plain', small = fa
 }
 
 /**
- * A button. While its action runs (`busy`), it ignores clicks but stays focusable, because a disabled button loses the
- * focus. If the user may not press it, `refused` is the reason, and it stays focusable so that its tooltip can be read.
+ * While its action runs (`busy`), the button ignores clicks but stays focusable, because a disabled button loses the
+ * focus. `refused` is the reason why the user may not press it; the button stays focusable so that its tooltip can be
+ * read.
  */
 export function Button({
   variant = 'plain',
@@ -63,7 +63,6 @@ export function Button({
   )
 }
 
-/** An icon button; its label is read out and shown as a tooltip. `refused` as in {@link Button}. */
 export function IconButton({
   label,
   refused = null,

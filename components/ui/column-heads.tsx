@@ -1,9 +1,6 @@
 import type { ReactNode } from 'react'
 
-/**
- * A table column: its label, or an object with its alignment. `end` right-aligns numbers. Only screen readers read a
- * `hidden` label, for columns of buttons and bars. `sorted` is the direction if the rows are sorted by this column.
- */
+/** `end` right-aligns numbers. Only screen readers read a `hidden` label, for columns of buttons and bars. */
 export type ColumnHead =
   | string
   | ({ className?: string; title?: string; sorted?: 'ascending' | 'descending' | undefined } & (

@@ -4,7 +4,6 @@ import { Popover } from '@base-ui/react/popover'
 import type { ReactElement, ReactNode } from 'react'
 import { MENU_POPUP } from './action-menu.tsx'
 
-/** The popup that selects the columns of a table. */
 export function ColumnsPopover({
   trigger,
   children,
@@ -29,7 +28,6 @@ export function ColumnsPopover({
   )
 }
 
-/** The search field within a {@link ColumnsPopover}. */
 export function FindColumn({ value, onChange }: { value: string; onChange(text: string): void }) {
   return (
     <input

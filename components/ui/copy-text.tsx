@@ -4,7 +4,7 @@ import { Check, Copy } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 import { shortenMiddle } from '../format/text.ts'
 
-/** Copies a text, also on plain HTTP, where the clipboard API is unavailable. */
+/** Also works on plain HTTP, where the clipboard API is unavailable. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)
@@ -22,7 +22,6 @@ export async function copyText(text: string): Promise<boolean> {
   }
 }
 
-/** `copied` is true for a moment after a successful `copy`. */
 export function useCopy(): { copied: boolean; copy(text: string): void } {
   const [copied, setCopied] = useState(false)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
@@ -40,7 +39,6 @@ export function useCopy(): { copied: boolean; copy(text: string): void } {
   }
 }
 
-/** An identifier in monospace, shortened in the middle, copied on click. */
 export function CopyText({
   text,
   maxChars = 24,

@@ -28,7 +28,6 @@ function ReturnFocus() {
   return null
 }
 
-/** A panel on the right edge, for a form. */
 export function Sheet({
   open,
   onClose,
@@ -39,7 +38,6 @@ export function Sheet({
   open: boolean
   onClose(): void
   title: string
-  /** The element that gets the focus when the sheet closes; by default, the element that had it before. */
   finalFocus?: RefObject<HTMLElement | null>
   children: ReactNode
 }) {
@@ -69,7 +67,6 @@ export function Sheet({
   )
 }
 
-/** A centered window, such as the palette. */
 export function Window({
   open,
   onClose,
@@ -99,7 +96,6 @@ export function Window({
   )
 }
 
-/** A confirmation dialog. `danger` marks an action that cannot be undone. */
 export function Confirm({
   open,
   title,

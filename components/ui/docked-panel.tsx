@@ -7,10 +7,8 @@ import { useCopy } from './copy-text.tsx'
 import { Scroll } from './scroll.tsx'
 
 /**
- * The details of a list row, docked next to the list, or over the page below 1,180 px. The header has buttons that
- * copy a link, open the previous or next row, and close the panel; the page handles J, K and Escape. The panel takes
- * the focus, because Tab would otherwise stop at all further rows of the list first. When it closes, the row's button
- * takes the focus, or the element that had it before if the row is not rendered.
+ * The details of a list row, docked next to the list, or over the page below 1,180 px. The page handles J, K and
+ * Escape. The panel takes the focus, because Tab would otherwise stop at all further rows of the list first.
  */
 export function DockedPanel({
   label,
@@ -24,18 +22,14 @@ export function DockedPanel({
   onWalk,
   children,
 }: {
-  /** The accessible name of the panel. */
   label: string
-  /** The accessible name of the button in the list that opens the item. */
+  /** Accessible name of the button in the list that opens the item. */
   opener: string
-  /** The open item, on the left of the header. */
   heading: ReactNode
-  /** The noun for a row, for button labels. */
   noun: string
-  /** The accessible name of the scroll container. */
   details: string
   actions?: ReactNode
-  /** Whether the panel is sticky, on a page that scrolls. Otherwise it is as high as its parent. */
+  /** For a page that scrolls. Otherwise the panel is as high as its parent. */
   sticky?: boolean
   onClose(): void
   onWalk(by: 1 | -1): void
@@ -109,9 +103,7 @@ export function PanelPart({
   children,
 }: {
   title: string
-  /** Text beside the title: count, unit or origin. */
   note?: ReactNode
-  /** Controls on the right of the title. */
   actions?: ReactNode
   children: ReactNode
 }) {

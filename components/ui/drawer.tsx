@@ -6,7 +6,6 @@ import type { ReactNode } from 'react'
 import { IconButton } from './button.tsx'
 import { BACKDROP } from './dialog.tsx'
 
-/** A panel on the left edge, for navigation on narrow screens. */
 export function Drawer({
   open,
   onClose,
@@ -16,7 +15,6 @@ export function Drawer({
 }: {
   open: boolean
   onClose(): void
-  /** The title is read out, but not visible. */
   title: string
   head: ReactNode
   children: ReactNode

@@ -1,7 +1,6 @@
 import type { LucideIcon } from 'lucide-react'
 import type { ReactNode } from 'react'
 
-/** An empty state: title, explanation, and next actions. */
 export function Empty({
   icon: Icon,
   title,

@@ -5,7 +5,6 @@ import { describeFailure } from '../api/failure.ts'
 import { Button } from './button.tsx'
 import { CopyText } from './copy-text.tsx'
 
-/** An error with its hint and the request ID for the log. */
 export function FailureView({
   error,
   onRetry,

@@ -50,7 +50,6 @@ export function TextArea({
   ...area
 }: TextareaHTMLAttributes<HTMLTextAreaElement> & {
   label: string
-  /** Text beside the label, in lighter type. */
   note?: ReactNode
   hint?: ReactNode
   error?: ReactNode
@@ -79,7 +78,6 @@ export function TextArea({
   )
 }
 
-/** The line below a field: its error, otherwise its hint. */
 export function FieldAbout({
   id,
   hint,
@@ -101,7 +99,6 @@ export function FieldAbout({
   )
 }
 
-/** A segmented control for a few options. */
 export function Segmented<T extends string>({
   label,
   value,
@@ -180,7 +177,7 @@ export function Checkbox({
   label: string
   about?: ReactNode
   checked: boolean
-  /** Whether the checkbox stands for several values, and some but not all of them are checked. */
+  /** Some but not all of the values that the checkbox stands for are checked. */
   mixed?: boolean
   disabled?: boolean
   onChange(checked: boolean): void

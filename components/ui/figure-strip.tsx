@@ -1,7 +1,6 @@
 import type { ReactNode } from 'react'
 import { Skeleton } from './skeleton.tsx'
 
-/** Up to six figures in a row; two columns on a phone. */
 export function FigureStrip({ label, children }: { label: string; children: ReactNode }) {
   return (
     // The number of columns follows the container, because a docked panel takes half of the screen.
@@ -16,7 +15,6 @@ export function FigureStrip({ label, children }: { label: string; children: Reac
   )
 }
 
-/** A figure: label, number with unit, detail line, and an optional sparkline. */
 export function Figure({
   label,
   hint,
@@ -26,7 +24,6 @@ export function Figure({
   children,
 }: {
   label: string
-  /** The definition, shown as a tooltip of the label. */
   hint?: string
   value: ReactNode
   unit?: string

@@ -5,7 +5,6 @@ import { useEffect, useRef, useState } from 'react'
 import { formatCount } from '../format/numbers.ts'
 import { useKeys } from '../shell/keys.tsx'
 
-/** A text filter of a list; `f` focuses it, Esc clears it. */
 export function FilterField({
   label,
   value,
@@ -17,8 +16,7 @@ export function FilterField({
 }) {
   const field = useRef<HTMLInputElement>(null)
   // Typed text applies immediately and is written to the URL shortly after. A typed value that comes back from the URL
-  // is
-  // ignored, because the field may already contain newer text. Other values come from a navigation and apply.
+  // is ignored, because the field may already contain newer text. Other values come from a navigation and apply.
   const [typed, setTyped] = useState(value)
   const echoes = useRef<string[]>([])
   useEffect(() => {
@@ -59,15 +57,12 @@ export function FilterField({
   )
 }
 
-/** A list with fewer rows has no filter field. */
 const LIST_WITH_FILTER = 6
 
-/** Whether a list has a filter. An active filter stays even if the list shrinks. */
 export function needsFilter(rows: number, filter: string): boolean {
   return rows >= LIST_WITH_FILTER || filter !== ''
 }
 
-/** Whether any of the texts contains the filter, ignoring case. */
 export function fitsFilter(filter: string, ...texts: readonly string[]): boolean {
   const wanted = filter.trim().toLowerCase()
   return texts.some((text) => text.toLowerCase().includes(wanted))
@@ -94,7 +89,6 @@ export function FilterLine({
   )
 }
 
-/** The match count; empty if there is no filter. */
 function FilterCount({ value, shown, total }: { value: string; shown: number; total: number }) {
   return (
     <span className="num text-xs text-ink-3" role="status">

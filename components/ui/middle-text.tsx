@@ -1,18 +1,12 @@
-/** Names shorter than this are not split. */
 const MIN_CHARS = 18
-/** The length of the end that stays visible. */
 const END_CHARS = 7
 
-/**
- * A name on one line that is shortened in the middle if it has no room, because names of runs and servers often differ
- * only at their ends. The browser shortens it to the available width.
- */
+/** Shortens a name in the middle, because names of runs and servers often differ only at their ends. */
 export function MiddleText({ text, className = '' }: { text: string; className?: string }) {
   if (text.length < MIN_CHARS) {
     return <span className={`block min-w-0 truncate ${className}`}>{text}</span>
   }
   const code = text.charCodeAt(text.length - END_CHARS)
-  // A name is never split inside a surrogate pair.
   const at = text.length - END_CHARS + (code >= 0xdc00 && code <= 0xdfff ? 1 : 0)
   // The end has a fixed width, and the start takes the remaining width. A flex layout would add a line break to copied
   // text. Both parts are left-aligned, because centered text, as in a button, would separate them.

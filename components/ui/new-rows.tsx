@@ -1,6 +1,5 @@
 import { ArrowUp } from 'lucide-react'
 
-/** Announces rows that arrived after the list was opened; they are inserted on request. */
 export function NewRows({
   count,
   more,
@@ -8,7 +7,7 @@ export function NewRows({
   onShow,
 }: {
   count: number
-  /** Whether there may be more new rows than counted. */
+  /** There may be more new rows than counted. */
   more?: boolean
   noun: [one: string, many: string]
   onShow(): void

@@ -2,7 +2,6 @@
 
 import { useRef } from 'react'
 
-/** The open row of a list, or the one that was open last. */
 export function useLastOpen(openId: string | null): string | null {
   const last = useRef(openId)
   if (openId !== null) last.current = openId
@@ -10,8 +9,8 @@ export function useLastOpen(openId: string | null): string | null {
 }
 
 /**
- * The row that J (`by` 1) or K (-1) opens, counted from the row that is open or was open last (`at`, -1 if it is not
- * in the list). While no row is open, a key that would leave the list opens the last open row again.
+ * Returns the row that J (`by` 1) or K (-1) opens.
+ * @param at the row that is open or was open last; -1 if it is not in the list
  */
 export function rowToOpen<T>(
   rows: readonly T[],

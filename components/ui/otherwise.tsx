@@ -2,7 +2,6 @@
 
 import { Component, type ReactNode } from 'react'
 
-/** An error boundary that shows `fallback` if its children fail to render. */
 export class Otherwise extends Component<
   { fallback: ReactNode; children: ReactNode },
   { failed: boolean }

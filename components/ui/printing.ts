@@ -3,9 +3,7 @@
 import { useSyncExternalStore } from 'react'
 import { flushSync } from 'react-dom'
 
-/** Whether the page is being printed; print-only sections render only then. */
 let printing = false
-/** The selected theme, while printing uses the light one. */
 let themeBefore: string | undefined
 const listeners = new Set<() => void>()
 

@@ -1,7 +1,6 @@
 import { formatCount } from '../format/numbers.ts'
 import { SegmentBar } from './segment-bar.tsx'
 
-/** The progress of a batch: scored, failed (hatched), and pending. */
 export function ProgressBar({
   scored,
   failed,

@@ -1,6 +1,5 @@
 import type { Quantity as QuantityParts } from '../format/numbers.ts'
 
-/** A number with a lighter unit, in tabular digits. */
 export function Quantity({ of, className }: { of: QuantityParts; className?: string }) {
   return (
     <span className={`num whitespace-nowrap ${className ?? ''}`}>

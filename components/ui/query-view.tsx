@@ -5,9 +5,8 @@ import { FailureView } from './failure-view.tsx'
 import { Section } from './section.tsx'
 
 /**
- * Renders the result of a query: a skeleton first, then data or an error. Stale data is shown instead of an error,
- * because the header already marks it as stale. An error stays visible during retries, and appears after the second
- * failed attempt.
+ * Stale data is shown instead of an error, because the header already marks it as stale. An error appears after the
+ * second failed attempt and stays visible during retries.
  */
 export function QueryView<T>({
   query,
@@ -26,7 +25,6 @@ export function QueryView<T>({
   skeleton: ReactNode
   children: (data: T) => ReactNode
   compact?: boolean
-  /** The title of an error, which names the failed section of the page. */
   title?: string
 }) {
   const failure = useRef<unknown>(null)

@@ -7,7 +7,6 @@ export function saveFile(blob: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }
 
-/** Downloads a table as a CSV file that is named after its title. */
 export function saveCsv(title: string, rows: readonly (readonly (string | number)[])[]): void {
   const name = title.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, '-')
   const text = rows.map((cells) =>

@@ -1,6 +1,5 @@
 import type { ReactNode, Ref } from 'react'
 
-/** A scrollable, named region that the keyboard can reach. */
 export function Scroll({
   label,
   className = 'overflow-x-auto scroll-x',

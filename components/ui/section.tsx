@@ -10,10 +10,8 @@ export function Section({
   id,
 }: {
   title: ReactNode
-  /** Text beside the title: count, unit or state. */
   note?: ReactNode
   actions?: ReactNode
-  /** Buttons that stay on the line of the title. */
   corner?: ReactNode
   children: ReactNode
   className?: string

@@ -1,20 +1,17 @@
 import type { ComponentProps } from 'react'
 
-/** A segment of a bar. `share` and `from` are shares of the length of the bar. */
+/** `share` and `from` are fractions of the bar's length. */
 interface Segment {
   key: string | number
   share: number
-  /** Start position, by default the end of the previous segment. */
+  /** By default the end of the previous segment. */
   from?: number
   color?: string
   className?: string
   title?: string
 }
 
-/**
- * A bar with segments side by side, or at their positions if they have `from`. A segment above 0 is at least 2 px long,
- * so that one failure in a million remains visible. Without a role, the bar is hidden from screen readers.
- */
+/** A segment above 0 is at least 2 px long, so that one failure in a million remains visible. */
 export function SegmentBar({
   segments,
   className = 'h-1.5',
@@ -37,7 +34,6 @@ export function SegmentBar({
             className={`absolute inset-y-0 ${look}`}
             style={{
               left: `min(${from * 100}%, 100% - 2px)`,
-              // A gap of 1 px separates the segment from the next one.
               width: `max(${share * 100}% - ${end > 0.9999 ? 0 : 1}px, 2px)`,
               background: color,
             }}

@@ -9,7 +9,7 @@ import { MENU_POPUP } from './action-menu.tsx'
 import { FIELD_BOX } from './field.tsx'
 import type { Primitive, SelectOption } from './select.tsx'
 
-/** Maximum number of rendered options, because more render noticeably slowly. The search finds the others. */
+/** More options render noticeably slowly. The search finds the others. */
 const MAX_LISTED = 200
 
 const POPUP = `${MENU_POPUP} flex max-h-[min(380px,var(--available-height))] min-w-(--anchor-width) max-w-[min(440px,var(--available-width))] flex-col`
@@ -29,9 +29,7 @@ export type LabeledOption<T extends Primitive> = SelectOption<T> & { label: stri
 export interface ListProps<T extends Primitive> {
   groups: readonly { name: string | undefined; items: LabeledOption<T>[] }[]
   value: T
-  /** The attributes of the button that opens the list. */
   trigger: { id: string; children: ReactNode }
-  /** Whether the list is open when it is mounted. */
   isOpen: boolean
   label: string
   disabled: boolean
@@ -173,7 +171,6 @@ function Note({ item, isChosen }: { item: SelectOption<Primitive>; isChosen: boo
   )
 }
 
-/** Whether an option contains all words of the search, in any order and case, such as `llama seed2`. */
 function hasAllWords({ label }: { label: string }, search: string): boolean {
   const text = label.toLowerCase()
   return search

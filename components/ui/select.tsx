@@ -12,25 +12,19 @@ export interface SelectOption<T extends Primitive> {
   value: T
   /** By default the value itself. */
   label?: string
-  /** Text beside the label, in lighter type, such as a count. */
   note?: string | undefined
-  /** The heading above the options of this group. */
   group?: string
 }
 
 interface SelectProps<T extends Primitive> {
   label: string
-  /** Hides the label and makes the list smaller, for a row of filters. */
   hideLabel?: boolean
   value: T
-  /** A plain value is its own label. */
   options: readonly (SelectOption<T> | T)[]
   onChange(value: NoInfer<T>): void
-  /** Text shown while no option has the value. By default the value itself, such as a run that is no longer listed. */
+  /** Shown while no option has the value. By default the value itself, such as a run that is no longer listed. */
   placeholder?: string
-  /** Adds a search field, for lists that grow with the data: runs, servers, data sources. */
   searchable?: boolean
-  /** Whether the value filters a list. The field is then highlighted. */
   narrows?: boolean
   disabled?: boolean
   title?: string | undefined
@@ -42,15 +36,15 @@ type Lists = typeof import('./select-lists.tsx')
 let loaded: Lists | null = null
 
 /**
- * Loads the lists when the pointer or the focus first reaches a select, because their scripts take 24 kB compressed,
- * and 74 kB with those that position a popup.
+ * The lists are loaded when the pointer or the focus first reaches a select, because their scripts take 24 kB
+ * compressed, and 74 kB with those that position a popup.
  */
 async function loadLists(): Promise<Lists> {
   loaded = await import('./select-lists.tsx')
   return loaded
 }
 
-/** A list of options with one selected option. It has the keyboard behavior of a native select. */
+/** Has the keyboard behavior of a native select. */
 export function Select<T extends Primitive>(props: SelectProps<T>) {
   const { label, hideLabel, value, placeholder, searchable, narrows, disabled, title, error } =
     props

@@ -5,7 +5,6 @@ import type { Refusal } from '../session/use-may.ts'
 import { Button } from './button.tsx'
 import { useErrorFocus } from './use-error-focus.ts'
 
-/** A form in a sheet: fields scroll, buttons stay visible. After a refused submit, the first error has the focus. */
 export function SheetForm({
   action,
   busy = false,
@@ -18,13 +17,10 @@ export function SheetForm({
 }: {
   action: string
   busy?: boolean
-  /** Whether there is nothing to submit yet. */
   disabled?: boolean
-  /** The reason why the user may not submit. */
   refused?: Refusal
-  /** Content to the left of the buttons, such as another button or the progress. */
   beside?: ReactNode
-  /** Called on submit. It must validate the fields, because browser validation is off. */
+  /** Must validate the fields, because browser validation is off. */
   onSubmit(): void
   onClose(): void
   children: ReactNode

@@ -2,14 +2,12 @@
 
 import { Button } from './button.tsx'
 
-/** The fields of an infinite query that the button uses. */
 interface PagedQuery {
   hasNextPage: boolean
   isFetchingNextPage: boolean
   fetchNextPage(): Promise<unknown>
 }
 
-/** A button that loads the next page; hidden at the end. */
 export function ShowMore({
   query,
   children = 'Show more',

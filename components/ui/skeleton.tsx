@@ -1,4 +1,4 @@
-/** A placeholder of a given size, in pixels. */
+/** Sizes in pixels. */
 export function Skeleton({
   width,
   height = 12,
@@ -13,7 +13,7 @@ export function Skeleton({
   )
 }
 
-// Widths of bars that resemble words, px. They are fixed, so that they do not change between renders.
+// Fixed widths in pixels, so that the bars do not change between renders.
 const WIDTHS = [88, 56, 104, 72, 48, 96, 64, 80, 120, 60, 92]
 
 export function TableSkeleton({ columns, rows = 8 }: { columns: number; rows?: number }) {

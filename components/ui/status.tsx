@@ -35,7 +35,6 @@ import type { ServerState } from '../../server/contract/servers.ts'
 import type { BatchStatus, SampleStatus } from '../../server/contract/trainer.ts'
 import type { WorkerServerStats } from '../../server/contract/worker-stats.ts'
 
-/** The meaning of a color: fine, in progress, warning, error, neutral. */
 export type Tone = 'ok' | 'run' | 'warn' | 'bad' | 'idle'
 
 const TONES: Record<Tone, string> = {
@@ -144,7 +143,7 @@ function Status({ look, title }: { look: Look | undefined; title?: string | unde
 export function BatchStatusView({ status }: { status: BatchStatus }) {
   return <Status look={BATCH[status]} />
 }
-/** The status of a run. `age` is the time in this state, such as `3 h`. */
+/** `age` is the time in this state, such as `3 h`. */
 export function RunStatusView({
   status,
   age,
@@ -160,7 +159,6 @@ export function RunStatusView({
 export function SampleStatusView({ status }: { status: SampleStatus }) {
   return <Status look={SAMPLE[status]} />
 }
-/** The state of a server. A draining server without requests in flight is drained. */
 export function ServerStateView({
   server: { state, stateCause, inFlight },
 }: {
@@ -180,15 +178,14 @@ export function PromptClassView({ name }: { name: PromptClass }) {
   return <Status look={PROMPT[name]} title={PROMPT_CLASS_TEXT[name]} />
 }
 
-/** The label and color of a state or health, for places without room for an icon. */
 export function stateLook(state: string): { text: string; tone: Tone } {
   const look = (SERVER as Record<string, Look>)[state] ?? (HEALTH as Record<string, Look>)[state]
   return look ? { text: look.text, tone: look.tone } : { text: state, tone: 'idle' }
 }
 
 /**
- * The state of a worker. An exited worker is red only if its samples had to be requeued, because a worker that is
- * stopped returns its samples before it exits.
+ * An exited worker is red only if its samples had to be requeued, because a stopped worker returns its samples before
+ * it exits.
  */
 export function WorkerStateView({
   state,

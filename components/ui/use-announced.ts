@@ -3,8 +3,9 @@
 import { useRef, useState } from 'react'
 
 /**
- * Holds back rows that arrived after the list was opened. `listKey` identifies the list by its filters; another key
- * resets the hook. `more` means that the list continues after `rows`.
+ * Holds back rows that arrived after the list was opened.
+ * @param listKey identifies the list by its filters; another key resets the hook
+ * @param more whether the list continues after `rows`
  */
 export function useAnnounced<T>(
   rows: readonly T[] | undefined,
@@ -35,11 +36,12 @@ export function useAnnounced<T>(
 
 /**
  * Splits the current rows of a live list into rows to show and new rows to announce, so that no row is inserted under
- * the cursor. `before` are the visible rows, in order. `more` means that the list continues after `rows`.
+ * the cursor.
  *
- * Rows after the last known one were loaded by scrolling and are shown. Rows before or between known ones are new. A
- * known row missing between others no longer matches the filter and is removed. Known rows missing at the end of a
- * list that continues were pushed off the page by new ones, and stay.
+ * Rows after the last known one were loaded by scrolling and are shown. Known rows missing at the end of a list that
+ * continues were pushed off the page by new ones, and stay.
+ * @param before the visible rows
+ * @param more whether the list continues after `rows`
  */
 export function announce<T>(
   rows: readonly T[],

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { firstError } from './use-error-focus.ts'
 
-/** A form with the elements that match these selectors. */
 const form = (...selectors: string[]) => ({
   querySelector: (selector: string) =>
     (selectors.find((one) => selector.startsWith(one)) ?? null) as never,

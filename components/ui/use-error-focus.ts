@@ -1,6 +1,5 @@
 import { type RefObject, useEffect, useRef } from 'react'
 
-/** The element of a form that shows its first error: an invalid field, otherwise the text of a general error. */
 export function firstError(place: Pick<HTMLElement, 'querySelector'>): HTMLElement | null {
   return (
     place.querySelector<HTMLElement>('[aria-invalid="true"]:not(:disabled)') ??
@@ -9,8 +8,9 @@ export function firstError(place: Pick<HTMLElement, 'querySelector'>): HTMLEleme
 }
 
 /**
- * Moves the focus to the first error in `place` after a submit was refused, by the form or by the service. Call
- * `submitted` on each submit; `busy` says whether the service has not responded yet.
+ * Moves the focus to the first error in `place` after the form or the service refused a submit. Call `submitted` on
+ * each submit.
+ * @param busy whether the service has not responded yet
  */
 export function useErrorFocus<Place extends HTMLElement>(
   busy: boolean,

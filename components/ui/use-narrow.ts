@@ -2,7 +2,6 @@
 
 import { useSyncExternalStore } from 'react'
 
-// The breakpoint below which the navigation is a drawer.
 const NARROW = '(max-width: 899px)'
 
 function subscribe(listener: () => void): () => void {

@@ -4,7 +4,6 @@ import { usePathname, useSearchParams } from 'next/navigation'
 import { useCallback, useMemo, useState } from 'react'
 import { BASE_PATH } from './base-path.ts'
 
-/** Reads and writes the page state in the URL. */
 export interface UrlCodec<T> {
   parse(params: URLSearchParams): T
   /** Omits defaults, so that a bare URL is the default view. */
@@ -12,16 +11,15 @@ export interface UrlCodec<T> {
 }
 
 /**
- * The URL state of a page. `push` adds a history entry, `replace` does not; neither requests the page from the server.
- * Changes render immediately. Next alone would apply them in a transition, and a clicked checkbox would briefly show
- * its old state.
+ * `push` adds a history entry, `replace` does not; neither requests the page from the server. Changes render
+ * immediately. Next alone would apply them in a transition, and a clicked checkbox would briefly show its old state.
  */
 export function useUrl<T>(
   codec: UrlCodec<T>,
 ): [state: T, set: (change: Partial<T>, how?: 'push' | 'replace') => void] {
   const params = useSearchParams()
   const pathname = usePathname()
-  /** The query written last. It is used until `useSearchParams` returns it. */
+  /** Used until `useSearchParams` returns this query. */
   const [written, setWritten] = useState<{ over: unknown; query: string } | null>(null)
   const query = written?.over === params ? written.query : params.toString()
   const state = useMemo(() => codec.parse(new URLSearchParams(query)), [codec, query])

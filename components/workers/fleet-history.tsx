@@ -36,7 +36,6 @@ const CHARTS = {
   servers: { RequestsByServer, Imbalance, Retries, LatencyByServer, FailedRequests, LatencyChart },
 }
 
-/** Servers or workers over time, with one range for all charts. A drag on a chart zooms all of them. */
 export function FleetHistory({
   of,
   range,
@@ -44,7 +43,6 @@ export function FleetHistory({
 }: {
   of: 'workers' | 'servers'
   range: HistoryRange
-  /** With `push`, the back button of the browser returns to the previous range. */
   onRange(range: HistoryRange, how: 'push' | 'replace'): void
 }) {
   const history = useFleetHistory(range)
@@ -98,7 +96,7 @@ export function FleetHistory({
   )
 }
 
-/** A range as text: `11-23 14:02:10 – 14:20:00`. The second date is written only if it differs. */
+/** Such as `11-23 14:02:10 – 14:20:00`. */
 function partText({ from, to }: { from: number; to: number }): string {
   const [first, second] = [dateTime(from * 1_000).slice(5), dateTime(to * 1_000).slice(5)]
   const isSameDay = first.slice(0, 5) === second.slice(0, 5)

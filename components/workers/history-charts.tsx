@@ -26,13 +26,12 @@ import { Segmented } from '../ui/field.tsx'
 const StackPlot = lazyPlot(async () => (await import('../charts/fleet-plots.tsx')).StackPlot)
 const LinesPlot = lazyPlot(async () => (await import('../charts/fleet-plots.tsx')).LinesPlot)
 
-/** Charts of one time range share their cursor. */
 const SYNC = 'fleet-history'
 const FRAME = 'border-b md:odd:border-r'
 
 export interface HistoryChart {
   data: FleetHistoryDto
-  /** Called when a drag has selected a range, with the start times of its first and last interval, epoch ms. */
+  /** Called with the start times of the first and last selected interval, epoch ms. */
   onRange?(from: number, to: number): void
   className?: string
 }
@@ -41,13 +40,12 @@ const SERVER_EVENTS: EventKinds = ['ejected', 'state']
 const WORKER_EVENTS: EventKinds = ['died']
 const ALL_EVENTS: EventKinds = [...SERVER_EVENTS, ...WORKER_EVENTS]
 
-/** An interval as a whole number of hours, minutes or seconds. */
 export function intervalText(seconds: number): string {
   if (seconds % 3_600 === 0) return `${seconds / 3_600} h`
   return seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`
 }
 
-/** Throughput by worker, in samples whose results were written. */
+/** Counts samples whose results were written. */
 export function Throughput({ data, ...rest }: HistoryChart) {
   const shown = useMemo(
     () => prepareCounts(data, data.throughput, WORKER_EVENTS, { per: data.intervalSeconds }),
@@ -67,7 +65,6 @@ export function Throughput({ data, ...rest }: HistoryChart) {
 
 const NO_LOAD = 'No worker reported its load in this range.'
 
-/** The samples in flight of all workers, and the capacity of the workers. */
 export function Load({ data, ...rest }: HistoryChart) {
   const shown = useMemo(
     () =>
@@ -144,7 +141,6 @@ export function Imbalance({ data, ...rest }: HistoryChart) {
   )
 }
 
-/** Retries by cause or by server, with hedges and events of servers. */
 export function Retries({ data, ...rest }: HistoryChart) {
   const [by, setBy] = useState<'cause' | 'server'>('cause')
   const { retries, events, intervals, intervalSeconds } = data
@@ -227,7 +223,6 @@ const NO_LATENCY = {
 }
 const KINDS = { queue: 'Queue', router: 'Router', service: 'Service' } as const
 
-/** p50, p95 and p99 of one stage of the latency: queue, router or service. */
 export function LatencyChart({ data, ...rest }: HistoryChart) {
   const [kind, setKind] = useState<keyof typeof KINDS>('service')
   const quantiles = data.latency[kind]
@@ -267,7 +262,6 @@ interface Shown extends Omit<HistoryChart, 'data'> {
   title: string
   note: string
   data: HistoryData
-  /** Text shown in place of a chart without values. */
   empty: string
   actions?: ReactNode
 }
@@ -299,7 +293,6 @@ function tableOf(data: HistoryData, text: ValueText) {
   }
 }
 
-/** The legend entry of the event lines, if there are events. */
 function eventLegend({ events }: HistoryData) {
   if (events.length === 0) return []
   const color = events.some(({ isBad }) => isBad) ? 'var(--bad)' : 'var(--ok)'
@@ -367,7 +360,6 @@ function Lines({
   className = FRAME,
 }: Shown & {
   hue?: HueKind
-  /** Colors of the series; by default the hues of their names. */
   colors?: readonly string[]
   text: ValueText
 }) {

@@ -1,16 +1,15 @@
 import { HISTORY_RANGES_S, MIN_HISTORY_S } from '../../server/contract/fleet-history.ts'
 
 export interface HistoryRange {
-  /** Length of the range that ends now, seconds. */
+  /** Seconds. */
   last: number
-  /** The range selected by a drag on a chart, epoch seconds. Null shows the range that ends now. */
+  /** Epoch seconds. Null shows the range that ends now. */
   part: { from: number; to: number } | null
 }
 
 const [SHORTEST_S] = HISTORY_RANGES_S
 export const DEFAULT_RANGE: HistoryRange = { last: SHORTEST_S, part: null }
 
-/** The range of the URL parameters `last`, `from` and `to`. */
 export function rangeOfUrl(params: URLSearchParams): HistoryRange {
   const last = HISTORY_RANGES_S.find((seconds) => String(seconds) === params.get('last'))
   const [from, to] = [Number(params.get('from')), Number(params.get('to'))]
@@ -28,7 +27,10 @@ export function writeRange(params: URLSearchParams, { last, part }: HistoryRange
   params.set('to', String(part.to))
 }
 
-/** The range from interval `fromMs` to the end of interval `toMs` (start times, epoch ms), at least a minute long. */
+/**
+ * `fromMs` and `toMs` are the start times of the first and last interval, epoch ms. The range is at least a minute
+ * long.
+ */
 export function partOf(
   fromMs: number,
   toMs: number,

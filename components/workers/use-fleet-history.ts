@@ -6,10 +6,9 @@ import { useTRPC } from '../api/trpc.ts'
 import { useLive } from '../live/live-provider.tsx'
 import type { HistoryRange } from './history-range.ts'
 
-/** Refetch interval, ms: as long as one interval of the shortest range. */
+/** As long as one interval of the shortest range. */
 const REFRESH_MS = 10_000
 
-/** The fleet over a time range, refetched until the range has ended. */
 export function useFleetHistory({ last, part }: HistoryRange) {
   const trpc = useTRPC()
   const { state } = useLive()

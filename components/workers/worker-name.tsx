@@ -6,7 +6,6 @@ import { DEFAULT_RANGE, type HistoryRange, rangeOfUrl, writeRange } from './hist
 
 interface WorkersUrl {
   worker: string | null
-  /** The filter: part of an ID or host. */
   named: string
   range: HistoryRange
 }

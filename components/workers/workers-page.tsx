@@ -70,7 +70,7 @@ function WorkersBody({
 }: {
   workers: WorkerDto[]
   marked: string | null
-  /** The filter of the lists. The figures cover all workers. */
+  /** Filters the lists. The figures cover all workers. */
   named: string
   onNamed(named: string): void
   range: HistoryRange
@@ -192,7 +192,6 @@ function hosts(workers: readonly WorkerDto[]): string {
   return names.size === 1 ? `on ${[...names][0]}` : `on ${plural(names.size, 'host')}`
 }
 
-/** A row of the table. The row of the worker in the URL is highlighted, and scrolled into view once. */
 function Row({
   id,
   marked,

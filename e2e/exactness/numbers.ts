@@ -123,7 +123,6 @@ export interface RunNumbers {
   >
 }
 
-/** Facts about a batch that its exported samples do not contain. */
 export interface Facts {
   onFailure?: string
   normByStd?: boolean
@@ -140,7 +139,6 @@ export function havePython(): boolean {
   }
 }
 
-/** Computes the numbers of exported samples with recompute.py. Its input files are kept in `folder`. */
 export function recompute(folder: string, lines: string, facts: Record<string, Facts>): Numbers {
   const [samples, factsFile] = [join(folder, 'samples.jsonl'), join(folder, 'facts.json')]
   writeFileSync(samples, lines)
@@ -153,12 +151,12 @@ export function recompute(folder: string, lines: string, facts: Record<string, F
   return JSON.parse(actual) as Numbers
 }
 
-/** Relative tolerance. It is needed because floating-point sums depend on the order of their terms. */
+/** Relative tolerance, because floating-point sums depend on the order of their terms. */
 const SAME = 1e-9
 
 /**
- * Lists the differences between `actual` and `computed` as paths with both values. Only the fields of `computed` are
- * compared. `within` is an additional absolute tolerance for numbers.
+ * Compares only the fields of `computed`.
+ * @param within an additional absolute tolerance for numbers
  */
 export function differences(actual: unknown, computed: unknown, path = '', within = 0): string[] {
   if (typeof actual === 'number' && typeof computed === 'number') {

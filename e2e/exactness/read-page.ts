@@ -1,14 +1,12 @@
 import type { Locator, Page } from '@playwright/test'
 
-/** Table rows by column header. Texts are without white space, because quantities contain several kinds of it. */
+/** Rows by column header, without white space, because quantities contain several kinds of it. */
 export type Rows = Record<string, string>[]
 
-/** Removes all white space from a text. */
 export function bare(text: string | null | undefined): string {
   return (text ?? '').replace(/\s/g, '')
 }
 
-/** Reads the rendered rows of a `<table>` or of an element with table roles. */
 export async function rowsOf(table: Locator): Promise<Rows> {
   const lines = await table.evaluate((element) => {
     const cells = (row: Element) =>
@@ -31,10 +29,7 @@ export async function noteOf(page: Page, title: string): Promise<string> {
   return bare(await section(page, title).locator('header > .num').first().textContent())
 }
 
-/**
- * Opens the table view of a chart and reads its rows. The column "Marks" is left out, because it only shows changes of
- * the reward.
- */
+/** Leaves out the column "Marks", because it only shows changes of the reward. */
 export async function chartRows(page: Page, title: string): Promise<Rows> {
   await page.getByRole('button', { name: `Show ${title} as a table`, exact: true }).click()
   const table = page.getByRole('region', { name: `${title}, table`, exact: true })
@@ -42,7 +37,6 @@ export async function chartRows(page: Page, title: string): Promise<Rows> {
   return rows.map(({ Marks, ...numbers }) => numbers)
 }
 
-/** Reads a strip of figures by label: number with unit, and detail line. */
 export async function figuresOf(
   strip: Locator,
 ): Promise<Record<string, { value: string; detail: string }>> {

@@ -23,9 +23,6 @@ EPSILON = 1e-6
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-# Numbers
-
-
 def single(value):
     """Rounds to single precision, in which durations are stored."""
     return struct.unpack("f", struct.pack("f", value))[0]
@@ -44,7 +41,6 @@ def as_single(value):
 
 
 def mean(values):
-    """The exact mean. Only the result is rounded."""
     return float(sum(map(Fraction, values)) / len(values)) if values else None
 
 
@@ -88,9 +84,6 @@ def tenths_between(start, end):
     span = end - start
     tenths = (abs(span) + 50) // 100
     return (tenths if span >= 0 else -tenths) / 10
-
-
-# Scores
 
 
 def counts(row):
@@ -141,9 +134,6 @@ def distribution(scores):
             for at in range(40)
         ],
     }
-
-
-# Groups
 
 
 def signal(members):
@@ -222,11 +212,7 @@ def signal_counts(groups):
     return {word: found.get(word, 0) for word in SIGNALS}
 
 
-# The timeline
-
-
 def timeline(rows):
-    """Times of the samples and of the complete groups, with straggler delays and the number of stragglers."""
     start = micros(rows[0]["submittedAt"])
     marks = {}
     by_uid = {}
@@ -291,9 +277,6 @@ def timeline(rows):
         "lostMs": sum(group["lostMs"] for group in late),
         "stragglers": len(late),
     }
-
-
-# Pages
 
 
 def batch_page(rows, facts):

@@ -2,10 +2,9 @@ import type { z } from 'zod'
 import type { SampleInput } from '../../server/contract/trainer.ts'
 import { gradedProblems } from '../../testkit/service/rollouts.ts'
 
-/** A sample as a trainer submits it. */
 export type Rollout = z.input<typeof SampleInput>
 
-/** Reads all 1,600 responses: one group per problem, one data source per model, answers in the strict rule's format. */
+/** One group per problem, one data source per model, answers in the strict rule's format. */
 export function readRollouts(): Rollout[] {
   return gradedProblems().flatMap(({ id, question, ground_truth, responses }) =>
     responses.map(({ model, response }) => ({
@@ -19,7 +18,7 @@ export function readRollouts(): Rollout[] {
   )
 }
 
-/** Copies rollouts. One in `every` copies gets a ground truth that the rule cannot read. */
+/** Gives one in `every` rollouts a ground truth that the rule cannot read. */
 export function withBroken(rollouts: readonly Rollout[], every: number): Rollout[] {
   return rollouts.map((rollout, at) =>
     at % every === every - 1 ? { ...rollout, groundTruth: { not: 'text' } } : rollout,

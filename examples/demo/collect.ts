@@ -3,13 +3,12 @@ import type { Client } from './submit.ts'
 
 export interface Reward {
   score: number | null
-  /** `acc` of the extra info, if the scorer returns it. */
+  /** Null or undefined if the scorer does not return it. */
   acc: unknown
-  /** The failure reason; null if the sample has a score. */
+  /** Null if the sample has a score. */
   reason: string | null
 }
 
-/** Reads a batch's rewards in input order, page by page, by `batches.results`. */
 export async function collectRewards(client: Client, batchId: string): Promise<Reward[]> {
   const rewards: Reward[] = []
   for (;;) {
@@ -25,7 +24,6 @@ export async function collectRewards(client: Client, batchId: string): Promise<R
   }
 }
 
-/** Reads a batch's groups in completion order by `batches.next`. */
 export async function collectGroups(client: Client, batchId: string): Promise<GroupResult[]> {
   const groups: GroupResult[] = []
   let after: string | null = null

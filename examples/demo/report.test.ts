@@ -18,7 +18,7 @@ const reward = (score: number | null): Reward => ({
   reason: score === null ? 'timeout' : null,
 })
 
-/** Two groups of two: one all correct, one mixed in which the model prefers the incorrect response. */
+/** One group is all correct; in the other, the model prefers the incorrect response. */
 function scored(): Scored {
   const rule = [1, 1, 1, 0].map(reward)
   const group = (uid: string, seq: number, indexes: number[]) =>

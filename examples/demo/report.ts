@@ -2,23 +2,21 @@ import { number } from '../../packages/cli/progress.ts'
 import type { GroupResult, SampleInput } from '../../server/contract/trainer.ts'
 import type { Reward } from './collect.ts'
 
-/** Results for the rollouts of one step, scored by rule (null if a data source has no rule) and by model. */
+/** The rollouts of one step, scored by rule (null if a data source has no rule) and by model. */
 export interface Scored {
   samples: readonly SampleInput[]
   rule: { rewards: readonly Reward[]; groups: readonly GroupResult[] } | null
   model: { rewards: readonly Reward[] }
 }
 
-/** A row of the printed table: the results of the samples of one data source or policy. */
 export interface ReportRow {
   name: string
   n: number
   /** Samples that the rule finds correct; null if no rule applies. */
   correct: number | null
-  /** Mean of the rule's reward over the scored samples; null when there are none. */
+  /** By rule, over the scored samples; null when there are none. */
   meanReward: number | null
   meanModelScore: number | null
-  /** Samples that have no score by rule, or none by model. */
   failed: number
 }
 
@@ -28,13 +26,12 @@ export interface Report {
   byPolicy: ReportRow[]
   groups: { n: number; allRight: number; noneRight: number; size: number | null } | null
   /**
-   * Number of pairs of a correct and an incorrect response in one group, and number of those in which the model prefers
-   * the correct one; a tie counts 0.5.
+   * `n` counts the pairs of a correct and an incorrect response in one group, `preferred` those in which the model
+   * prefers the correct one; a tie counts 0.5.
    */
   pairs: { n: number; preferred: number } | null
 }
 
-/** Whether the rule finds a sample correct: its `acc` if that is a boolean or number, else a score of 1. */
 export function isCorrect(score: number | null, acc: unknown): boolean {
   if (typeof acc === 'boolean') return acc
   if (typeof acc === 'number') return acc === 1

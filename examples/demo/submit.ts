@@ -5,16 +5,14 @@ import type { RewardSpec, SampleInput } from '../../server/contract/trainer.ts'
 
 export type Client = TRPCClient<AppRouter>
 
-/** The rollouts of one training step of one run. */
 export interface StepOfRollouts {
   run: string
   step: number
   samples: SampleInput[]
-  /** The size of all groups; null when they differ. */
+  /** Null when groups differ in size. */
   groupSize: number | null
 }
 
-/** Groups rollouts by run and step, in file order; the defaults are `run` and step 1. */
 export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollouts[] {
   const steps = new Map<string, StepOfRollouts>()
   for (const rollout of rollouts) {
@@ -37,13 +35,9 @@ export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollou
   return [...steps.values()]
 }
 
-/** Maximum size of a block: far below the service's 256 MiB per body, and small enough to show progress. */
+/** Far below the service's 256 MiB per body, and small enough to show progress. */
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
 
-/**
- * Submits a step as one batch: in one request if it is small, else as an open batch filled in blocks.
- * @returns the batch's id, once all samples are stored
- */
 export async function submitStep(
   client: Client,
   step: StepOfRollouts,

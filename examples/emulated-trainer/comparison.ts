@@ -1,6 +1,5 @@
 import { type Job, type Run, readRun } from './options.ts'
 
-/** A configuration for comparing planner and emulator. */
 export interface Configuration {
   name: string
   job: Job

@@ -4,29 +4,24 @@ import { logitOf, textId } from '../../testkit/simulated-rm/text.ts'
 import { type Job, type Run, readRun } from './options.ts'
 import { type Emulated, emulate, type Rollouts, STREAMED_PARTS } from './trainer.ts'
 
-/** A run and its prediction. All times are unscaled. */
+/** All times are unscaled. */
 export interface Compared {
   job: Job
   scale: number
   emulated: Emulated
   predicted: { stepMs: number; steadyMs: number; waitMs: number }
   boundMs: number
-  /** Time of the slowest reward. */
   slowestMs: number
 }
 
-/** A service and its reward-model server. */
 export interface Laboratory {
-  /** URL of the service. */
   url: string
-  /** The simulated reward-model server, started with {@link RM_OPTIONS}. */
   rm: { url: string; model: string }
 }
 
-/** Seed of the latencies that the simulated server derives from the texts. */
 const SEED = 7
 export const RM_OPTIONS = ['--seed', String(SEED), '--draw-by', 'text']
-/** In-flight limit of the server for runs without a limit, too high to be reached. */
+/** Too high to be reached, for runs without a limit. */
 const UNLIMITED = 100_000
 
 /**
@@ -96,7 +91,7 @@ export async function conduct(
   }
 }
 
-/** Runs a few untimed steps, because the service's first calls are slower. */
+/** Untimed, because the service's first calls are slower. */
 export async function warmUp(laboratory: Laboratory): Promise<void> {
   const job: Job = {
     prompts: 256,
@@ -109,7 +104,7 @@ export async function warmUp(laboratory: Laboratory): Promise<void> {
   await conduct(laboratory, job, readRun('both'), 1)
 }
 
-/** Rollouts of a step. Every strategy gets the same texts, and therefore the same rewards and delays. */
+/** Every strategy gets the same texts, and therefore the same rewards and delays. */
 function rolloutsOf(step: number, { prompts, responses }: Job): Rollouts {
   return Array.from({ length: prompts * responses }, (_, i) => {
     const prompt = Math.floor(i / responses)
@@ -153,7 +148,7 @@ function workloadOf(job: Job, run: Run, scale: number): Workload {
   }
 }
 
-/** Formats a number without an exponent, as the simulated server requires. */
+/** The simulated server accepts no exponents. */
 function plain(ms: number): string {
   return ms.toFixed(4).replace(/\.?0+$/, '')
 }

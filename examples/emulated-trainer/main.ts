@@ -10,7 +10,6 @@ import { type EmulationOptions, readOptions } from './options.ts'
 import { comparisonOf, errorPercent, tableOf } from './report.ts'
 import { keepResult, readResults } from './results.ts'
 
-/** Emulates all runs on one service and one reward-model server, and prints measured and predicted times. */
 async function main(): Promise<void> {
   const options = readOptions(process.argv.slice(2))
   if (options === null) return
@@ -26,7 +25,6 @@ async function main(): Promise<void> {
     return stopping
   }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    // The processes started here must not outlive this one.
     process.once(signal, () => void stop().finally(() => process.exit(1)))
   }
   try {

@@ -1,25 +1,24 @@
 import { parseArgs } from 'node:util'
 import { type Phases, STRATEGIES, type Strategy } from '../../server/planner/overlap.ts'
 
-/** A strategy and its limit of concurrent rewards. */
 export interface Run {
   /** As given on the command line: `both@256`, `both@rm256`, `both`. */
   name: string
   strategy: Strategy
-  /** Maximum number of concurrent rewards over all steps in flight, or null if there is no limit. */
+  /** Over all steps in flight; null if there is no limit. */
   concurrency: number | null
   /** Where the limit applies: in the service (like the 256 threads of verl PR 2854) or in the reward-model server. */
   limitedBy: 'service' | 'server'
 }
 
-/** The training job; all times are unscaled. */
+/** All times are unscaled. */
 export interface Job {
   prompts: number
   responses: number
   miniBatches: number
   steps: number
   phases: Phases
-  /** Time of one reward: bounds of a uniform distribution. */
+  /** Bounds of a uniform distribution. */
   rewardMs: { fromMs: number; toMs: number }
 }
 
@@ -28,11 +27,11 @@ export interface EmulationOptions {
   /** One emulated second takes `1000 / scale` ms. */
   scale: number
   runs: Run[]
-  /** Compares planner and emulator over the configurations of `comparison.ts`; `job` and `runs` are ignored. */
+  /** Runs the configurations of `comparison.ts` instead of `job` and `runs`. */
   compare: boolean
-  /** URL of a running service, or null to start one. */
+  /** Null starts a service. */
   url: string | null
-  /** Folder for the results, or null to only print them. The folder's table includes earlier runs. */
+  /** Folder for the results; null only prints them. The folder's table includes earlier runs. */
   out: string | null
   json: boolean
 }
@@ -56,7 +55,7 @@ Strategies: ${STRATEGIES.join(', ')}.`
 /** The strategies of verl PR 2854's experiment, and `all`, with its limit of 256, then three without a limit. */
 const USUAL = 'barrier@256,pipeline@256,off_policy@256,both@256,all@256,pipeline,off_policy,both'
 
-/** Parses the command line. Prints the help and returns null for --help. @throws Error naming the problem */
+/** Prints the help and returns null for --help. @throws Error naming the problem */
 export function readOptions(argv: readonly string[]): EmulationOptions | null {
   const text = { type: 'string' } as const
   const flag = { type: 'boolean' } as const
@@ -120,7 +119,6 @@ export function readOptions(argv: readonly string[]): EmulationOptions | null {
   }
 }
 
-/** Parses `both`, `both@256` or `both@rm256`. @throws Error naming the problem */
 export function readRun(name: string): Run {
   const [strategy = '', at] = name.split('@')
   if (!STRATEGIES.includes(strategy as Strategy)) {

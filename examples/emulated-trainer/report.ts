@@ -12,7 +12,7 @@ const HEAD = [
   ...['predicted', 'off by', 'saved against barrier', 'reported'],
 ]
 
-/** The runs as a Markdown table, in unscaled seconds per step. */
+/** Times are in unscaled seconds per step. */
 export function tableOf(compared: readonly Compared[]): string {
   const [first] = compared
   if (first === undefined) return 'There are no runs.'
@@ -50,7 +50,6 @@ export function tableOf(compared: readonly Compared[]): string {
   ].join('\n')
 }
 
-/** Compares planner and emulator: one line per configuration, and the largest error. */
 export function comparisonOf(compared: readonly { name: string; result: Compared }[]): string {
   const rows = compared.map(({ name, result }) => {
     const { emulated, predicted } = result
@@ -71,7 +70,6 @@ export function comparisonOf(compared: readonly { name: string; result: Compared
   ].join('\n')
 }
 
-/** Difference between the emulated and the predicted step time, in percent of the predicted time. */
 export function errorPercent({ emulated, predicted }: Compared): number {
   return 100 * (emulated.stepMs / predicted.stepMs - 1)
 }

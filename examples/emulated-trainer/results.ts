@@ -4,7 +4,6 @@ import { STRATEGIES } from '../../server/planner/overlap.ts'
 import type { Compared } from './laboratory.ts'
 import { tableOf } from './report.ts'
 
-/** Saves a run as `<name>.json` and rewrites `table.md` with all runs of the folder. */
 export async function keepResult(folder: string, result: Compared): Promise<void> {
   await mkdir(folder, { recursive: true })
   const { spans: _, ...summary } = result.emulated
@@ -15,7 +14,7 @@ export async function keepResult(folder: string, result: Compared): Promise<void
   await writeFile(join(folder, 'table.md'), `${tableOf(await readResults(folder))}\n`)
 }
 
-/** Reads the runs of a folder: first those with a limit, then the others, each in the order of the strategies. */
+/** Runs with a limit come before the others, each in the order of the strategies. */
 export async function readResults(folder: string): Promise<Compared[]> {
   const files = (await readdir(folder)).filter((file) => file.endsWith('.json'))
   const results = await Promise.all(

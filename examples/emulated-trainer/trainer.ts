@@ -6,41 +6,33 @@ import type { GroupResult } from '../../server/contract/trainer.ts'
 import { traitsOf } from '../../server/planner/overlap.ts'
 import type { Job, Run } from './options.ts'
 
-/** Measured times of a run, in unscaled ms. */
+/** Times are in unscaled ms. */
 export interface Emulated {
   run: Run
   totalMs: number
   stepMs: number
   /** Time per step in the steady state, as `Prediction.steadyMs`. */
   steadyMs: number
-  /** Time per step that the trainer spent waiting for rewards and for the batch's acceptance. */
   waitMs: number
   spans: PlannedSpan[]
-  /** Number of groups delivered over all steps. */
   groups: number
   samples: number
 }
 
-/** The rollouts submitted for a step. */
 export type Rollouts = { uid: string; dataSource: string; prompt: string; response: string }[]
 
-/** Inputs of a run. */
 export interface Emulation {
-  /** URL of the service. */
   url: string
   model: string
-  /** The run's name in the service. */
   name: string
   job: Job
   run: Run
   /** One emulated second takes `1000 / scale` ms. */
   scale: number
   rolloutsOf(step: number): Rollouts
-  /** Called with every page of groups, in the order in which the trainer reads them. */
   onGroups?(step: number, groups: GroupResult[]): void
 }
 
-/** Number of appends for a streamed step. */
 export const STREAMED_PARTS = 8
 
 /**
@@ -80,9 +72,8 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
     return { batchId }
   }
   /**
-   * Runs the rollout of a step and requests its rewards; when streamed, samples are appended in parts as their rollouts
-   * end. Submission runs in the background, as in `compute_reward_pipeline` of verl; the batch's id is awaited only
-   * when its rewards are read.
+   * Submission runs in the background, as in `compute_reward_pipeline` of verl; the batch's id is awaited only when its
+   * rewards are read.
    */
   const rollOut = async (step: number): Promise<{ batchId: Promise<string> }> => {
     if (!streamed) {
@@ -112,7 +103,6 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
     )
   }
   const cursors = new Map<string, string | null>()
-  /** Waits until further groups with the given number of samples have been delivered. */
   const take = async (
     from: { batchId: Promise<string> },
     step: number,

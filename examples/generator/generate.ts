@@ -6,7 +6,6 @@ import { type Draw, drawFrom } from './random.ts'
 import { answerOf, type Planted, respond } from './responses.ts'
 import { WORD_PROBLEMS } from './word-problems.ts'
 
-/** Path of the generated rollouts. */
 export const DEMO_ROLLOUTS = fileURLToPath(new URL('../data/demo-rollouts.jsonl', import.meta.url))
 
 const SEED = 20_261_120
@@ -14,16 +13,15 @@ const RESPONSES = 8
 const GSM8K_PROMPTS = 52
 const DAPO_PROMPTS = 6
 
-/** Two invented policies with four responses each per prompt; the second one is correct more often. */
+/** Invented policies; the second one is correct more often. */
 const POLICIES = [
   { name: 'step-0', skill: 0.35 },
   { name: 'step-100', skill: 0.65 },
 ] as const
 
-/** A sample whose response is plain text. */
 type GeneratedSample = SampleInput & { response: string }
 
-/** Generates the bundled rollouts: 64 prompts × 8 responses, deterministic and entirely invented. */
+/** 64 prompts × 8 responses, deterministic and entirely invented. */
 export function generateRollouts(): GeneratedSample[] {
   const draw = drawFrom(SEED)
   const samples: GeneratedSample[] = []
@@ -72,15 +70,11 @@ export function generateRollouts(): GeneratedSample[] {
   return samples
 }
 
-/** Writes one sample per line. */
 export function rolloutLines(samples: readonly SampleInput[]): string {
   return `${samples.map((s) => JSON.stringify(s)).join('\n')}\n`
 }
 
-/**
- * Plans one prompt's eight responses. With a probability of 0.2 all are correct, and with 0.2 none is, to make no-signal
- * groups.
- */
+/** With a probability of 0.2 all responses are correct, and with 0.2 none is, to make no-signal groups. */
 function group<P>(
   draw: Draw,
   plantedRight: (draw: Draw) => P,

@@ -1,16 +1,12 @@
 import type { Draw } from './random.ts'
 
-/** A question about an invented place, with the accepted answers. */
 export interface Question {
   question: string
   targets: string[]
-  /** The search result. */
   passage: string
-  /** A plausible wrong answer. */
   decoy: string
 }
 
-/** All places and facts are invented. */
 export const QUESTIONS: readonly Question[] = [
   {
     question: 'Who founded the harbour town of Brennmoor?',
@@ -56,16 +52,14 @@ export const QUESTIONS: readonly Question[] = [
   },
 ]
 
-/** Kind of a response to a question. `right` and `article` satisfy the rule. */
+/** `right` and `article` satisfy the rule. */
 export type PlantedAnswer = 'right' | 'article' | 'wrong' | 'no_tag' | 'spam'
 
-/** Kinds that the rule scores as correct. */
 export const RIGHT_ANSWERS: ReadonlySet<PlantedAnswer> = new Set<PlantedAnswer>([
   'right',
   'article',
 ])
 
-/** A response in the style of a search agent: think, search, read, answer. */
 export function respondToQuestion(draw: Draw, found: Question, planted: PlantedAnswer): string {
   const target = found.targets[0]!
   const search = `<think>${draw.pick(['I should look this up.', 'I do not know this, so I search.', 'A search will tell.'])}</think>\n<search>${found.question.replace(/\?$/, '').toLowerCase()}</search>\n<information>${found.passage}</information>\n`

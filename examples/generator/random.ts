@@ -1,14 +1,12 @@
-/** A generator of random numbers, which are the same on every machine for the same seed. */
+/** The same seed gives the same numbers on every machine. */
 export interface Draw {
-  /** A number in [0, 1). */
   unit(): number
-  /** An integer from `from` to `to`, inclusive. */
   integer(from: number, to: number): number
   pick<T>(items: readonly T[]): T
   chance(probability: number): boolean
 }
 
-/** The generator mulberry32. Its 32 bits of state are enough for a few thousand numbers. */
+/** mulberry32. Its 32 bits of state are enough for a few thousand numbers. */
 export function drawFrom(seed: number): Draw {
   let state = seed >>> 0
   const unit = (): number => {

@@ -1,7 +1,7 @@
 import type { Draw } from './random.ts'
 import { operandValue, type Problem, resultOf, type Step } from './word-problems.ts'
 
-/** Kind of a response. Only `right` and `terse` satisfy the rule of their data source. */
+/** Only `right` and `terse` satisfy the rule of their data source. */
 export type Planted =
   | 'right'
   | 'terse'
@@ -13,17 +13,14 @@ export type Planted =
   | 'truncated'
   | 'repetitive'
 
-/** Kinds that a rule scores as correct. */
 export const RIGHT: ReadonlySet<Planted> = new Set<Planted>(['right', 'terse'])
 
-/** Format of the final answer that the rule expects. */
 export type AnswerMark = '####' | 'Answer:'
 
 export function answerOf(problem: Problem): number {
   return workedResults(problem.steps).at(-1)!
 }
 
-/** A response of the given kind to a word problem. */
 export function respond(draw: Draw, problem: Problem, planted: Planted, mark: AnswerMark): string {
   const answer = answerOf(problem)
   const lines = (results: number[], steps = problem.steps) => work(draw, steps, results)
@@ -73,7 +70,7 @@ function workedResults(steps: readonly Step[]): number[] {
   return results
 }
 
-/** Results when one step is wrong and later steps continue from it. */
+/** One step is wrong, and later steps continue from it. */
 function slippedResults(draw: Draw, steps: readonly Step[]): number[] {
   const at = draw.integer(0, steps.length - 1)
   const results: number[] = []
@@ -108,12 +105,12 @@ function work(draw: Draw, steps: readonly Step[], results: readonly number[]): s
   return [draw.pick(OPENINGS) + lines[0], ...lines.slice(1)]
 }
 
-/** Formats a number with at most two decimals, because a slip can make a division uneven. */
+/** A slip can make a division uneven. */
 function shown(value: number): string {
   return String(Math.round(value * 100) / 100)
 }
 
-/** Formats the final answer, sometimes with a comma for thousands, which the rules accept. */
+/** Sometimes writes a comma for thousands, which the rules accept. */
 function written(draw: Draw, value: number): string {
   const text = shown(value)
   if (Math.abs(value) < 1000 || !Number.isInteger(value) || !draw.chance(0.5)) return text

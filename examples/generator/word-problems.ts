@@ -1,18 +1,16 @@
 import type { Draw } from './random.ts'
 
-/** A number of the problem, or the result of an earlier step. */
 export type Operand = number | { step: number }
 
-/** One calculation of the worked solution. */
 export interface Step {
-  /** The calculated quantity, for example `eggs are left`. */
+  /** For example `eggs are left`. */
   what: string
   operator: '+' | '-' | '*' | '/'
   left: Operand
   right: Operand
 }
 
-/** A problem with its solution; the result of the last step is the answer. */
+/** The result of the last step is the answer. */
 export interface Problem {
   question: string
   steps: Step[]
@@ -40,7 +38,7 @@ export function operandValue(operand: Operand, earlier: readonly number[]): numb
   return typeof operand === 'number' ? operand : earlier[operand.step]!
 }
 
-/** Kinds of problems. In each, all intermediate results are positive integers. */
+/** All intermediate results are positive integers. */
 export const WORD_PROBLEMS: readonly ((draw: Draw) => Problem)[] = [
   (draw) => {
     const [trays, rolls, price] = [draw.integer(4, 12), draw.integer(6, 24), draw.integer(2, 5)]

@@ -2,14 +2,13 @@ import type { ParseArgsOptionDescriptor } from 'node:util'
 import type { Output } from './output.ts'
 import type { ServiceClient } from './service-client.ts'
 
-/** An option of a command: a descriptor of `parseArgs` (node:util) with a help text. */
+/** A descriptor of `parseArgs` (node:util) with a help text. */
 export interface CommandOption extends ParseArgsOptionDescriptor {
   help: string
   /** Placeholder for the value in the help, such as `NAME`; only for `type: 'string'`. */
   value?: string
 }
 
-/** Options by their long name. */
 export type CommandOptions = Readonly<Record<string, CommandOption>>
 
 type ValueOf<O extends CommandOption> = O extends { multiple: true }
@@ -18,17 +17,15 @@ type ValueOf<O extends CommandOption> = O extends { multiple: true }
     ? boolean
     : string
 
-/** The parsed values of a command's options; an option that is not given is undefined. */
 export type Values<O extends CommandOptions> = { [K in keyof O]?: ValueOf<O[K]> }
 
-/** The input of a command's `run`. */
 export interface CommandContext<O extends CommandOptions> {
   values: Values<O>
   positionals: string[]
   output: Output
   /**
-   * Connects to the service at --url, REWARDOPS_URL or the default URL, and checks its identity. Later calls
-   * return the same client.
+   * Connects to the service at --url, REWARDOPS_URL or the default URL, and checks its identity. Later calls return the
+   * same client.
    * @throws CliError within 5 s when the service cannot be used
    */
   service(): Promise<ServiceClient>
@@ -39,20 +36,17 @@ export interface CommandContext<O extends CommandOptions> {
 /** One command: a file of packages/cli/commands that exports `command`. */
 export interface Command<O extends CommandOptions = CommandOptions> {
   name: string
-  /** One-line description in the list of commands. */
   summary: string
   /** Arguments after the command's name, such as `FILE... [options]`. */
   usage: string
-  /** Paragraphs of the help after the summary. */
   details?: string
   options: O
-  /** Minimum and maximum number of positional arguments. Default: none are allowed. */
   positionals?: { min: number; max: number }
-  /** Runs the command and returns its exit code; undefined means 0. @throws CliError */
+  /** Undefined means exit code 0. @throws CliError */
   run(context: CommandContext<O>): Promise<number | undefined>
 }
 
-/** Returns the command unchanged. The signature gives the argument of `run` the types of the option values. */
+/** The signature gives the argument of `run` the types of the option values. */
 export function defineCommand<const O extends CommandOptions>(command: Command<O>): Command<O> {
   return command
 }

@@ -1,4 +1,4 @@
-/** Exit codes of all commands. Scripts depend on them; docs/cli.md has the table. */
+/** Scripts depend on these codes; docs/cli.md has the table. */
 export const EXIT = {
   ok: 0,
   /** The command line or a file is wrong. Nothing was sent, unless the message says so. */
@@ -11,7 +11,6 @@ export const EXIT = {
   batchFailed: 4,
   /** --timeout passed before the batch ended. */
   notYet: 5,
-  /** A bug in the CLI. */
   internal: 70,
   /** SIGINT (Ctrl-C), SIGTERM or SIGHUP. */
   interrupted: 130,
@@ -19,7 +18,6 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
-/** An expected failure of a command: a message for the user, and the exit code. */
 export class CliError extends Error {
   readonly exitCode: ExitCode
   /** The service's error reason (server/contract/error-reasons.ts); null for other failures. */

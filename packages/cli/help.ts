@@ -2,7 +2,6 @@ import type { Command, CommandOption } from './command.ts'
 
 const WIDTH = 100
 const INDENT = 2
-/** Maximum width of the first column. */
 const MAX_LEFT_CHARS = 28
 
 export const COMMON_OPTIONS = {

@@ -3,7 +3,6 @@ import { describeIssues } from '../../server/contract/describe-issues.ts'
 import { RewardSpec } from '../../server/contract/trainer.ts'
 import { usageError } from './exit-codes.ts'
 
-/** The `--reward` option of every command that has one. */
 export const REWARD_OPTION = {
   type: 'string',
   value: 'JSON',
@@ -22,7 +21,7 @@ export function readReward(given: string | undefined): Partial<RewardSpec> {
   return value as Partial<RewardSpec>
 }
 
-/** Parses an option given as JSON, or as `@` and the path of a JSON file. @throws CliError naming the problem */
+/** `given` is JSON, or `@` and the path of a JSON file. @throws CliError naming the problem */
 export function readJson(option: string, given: string, example = '{"lr":1e-6}'): unknown {
   let text = given
   if (given.startsWith('@')) {
@@ -43,7 +42,7 @@ export function readJson(option: string, given: string, example = '{"lr":1e-6}')
   }
 }
 
-/** Parses the value of a whole-number option; undefined if it is not given. @throws CliError */
+/** Undefined if the option is not given. @throws CliError */
 export function wholeNumber(
   name: string,
   given: string | undefined,
@@ -58,7 +57,6 @@ export function wholeNumber(
   return value
 }
 
-/** Parses `--split`. @throws CliError */
 export function splitOption(given: string | undefined): 'train' | 'val' | undefined {
   if (given === undefined || given === 'train' || given === 'val') return given
   throw usageError(`--split ${given}: expected train or val`)

@@ -1,11 +1,10 @@
-/** A writable text stream: a standard stream, or a stand-in in tests. */
 export interface TextSink {
   isTTY?: boolean | undefined
   columns?: number | undefined
   write(text: string): unknown
 }
 
-/** A command's output: results go to stdout, everything else to stderr. */
+/** Results go to stdout, everything else to stderr. */
 export class Output {
   readonly stdout: TextSink
   readonly stderr: TextSink
@@ -18,22 +17,21 @@ export class Output {
     this.json = json
   }
 
-  /** Prints a line of the result; omitted with --json. */
+  /** Omitted with --json. */
   line(text: string): void {
     if (!this.json) this.stdout.write(`${text}\n`)
   }
 
-  /** Prints the result as one line of JSON; omitted without --json. */
+  /** Omitted without --json. */
   data(value: unknown): void {
     if (this.json) this.stdout.write(`${JSON.stringify(value)}\n`)
   }
 
-  /** Prints a note or a warning to stderr. */
   note(text: string): void {
     this.stderr.write(`${text}\n`)
   }
 
-  /** Prints a table with right-aligned numbers; omitted with --json. */
+  /** Right-aligns numbers. Omitted with --json. */
   table(headings: string[], rows: (string | number | null)[][]): void {
     if (this.json) return
     const cells = rows.map((row) => row.map((cell) => (cell === null ? '–' : String(cell))))

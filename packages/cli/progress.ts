@@ -3,7 +3,7 @@ import type { TextSink } from './output.ts'
 export interface Progress {
   done: number
   total: number
-  /** Further text, for example `12 of 64 groups`. */
+  /** For example `12 of 64 groups`. */
   note: string
 }
 
@@ -11,7 +11,6 @@ const BAR_CELLS = 24
 /** Eighths of a cell, so that the bar moves with every percent. */
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉']
 
-/** A line of progress of at most `columns` characters. */
 export function progressLine(label: string, progress: Progress, columns = 100): string {
   const { done, total, note } = progress
   const share = total === 0 ? 1 : Math.min(1, done / total)
@@ -21,10 +20,7 @@ export function progressLine(label: string, progress: Progress, columns = 100): 
   return `${label}  ${bar}  ${count}  ${note}`.trimEnd().slice(0, columns)
 }
 
-/**
- * Shows progress: on a terminal as one line that is redrawn, elsewhere as at most one line per second.
- * @returns `update`, to call on progress, and `end`, to call once at the end
- */
+/** On a terminal, redraws one line; elsewhere, prints at most one line per second. */
 export function showProgress(
   label: string,
   output: TextSink = process.stdout,
@@ -47,17 +43,15 @@ export function showProgress(
   }
 }
 
-/** Measures rows per second over the last {@link PACE_MS}, and estimates the remaining time. */
 export class Pace {
   readonly #now: () => number
-  /** Time and number of rows done, within the last {@link PACE_MS}. */
   readonly #marks: { atMs: number; done: number }[] = []
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
   }
 
-  /** A text such as `31,200 rows/s, 12 s left`; empty until a pace is known. */
+  /** Such as `31,200 rows/s, 12 s left`; empty until a pace is known. */
   note(done: number, total: number): string {
     const atMs = this.#now()
     this.#marks.push({ atMs, done })
@@ -71,7 +65,7 @@ export class Pace {
 
 const PACE_MS = 5_000
 
-/** Formats a duration: `45 s`, `3 min 20 s` or `2 h 5 min`. */
+/** `45 s`, `3 min 20 s` or `2 h 5 min`. */
 export function duration(seconds: number): string {
   const s = Math.max(0, Math.round(seconds))
   if (s < 60) return `${s} s`
@@ -79,7 +73,7 @@ export function duration(seconds: number): string {
   return `${Math.floor(s / 3_600)} h ${Math.floor((s % 3_600) / 60)} min`
 }
 
-/** Formats a number, rounded to an integer, with thousands separators: `5,276`. */
+/** Rounds to an integer: `5,276`. */
 export function number(value: number): string {
   return Math.round(value).toLocaleString('en-US')
 }

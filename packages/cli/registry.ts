@@ -4,10 +4,9 @@ import type { Command } from './command.ts'
 
 const FOLDER = new URL('./commands/', import.meta.url)
 
-/** File extension of the commands: `.ts` in the repository, `.js` in the published package. */
+/** `.ts` in the repository, `.js` in the published package. */
 const ENDING = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
 
-/** Names of all commands in alphabetical order. Each is a file of packages/cli/commands. */
 export function commandNames(): string[] {
   return readdirSync(FOLDER)
     .filter((file) => file.endsWith(ENDING))
@@ -16,7 +15,7 @@ export function commandNames(): string[] {
     .sort()
 }
 
-/** Loads one command; null for an unknown name. The other commands are not loaded, so the CLI starts fast. */
+/** Null for an unknown name. The other commands are not loaded, so the CLI starts fast. */
 export async function loadCommand(name: string): Promise<Command | null> {
   if (!commandNames().includes(name)) return null
   const file = new URL(`${name}${ENDING}`, FOLDER)

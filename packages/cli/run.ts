@@ -7,7 +7,6 @@ import { Output, type TextSink } from './output.ts'
 import { commandNames, loadCommand } from './registry.ts'
 import { ServiceClient } from './service-client.ts'
 
-/** Environment variables and streams of a command line, and the signal that stops it. */
 export interface CliEnvironment {
   env: Record<string, string | undefined>
   stdout: TextSink
@@ -15,7 +14,6 @@ export interface CliEnvironment {
   signal: AbortSignal
 }
 
-/** The command line `rewardops`: runs a command, prints its errors and returns the exit code. */
 export async function runCommandLine(args: string[], around: CliEnvironment): Promise<number> {
   try {
     return await runCommand(args, around)
@@ -33,10 +31,7 @@ export async function runCommandLine(args: string[], around: CliEnvironment): Pr
   }
 }
 
-/**
- * Finds the command, parses its options, runs it and returns the exit code.
- * @throws CliError for an expected failure; any other error is a bug
- */
+/** @throws CliError for an expected failure; any other error is a bug */
 async function runCommand(args: string[], around: CliEnvironment): Promise<number> {
   const { stdout, stderr, signal } = around
   const config = loadCliConfig(around.env)

@@ -54,15 +54,11 @@ export const FILTER_OPTIONS = {
   },
 } as const satisfies Record<string, CommandOption>
 
-/** The option of a filter, without its dashes. */
 function optionOf(name: SampleFilterName): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 }
 
-/**
- * Converts options to the service's filter parameters.
- * @throws CliError naming an invalid option
- */
+/** @throws CliError naming an invalid option */
 export function filterOf(values: Readonly<Record<string, unknown>>): URLSearchParams {
   const given = new URLSearchParams()
   for (const name of SAMPLE_FILTER_NAMES) {

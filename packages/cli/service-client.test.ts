@@ -28,7 +28,6 @@ const answering = (handler: RequestListener) => listening(createHttp(handler) as
 const session = (data: object) =>
   answering((_, res) => res.end(JSON.stringify({ result: { data } })))
 
-/** Runs `wait` and expects a one-line error without a stack, on stderr only. */
 async function refused(url: string, env: Record<string, string> = {}) {
   const run = await runCli(['wait', 'b1'], { REWARDOPS_URL: url, ...env })
   expect(run.stdout).toBe('')

@@ -3,30 +3,25 @@ import type { ErrorData } from '../../server/contract/error-reasons.ts'
 import type { SessionDto } from '../../server/contract/pages.ts'
 import { CliError, EXIT } from './exit-codes.ts'
 
-/** Time limit for a connection. */
 const CONNECT_MS = 3_000
-/** Time limit for the first call, connection included. */
+/** For the first call, including the connection. */
 const HELLO_MS = 4_000
-/** Time limit for ordinary answers. Closing a batch of a million samples takes tens of seconds. */
+/** Closing a batch of a million samples takes tens of seconds. */
 const ANSWER_MS = 300_000
-/** Maximum time between two chunks of a stream. The service reads a page of rows in milliseconds. */
+/** Between two chunks of a stream. The service reads a page of rows in milliseconds. */
 const STREAM_MS = 30_000
-/**
- * First pause between attempts. It doubles up to the maximum; a longer `Retry-After` of the service takes precedence.
- */
+/** Doubles up to the maximum; a longer `Retry-After` of the service takes precedence. */
 const FIRST_PAUSE_MS = 200
 const MAX_PAUSE_MS = 5_000
 
 export interface CallOptions {
   /**
-   * How long calls to an unreachable or busy service are retried after the first failure, in ms; only for idempotent
-   * calls. Default 0: no retry.
+   * How long an unreachable or busy service is retried after the first failure; only for idempotent calls. Default 0:
+   * no retry.
    */
   retryForMs?: number
-  /** Time limit for an answer, in ms. */
   timeoutMs?: number
   signal?: AbortSignal
-  /** Called before each retry with the reason and the delay. */
   onRetry?: (why: string, inMs: number) => void
 }
 
@@ -36,7 +31,6 @@ interface Refusal {
   retryAfterMs: number | null
 }
 
-/** HTTP client of one service. All its errors are CliErrors with a message for the user. */
 export class ServiceClient {
   readonly url: string
   readonly #headers: Record<string, string>
@@ -96,14 +90,14 @@ export class ServiceClient {
     return this.#call<T>(`/api/trpc/${path}${search}`, null, options)
   }
 
-  /** A tRPC mutation. A string input is sent unchanged, as JSON. @throws CliError */
+  /** A string input is sent unchanged, as JSON. @throws CliError */
   mutate<T>(path: string, input: unknown, options: CallOptions = {}): Promise<T> {
     const body = typeof input === 'string' ? input : JSON.stringify(input)
     return this.#call<T>(`/api/trpc/${path}`, body, options)
   }
 
   /**
-   * Starts a streamed GET without retries. Reading the body may fail later; {@link brokenOff} converts that error.
+   * A streamed GET, without retries. Reading the body may fail later; {@link brokenOff} converts that error.
    * @throws CliError; with `unreachable` where a retry may help
    */
   async stream(path: string, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
@@ -113,7 +107,6 @@ export class ServiceClient {
     throw this.#refusal(answer.statusCode, await answer.body.text()).error
   }
 
-  /** Converts an error from reading a stream to a CliError. */
   brokenOff(error: unknown, signal: AbortSignal): CliError {
     return error instanceof CliError ? error : this.#unreachable(error, { signal })
   }
@@ -246,7 +239,7 @@ export class ServiceClient {
   }
 }
 
-/** The root URL of a service, without a trailing slash. @throws CliError */
+/** Removes the API's path and a trailing slash. @throws CliError */
 function addressOf(given: string): string {
   let url: URL
   try {
@@ -266,7 +259,7 @@ function addressOf(given: string): string {
   return `${url.origin}${url.pathname.replace(/(\/api(\/trpc)?)?\/*$/, '')}`
 }
 
-/** Returns whether two versions have the same API contract. Before 1.0, each minor version may change it. */
+/** Before 1.0, each minor version may change the API contract. */
 function sameContract(a: string, b: string): boolean {
   const contract = (version: string) => {
     const [major, minor] = version.split('.')
@@ -284,12 +277,10 @@ function resultOf<T>(text: string): { data: T } | undefined {
   }
 }
 
-/** The error of a command that SIGINT, SIGTERM or SIGHUP interrupts. */
 export function interrupted(): CliError {
   return new CliError(EXIT.interrupted, 'Stopped before the end.')
 }
 
-/** Waits for the time or until the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

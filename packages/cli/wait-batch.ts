@@ -4,14 +4,14 @@ import type { Output } from './output.ts'
 import { number, showProgress } from './progress.ts'
 import type { ServiceClient } from './service-client.ts'
 
-/** Duration of a long poll, short enough to update the progress twice a second. */
+/** Short enough to update the progress twice a second. */
 const POLL_MS = 500
-/** Time for which calls are retried while the service restarts. */
+/** Calls are retried this long while the service restarts. */
 export const AWAY_MS = 60_000
 
 /**
- * Waits until a batch ends and shows progress on stderr.
- * @returns its summary, which is not final if `timeoutMs` passed first
+ * Shows progress on stderr.
+ * @returns the batch's summary, which is not final if `timeoutMs` passed first
  * @throws CliError
  */
 export async function waitForBatch(
@@ -45,7 +45,6 @@ export async function waitForBatch(
   }
 }
 
-/** Returns whether a batch has ended, for any reason. */
 export function hasEnded({ status }: BatchSummary): boolean {
   return status === 'completed' || status === 'cancelled' || status === 'failed'
 }
@@ -56,7 +55,6 @@ export function exitCodeOf(summary: BatchSummary, failOnFailed: boolean): number
   return failOnFailed && summary.failed > 0 ? EXIT.batchFailed : EXIT.ok
 }
 
-/** A summary as two lines of text. */
 export function summaryLines(summary: BatchSummary): string[] {
   const { batchId, run, step, split, status, samples, scored, failed, groups } = summary
   const n = (value: number | null) => (value === null ? '–' : String(Number(value.toPrecision(6))))
@@ -67,7 +65,6 @@ export function summaryLines(summary: BatchSummary): string[] {
   ]
 }
 
-/** Parses a batch id from the command line. @throws CliError */
 export function batchIdOf(given: string): string {
   if (!/^b\d{1,18}$/.test(given)) {
     throw new CliError(EXIT.badInput, `"${given}" is not a batch id such as "b12".`)

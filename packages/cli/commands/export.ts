@@ -134,7 +134,7 @@ Exported files can be imported again. The filters are those of the Samples page;
     return
 
     async function one(client: ServiceClient, query: DownloadQuery, target: ExportTarget) {
-      // No progress bar is shown if the rows go to the terminal, because it would be drawn between them.
+      // On a terminal, the bar would be drawn between the rows.
       const quiet = target instanceof StreamTarget && output.stdout.isTTY === true
       const progress = showProgress('export', quiet ? { write() {} } : output.stderr)
       const pace = new Pace()
@@ -177,13 +177,13 @@ Exported files can be imported again. The filters are those of the Samples page;
   },
 })
 
-/** The given columns, plus `batchId` and `index`, which an export needs to resume. */
+/** Adds `batchId` and `index`, which an export needs to resume. */
 function columnsOf(text: string): string[] {
   const names = text.split(',').map((name) => name.trim())
   return [...['batchId', 'index'].filter((name) => !names.includes(name)), ...names]
 }
 
-/** The files to write: one per step for a verl dump, else one. A null path means stdout. */
+/** A verl dump has one file per step. A null path means stdout. */
 async function partsOf(
   client: ServiceClient,
   query: DownloadQuery,
@@ -193,7 +193,7 @@ async function partsOf(
   if (query.format !== 'verl') return [{ path: out, query }]
   await mkdir(out, { recursive: true, mode: 0o700 })
   const steps = await stepsOf(client, query)
-  // No batch matches. One request is made anyway, because the service's error names the cause.
+  // The request is made although no batch matches, because the service's error names the cause.
   if (steps.length === 0)
     return [{ path: join(out, `${query.filter.get('step') ?? 'none'}.jsonl`), query }]
   return steps.map((step) => {

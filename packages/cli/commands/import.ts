@@ -7,9 +7,7 @@ import { REWARD_OPTION, readReward, splitOption, wholeNumber } from '../option-v
 import { number, Pace, showProgress } from '../progress.ts'
 import { AWAY_MS, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
 
-/** Minimum time between redraws of the progress line. */
 const DRAW_MS = 100
-/** Maximum number of batches listed in the text output. */
 const MAX_LISTED = 20
 
 export const command = defineCommand({
@@ -159,7 +157,7 @@ nothing twice. The same files with the same options are the same import.`,
   },
 })
 
-/** Notes on how the files were read. Files of a folder are usually alike, so equal notes are merged. */
+/** Files of a folder are usually alike, so equal notes are merged. */
 function notesOf({ files }: Survey): string[] {
   const paths = new Map<string, string[]>()
   for (const { file } of files) {
@@ -171,7 +169,7 @@ function notesOf({ files }: Survey): string[] {
   })
 }
 
-/** Redraws at most ten times a second, because drawing a line takes longer than reading a row (20 µs). */
+/** Draws rarely, because drawing a line takes longer than reading a row (20 µs). */
 function throttled(progress: {
   update(state: Parameters<ReturnType<typeof showProgress>['update']>[0]): void
 }) {

@@ -10,11 +10,10 @@ import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
-/** Time limit for the answer. A plan takes up to 2 s, and eight others may be queued before it. */
+/** A plan takes up to 2 s, and eight others may be queued before it. */
 const ANSWER_MS = 60_000
-/** Reward time of the async reward agent's experiment (verl PR 2854), in seconds. */
+/** Seconds, from the async reward agent's experiment (verl PR 2854). */
 const USUAL_REWARD = '1-40'
-/** The help text about the default time of a phase. */
 const defaultOf = (phase: keyof Phases) =>
   `default: recorded, else ${ASSUMED_PHASES[phase] / 1_000}`
 
@@ -151,12 +150,10 @@ function verdictOf(column: PlannedColumn): string {
     : `recommended strategy: ${column.best}; ${bound}`
 }
 
-/** Formats milliseconds as seconds: with three decimals below 10 s, and with one from 10 s on. */
 function seconds(ms: number): string {
   return (ms / 1_000).toFixed(ms === 0 || ms >= 10_000 ? 1 : 3)
 }
 
-/** Right-aligns a cell of a column of numbers. */
 function right(text: string): string {
   return text.padStart(14)
 }

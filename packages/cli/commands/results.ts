@@ -4,7 +4,6 @@ import { wholeNumber } from '../option-values.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
 const PAGE_ROWS = 10_000
-/** Default number of rows in the text table. */
 const SHOWN = 20
 
 export const command = defineCommand({
@@ -59,7 +58,7 @@ export const command = defineCommand({
   },
 })
 
-/** A rounded score for the text table; --json has all digits. */
+/** For the text table; --json has all digits. */
 function shortened(score: number | null | undefined): number | null {
   return score === null || score === undefined ? null : Number(score.toPrecision(6))
 }

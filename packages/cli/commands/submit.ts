@@ -127,7 +127,6 @@ async function bodyOfFile(
   return { run, step, samples }
 }
 
-/** Returns the run or step that all rows share. @throws CliError when two rows differ */
 function one<T>(what: string, before: T | null, now: T | null, path: string): T | null {
   if (before !== null && now !== null && before !== now) {
     throw new CliError(

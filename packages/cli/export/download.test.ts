@@ -11,7 +11,6 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop()
 })
 
-/** Starts a service that answers export requests with `answers` in order, and repeats the last one. */
 async function serving(
   ...answers: ((req: IncomingMessage, res: ServerResponse) => void)[]
 ): Promise<{ client: ServiceClient; requests: string[] }> {
@@ -58,7 +57,6 @@ class Memory implements ExportTarget {
 const row = (i: number) => `{"batchId":"b1","index":${i}}\n`
 const quiet = { signal: new AbortController().signal, onProgress() {}, onRetry() {} }
 
-/** Sends the rows from `from` to `to`, then breaks the connection inside the next row. */
 const breaksAfter = (from: number, to: number) => (_: IncomingMessage, res: ServerResponse) => {
   res.writeHead(200, { 'x-rewardops-rows': 6 - from })
   let text = ''

@@ -10,22 +10,20 @@ import { sampleOfRow } from './last-sample.ts'
 import { RowTracker } from './row-tracker.ts'
 import type { ExportTarget } from './targets.ts'
 
-/** Selects the samples and columns of an export. */
 export interface DownloadQuery {
   format: ExportFormat
-  /** Sample filter as query parameters of the service. */
+  /** Query parameters of the service. */
   filter: URLSearchParams
-  /** Columns to include; default all. `batchId` and `index` are required, because an export needs them to resume. */
+  /** Default all. `batchId` and `index` are required, because an export needs them to resume. */
   columns?: readonly string[]
-  /** Whether to include samples whose texts were removed by retention. */
+  /** Includes samples whose texts were removed by retention. */
   kept?: boolean
 }
 
 const PAUSE_MS = 500
 
-/** Retries and callbacks of a download. */
 export interface DownloadOptions {
-  /** How long calls to an unavailable service are retried, in ms, counted from the last data received. */
+  /** How long an unavailable service is retried, counted from the last data received. */
   retryForMs: number
   signal: AbortSignal
   /** `done` counts rows. For a Parquet file it counts bytes, and `total` is null. */
@@ -34,8 +32,8 @@ export interface DownloadOptions {
 }
 
 /**
- * Writes an export to its target in whole rows, no faster than the target accepts them. After a broken connection it
- * reconnects and continues after the last written row.
+ * Writes whole rows, no faster than the target accepts them. After a broken connection it continues after the last
+ * written row.
  * @returns the rows written by this call (`rows`) and those already in the target (`before`), without a CSV header
  * @throws CliError
  */
@@ -85,8 +83,7 @@ export async function download(
 }
 
 /**
- * Writes a Parquet export to its target. After a broken connection it starts over, because the end of the file describes
- * all of its rows.
+ * After a broken connection it starts over, because the end of a Parquet file describes all of its rows.
  * @throws CliError
  */
 export async function downloadParquet(
@@ -115,7 +112,6 @@ export async function downloadParquet(
   }
 }
 
-/** Waits before the next attempt, or throws the error if another attempt cannot help. @throws CliError */
 async function retryAfter(
   error: unknown,
   client: ServiceClient,
@@ -139,7 +135,7 @@ function addressOf({ format, filter, columns, kept }: DownloadQuery, after: stri
   return `${EXPORT_PATH}?${search}`
 }
 
-/** Ends the export early. The returned error says where the rows received so far are. */
+/** Adds to the error where the rows received so far are. */
 export async function leaving(error: unknown, target: ExportTarget): Promise<unknown> {
   const where = await target.leave()
   if (!(error instanceof CliError) || where === null) return error

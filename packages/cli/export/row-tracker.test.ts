@@ -2,7 +2,6 @@ import { expect, it } from 'vitest'
 import { sampleOfRow } from './last-sample.ts'
 import { RowTracker } from './row-tracker.ts'
 
-/** Pushes a text, cut at the given positions, through a tracker and returns its output. */
 function track(text: string, cuts: number[], quotes: boolean) {
   const bytes = Buffer.from(text)
   const tracker = new RowTracker(quotes)

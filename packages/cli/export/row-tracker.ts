@@ -1,26 +1,20 @@
 const LF = 10
 const QUOTE = 34
 
-/**
- * Splits a byte stream into whole rows, counts them and keeps the last one. In CSV, a line end inside quotes is text. Only
- * the last whole row and the bytes after it are kept in memory.
- */
+/** Splits a byte stream into whole rows. In CSV, a line end inside quotes is text. */
 export class RowTracker {
   rows = 0
-  /** Total bytes of the whole rows. */
   bytes = 0
-  /** The last whole row with its line end; null before the first. */
+  /** Includes its line end; null before the first row. */
   lastRow: Buffer | null = null
   readonly #quotes: boolean
   #inQuotes = false
-  /** Chunks of the incomplete row. */
   #begun: Buffer[] = []
 
   constructor(quotes: boolean) {
     this.#quotes = quotes
   }
 
-  /** Adds bytes and returns the chunks that form whole rows, in order. */
   push(chunk: Buffer): Buffer[] {
     let from = 0
     let quote = this.#quotes ? chunk.indexOf(QUOTE) : -1

@@ -10,14 +10,13 @@ export interface ExportTarget {
   /** Number of rows already in the target, including a CSV header, and the last of them. */
   readonly before: { rows: number; lastRow: Buffer | null }
   write(bytes: Buffer): Promise<void>
-  /** Discards the written data; returns false if it cannot be discarded. */
+  /** Returns false if the written data cannot be discarded. */
   restart(): Promise<boolean>
   finish(): Promise<void>
   /** Ends the export early and keeps the written rows. Returns a note for the user, or null. */
   leave(): Promise<string | null>
 }
 
-/** Standard output. */
 export class StreamTarget implements ExportTarget {
   readonly before = { rows: 0, lastRow: null }
   readonly #stream: NodeJS.WritableStream
@@ -42,11 +41,9 @@ export class StreamTarget implements ExportTarget {
   }
 }
 
-/** Handling of an existing file, and the columns of a CSV. */
 export interface FileOptions {
   resume: boolean
   force: boolean
-  /** Undefined means all columns. */
   columns?: readonly string[] | undefined
 }
 
@@ -75,7 +72,6 @@ export class FileTarget implements ExportTarget {
   }
 
   /**
-   * Opens FILE.part for writing.
    * @returns null when a resumed export is already complete
    * @throws CliError when a file exists that must not be replaced, or FILE.part cannot be written
    */
@@ -158,7 +154,7 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => null)) !== null
 }
 
-/** Counts the complete rows of FILE.part; returns null if it has none. @throws CliError for a row of another format */
+/** Null if FILE.part has no complete row. @throws CliError for a row of another format */
 async function wholeRows(
   part: string,
   format: ExportFormat,

@@ -1,14 +1,14 @@
 import type { RewardSpec } from '../../../server/contract/trainer.ts'
 import type { GivenScores } from '../rollouts/read-rollouts.ts'
 
-/** Options of an import. Imports with equal options and files are the same import. */
+/** Imports with equal options and files are the same import. */
 export interface ImportOptions {
-  /** Run of all rows, or null if each row names its run. */
+  /** Null if each row names its run. */
   run: string | null
   step: number | null
   split: 'train' | 'val' | null
   groupSize: number | null
-  /** Reward for rows without a score. If it is empty, the rule of their data source scores them. */
+  /** For rows without a score. If it is empty, the rule of their data source scores them. */
   reward: Partial<RewardSpec>
   dataSource: string | null
   scores: GivenScores

@@ -4,11 +4,9 @@ import { CliError, EXIT } from '../exit-codes.ts'
 import type { CallOptions, ServiceClient } from '../service-client.ts'
 import type { ImportOptions, ImportStep } from './import-options.ts'
 
-/** State that the uploads of one import share. */
 export interface UploadContext {
   client: ServiceClient
   options: ImportOptions
-  /** `Survey.identity` of the import. */
   identity: string
   call: CallOptions
 }
@@ -21,12 +19,10 @@ export interface UploadContext {
  */
 export class StepUpload {
   readonly step: ImportStep
-  /** Rows of the step in all files. */
   readonly rows: number
   batchId: string | null = null
   /** Rows passed to {@link send} so far. */
   sent = 0
-  /** Rows known to be stored. */
   stored = 0
   /** Rows stored by an earlier attempt. */
   before = 0
@@ -42,7 +38,6 @@ export class StepUpload {
     this.#context = context
   }
 
-  /** Adds a row to the next chunk. */
   add(json: string): void {
     this.pending.push(json)
     this.pendingChars += json.length + 1
@@ -115,7 +110,7 @@ export class StepUpload {
   }
 }
 
-/** Builds a request body. The samples are JSON already, so they are joined as text. */
+/** The samples are JSON already, so they are joined as text. */
 function withSamples(envelope: object, samples: readonly string[]): string {
   return `${JSON.stringify(envelope).slice(0, -1)},"samples":[${samples.join(',')}]}`
 }

@@ -10,17 +10,14 @@ import {
 } from '../rollouts/read-rollouts.ts'
 import { type ImportOptions, type ImportStep, stepKey } from './import-options.ts'
 
-/** An input file, with its size and modification time at the survey. */
 export interface SurveyedFile {
   file: RolloutFile
   bytes: number
   modifiedMs: number
 }
 
-/** Summary of the files, made before anything is sent. */
 export interface Survey {
   files: SurveyedFile[]
-  /** All steps with their row counts, by {@link stepKey}. */
   steps: Map<string, ImportStep & { rows: number; unscored: number }>
   rows: number
   badRows: number
@@ -30,7 +27,6 @@ export interface Survey {
   identity: string
 }
 
-/** Maximum number of bad rows that are listed; all are counted. */
 const MAX_LISTED_BAD_ROWS = 10
 
 /**
@@ -95,7 +91,7 @@ function count(result: Survey, file: RolloutFile, rollout: Rollout, options: Imp
   result.rows++
 }
 
-/** The step that a row belongs to. @throws CliError when neither the row nor the options name its run or step */
+/** @throws CliError when neither the row nor the options name the run or step */
 export function stepOf(file: RolloutFile, rollout: Rollout, options: ImportOptions): ImportStep {
   const run = options.run ?? rollout.run
   const step = options.step ?? rollout.step
@@ -114,7 +110,7 @@ export function stepOf(file: RolloutFile, rollout: Rollout, options: ImportOptio
   return { run, step, split: options.split ?? rollout.split ?? 'train' }
 }
 
-/** Expands each folder to its rollout files, sorted by name with numbers in numeric order. */
+/** Files of a folder are sorted by name, with numbers in numeric order. */
 async function expand(paths: readonly string[]): Promise<string[]> {
   const files: string[] = []
   for (const path of paths) {
@@ -156,13 +152,11 @@ async function openAll(paths: readonly string[], options: ImportOptions): Promis
   return files
 }
 
-/** Returns whether a file still has the size and modification time that it had when surveyed. */
 export async function isUnchanged({ file, bytes, modifiedMs }: SurveyedFile): Promise<boolean> {
   const info = await stat(file.path).catch(() => null)
   return info?.size === bytes && info.mtimeMs === modifiedMs
 }
 
-/** Converts a RolloutFileError to a CliError; returns other errors unchanged. */
 export function userError(error: unknown): unknown {
   return error instanceof RolloutFileError ? new CliError(EXIT.badInput, error.message) : error
 }

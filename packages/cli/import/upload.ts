@@ -4,19 +4,19 @@ import { type ImportOptions, stepKey } from './import-options.ts'
 import { StepUpload } from './step-upload.ts'
 import { isUnchanged, type Survey, stepOf, userError } from './survey.ts'
 
-/** Maximum rows of a chunk. The service stores them in about 0.3 s. */
+/** The service stores a chunk of this size in about 0.3 s. */
 const MAX_CHUNK_ROWS = 5_000
 /**
  * Approximate maximum characters of a chunk. The service parses bodies over 1 MiB in a thread, off its event loop, and
  * refuses bodies over 256 MiB.
  */
 const CHUNK_CHARS = 4 << 20
-/** Maximum characters of rows in all incomplete chunks. A file that mixes steps has several such chunks. */
+/** Over all incomplete chunks. A file that mixes steps has several of them. */
 const MAX_WAITING_CHARS = 32 << 20
 
 export interface UploadState {
   uploads: readonly StepUpload[]
-  /** Stored rows, including those of an earlier attempt. */
+  /** Includes rows stored by an earlier attempt. */
   stored: number
   /** Rows stored by an earlier attempt. */
   before: number
@@ -98,7 +98,6 @@ function changed(path: string): CliError {
   return new CliError(EXIT.badInput, `${path} changed during the import.`)
 }
 
-/** Adds the number of stored rows to an error. */
 function withProgress(error: unknown, surveyed: Survey, state: UploadState): unknown {
   if (!(error instanceof CliError)) return error
   const begun = state.uploads.filter(({ batchId }) => batchId !== null)

@@ -33,7 +33,7 @@ const KNOWN = new Set<string>([
 ])
 
 /**
- * The fields of an RFC 4180 record, without quotes.
+ * Splits an RFC 4180 record into fields without quotes.
  * @throws Error for a misplaced quote
  */
 export function splitRecord(record: string): string[] {
@@ -70,8 +70,8 @@ export function splitRecord(record: string): string[] {
 }
 
 /**
- * Returns a function that converts the cells of a row to the object of the equivalent JSON line. Cells of CSV are text.
- * Cells of Parquet may also be other JSON values, which are used unchanged.
+ * The returned function converts the cells of a row to the object of the equivalent JSON line. CSV cells are text;
+ * Parquet cells may also be other JSON values, which are used unchanged.
  * @param format the format's name, for the message
  * @throws Error naming a column that is missing, unknown or repeated
  */

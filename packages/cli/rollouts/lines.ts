@@ -3,19 +3,18 @@ import { open } from 'node:fs/promises'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 
-/** A line of a text file, or a record of a CSV, without its line end. */
+/** A line of a text file or a record of a CSV, without its line end. */
 export interface NumberedLine {
-  /** Line number in the file, from 1. */
+  /** From 1. */
   number: number
   text: string
   /** The error of an unreadable line, whose `text` is empty; null for a readable line. */
   problem: string | null
 }
 
-/** A problem in a rollout file. The message begins with the file and, where known, the line. */
 export class RolloutFileError extends Error {
   readonly path: string
-  /** The line, counted from 1; null when the problem concerns the whole file. */
+  /** From 1; null when the problem concerns the whole file. */
   readonly line: number | null
 
   constructor(path: string, line: number | null, what: string) {
@@ -34,16 +33,14 @@ const CR = 13
 const QUOTE = 34
 
 export interface ReadLinesOptions {
-  /** Whether a line end inside quotes is text, as in CSV. */
   quotes?: boolean
   /** Called with the file's bytes, before decompression. */
   onBytes?: (bytes: Buffer) => void
 }
 
 /**
- * Yields the lines of a file that are not blank; gzipped files are decompressed. Lines end at LF or CRLF only, whereas
- * `node:readline` also ends them at U+2028 and U+2029, which JSON allows inside a string and which real rollouts
- * contain.
+ * Skips blank lines and decompresses gzipped files. Lines end at LF or CRLF only, whereas `node:readline` also ends
+ * them at U+2028 and U+2029, which JSON allows inside a string and which real rollouts contain.
  * @throws RolloutFileError when the file cannot be read or has a line over 64 MiB
  */
 export async function* readLines(
@@ -53,7 +50,6 @@ export async function* readLines(
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let parts: Buffer[] = []
   let partBytes = 0
-  /** Line ends seen, including those inside quotes. */
   let ends = 0
   let firstLine = 1
   let inQuotes = false
@@ -126,7 +122,7 @@ export async function* readLines(
   }
 }
 
-/** The first four bytes of a file after decompression, as Latin-1, and whether it is gzipped; empty if unreadable. */
+/** `signature` is the first four bytes after decompression, as Latin-1; empty if the file is unreadable. */
 export async function signatureOf(path: string): Promise<{ signature: string; isGzip: boolean }> {
   try {
     for await (const bytes of bytesOf(path, undefined)) {
@@ -138,7 +134,6 @@ export async function signatureOf(path: string): Promise<{ signature: string; is
   return { signature: '', isGzip: false }
 }
 
-/** The file's bytes, decompressed if they begin with the signature of gzip. */
 async function* bytesOf(
   path: string,
   onBytes: ((bytes: Buffer) => void) | undefined,

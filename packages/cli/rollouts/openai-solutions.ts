@@ -1,7 +1,7 @@
 import type { JsonObject } from './parse-json.ts'
 import type { Rollout } from './rollout.ts'
 
-/** Recognizes OpenAI's `example_model_solutions.jsonl`: one problem per line, one solution per model. */
+/** `example_model_solutions.jsonl` has one problem per line, with one solution per model. */
 export function looksLikeOpenAiSolutions(first: JsonObject): boolean {
   return (
     typeof first.question === 'string' &&

@@ -11,9 +11,9 @@ import { RolloutFileError, signatureOf } from './lines.ts'
 import { type JsonObject, parseJsonValue } from './parse-json.ts'
 
 export interface ParquetRow {
-  /** Number of the row in the file, from 1. */
+  /** From 1. */
   number: number
-  /** The values of the row by column. Columns without a value are left out. */
+  /** By column. Columns without a value are left out. */
   values: JsonObject
 }
 
@@ -35,10 +35,7 @@ const READING = {
   },
 }
 
-/**
- * Whether a file is Parquet.
- * @throws RolloutFileError for a gzipped or encrypted Parquet file, which cannot be read
- */
+/** @throws RolloutFileError for a gzipped or encrypted Parquet file, which cannot be read */
 export async function isParquet(path: string): Promise<boolean> {
   const { signature, isGzip } = await signatureOf(path)
   if (signature === 'PARE') throw new RolloutFileError(path, null, 'is an encrypted Parquet file')
@@ -48,7 +45,7 @@ export async function isParquet(path: string): Promise<boolean> {
   return signature === 'PAR1'
 }
 
-/** The columns of a Parquet file. @throws RolloutFileError when the file is damaged */
+/** @throws RolloutFileError when the file is damaged */
 export async function parquetColumns(path: string): Promise<string[]> {
   const { metadata } = await openParquet(path)
   const columns: string[] = []
@@ -67,15 +64,14 @@ function sizeOf({ schema }: FileMetaData, at: number): number {
   return size
 }
 
-/** The number of rows of a Parquet file. @throws RolloutFileError when the file is damaged */
+/** @throws RolloutFileError when the file is damaged */
 export async function parquetRowCount(path: string): Promise<number> {
   return Number((await openParquet(path)).metadata.num_rows)
 }
 
 /**
- * Yields the rows of a Parquet file as JSON values. 64-bit integers are numbers (strings beyond 2^53), times are ISO
- * strings, and NaN and infinities are null. One row group is in memory at a time.
- * @param columns the columns to read
+ * Yields the rows as JSON values. 64-bit integers are numbers (strings beyond 2^53), times are ISO strings, and NaN and
+ * infinities are null. One row group is in memory at a time.
  * @param onBytes receives the file's bytes; the bytes of a row group arrive before its rows
  * @throws RolloutFileError when the file is damaged, or a value cannot be expressed in JSON
  */
@@ -130,11 +126,9 @@ export async function* readParquetRows(
 
 const NO_JSON = 'is neither text nor a number, but bytes; write it as a string column'
 
-/** Converts a Parquet value to a JSON value; null if it is missing. */
 function jsonOf(value: unknown, refusal: () => Error): unknown {
   if (value === undefined || value === null) return null
   if (typeof value === 'number') return Number.isFinite(value) ? value : null
-  // An integer beyond 2^53 becomes text, because a number would be rounded.
   if (typeof value === 'bigint')
     return Number.isSafeInteger(Number(value)) ? Number(value) : String(value)
   if (value instanceof Date) return value.toISOString()

@@ -1,11 +1,10 @@
-/** A JSON object with unchecked fields. */
 export type JsonObject = Record<string, unknown>
 
-/** Sixteen digits in a row. A double may round integers above 2^53, which has sixteen digits. */
+/** A double may round integers above 2^53, which has sixteen digits. */
 const MAYBE_UNSAFE_INTEGER = /\d{16}/
 
 /**
- * Parses a line as one JSON object. Like the service, it refuses integers that a double would round.
+ * Like the service, the parser refuses integers that a double would round.
  * @throws Error whose message describes the problem without file and line
  */
 export function parseJsonObject(text: string): JsonObject {
@@ -18,7 +17,7 @@ export function parseJsonObject(text: string): JsonObject {
 }
 
 /**
- * Parses a JSON value; integers that a double would round are refused.
+ * Refuses integers that a double would round.
  * @throws Error whose message describes the problem without file and line
  */
 export function parseJsonValue(text: string): unknown {
@@ -49,7 +48,6 @@ function refuseUnsafe(key: string, value: unknown, context?: { source?: string }
 /** Matches JSON strings, and the words that Python's `json.dump` writes for floats that JSON cannot express. */
 const PYTHON_NON_FINITE = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\bInfinity\b|\bNaN\b/g
 
-/** Replaces Python's `NaN` and `Infinity` outside strings with `null`. */
 export function withoutPythonNonFinite(text: string): string {
   return text.replace(PYTHON_NON_FINITE, (token) => (token.startsWith('"') ? token : 'null'))
 }

@@ -12,7 +12,7 @@ export { RolloutFileError } from './lines.ts'
 export type { GivenScores, Rollout, RolloutFormat } from './rollout.ts'
 
 export interface OpenOptions {
-  /** Data source of dump rows that do not name one. */
+  /** For dump rows that do not name one. */
   dataSource?: string | undefined
   /** Default: `log`. */
   scores?: GivenScores
@@ -22,38 +22,36 @@ export type LineRead =
   | { line: number; rollouts: Rollout[]; error: null }
   | { line: number; rollouts: null; error: RolloutFileError }
 
-/** A rollout file of a known format. Only its first lines have been read. */
 export interface RolloutFile {
   path: string
   format: RolloutFormat
-  /** Assumptions made about the file, for the user; empty when there are none. */
+  /** Assumptions about the file, for the user. */
   notes: string[]
-  /** Streams the rollouts; can be called more than once. @throws RolloutFileError at the first bad line */
+  /** Can be called more than once. @throws RolloutFileError at the first bad line */
   rollouts(): AsyncGenerator<Rollout>
   /**
-   * Streams the rollouts and the bad lines, for callers that continue after a bad line. `onBytes` receives the file's
-   * bytes before decompression.
+   * For callers that continue after a bad line.
+   * @param onBytes receives the file's bytes before decompression
    * @throws RolloutFileError when the file as a whole cannot be read
    */
   lines(onBytes?: (bytes: Buffer) => void): AsyncGenerator<LineRead>
 }
 
-/** Number of lines read to guess a dump's data source. */
 const LOOK_AHEAD_LINES = 64
 
-/** A row that is not parsed yet. The errors of `read`, which parses it, name neither file nor row. */
+/** A row that is not parsed yet. The errors of `read` name neither file nor row. */
 interface UnreadRow {
   number: number
   read(): Rollout[]
 }
 
-/** Streams the rows of a file, once per call. `onBytes` receives the file's bytes before decompression. */
+/** Each call reads the file from the start. `onBytes` receives the file's bytes before decompression. */
 type Rows = (onBytes?: (bytes: Buffer) => void) => AsyncGenerator<UnreadRow>
 
 /**
  * Opens a file of rollouts, gzipped or not. Its content decides the format: JSON Lines, CSV or Parquet with one sample
- * of `batches.submit` per row, optionally with `run`, `step` and `split`; verl's `rollout_data_dir` dump, as JSON Lines
- * or Parquet; or OpenAI's `example_model_solutions.jsonl`.
+ * of `batches.submit` per row; verl's `rollout_data_dir` dump, as JSON Lines or Parquet; or OpenAI's
+ * `example_model_solutions.jsonl`.
  * @throws RolloutFileError naming file and line, here and while reading
  */
 export async function openRollouts(path: string, options: OpenOptions = {}): Promise<RolloutFile> {
@@ -149,10 +147,7 @@ async function openParquet(
 /** verl names each dump file by its step. Rows name the step too, except in older versions of verl. */
 const STEP_FILE = /^(\d{1,9})\.(?:jsonl(?:\.gz)?|parquet)$/
 
-/**
- * The data source of a dump: the given one, else the one that its first rows reveal.
- * @throws RolloutFileError when they reveal none and the rows must be scored
- */
+/** @throws RolloutFileError when the first rows reveal no data source and the rows must be scored */
 function sourceOfDump(
   path: string,
   rows: JsonObject[],
@@ -189,7 +184,6 @@ function dumpReader(path: string, dataSource: string, scores: GivenScores) {
   }
 }
 
-/** The rows of a text file. `reader` makes a line reader for one pass. CSV has a header line and quoted cells. */
 function lines(path: string, isCsv: boolean, reader: () => (line: string) => Rollout[]): Rows {
   return async function* (onBytes) {
     const read = reader()
@@ -251,12 +245,12 @@ function fieldNames(names: readonly string[]): string {
     .join(', ')
 }
 
-/** Returns whether the first line names CSV columns; other text is reported as invalid JSON. */
+/** Other text is reported as invalid JSON. */
 function looksLikeHeader(text: string): boolean {
   return /^"?\w+"?(,"?[\w.]+"?)+$/.test(text.trim())
 }
 
-/** Parses a line. With `python`, NaN and Infinity, which Python's dumps contain, become null instead of an error. */
+/** With `python`, NaN and Infinity, which Python's dumps contain, become null instead of an error. */
 function parseLine(text: string, python: boolean): JsonObject {
   if (!python) return parseJsonObject(text)
   try {

@@ -12,12 +12,10 @@ const SampleLine = SampleInput.safeExtend({
   split: z.enum(['train', 'val']).nullish(),
 })
 
-/** Recognizes the service's own JSON Lines by three required fields. */
 export function looksLikeSampleLine(first: JsonObject): boolean {
   return 'uid' in first && 'dataSource' in first && 'response' in first
 }
 
-/** Fields that belong to a score. */
 const OF_SCORE: readonly string[] = ['rewardExtraInfo', 'verdict', 'extracted', 'rewards']
 
 /** Fields of an export that the service sets and does not accept. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { JsonObject } from './parse-json.ts'
 import type { GivenScores, Rollout } from './rollout.ts'
 
-/** Recognizes verl's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`, one file per step. */
+/** A dump of verl's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`, one file per step. */
 export function looksLikeVerlDump(first: JsonObject): boolean {
   return 'input' in first && 'output' in first && 'gts' in first
 }
@@ -47,7 +47,7 @@ export function readVerlDump(line: JsonObject, dataSource: string, scores: Given
   ]
 }
 
-/** Columns of a dump that do not come from the reward. */
+/** They do not come from the reward. */
 const OTHER_COLUMNS: ReadonlySet<string> = new Set(['request_id', 'sample_id'])
 
 function splitColumns(columns: JsonObject): {
@@ -70,10 +70,6 @@ const MARKERS: [dataSource: string, marker: RegExp][] = [
   ['math_dapo', /\bAnswer\s*:/i],
 ]
 
-/**
- * Guesses the data source of a dump from its first rows: a data source that a row names, else the first one whose
- * marker is in more than half of the rows, else null.
- */
 export function guessDataSource(rows: JsonObject[]): string | null {
   const named = rows.find((row) => typeof row.data_source === 'string' && row.data_source !== '')
   if (named) return named.data_source as string

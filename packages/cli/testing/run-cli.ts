@@ -5,7 +5,6 @@ import { runCommandLine } from '../run.ts'
 
 const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url))
 
-/** Exit code and output of a CLI run. */
 export interface CliRun {
   code: number | null
   signal: NodeJS.Signals | null
@@ -13,7 +12,6 @@ export interface CliRun {
   stderr: string
 }
 
-/** The CLI in a child process. */
 export class RunningCli {
   readonly child: ChildProcess
   readonly ended: Promise<CliRun>
@@ -48,7 +46,7 @@ function environment(given: Record<string, string | undefined>): NodeJS.ProcessE
   ) as NodeJS.ProcessEnv
 }
 
-/** Starts `rewardops ARGS`. It inherits only PATH, HOME, TMPDIR and the compile cache from the environment. */
+/** The process inherits only PATH, HOME, TMPDIR and the compile cache from the environment. */
 export function startCli(
   args: readonly string[],
   env: Record<string, string> = {},
@@ -58,8 +56,8 @@ export function startCli(
 }
 
 /**
- * Runs `rewardops ARGS` to its end, in this process unless it reads stdin: a separate process takes half a second of
- * CPU time. In this process, the command sees only the variables in `env`.
+ * Runs in this process unless the command reads stdin, because a separate process takes half a second of CPU time. In
+ * this process, the command sees only the variables in `env`.
  */
 export async function runCli(
   args: readonly string[],

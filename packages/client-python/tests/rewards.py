@@ -16,7 +16,6 @@ ANSWER = re.compile(r"####\s*(-?[\d,.]+)")
 def compute_score(
     data_source, solution_str, ground_truth, extra_info=None, format_score=0.0, score=1.0
 ):
-    """GSM8K's strict rule: the number after the last ####."""
     found = ANSWER.findall(solution_str)
     if not found:
         return 0.0
@@ -25,7 +24,7 @@ def compute_score(
 
 
 async def compute_score_async(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
-    """`compute_score` with a pause of the event loop, as for a call to a judge."""
+    """The pause of the event loop stands for a call to a judge."""
     await asyncio.sleep(0)
     found = ANSWER.findall(solution_str)
     value = compute_score(data_source, solution_str, ground_truth, extra_info)
@@ -57,7 +56,6 @@ def returns_awaitable(data_source, solution_str, ground_truth, extra_info):
 
 
 def returns_literal(data_source, solution_str, ground_truth, extra_info):
-    """Evaluates the solution as Python, to return any kind of result."""
     return eval(solution_str, {"inf": float("inf"), "nan": float("nan")})
 
 

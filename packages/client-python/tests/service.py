@@ -18,13 +18,11 @@ from rewardops import RewardOps
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE = ROOT / "node_modules" / ".bin" / "node"
-#: Time limit for the start, in seconds. The start creates and migrates a database, which takes 3 to 6 s, or many times
-#: that on a busy machine.
+#: Seconds. The start creates and migrates a database, which takes 3 to 6 s, or many times that on a busy machine.
 START_S = 90
 
 
 def requires_service(case):
-    """Skips a class of tests if the service cannot be started."""
     missing = not NODE.exists()
     return unittest.skipIf(missing, f"{NODE} is missing: run npm ci in the repository")(case)
 
@@ -92,9 +90,7 @@ class Service:
             return json.load(answer)["pids"]
 
     def kill(self):
-        """Sends SIGKILL to the server's process; its workers and Postgres end or restart by
-        themselves.
-        """
+        """The server's workers and Postgres end or restart by themselves."""
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait(30)
 
@@ -113,7 +109,7 @@ class Service:
         shutil.rmtree(self.data, ignore_errors=True)
 
     def _end_postgres(self):
-        # Postgres outlives a killed server and waits for the next start. Its pid file has its pid.
+        # Postgres outlives a killed server and waits for the next start.
         for file in Path(self.data).rglob("postmaster.pid"):
             try:
                 pid = int(re.match(r"\d+", file.read_text()).group())
@@ -148,8 +144,6 @@ def rollouts(count, group_size=4, label="q"):
 
 
 class ServiceTest(unittest.TestCase):
-    """Tests against a service with one worker, and a client of the run `RUN`."""
-
     RUN = "test"
 
     @classmethod

@@ -42,8 +42,6 @@ def sample(solution, truth="72", **extra):
 
 
 class Served:
-    """A running `serve-reward` and its logged events."""
-
     def __init__(self, name, *options, env=None):
         if "--processes" not in options:
             options = (*options, "--processes", "1")
@@ -74,8 +72,6 @@ class Served:
             self._changed.notify_all()
 
     def event(self, name, timeout=60):
-        """Waits for the first event with this name."""
-
         def first():
             return next((e for e in self.events if e["event"] in (name, "end of output")), None)
 

@@ -40,7 +40,6 @@ class Adapters(unittest.TestCase):
         self.assertEqual(caught.exception.reason, reason, caught.exception)
 
     def test_verl_calls_it_like_any_function(self):
-        # verl binds `reward_kwargs` like this.
         bound = functools.partial(verl.compute_score, **self.to, run="verl-run", step=3)
         self.assertTrue(inspect.iscoroutinefunction(bound))
         for number, score in (("72", 1.0), ("71", 0.0)):

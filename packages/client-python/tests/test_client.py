@@ -20,7 +20,6 @@ KEY = "pT4wZ81mQx7RkV0s9LcB"
 
 
 def scored(count, ms=0, label="q", group_size=4):
-    """Samples that the slow scorer scores with `index / 100`."""
     return [
         {**sample, "response": f"score={i / 100} ms={ms}"}
         for i, sample in enumerate(rollouts(count, group_size, label))
@@ -28,8 +27,6 @@ def scored(count, ms=0, label="q", group_size=4):
 
 
 def with_each_transport(test):
-    """Runs a test once with each HTTP implementation, each with its own client."""
-
     @functools.wraps(test)
     def run(self):
         for http in TRANSPORTS:
@@ -75,7 +72,6 @@ class Client(unittest.TestCase):
         self.assertEqual(
             answer, {"run": "configured", "config": config, "tags": ["grpo", "ablation"]}
         )
-        # Without a name, the call changes the client's run.
         self.assertEqual(client.update_run(remove_tags=["grpo"])["run"], "tests")
 
     def test_a_wrong_key(self):
@@ -361,7 +357,6 @@ class Client(unittest.TestCase):
             client.cancel(pipeline.batch_id)
 
     def test_the_service_accepts_prepared_samples(self):
-        # A sample with chat messages, extra info and an existing score.
         full = {
             **rollouts(1)[0],
             "prompt": [{"role": "user", "content": "?"}],

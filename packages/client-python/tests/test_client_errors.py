@@ -13,7 +13,7 @@ from rewardops import AsyncRewardOps, RewardOps, RewardOpsError
 from tests.service import free_port
 from tests.transports import TRANSPORTS
 
-#: By default a service that never answers is reported after 4 s. A shorter time gives the same error.
+#: A service that never answers is by default reported only after 4 s, with the same error.
 SOON = {"connect_s": 0.5}
 
 
@@ -166,7 +166,6 @@ class Errors(unittest.TestCase):
             (200, {}, {"models": []}),
             (200, {}, b"OK"),
             (405, {}, b""),
-            # Another tRPC service.
             (
                 404,
                 {},

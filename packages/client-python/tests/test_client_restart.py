@@ -21,7 +21,7 @@ GROUP = 4
 @requires_service
 class Restart(unittest.TestCase):
     def setUp(self):
-        # Hides the client's warnings about outages, which other tests cover.
+        # Other tests cover the client's warnings about outages.
         logging.getLogger("rewardops").setLevel(logging.ERROR)
         self.scorer = SlowScorer(gated=True)
         self.service = Service()

@@ -35,7 +35,6 @@ def package(name):
 
 
 def export(*arguments):
-    """Runs the command; returns its exit code, output and errors."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -87,12 +86,10 @@ class ExportMetricsTest(ServiceTest):
         for step in (*STEPS, 10):
             cls.client.step_metrics(step)
         cls.client.step_metrics(1, split="val")
-        # The figures of an open batch are not complete.
         cls.client.submit(rollouts(4), step=12, open=True)
         cls.base = ("--url", cls.service.url, "--run", cls.RUN)
 
     def figures(self, split="train"):
-        """The expected points by step: every figure, read by the calls of the pages."""
         call = self.client.call
         answer = call("runs.get", {"name": self.RUN, "split": split})
         passes = call("prompts.steps", {"run": self.RUN, "split": split, "from": 0})["steps"]
@@ -231,7 +228,6 @@ class ExportMetricsTest(ServiceTest):
             }
 
             def read(split):
-                """The points of all offline runs, and the ids of the runs."""
                 points, ids = {}, set()
                 for path in Path(folder).glob("wandb/offline-run-*/*.wandb"):
                     records = [
@@ -305,7 +301,7 @@ class ExportMetricsTest(ServiceTest):
             self.assertIn("1020 steps exported, 0 already there (", out)
 
     def test_errors(self):
-        # The test needs an installed tracker, because a missing package would be reported before the service is called.
+        # With no tracker installed, the missing package would be reported before the service is called.
         package("tensorboard")
         code, _, err = export("--url", self.service.url, "--run", "nowhere", "--to", "tensorboard")
         self.assertEqual(code, 1)

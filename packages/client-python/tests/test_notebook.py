@@ -36,7 +36,6 @@ class Notebook(unittest.TestCase):
             with RewardOps(service.url, run="notebook") as client:
                 for step in range(3):
                     samples = rollouts(64, group_size=8)
-                    # The groups of the second half have equal scores.
                     samples = [
                         {**sample, "score": (i % 2) * (i < 32)} for i, sample in enumerate(samples)
                     ]

@@ -342,7 +342,7 @@ class Placing(unittest.TestCase):
             failed.token_scores(offsets)
         made = failed.token_scores(offsets, missing=-1.0, as_="list")
         self.assertEqual(made, [placed, [-1.0, 0, 0, 0], placed])
-        # A substituted score is placed at the sample's position, because it belongs to no token.
+        # A substituted score belongs to no token, so it is placed at the sample's position.
         rewards = {"turns": [], "spans": [], "tokens": [tokens()]}
         substituted = scores(
             rewards=[rewards, None, rewards],

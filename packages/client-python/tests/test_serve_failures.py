@@ -25,9 +25,7 @@ def alive(pid):
 
 class Failures(unittest.TestCase):
     def ends(self, pid):
-        """Waits until a killed process is gone; it exists until its parent has collected its exit
-        status.
-        """
+        """A killed process exists until its parent has collected its exit status."""
         until = time.monotonic() + 30
         while alive(pid):
             self.assertLess(time.monotonic(), until, f"process {pid} still exists")

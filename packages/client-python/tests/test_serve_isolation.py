@@ -15,7 +15,7 @@ SECRET = "a-secret-of-the-server"
 
 
 def runs(pid):
-    """Whether a process exists and is not a zombie. In a container, process 1 may not collect zombies."""
+    """In a container, process 1 may not collect zombies, so they do not count."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rpartition(")")[2].split()[0] != "Z"

@@ -40,7 +40,7 @@ class StoredTablesTest(ServiceTest):
                 if i % 3 == 0:
                     sample.update(data_source="lighteval/MATH", extra_info={"i": i, "f": 0.1})
             cls.client.submit(samples, step=step, split="val" if step == 3 else "train").wait()
-        # These samples fail because no server answers.
+        # No server answers, so these samples fail.
         url = f"http://127.0.0.1:{free_port()}"
         server = {"name": "away", "url": url, "engine": "vllm", "model": "away"}
         cls.client.call("servers.register", {**server, "ifUnreachable": "keep"})
@@ -50,7 +50,6 @@ class StoredTablesTest(ServiceTest):
         cls.rows = list(cls.samples)
 
     def assert_equal_rows(self, table):
-        """Asserts that the table has the values and types of the JSON Lines, row by row."""
         self.assertEqual(len(table), 840)
         for row, line in zip(table, self.rows):
             row = {name: value for name, value in row.items() if value is not None}
@@ -137,7 +136,6 @@ class StoredTablesTest(ServiceTest):
             self.assertEqual(len(views), 5)
             of_batch = "from SAMPLES group by all order by batchId"
 
-            # Scored and failed samples of each batch.
             counts = "count(*) filter (status = 'scored'), count(*) filter (status = 'failed')"
             self.assertEqual(
                 query(f"select batchId, count(*), {counts} {of_batch}"),
@@ -146,12 +144,10 @@ class StoredTablesTest(ServiceTest):
                     for view in views
                 ],
             )
-            # Mean, standard deviation and range of the scores of each batch.
             figures = "avg(score), stddev_samp(score), min(score), max(score)"
             for view, (_, *row) in zip(views, query(f"select batchId, {figures} {of_batch}")):
                 for name, value in zip(("mean", "std", "min", "max"), row):
                     self.assertAlmostEqual(view[name], value, 12)
-            # Data sources of each batch, with their mean scores.
             sources = query(
                 "select batchId, dataSource, count(*), count(score), avg(score) from SAMPLES "
                 "group by all order by 1, 2"
@@ -164,7 +160,6 @@ class StoredTablesTest(ServiceTest):
             self.assertEqual([row[:-1] for row in sources], [row[:-1] for row in expected])
             for row, want in zip(sources, expected):
                 self.assertAlmostEqual(row[-1], want[-1], 12)
-            # Failed samples of each batch by reason.
             failures = query(
                 "select batchId, reason, count(*) from SAMPLES where status = 'failed' "
                 "group by all order by 1, 2"
@@ -176,14 +171,12 @@ class StoredTablesTest(ServiceTest):
             ]
             self.assertGreater(len({reason for _, reason, _ in failures}), 1)
             self.assertEqual(failures, expected)
-            # Groups with unequal scores of each batch.
             varied = query(
                 "select batchId, count(*) filter (low < high) from (select batchId, uid, "
                 "min(score) as low, max(score) as high from SAMPLES group by all) "
                 "group by all order by batchId"
             )
             self.assertEqual([n for _, n in varied], [v["groupSignals"]["varied"] for v in views])
-            # Samples by verdict.
             verdicts = query(
                 "select verdict, count(*) from SAMPLES where verdict is not null group by all"
             )

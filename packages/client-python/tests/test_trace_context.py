@@ -18,7 +18,6 @@ SAMPLE = {"uid": "q", "data_source": "d", "prompt": "p", "response": "1", "groun
 
 class TraceContext(unittest.TestCase):
     def sent(self, **options):
-        """The headers of a submit, by name in lower case."""
         with Web(ACCEPTED, look=session()) as web:
             with RewardOps(web.url, **options) as client:
                 client.submit([SAMPLE], step=1)

@@ -99,7 +99,7 @@ def model_server():
 
 
 def server(cls, name, client):
-    """A server of Gym with the configuration of this name, as Gym's run_webserver creates it in a separate process."""
+    """Creates a server with the configuration of this name, as Gym's run_webserver does in a separate process."""
     os.environ["NEMO_GYM_CONFIG_PATH"] = name
     return cls(config=cls.load_config_from_global_config(), server_client=client).setup_webserver()
 

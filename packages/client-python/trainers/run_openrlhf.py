@@ -38,8 +38,6 @@ class Characters:
 
 
 class Engine:
-    """Generates a prepared text."""
-
     def __init__(self, text):
         self.text = text
 
@@ -51,7 +49,6 @@ class Engine:
 
 
 async def roll_out(url, rollouts):
-    """The executor's outputs, in the order of `rollouts`: prompt, response and label."""
     executor = SingleTurnAgentExecutor(url)
     params = types.SimpleNamespace(max_tokens=1000, logprobs=None)
     return await asyncio.gather(

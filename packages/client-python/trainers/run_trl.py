@@ -53,7 +53,6 @@ def rewards(url, run):
 
 
 def train(url, folder, run, aggregation):
-    """Trains, and returns TRL's log and its table of completions, by step."""
     folder = Path(folder) / aggregation
     tokenizer = tiny_tokenizer("<|im_end|>", ["<|im_start|>", *TEXTS], qwen3_chat_template)
     said = {tokenizer.eos_token_id, *tokenizer.convert_tokens_to_ids(TEXTS)}
@@ -97,7 +96,6 @@ def train(url, folder, run, aggregation):
 
 
 def stored(client, run, step):
-    """The scores that the service has for a step, a column per reward; NaN for a failed sample."""
     columns = {}
     for name in WEIGHTS:
         items = client.call("batches.list", {"run": f"{run}-{name}"})["items"]
@@ -116,7 +114,6 @@ def groups(values):
 
 
 def normalized(values, axis):
-    """Distances from the mean in standard deviations, over the samples with a score."""
     mean = np.nanmean(values, axis=axis, keepdims=True)
     return (values - mean) / (np.nanstd(values, axis=axis, keepdims=True, ddof=1) + 1e-4)
 

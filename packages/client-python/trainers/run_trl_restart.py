@@ -33,8 +33,6 @@ BEFORE, DURING, TRAINER = 1, 3, 5
 
 
 class Kills(TrainerCallback):
-    """Sends SIGKILL at the steps BEFORE, DURING and TRAINER."""
-
     def __init__(self, url, run):
         self.client = RewardOps(url)
         self.url, self.run = url, run

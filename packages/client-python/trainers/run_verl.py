@@ -119,7 +119,6 @@ def main(url):
     placed = asyncio.run(with_the_manager())
     asyncio.run(with_the_function())
     with RewardOps(url, run=RUN) as client:
-        # A whole DataProto as one batch, with rewards at the same positions as verl's own.
         scores = client.compute_rm_score(data, 2, step=6, tokenizer=tokenizer)
         ours = scores.rm_scores()
         assert torch.equal(ours[:3], placed[:3]), (ours, placed)

@@ -100,7 +100,7 @@ export interface RewardOpsClient {
 
 const EXPORT: typeof EXPORT_PATH = '/api/export/samples'
 const RESULTS_PAGE = 10_000
-/** Maximum page size that the service allows with token scores. */
+/** The service's maximum with token scores. */
 const MAX_RESULTS_PAGE_WITH_TOKENS = 500
 const WAIT_MS = 20_000
 
@@ -193,7 +193,7 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
 
 let openTelemetry: Promise<typeof import('@opentelemetry/api') | null> | undefined
 
-/** The W3C headers of the active OpenTelemetry span; none if the trainer does not use OpenTelemetry. */
+/** Empty if the trainer does not use OpenTelemetry. */
 async function activeTraceHeaders(): Promise<Record<string, string>> {
   openTelemetry ??= import('@opentelemetry/api').catch(() => null)
   const api = await openTelemetry
@@ -214,15 +214,11 @@ function exportSearch({ columns, ...input }: ExportInput): URLSearchParams {
   return search
 }
 
-/** Generates an idempotency key if there is none. */
 function keyed<T extends { idempotencyKey?: string | null | undefined }>(input: T): T {
   return input.idempotencyKey ? input : { ...input, idempotencyKey: globalThis.crypto.randomUUID() }
 }
 
-/**
- * Fetches all pages of a batch's results. A key of the reward extra info that first occurs on a later page is null for
- * the samples of earlier pages.
- */
+/** A key of the reward extra info that first occurs on a later page is null for the samples of earlier pages. */
 async function allResults(
   api: RewardOpsApi,
   batchId: string,

@@ -34,7 +34,6 @@ export function isJson(response: Response): boolean {
   return typeOf(response) === 'application/json'
 }
 
-/** Classifies the error that an attempt at a call to `url` threw. */
 export function failureOf(thrown: unknown, url: string): Failure {
   if (thrown instanceof RewardOpsClientError) {
     const kind = thrown.reason === 'unreachable' ? 'away' : 'refused'
@@ -81,7 +80,6 @@ function serviceError(thrown: Error, data: ErrorData): Failure {
   }
 }
 
-/** The error for a refused request that is not a tRPC call. */
 export async function refusalOf(url: string, response: Response): Promise<RewardOpsClientError> {
   const text = await response.text()
   let error: { message?: string; data?: ErrorData } | undefined
@@ -94,7 +92,6 @@ export async function refusalOf(url: string, response: Response): Promise<Reward
   return serviceError(new Error(error.message), error.data).error
 }
 
-/** The error for a request that something other than the service refused. */
 function foreignRefusal(url: string, response: Response): RewardOpsClientError {
   if (response.status !== 413) return notRewardOps(url, response)
   return new RewardOpsClientError(
@@ -117,7 +114,7 @@ export function notRewardOps(url: string, response: Response): RewardOpsClientEr
   )
 }
 
-/** The error for a service that does not answer, with its cause. */
+/** The error for a service that does not answer. */
 export function unreachable(url: string, thrown: unknown): RewardOpsClientError {
   const code = codeOf(thrown)
   const why = WHY[code ?? '']
@@ -131,7 +128,6 @@ export function unreachable(url: string, thrown: unknown): RewardOpsClientError 
   )
 }
 
-/** Explanations of socket and DNS error codes. */
 const WHY: Record<string, string> = {
   ECONNREFUSED: 'nothing listens there',
   ECONNRESET: 'the connection was closed',
@@ -150,7 +146,6 @@ const WHY: Record<string, string> = {
   UND_ERR_HEADERS_TIMEOUT: 'it took too long to answer',
 }
 
-/** The innermost error code of a chain of causes. */
 function codeOf(thrown: unknown): string | undefined {
   let code: string | undefined
   for (
@@ -165,7 +160,7 @@ function codeOf(thrown: unknown): string | undefined {
   return code
 }
 
-/** The innermost message of a chain of causes, because the message of `fetch` is only "fetch failed". */
+/** The innermost message, because that of `fetch` is only "fetch failed". */
 function textOf(thrown: unknown): string {
   let text = 'no answer'
   for (

@@ -10,7 +10,6 @@ import type {
 /** All procedures, typed: `api.batches.next.query({…})`. docs/api.md describes each. */
 export type RewardOpsApi = TRPCClient<AppRouter>
 
-/** Duration of a long poll for groups. */
 const POLL_MS = 20_000
 
 /** A mini-batch with its rewards. */

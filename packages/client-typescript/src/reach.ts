@@ -5,9 +5,8 @@ import { notRewardOps, unreachable } from './failure.ts'
 /** The service version that this client is built for. */
 export const CLIENT_VERSION = '0.1.0'
 
-/** Time limit of one check. */
 const ASK_MS = 2_000
-/** Time for which other calls rely on a successful check. */
+/** How long a successful check is valid for other calls. */
 const FRESH_MS = 1_000
 
 export interface ReachOptions {
@@ -25,9 +24,9 @@ export class Reach {
   readonly #options: ReachOptions
   #asking: Promise<void> | null = null
   #checkedAt = Number.NEGATIVE_INFINITY
-  /** Whether the last check succeeded and no call has found the service unreachable since. */
+  /** The last check succeeded, and no call has found the service unreachable since. */
   reached = false
-  /** Whether a check succeeded at least once, so that calls are retried during an outage. */
+  /** A check succeeded at least once, so calls are retried during an outage. */
   everReached = false
 
   constructor(options: ReachOptions) {

@@ -75,7 +75,7 @@ async function call(
     } catch (thrown) {
       if (signal.aborted) throw thrown
       failure = failureOf(thrown, options.url)
-      // The check beside a sent call found the service unreachable, but the service may have executed the call.
+      // The service may have executed a sent call even if the check beside it found the service unreachable.
       if (isSent && thrown instanceof RewardOpsClientError) failure.notDone = false
     }
     const { error, kind, notDone } = failure
@@ -104,9 +104,7 @@ async function call(
   }
 }
 
-/**
- * Runs an attempt. After DOUBT_MS, the service is checked in parallel, and an unreachable service ends the attempt.
- */
+/** After DOUBT_MS, the service is checked in parallel, and an unreachable service ends the attempt. */
 async function watched(
   attempt: (until: AbortSignal) => Promise<Answered>,
   { reach, url }: ResilienceOptions,

@@ -13,14 +13,11 @@ import { waitFor } from '../../../testkit/service/wait-for.ts'
 import { createRewardOpsClient, type RewardChunk, type RewardOpsClient } from '../src/index.ts'
 import { CLIENT_VERSION } from '../src/reach.ts'
 
-/** Tests of the client against a real service: pipelines, resumption and restarts. */
-
 let service: Service
 let rm: SimulatedServers
 let client: RewardOpsClient
 const reports: string[] = []
 
-/** Finds a free port. The service is restarted on the same one. */
 async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -124,7 +121,6 @@ describe('a pipeline', () => {
     const again: RewardChunk[] = []
     for await (const chunk of client.pipelineOf(batchId).get(1_000)) again.push(chunk)
     expect(indexes(again)).toEqual([...batch.samples.keys()])
-    // Concurrent reads of one pipeline return different groups.
     const shared = client.pipelineOf(batchId)
     const both = await Promise.all([shared.next(32), shared.next(32)])
     expect(indexes(both as RewardChunk[])).toEqual([...batch.samples.keys()])

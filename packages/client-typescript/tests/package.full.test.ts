@@ -14,8 +14,6 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildPackage } from '../../build.mjs'
 
-/** Tests of the package in another project: installed, type-checked and run without the service. */
-
 const root = join(import.meta.dirname, '../../..')
 let project: string
 

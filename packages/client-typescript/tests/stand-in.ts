@@ -1,7 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A request received by the stand-in. */
 export interface Seen {
   path: string
   body: unknown
@@ -14,7 +13,6 @@ export interface StandIn {
   close(): Promise<void>
 }
 
-/** Starts a stand-in that answers the client's version check with `session`, and all other requests with `answer`. */
 export async function startStandIn(
   answer: (seen: Seen, res: ServerResponse, times: number) => void,
   session: object | null = { auth: 'open', signedIn: true, version: '0.1.0', address: '' },
@@ -47,13 +45,11 @@ export async function startStandIn(
   }
 }
 
-/** Sends the result of a procedure. */
 export function result(res: ServerResponse, data: unknown): void {
   res.setHeader('content-type', 'application/json')
   res.end(JSON.stringify({ result: { data } }))
 }
 
-/** Sends an error as the service does. */
 export function refusal(
   res: ServerResponse,
   httpStatus: number,

@@ -7,8 +7,6 @@ import { createRewardOpsClient, RewardOpsClientError } from '../src/index.ts'
 import { CLIENT_VERSION, isCompatible } from '../src/reach.ts'
 import { refusal, result, type StandIn, startStandIn } from './stand-in.ts'
 
-/** Tests of the client's errors, and of the failures that it retries. */
-
 let keyed: Service
 const standIns: StandIn[] = []
 
@@ -32,7 +30,6 @@ async function standIn(...args: Parameters<typeof startStandIn>): Promise<StandI
   return one
 }
 
-/** Returns the error of a client's first call. */
 async function troubleOf(url: string, apiKey?: string): Promise<RewardOpsClientError> {
   const client = createRewardOpsClient({ url, apiKey, onTrouble: () => {} })
   const error = await client.submit({ run: 'r', step: 1, samples: [sample()] }).then(

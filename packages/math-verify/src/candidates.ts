@@ -17,10 +17,7 @@ export type AnswerKind = 'latex' | 'plain'
  */
 export const MAX_CANDIDATES = 64
 
-/**
- * Maximum occurrences of a phrase such as `answer` that are used. A text may have ten thousand; only the last ones are
- * used.
- */
+/** A text may have ten thousand occurrences of a phrase such as `answer`; only the last ones are used. */
 const MAX_ANCHORS = 64
 
 /**
@@ -55,7 +52,7 @@ function ranked(candidates: Candidate[]): Candidate[] {
   return candidates.sort((a, b) => b.end - a.end || a.start - b.start)
 }
 
-/** Finds answers as in "final answer is 5. I hope". */
+/** As in "final answer is 5. I hope". */
 function hoped(
   text: string,
   start: number,
@@ -71,7 +68,7 @@ function hoped(
     .map((candidate) => ({ ...candidate, start }))
 }
 
-/** Finds answers as in "final answer to the question is 5", with `is` within a hundred characters. */
+/** As in "final answer to the question is 5", with `is` within a hundred characters. */
 function stated(
   text: string,
   start: number,
@@ -103,7 +100,7 @@ function stated(
   return found
 }
 
-/** Finds answers as in "answer: 5" or "the answer, x = 5": within 50 characters, or after an equals sign within 100. */
+/** As in "answer: 5" or "the answer, x = 5": within 50 characters, or after an equals sign within 100. */
 function answered(
   text: string,
   start: number,
@@ -190,7 +187,6 @@ function fromPlain(matches: Iterable<PlainMatch>): Candidate[] {
   }))
 }
 
-/** The last `MAX_CANDIDATES` items. */
 function lastOf<T>(found: Iterable<T>): T[] {
   const last: T[] = []
   for (const one of found) {
@@ -205,7 +201,6 @@ function matchAt(pattern: RegExp, text: string, at: number): string | null {
   return pattern.exec(text)?.[0] ?? null
 }
 
-/** Positions of the last occurrences, in order. */
 function lastMatches(text: string, pattern: RegExp): number[] {
   const all: number[] = []
   for (const match of text.matchAll(pattern)) {

@@ -149,14 +149,13 @@ export class Environments {
     }
   }
 
-  /** The next position from `at` on where an environment may start, or -1. */
   private nextStart(at: number): number {
     starts.lastIndex = at
     const match = starts.exec(this.text)
     return match ? match.index : -1
   }
 
-  /** The first occurrence of `part` from `at` on, or -1. The text is searched once per part. */
+  /** Returns -1 if there is no occurrence. The text is searched once per part. */
   private next(part: string, at: number): number {
     let all = this.nexts.get(part)
     if (all === undefined) {

@@ -16,9 +16,7 @@ import {
 type Chain = Extract<Node, { kind: 'chain' }>
 type Collection = Extract<Node, { kind: 'set' | 'tuple' }>
 
-/**
- * Maximum elements of a set or tuple. Sets are compared element by element in any order, which takes n² comparisons.
- */
+/** Sets are compared element by element in any order, which takes n² comparisons. */
 const MAX_ELEMENTS = 64
 
 const flipped: Record<RelationOp, RelationOp> = {
@@ -70,7 +68,6 @@ export function answersEqual(
   return numbersEqual(gold, given, budget)
 }
 
-/** Reduces `x = 2 + 3 = 5` to x = 5. */
 function asAssignment(node: Node): Node {
   if (node.kind !== 'chain' || !isAssignment(node)) return node
   return {
@@ -142,7 +139,7 @@ function sidesEqual(a: Relation, b: Relation, budget: Budget, options: VerifyOpt
   )
 }
 
-/** Returns whether left side minus right side is the same in both relations, up to a constant factor. */
+/** Whether left side minus right side is the same in both relations, up to a constant factor. */
 function differencesProportional(gold: Relation, given: Relation, budget: Budget): boolean {
   const sides = [gold.left, gold.right, given.left, given.right]
   if (sides.some((side) => isCollection(side) || isRelation(side))) return false
@@ -218,7 +215,6 @@ function asList(node: Node, other: Node): Collection | null {
   return isPair ? { kind: 'tuple', parts: [node.low, node.high] } : null
 }
 
-/** Matches each element of one set with one of the other, in any order. */
 function setsEqual(
   gold: Collection,
   given: Collection,

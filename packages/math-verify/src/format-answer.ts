@@ -1,6 +1,5 @@
 import { type Node, partsOf } from './tree.ts'
 
-/** Maximum characters of the text; the rest is cut off. */
 const MAX_LENGTH = 400
 
 /** Formats a parsed answer for readers: `1/2`, `x^2 + 1`, `{1, 2}`, `[0, 1)`. */
@@ -50,14 +49,13 @@ function written(node: Node): string {
   }
 }
 
-/** Adds parentheses if the parts would otherwise join the surrounding expression. */
 function grouped(node: Node): string {
   const text = written(node)
   const isLone = partsOf(node).length < 2 && !/[/-]/.test(text)
   return isLone || node.kind === 'call' || node.kind === 'power' ? text : `(${text})`
 }
 
-/** Describes numbers of more than 64 hexadecimal digits by their length, because converting them to decimal is slow. */
+/** Describes huge numbers by their length, because converting them to decimal is slow. */
 function short(value: bigint): string {
   const digits = value.toString(16).length
   return digits > 64 ? `a number of about ${Math.round(digits * 1.204)} digits` : value.toString()

@@ -6,7 +6,7 @@ import { isCollection, isRelation, type Node, negated, type RelationOp, whole } 
 /** Maximum characters of an answer. The longest of 500 MATH answers has 159. */
 export const MAX_ANSWER_LENGTH = 2_000
 
-/** Maximum nested groups. Each takes about seven stack frames. */
+/** Each nested group takes about seven stack frames. */
 const MAX_NESTING = 64
 
 const relations: Record<string, RelationOp> = {
@@ -70,10 +70,7 @@ export function parseLatex(latex: string, budget: Budget): Node {
   return new Parser(tokensOf(withoutSeparators(latex)), budget).answer()
 }
 
-/**
- * Matches a number with thousands separators at the end of an answer: `1,000`, `x = 1,000`. In a set or tuple a comma
- * separates elements.
- */
+/** Thousands separators at the end of an answer: `1,000`, `x = 1,000`. In a set or tuple a comma separates elements. */
 const groupedNumber = /(?:^|=|\\approx)\s*-?\d{1,3}(?:,\d{3})+(?:\.\d+)?\s*$/
 
 function withoutSeparators(latex: string): string {
@@ -253,7 +250,7 @@ class Parser {
     return negated(numbersOnly([value])[0]!)
   }
 
-  /** Adjacent factors. `2\frac{1}{2}` and `2 1/2` are mixed numbers. */
+  /** `2\frac{1}{2}` and `2 1/2` are mixed numbers. */
   private factors(withFunctions: boolean): Node {
     const mixed = this.mixedNumber()
     const parts = [mixed ?? this.postfixed()]
@@ -456,7 +453,7 @@ class Parser {
     return { kind: 'symbol', name: `${name}_${this.subscript()}` }
   }
 
-  /** The text of a subscript, which is part of the name. */
+  /** The subscript is part of the name. */
   private subscript(): string {
     const start = this.at
     if (this.accept('{')) {
@@ -739,9 +736,7 @@ const numberOver100: Node = {
   isDecimal: false,
 }
 
-/**
- * Returns the parts unchanged, as operands of a sum, product or power. @throws NotReadable if one is a set or relation
- */
+/** @throws NotReadable if a part is a set or relation */
 function numbersOnly(parts: Node[]): Node[] {
   for (const part of parts) {
     if (isCollection(part) || isRelation(part)) throw new NotReadable('arithmetic with a set')
@@ -754,7 +749,6 @@ function product(parts: Node[]): Node {
   return { kind: 'product', parts: flat }
 }
 
-/** Divides two nodes. The quotient of two numbers is a number. */
 function quotient(top: Node, bottom: Node): Node {
   numbersOnly([top, bottom])
   if (top.kind === 'number' && bottom.kind === 'number') {

@@ -1,5 +1,3 @@
-/** Splits a LaTeX answer into tokens and drops layout commands (`\,`, `\left`, `\displaystyle`). */
-
 /** Thrown for text that is not mathematics, or not supported by the parser. */
 export class NotReadable extends Error {
   override readonly name = 'NotReadable'
@@ -84,7 +82,10 @@ const synonyms: Record<string, string> = {
 
 const twoSigns = new Set(['<=', '>=', '==', '!=', '~='])
 
-/** Splits LaTeX into tokens. @throws NotReadable for an unsupported character or an incomplete command */
+/**
+ * Splits LaTeX into tokens and drops layout commands (`\,`, `\left`, `\displaystyle`).
+ * @throws NotReadable for an unsupported character or an incomplete command
+ */
 export function tokensOf(latex: string): Token[] {
   const tokens: Token[] = []
   let at = 0
@@ -148,7 +149,6 @@ export function tokensOf(latex: string): Token[] {
   return tokens
 }
 
-/** The name of the command whose backslash precedes `start`: letters, or one other character. */
 function commandAt(latex: string, start: number): string {
   let end = start
   while (isLetter(latex[end])) end++
@@ -165,7 +165,6 @@ function numberAt(latex: string, start: number): string {
   return latex.slice(start, end)
 }
 
-/** The content of the brace group that follows `start`, after spaces. */
 function bracedContent(latex: string, start: number): { text: string; end: number } | null {
   let open = start
   while (isSpace(latex[open])) open++

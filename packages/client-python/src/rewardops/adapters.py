@@ -40,7 +40,6 @@ class Connection:
 
     @property
     def client(self) -> AsyncRewardOps:
-        """The client of this process."""
         if self._client is None:
             self._client = self._made()
         return self._client
@@ -71,8 +70,8 @@ def connection(url: str | None, api_key: str | None, **settings: Any) -> Connect
 
 def failure_policy(reward: Reward, on_failure: Any) -> dict[str, Any] | None:
     """
-    Returns the service's `reward` with the failure policy that an adapter's `on_failure` selects: no policy for
-    "raise", or a number that replaces missing scores. Raises RewardOpsError (`invalid_input`).
+    Returns the service's `reward`: without failure policy for "raise", or with one that replaces missing scores by a
+    number. Raises RewardOpsError (`invalid_input`).
     """
     if on_failure == "raise":
         return reward_spec(reward)
@@ -84,7 +83,7 @@ def failure_policy(reward: Reward, on_failure: Any) -> dict[str, Any] | None:
 
 
 def run_name(run: str | None, default: str) -> str:
-    """The run's name: the given one, else the environment's REWARDOPS_RUN, else the adapter's default."""
+    """The environment's REWARDOPS_RUN precedes the adapter's default."""
     return run or os.environ.get("REWARDOPS_RUN") or default
 
 

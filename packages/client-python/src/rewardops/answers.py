@@ -84,7 +84,6 @@ def read_answer(url: str, procedure: str, answer: Answer) -> Result | Later:
 
 
 def not_rewardops(url: str, what: str) -> RewardOpsError:
-    """The error for a server that is not rewardops."""
     return RewardOpsError(
         f"{url} {what}.",
         reason=NOT_REWARDOPS,

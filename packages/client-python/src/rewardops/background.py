@@ -53,7 +53,7 @@ def close_with(
 
 
 def _close(close: Callable[[], Coroutine[Any, Any, None]], pid: int) -> None:
-    # Resources opened before a fork are closed by the parent.
+    # The parent process closes resources opened before a fork.
     if _shared is None or pid != os.getpid():
         return
     closing = _shared.start(close())

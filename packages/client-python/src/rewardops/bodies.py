@@ -26,7 +26,6 @@ def single(
     response_length: int | None,
     media: str = "refuse",
 ) -> Prepared:
-    """Converts verl's arguments to a sample."""
     info = dict(extra_info) if extra_info is not None else {}
     if prompt is None:
         prompt = _first(info, "prompt", "question")

@@ -37,9 +37,7 @@ from rewardops.trace_context import active_trace_headers
 
 log = logging.getLogger("rewardops")
 
-#: Maximum pause between attempts while the service is unreachable, in seconds.
 MAX_BACKOFF_S = 2.0
-#: Number of `internal` answers after which a call fails.
 TRIES_OF_INTERNAL = 3
 #: Reasons after which a call is retried until its own timeout, with the delay that the service requests.
 BACK_PRESSURE = frozenset(("busy", "queue_full", "run_queue_full"))
@@ -79,10 +77,10 @@ class _OfLoop:
 
 class Calls:
     """
-    Calls a service. It can be used from several event loops.
+    Calls a service, from any number of event loops.
 
-    `timeout_s`: default total time of a call, with waits and retries; None is unlimited. `connect_s`: retry time
-    for a service that was never reached. `outage_s`: retry time for a service that was reached before; covers a restart.
+    `timeout_s`: default total time of a call, with waits and retries; None is unlimited. `connect_s`: retry time for a
+    service that was never reached. `outage_s`: retry time for a service that was reached before; covers a restart.
     """
 
     def __init__(
@@ -131,7 +129,7 @@ class Calls:
         return "aiohttp" if self._aiohttp else "streams"
 
     def deadline(self, timeout_s: float | None, given: bool = True) -> float | None:
-        """The time.monotonic() at which a call with this timeout ends."""
+        """The time.monotonic() at which a call ends. Unless `given`, the client's own timeout applies."""
         whole = timeout_s if given else self.timeout_s
         return None if whole is None else time.monotonic() + whole
 
@@ -175,7 +173,6 @@ class Calls:
         return await self._checked("session.get", None)
 
     def headers(self) -> dict[str, str]:
-        """The headers of every request: the client's name, the active trace and the API key."""
         headers = {"User-Agent": f"rewardops-python/{_version.VERSION}", **self._trace_headers()}
         if self._api_key is not None:
             headers["Authorization"] = f"Bearer {self._api_key}"
@@ -215,9 +212,9 @@ class Calls:
             return self._info
         if here.check is None or here.check.done():
             here.check = asyncio.ensure_future(self._check())
-            # Retrieves the outcome; otherwise asyncio logs a warning if all waiting calls are cancelled.
+            # Retrieving the outcome prevents asyncio's warning if all waiting calls are cancelled.
             here.check.add_done_callback(lambda check: check.cancelled() or check.exception())
-        # Uses wait() so that cancelling one call does not cancel the check for the others.
+        # With wait(), cancelling one call does not cancel the check for the others.
         begun = time.monotonic()
         left = None if deadline is None else max(0.0, deadline - begun)
         await asyncio.wait({here.check}, timeout=left)

@@ -330,7 +330,6 @@ class AsyncRewardOps:
                 reason=INVALID_INPUT,
             )
         deadline = self.deadline(submit.get("timeout_s", UNSET))
-        # The three calls share one deadline.
         submit["timeout_s"] = _left(deadline)
         batch = await self.submit_prepared(prepared, group_size, **submit)
         await batch.wait(timeout_s=_left(deadline))
@@ -378,7 +377,6 @@ class AsyncRewardOps:
             "step": step,
             "split": split,
             "sample": prepared.samples[0],
-            # Makes the score safe to retry after a lost answer.
             "idempotencyKey": idempotency_key or f"py-{uuid.uuid4().hex}",
         }
         if batch_id is not None:

@@ -18,7 +18,6 @@ def width_of(data: Any) -> int | None:
 
 
 def step_of(data: Any) -> int | None:
-    """The trainer's step, if the DataProto has it."""
     about = getattr(data, "meta_info", None) or {}
     step = about.get("global_steps", about.get("global_step"))
     return None if step is None else int(step)
@@ -107,8 +106,8 @@ def extra_info_of(columns: Any, row: int) -> dict[str, Any]:
 
 
 def _named(value: Any) -> Any:
-    # Trainers keep images and handles in extra info. An unsupported value is replaced by its type name, so it cannot fail
-    # the step.
+    # Trainers keep images and handles in extra info. Replacing an unsupported value by its type name keeps it from
+    # failing the step.
     try:
         return plain(value)
     except TypeError as error:

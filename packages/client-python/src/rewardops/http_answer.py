@@ -71,10 +71,7 @@ def no_answer(error: BaseException, connect_s: float, answer_s: float) -> NoAnsw
 
 
 def keep_alive(sock: socket.socket | None) -> None:
-    """
-    Enables TCP keep-alive, so that a silently lost peer is noticed within 35 s. A reward may take longer than that without
-    any traffic.
-    """
+    """Makes a silently lost peer noticeable within 35 s. A reward may take longer than that without any traffic."""
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
     try:
@@ -89,8 +86,8 @@ def keep_alive(sock: socket.socket | None) -> None:
 
 def connections_allowed() -> int:
     """
-    The maximum number of concurrent connections: half of the process's limit of open files, at most 4,096. There is a
-    maximum because 5,000 concurrent rewards of 40 s would need 5,000 connections, but the usual limit is 1,024 files.
+    Half of the process's limit of open files, at most 4,096. 5,000 concurrent rewards of 40 s would need 5,000
+    connections, but the usual limit is 1,024 files.
     """
     try:
         import resource

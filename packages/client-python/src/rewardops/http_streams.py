@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from rewardops.address import Address
 from rewardops.http_answer import Answer, NoAnswer, keep_alive, no_answer
 
-#: Maximum idle time of a connection, in seconds. The service closes idle connections after 65 s, proxies often after
-#: 60 s.
+#: In seconds. The service closes idle connections after 65 s, proxies often after 60 s.
 IDLE_S = 30.0
 HEAD_BYTES = 64 << 10
 
@@ -102,7 +101,7 @@ class StreamsHttp:
         lines += [f"{name}: {value}" for name, value in headers.items()]
         lines.append(f"Content-Length: {len(body)}")
         head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-        # A small request is sent in one packet; a large body is not copied just to prepend the header.
+        # A large body is not copied just to prepend the header.
         writer.write(head + body if len(body) < HEAD_BYTES else head)
         if len(body) >= HEAD_BYTES:
             writer.write(body)

@@ -20,8 +20,8 @@ MAX_STEP = 2_147_483_647
 COMPONENT_STEPS = 200
 #: Maximum number of steps for which `runs.get` returns single steps instead of bins.
 SINGLE_STEPS = 1000
-#: Time limit in seconds for the figures of ended batches, which the service computes within seconds. Figures that are
-#: still missing then are left out.
+#: Seconds. The service computes the figures of ended batches within seconds. Figures that are still missing then are
+#: left out.
 ROLL_UP_S = 30.0
 POLL_S = 0.25
 
@@ -162,7 +162,7 @@ async def _until(
     procedure: str,
     given: Mapping[str, Any],
 ) -> Any:
-    """Repeats a query until its answer is complete, for at most ROLL_UP_S; returns the last answer."""
+    """Gives up after ROLL_UP_S and returns the last answer."""
     ends = time.monotonic() + ROLL_UP_S
     while True:
         answer = await client.call(procedure, given)
@@ -172,7 +172,6 @@ async def _until(
 
 
 async def _metrics(client: AsyncRewardOps, answer: Mapping[str, Any]) -> list[StepMetrics]:
-    """The metrics of the steps of an answer without bins."""
     run, split, steps = answer["name"], answer["split"], answer["steps"]
     pass_rates = await _pass_rates(client, run, split, steps)
     components: dict[str, list[dict[str, Any]]] = {}
@@ -221,7 +220,6 @@ async def _pass_rates(
 async def _add_components(
     client: AsyncRewardOps, run: str, first: int, last: int, found: dict[str, list[dict[str, Any]]]
 ) -> None:
-    """Adds the components of the batches of a range of steps, by batch."""
     ends = time.monotonic() + ROLL_UP_S
     pending = math.inf
     while True:

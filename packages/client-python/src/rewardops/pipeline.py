@@ -21,7 +21,6 @@ POLL_S = 20.0
 SLACK_S = 30.0
 #: Extra time for the answer that the service sends at a caller's deadline, in seconds.
 GRACE_S = 5.0
-#: Samples per answer of `batches.results`.
 PAGE = 10_000
 #: Samples per answer with token scores, the service's maximum.
 PAGE_WITH_TOKENS = 500

@@ -64,7 +64,7 @@ class Prepared:
 
 
 def camel_case(name: str) -> str:
-    """The service's name of a field: `dataSource` for `data_source`."""
+    """`dataSource` for `data_source`."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 

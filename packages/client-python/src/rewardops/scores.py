@@ -324,7 +324,6 @@ class Scores:
                 )
 
 
-#: Columns of Scores that are not split by key.
 _PLAIN_COLUMNS = [
     one.name
     for one in fields(Scores)
@@ -391,7 +390,7 @@ def import_optional(module: str, extra: str) -> Any:
 
 
 def number(value: Any) -> float | None:
-    """A score as a float or None; JSON does not distinguish 1 from 1.0."""
+    """JSON does not distinguish 1 from 1.0."""
     return None if value is None else float(value)
 
 
@@ -405,8 +404,6 @@ def _plain_columns(values_of: Callable[[str, bool], list[Any]]) -> dict[str, lis
 
 
 def columns_of_pages(pages: list[dict[str, Any]]) -> dict[str, Any]:
-    """The columns of pages of `batches.results`."""
-
     def values_of(name: str, is_required: bool) -> list[Any]:
         values: list[Any] = []
         for page in pages:

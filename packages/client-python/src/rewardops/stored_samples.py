@@ -21,7 +21,7 @@ from rewardops.errors import INVALID_INPUT, UNREACHABLE, RewardOpsError
 from rewardops.http_answer import Answer, no_answer
 from rewardops.scores import import_optional
 
-#: Seconds of silence after which an export is requested again. A text search may take long to find the next sample.
+#: Seconds of silence before an export is requested again. A text search may take long to find the next sample.
 SILENCE_S = 60.0
 READ_BYTES = 1 << 18
 FORMATS = ("jsonl", "csv", "parquet")
@@ -140,7 +140,7 @@ class StoredSamples:
 
     def _pairs(self, margin: float, every: bool, form: _Form) -> Iterator[dict[str, Any]]:
         for group in self._groups():
-            # Best score first; of equal scores, the earlier sample comes first.
+            # Of equal scores, the earlier sample comes first.
             ranked = sorted(group, key=lambda row: (-row["score"], row["index"]))
             lowest = min(group, key=lambda row: (row["score"], row["index"]))
             for at, chosen in enumerate(ranked if every else ranked[:1]):
@@ -180,7 +180,7 @@ class StoredSamples:
                     yield row
 
     def _groups(self) -> Iterator[list[dict[str, Any]]]:
-        """The scored samples by group and prompt. In a batch, samples of different groups may be interleaved."""
+        """By group and prompt. In a batch, samples of different groups may be interleaved."""
         batch: str | None = None
         groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for row in self._scored():
@@ -295,7 +295,6 @@ class _Outage:
         self._tries = 0
 
     def wait(self, broken: _Broken) -> None:
-        """Waits before the next attempt, or raises the error if the outage has lasted too long."""
         if time.monotonic() - self._since > self._outage_s:
             raise broken.error from None
         self._tries += 1
@@ -310,7 +309,6 @@ class _Form:
         self._seen: bool | None = None
 
     def of(self, row: Mapping[str, Any], prompt: Text, *responses: Text) -> list[Text]:
-        """The prompt and the responses in this form."""
         has_messages = any(not isinstance(text, str) for text in (prompt, *responses))
         if self._given is False and has_messages:
             raise RewardOpsError(
@@ -340,7 +338,6 @@ def _id(row: Mapping[str, Any]) -> str:
 
 
 def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """The complete lines of a stream."""
     rest = b""
     for part in parts:
         *lines, rest = (rest + part).split(b"\n")

@@ -53,8 +53,6 @@ class TrackedRun:
 
 
 class Tracker(Protocol):
-    """Writes to one run of a tracker."""
-
     #: Location of the run's points: a folder or a URL.
     place: str
 
@@ -165,7 +163,6 @@ class MlflowTracker:
             self._client.set_terminated(self._id)
 
     def _steps(self, name: str) -> set[int]:
-        """The steps at which a metric has a point."""
         if name not in self._there:
             with self._errors():
                 points = self._client.get_metric_history(self._id, name)
@@ -246,7 +243,7 @@ def _seconds(step: StepMetrics) -> float:
 
 
 def _folder(run: TrackedRun) -> str:
-    """The name of a run's folder: its label, with the end of its id if the label is not a valid file name."""
+    """Ends with a part of the run's id if the label is not a valid file name."""
     name = re.sub(r"[^\w.() -]", "_", run.label)[:64]
     return (
         name

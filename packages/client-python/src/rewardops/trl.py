@@ -153,8 +153,8 @@ def _samples(
     for i, (prompt, completion) in enumerate(zip(prompts, completions)):
         samples.append(
             {
-                # TRL gives each process a slice of the step, which may split a group. The uid is
-                # derived from the prompt, so that it is the same in all processes.
+                # TRL gives each process a slice of the step, which may split a group. A uid derived from the prompt is
+                # the same in all processes.
                 "uid": prompt_uid(prompt),
                 "prompt_id": None if prompt_ids is None else prompt_ids[i],
                 "data_source": function.data_source or (sources[i] if sources else "trl"),
@@ -169,7 +169,7 @@ def _samples(
 
 
 def _kept(value: Any) -> Any:
-    # Values that are not JSON, such as images, are replaced by the name of their type.
+    # Values that are not JSON, such as images, become the name of their type.
     try:
         return plain(value)
     except TypeError as error:

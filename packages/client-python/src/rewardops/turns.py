@@ -39,7 +39,7 @@ _REPEATED = frozenset(("provider_state", "id", "type", "status", "index"))
 
 
 def check_media(media: str) -> str:
-    """Checks the setting. Raises RewardOpsError (`invalid_input`) for an unknown value."""
+    """Raises RewardOpsError (`invalid_input`) for an unknown value."""
     if media not in MEDIA:
         raise RewardOpsError(
             f'media is {media!r}; it must be "refuse", "placeholder" or "send".', reason=INVALID_INPUT

@@ -140,7 +140,7 @@ class _Settings:
 
 
 def _in_verls_form(result: ScoredSample) -> dict[str, Any]:
-    """The result in verl's format. Raises RewardOpsError (`not_scored`) if there is no score."""
+    """Raises RewardOpsError (`not_scored`) if there is no score."""
     score = float(result)
     info = ExtraInfo(result.reward_extra_info)
     info.pop("score", None)
@@ -193,8 +193,7 @@ def manager_class() -> Any:
             """Scores one row, or the last row of a trajectory with several outputs."""
             settings = self._settings
             data = data[-1:]
-            # Runs in a thread, because decoding a long response takes milliseconds, and thousands of calls share the
-            # loop.
+            # Decoding a long response takes milliseconds, and thousands of calls share the loop.
             sample = await asyncio.get_running_loop().run_in_executor(
                 None, lambda: next(samples_of(data, self.tokenizer))
             )

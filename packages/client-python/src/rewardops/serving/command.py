@@ -28,10 +28,10 @@ NOT_LOADED = 3
 NOT_LISTENING = 4
 NOT_REGISTERED = 5
 
-#: Maximum default number of processes. It is low, because each process loads the function's modules itself.
+#: Low, because each process loads the function's modules itself.
 MAX_PROCESSES = 8
 ASYNC_PROCESSES = 2
-#: Default number of concurrent calls per process for an asynchronous function, which mostly waits.
+#: For each process of an asynchronous function, which mostly waits.
 ASYNC_PER_PROCESS = 64
 
 DESCRIPTION = """\
@@ -204,8 +204,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 class _Stop:
     """
-    Records whether a signal requested the end. It is a polled flag instead of an Event, because a signal handler may
-    run in the thread that holds an Event's lock, and a signal delivered to another thread does not wake a waiter.
+    A polled flag instead of an Event, because a signal handler may run in the thread that holds an Event's lock, and a
+    signal delivered to another thread does not wake a waiter.
     """
 
     LOOK_S = 0.1
@@ -215,7 +215,7 @@ class _Stop:
 
     def request(self, *_: object) -> None:
         if self.requested:
-            # A second signal ends the program immediately; the processes die with it.
+            # The processes die with the program.
             os._exit(130)
         self.requested = True
 

@@ -16,7 +16,7 @@ DEFAULT_NAME = "compute_score"
 
 #: Arguments that verl passes by keyword to every reward function.
 VERL_KEYWORDS = ("data_source", "solution_str", "ground_truth", "extra_info")
-#: Arguments passed only to functions that name them: further data about the sample.
+#: Arguments passed only to functions that name them.
 EXTRA_KEYWORDS = ("prompt", "messages")
 #: Arguments of verl's legacy `batch` manager, which passes whole columns; such functions cannot score single samples.
 BATCH_KEYWORDS = ("solution_strs", "data_sources", "ground_truths", "extra_infos")

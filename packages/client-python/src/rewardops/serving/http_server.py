@@ -17,14 +17,14 @@ from typing import Any, Callable
 
 from rewardops.serving.pool import Call, FunctionPool
 
-#: Maximum size of a body in bytes: several rollouts of 1 MB per call are usual, gigabytes are a mistake.
+#: Several rollouts of 1 MB per call are usual, gigabytes are a mistake.
 MAX_BODY_BYTES = 256 * 2**20
-#: Maximum number of accepted samples without an answer; further calls get status 429 with `Retry-After`.
+#: Accepted samples without an answer; further calls get status 429 with `Retry-After`.
 MAX_WAITING = 20_000
 RETRY_AFTER_S = 1
-#: Maximum idle time of a connection, in seconds. `Keep-Alive` announces 5 s less.
+#: Seconds. `Keep-Alive` announces 5 s less.
 IDLE_S = 120
-#: Interval at which a waiting call checks that its caller is still connected, in seconds.
+#: How often a waiting call checks that its caller is still connected, in seconds.
 LOOK_S = 0.5
 
 
@@ -90,7 +90,6 @@ class RewardServer(ThreadingHTTPServer):
             self.failed += failed
 
     def wait_idle(self, seconds: float) -> bool:
-        """Waits until nothing is in flight, for at most `seconds`."""
         ends = time.monotonic() + seconds
         while self.in_flight > 0:
             if time.monotonic() > ends:

@@ -53,7 +53,6 @@ def protect_server() -> None:
 
 
 def needs_own_user() -> bool:
-    """Whether the server is root, so that its processes can have their own users."""
     return IS_LINUX and os.getuid() == 0
 
 

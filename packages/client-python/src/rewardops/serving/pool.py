@@ -25,37 +25,34 @@ from rewardops.serving.results import error_entry
 Entry = dict[str, Any]
 Log = Callable[[str, dict[str, Any]], None]
 
-#: Time that a cancelled coroutine has to end before its process is checked, in seconds.
+#: Seconds that a cancelled coroutine has to end before its process is checked.
 GRACE_S = 1.0
 #: After this many checks, a blocked event loop that runs code of no known call is considered stuck. Before that,
 #: it may only lack CPU time.
 MAX_CHECKS = 3
-#: An event loop that has been blocked for this long gets no new calls, in seconds.
+#: An event loop that has been blocked for this many seconds gets no new calls.
 STALE_S = 1.0
-#: Time limit for loading; a module with torch takes 5 to 20 s to import on a busy disk.
+#: Seconds. A module with torch takes 5 to 20 s to import on a busy disk.
 LOAD_S = 300.0
-#: Pauses before a process is started again, by the number of consecutive failures, in seconds.
+#: Pauses in seconds before a process is started again, by the number of consecutive failures.
 RESTART_AFTER_S = (0.0, 0.5, 1.0, 2.0, 5.0)
-#: If no process is alive after this many failed starts, waiting calls fail.
+#: After this many failed starts without a live process, waiting calls fail.
 HOPELESS_STARTS = 3
 
 
 @dataclass
 class Call:
-    """One call of the function for one sample."""
-
     sample: Mapping[str, Any]
     future: Future[Entry] = field(default_factory=Future)
     #: Changes at every start, so that a late answer of an earlier start is ignored.
     id: int = 0
-    #: Whether the call runs without others in its process, because an earlier process died without a known culprit.
+    #: The call runs without others in its process, because an earlier process died without a known culprit.
     alone: bool = False
     #: time.monotonic() of its timeout; set when a process receives the call.
     deadline: float = math.inf
     stopping: bool = False
     #: Number of checks since the call's cancellation.
     checks: int = 0
-    #: Whether the caller has given up.
     unwanted: bool = False
     process: _Process | None = None
 
@@ -101,8 +98,7 @@ class _Process:
             pool.post("gone", self)
 
     def _write(self) -> None:
-        # Runs in its own thread, because a process stuck in C code does not read, and its full pipe must not block
-        # the pool.
+        # A process stuck in C code does not read, and its full pipe must not block the pool.
         while True:
             message = self.outbox.get()
             if message is None:
@@ -158,7 +154,6 @@ class FunctionPool:
         has_own_users: bool = False,
     ) -> None:
         self.spec = spec
-        #: Whether each process has its own user.
         self.has_own_users = has_own_users
         self.kwargs = kwargs
         self.init_kwargs = init_kwargs
@@ -328,8 +323,8 @@ class FunctionPool:
         self, process: _Process, culprit: Call | None, entry: Entry | None, why: str
     ) -> None:
         """
-        Ends a process. The call at fault (`culprit`) ends with `entry`. The others run again elsewhere, each alone if
-        no culprit is known.
+        The call at fault (`culprit`) ends with `entry`. The others run again elsewhere, each alone if no culprit is
+        known.
         """
         others = [call for call in process.calls.values() if call is not culprit]
         fields = {"pid": process.process.pid, "detail": why, "startedAgain": len(others)}
@@ -397,7 +392,7 @@ class FunctionPool:
             if running.deadline <= time.monotonic():
                 self._replace(process, running, self._timed_out(), "a call blocked the event loop")
                 return
-            # Another call that is within its time limit blocks the loop, so this call runs again elsewhere.
+            # Another call within its time limit blocks the loop, so this call runs again elsewhere.
             del process.calls[call.id]
             self._start_again(call)
         elif process.turns():

@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 from rewardops.service import ServiceClient, ServiceError
 
-#: Pause between attempts while the service does not answer, in seconds.
+#: Seconds between attempts while the service does not answer.
 RETRY_S = 1.0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-#: Maximum length of an error message, in characters.
+#: For an error message.
 MAX_MESSAGE_CHARS = 2_000
 #: Larger integers are sent as text, because the service reads JSON numbers as doubles, which would round them.
 LARGEST_INT = 2**53 - 1
@@ -33,7 +33,7 @@ def result_entry(result: Any) -> dict[str, Any]:
         result = result[0]
     if isinstance(result, dict):
         if "score" not in result and "reward_score" in result:
-            # The result of a verl reward manager.
+            # From a verl reward manager.
             info = result.get("reward_extra_info")
             result = {**(info if isinstance(info, dict) else {}), "score": result["reward_score"]}
         if "score" not in result:
