@@ -1,11 +1,14 @@
 /** The sandbox over HTTP, as the rule `code` and SandboxFusion's clients call it. */
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { childrenOf } from '../../testkit/chaos/processes.ts'
 import { RunCodeRequest, type RunTestsRequest } from '../contract/sandbox.ts'
 import { sandboxServer } from './http.ts'
-import type { PythonRuns } from './python-runs.ts'
+import { PythonRuns, sandboxUser } from './python-runs.ts'
 import { runCode } from './run-code.ts'
 import { SandboxProcess } from './sandbox-process.ts'
 import { CHEATED_TESTS, CHEATS } from './testing/cheats.ts'
@@ -15,6 +18,7 @@ import {
   humanEval,
   judged,
   python,
+  testOptions,
   testRuns,
   testsOf,
 } from './testing/programs.ts'
@@ -58,6 +62,13 @@ const run = async (code: string, more: object = {}) =>
 
 const check = async (code: string, cases: string[], more: Partial<RunTestsRequest> = {}) =>
   (await post('/run_tests', { code, language: 'python', cases, run_timeout: 5, ...more })).body
+
+/** Process id of the interpreter that a sandbox has started. */
+function interpreterIn(sandbox: number): number {
+  const pid = childrenOf(sandbox)[0] as number
+  const isBubblewrap = readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('bwrap')
+  return isBubblewrap ? interpreterIn(pid) : pid
+}
 
 describe.skipIf(!python.ok)('/run_code', () => {
   test('answers as SandboxFusion', async () => {
@@ -290,6 +301,43 @@ describe.skipIf(!python.ok)('the service', () => {
     process.kill(before as number, 'SIGKILL')
     await expect.poll(async () => (await run('print(1)')).run_result?.stdout).toBe('1\n')
     expect(runs.pid).not.toBe(before)
+  })
+
+  test('starts its interpreter until it has started', async () => {
+    let failures = 2
+    const options = testOptions(1, () => {})
+    const fragile = new PythonRuns({
+      ...options,
+      // As `spawn` does when memory is short.
+      get python() {
+        if (fragile.version !== '' && failures-- > 0) throw new Error('spawn ENOMEM')
+        return options.python
+      },
+    })
+    await fragile.start()
+    process.kill(fragile.pid as number, 'SIGKILL')
+    await expect.poll(() => failures).toBeLessThan(2)
+    const reply = await judged(fragile, { code: 'def f(): return 1', cases: ['assert f() == 1'] })
+    expect(hasPassed(reply)).toBe(true)
+    await fragile.close()
+  })
+
+  test('runs programs again after forks that could not start', async () => {
+    const failed = vi.fn()
+    const scarce = new PythonRuns(testOptions(1, failed))
+    await scarce.start()
+    const interpreter = interpreterIn(scarce.pid as number)
+    const limitFiles = (most: string) =>
+      execFileSync('prlimit', ['--pid', `${interpreter}`, `--nofile=${most}:`], sandboxUser())
+    const program = { code: 'def f(): return 1', cases: ['assert f() == 1'] }
+    expect(hasPassed(await judged(scarce, program))).toBe(true)
+    // A fork needs more files than this, the interpreter does not.
+    limitFiles('4')
+    const replies = [judged(scarce, program), judged(scarce, program), judged(scarce, program)]
+    await expect.poll(() => failed.mock.calls.length).toBeGreaterThan(2)
+    limitFiles('256')
+    expect((await Promise.all(replies)).every(hasPassed)).toBe(true)
+    await scarce.close()
   })
 
   test('reports once why a local sandbox cannot run programs, and leaves no files', async () => {

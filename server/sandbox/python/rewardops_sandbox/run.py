@@ -26,8 +26,9 @@ _HEADER = struct.Struct("<I")
 class Run:
     """One run: the program's process, in strong isolation the grader's process, and the connection to the service."""
 
-    def __init__(self, address, seccomp_filter, base):
+    def __init__(self, address, connection, seccomp_filter, base):
         """
+        Sends a byte over the connection when the run is ready for its job.
         `base`: address space and resident memory of the interpreter, bytes; they do not count against a program's
         limits.
         """
@@ -41,13 +42,13 @@ class Run:
         for fd in (out, err, null):
             os.close(fd)
         theirs.close()
-        self._connection = socket.socket(socket.AF_UNIX)
-        self._connection.connect(address)
+        self._connection = connection
         self._pids = {self._program: os.pidfd_open(self._program)}
         self._usage = {}
         self._status = {}
         self._output = {self._out: bytearray(), self._err: bytearray()}
         self._limit = None
+        connection.sendall(b"\1")
 
     def serve(self):
         """Waits for the job, runs it and sends the answer."""
