@@ -10,6 +10,7 @@ import { RunCodeRequest, type RunTestsRequest } from '../contract/sandbox.ts'
 import { sandboxServer } from './http.ts'
 import { PythonRuns, sandboxUser } from './python-runs.ts'
 import { runCode } from './run-code.ts'
+import { runLimits } from './run-job.ts'
 import { SandboxProcess } from './sandbox-process.ts'
 import { CHEATED_TESTS, CHEATS } from './testing/cheats.ts'
 import {
@@ -95,6 +96,7 @@ describe.skipIf(!python.ok)('/run_code', () => {
 
   test.for<[limit: string, code: string, more: object]>([
     ['wall_time', 'import time\ntime.sleep(60)', { run_timeout: 0.2 }],
+    ['wall_time', 'import os\nfor _ in range(1 << 20): os.write(3, b"x")', { run_timeout: 0.2 }],
     ['memory', 'x = bytearray(1 << 28)', { memory_limit_MB: 64 }],
     ['output', 'while True: print("x" * 1000)', {}],
     ['files', 'open("big", "wb").write(bytes(100 << 20))', {}],
@@ -173,6 +175,21 @@ def f(x):
       { status: 'wrong_answer' },
     ])
   })
+
+  test.for(['strong', 'weak'] as const)(
+    'limits the CPU time of each case, not of all together, in %s isolation',
+    async (mode) => {
+      const spin = 'import time\ndef f(s):\n    while time.process_time() < s: pass'
+      const program = { code: spin, helpers: '', setup: '', entryPoint: null, stdin: null }
+      // A wall time that a busy machine does not reach.
+      const limits = { ...runLimits(60, 256), cpuS: 1 }
+      const cases = ['f(0.7)', 'f(1.4)', 'f(60)']
+      const { report, limit } = await runs.run({ ...program, mode, cases, first: 0, limits })
+      const passed = { case: expect.objectContaining({ status: 'passed' }) }
+      expect(report).toEqual([{ loaded: true }, passed, passed])
+      expect(limit).toBe('cpu_time')
+    },
+  )
 
   test('exchanges values of built-in types, and in-place changes of arguments', async () => {
     const values = `[None, True, -(1 << 70), 1.5, float("inf"), 2j, "é\\ud800", b"x", bytearray(b"y"), (1, [2, {3: {4}}]), frozenset({5}), range(1, 9, 2)]`
