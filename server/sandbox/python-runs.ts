@@ -290,16 +290,26 @@ function framed(body: Buffer): Buffer {
   return Buffer.concat([head, body])
 }
 
+/** @throws RunLostError if the connection ends before the frame */
 async function readFrame(socket: Socket): Promise<Buffer> {
   const pieces: Buffer[] = []
   let bytes = 0
   let end: number | null = null
-  for await (const piece of socket) {
-    pieces.push(piece as Buffer)
-    bytes += (piece as Buffer).length
+  for await (const piece of piecesOf(socket)) {
+    pieces.push(piece)
+    bytes += piece.length
     if (bytes > MAX_REPORT_BYTES) throw new RunLostError('the report of a run is too large')
     if (end === null && bytes >= 4) end = 4 + Buffer.concat(pieces).readUInt32LE(0)
     if (end !== null && bytes >= end) return Buffer.concat(pieces).subarray(4, end)
   }
   throw new RunLostError('the run ended without a report')
+}
+
+/** A process that is killed before it has read its job resets the connection, which counts as its end. */
+async function* piecesOf(socket: Socket): AsyncGenerator<Buffer> {
+  try {
+    yield* socket as AsyncIterable<Buffer>
+  } catch (error) {
+    throw new RunLostError(`the run ended without a report: ${(error as Error).message}`)
+  }
 }

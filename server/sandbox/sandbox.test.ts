@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { childrenOf } from '../../testkit/chaos/processes.ts'
 import { RunCodeRequest, type RunTestsRequest } from '../contract/sandbox.ts'
 import { sandboxServer } from './http.ts'
-import { PythonRuns, sandboxUser } from './python-runs.ts'
+import { PythonRuns, RunLostError, sandboxUser } from './python-runs.ts'
 import { runCode } from './run-code.ts'
 import { runLimits } from './run-job.ts'
 import { SandboxProcess } from './sandbox-process.ts'
@@ -355,6 +355,23 @@ describe.skipIf(!python.ok)('the service', () => {
     limitFiles('256')
     expect((await Promise.all(replies)).every(hasPassed)).toBe(true)
     await scarce.close()
+  })
+
+  test('a run whose process is killed before it reads its job can be repeated', async () => {
+    const fragile = testRuns(1)
+    await fragile.start()
+    const interpreter = interpreterIn(fragile.pid as number)
+    await expect.poll(() => childrenOf(interpreter).flatMap(childrenOf)).toHaveLength(1)
+    const [fork] = childrenOf(interpreter) as [number]
+    // It sleeps while it waits for a job.
+    await expect.poll(() => readFileSync(`/proc/${fork}/stat`, 'utf8')).toContain(') S ')
+    process.kill(fork, 'SIGSTOP')
+    const lost = judged(fragile, { code: 'def f(): return 1', cases: ['assert f() == 1'] })
+    const failure = expect(lost).rejects.toThrow(RunLostError)
+    await new Promise(setImmediate)
+    process.kill(fork, 'SIGKILL')
+    await failure
+    await fragile.close()
   })
 
   test('reports once why a local sandbox cannot run programs, and leaves no files', async () => {
