@@ -99,7 +99,7 @@ describe('the audit entry of servers.update', () => {
   it.each(fields)('has the old and the new value of %s', async (field) => {
     const value = field === 'url' ? 'http://rm:9000' : `new ${field}`
     const before = Object.fromEntries(fields.map((f) => [column(f), null]))
-    let row: object = { name: 'rm', state: 'ready', ...before }
+    let row: object = { name: 'rm', state: 'ready', warnings: [], ...before }
     const entries: Omit<AuditEntryDto, 'id' | 'at'>[] = []
     const modules = {
       models: { find: async () => row },

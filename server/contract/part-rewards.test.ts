@@ -7,6 +7,17 @@ const TOKENS: TokenScores = {
   ...{ omitted: 0, problem: null },
 }
 
+it('components add up by turn and span without rounding errors', () => {
+  const parts = [0.7, 0.2, 0.1].map((weight) => ({
+    ...{ name: `${weight}`, weight },
+    rewards: {
+      turns: [{ message: 0, score: 1 }],
+      spans: [{ message: 0, start: 0, end: 4, score: 1 }],
+    },
+  }))
+  expect(combinedRewards(parts)).toEqual(parts[0]?.rewards)
+})
+
 it('components add up by turn and span, each with its weight', () => {
   const span = { message: 1, start: 0, end: 4 }
   const combined = combinedRewards([

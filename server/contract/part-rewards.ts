@@ -1,3 +1,4 @@
+import { decimalSum } from './decimal-sum.ts'
 import type { PartRewards, TokenScores } from './trainer.ts'
 import { contentText, type TurnContent } from './turn-text.ts'
 
@@ -112,23 +113,30 @@ function hasNumbers(fields: readonly string[]): (value: unknown) => boolean {
 export function combinedRewards(
   given: readonly { name: string; weight: number; rewards: PartRewards }[],
 ): PartRewards {
-  const turns = new Map<number, PartRewards['turns'][number]>()
-  const spans = new Map<string, PartRewards['spans'][number]>()
+  const turns = new Map<number, { message: number; terms: number[] }>()
+  const spans = new Map<string, Omit<PartRewards['spans'][number], 'score'> & { terms: number[] }>()
   const tokens: TokenScores[] = []
   for (const { name, weight, rewards } of given) {
     for (const { message, score } of rewards.turns) {
-      turns.set(message, { message, score: (turns.get(message)?.score ?? 0) + weight * score })
+      const turn = turns.get(message) ?? { message, terms: [] }
+      turn.terms.push(weight * score)
+      turns.set(message, turn)
     }
     for (const { message, start, end, score } of rewards.spans) {
       const key = `${message}/${start}/${end}`
-      const sum = (spans.get(key)?.score ?? 0) + weight * score
-      spans.set(key, { message, start, end, score: sum })
+      const span = spans.get(key) ?? { message, start, end, terms: [] }
+      span.terms.push(weight * score)
+      spans.set(key, span)
     }
     for (const one of rewards.tokens ?? []) {
       const scores = one.scores.map((score) => weight * score)
       tokens.push({ ...one, component: name, scores })
     }
   }
-  const all = { turns: [...turns.values()], spans: [...spans.values()] }
+  const summed = <T extends { terms: number[] }>({ terms, ...part }: T) => ({
+    ...part,
+    score: decimalSum(terms),
+  })
+  const all = { turns: [...turns.values()].map(summed), spans: [...spans.values()].map(summed) }
   return tokens.length === 0 ? all : { ...all, tokens }
 }

@@ -9,7 +9,8 @@
  * - `inverted`: raw and activated scores are swapped (vLLM of late 2025, with its old parameter name)
  * - `truncated`: the end of a long text does not change the score, so long responses are not scored whole
  * - `differs`: the calibration scores differ from those of the other replicas of the model
- * - `unverified`: raw and activated scores are indistinguishable, or unrelated
+ * - `unverified`: raw and activated scores are indistinguishable or unrelated, or all raw scores are within 0 to 1 and
+ *   the server returned no activated scores
  * - `not_applicable`: the engine has no activation
  * - `failed`: the server returned no score
  */

@@ -112,6 +112,31 @@ export function settingsOf(from: ServerSettings): FilledSettings {
   return Object.fromEntries(fields.map((field) => [field, from[field] ?? null])) as FilledSettings
 }
 
+const endOfLabels = (last: string) => `, ${last}); the last one is the score.`
+
+/** The warning of a probe about a model with several labels, if the registration names none. */
+export function lastLabelWarning(labels: readonly string[]): string {
+  const before = labels.slice(0, -1).join(', ')
+  const end = endOfLabels(labels.at(-1) as string)
+  return `The model has ${labels.length} labels (${before}${end} Name another with "label".`
+}
+
+/**
+ * The label that the registration of a server names, or null. The column `label` holds the label in use, which the
+ * probe may have chosen. The server's warning then names it as the last one.
+ */
+export function labelNamedFor({
+  label,
+  warnings,
+}: {
+  label: string | null
+  warnings: readonly string[]
+}): string | null {
+  if (label === null) return null
+  const end = endOfLabels(label)
+  return warnings.some((warning) => warning.includes(end)) ? null : label
+}
+
 /** Picks the settings that lists of servers show. */
 export function listedSettings(from: FilledSettings): ListedSettings {
   const listed: Partial<FilledSettings> = settingsOf(from)

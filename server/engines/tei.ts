@@ -1,3 +1,4 @@
+import { lastLabelWarning } from '../contract/servers.ts'
 import {
   broken,
   elementsOf,
@@ -219,11 +220,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     label,
     maxConcurrent: positiveInt(field(info, 'max_concurrent_requests')),
     warnings:
-      type.labels.length > 1 && context.label == null
-        ? [
-            `The model has ${type.labels.length} labels (${type.labels.join(', ')}); the last one is the score. Name another with "label".`,
-          ]
-        : [],
+      type.labels.length > 1 && context.label == null ? [lastLabelWarning(type.labels)] : [],
   }
 }
 

@@ -131,6 +131,19 @@ describe('a model of two labels', () => {
     }
   })
 
+  it('keeps the warning of TEI until the registration names a label', async () => {
+    const rm = await simulated(options('tei'))
+    const unnamed = { label: 'LABEL_1', warnings: [expect.stringMatching(/2 labels.*last one/)] }
+    expect(await register('rm', rm)).toMatchObject(unnamed)
+    expect(await manager.probe({ name: 'rm' })).toMatchObject(unnamed)
+    expect(await manager.update({ name: 'rm' }, { url: rm.url })).toMatchObject(unnamed)
+    const named = { label: 'LABEL_1', warnings: [] }
+    expect(await manager.update({ name: 'rm' }, { label: 'LABEL_1' })).toMatchObject(named)
+    expect(await manager.probe({ name: 'rm' })).toMatchObject(named)
+    expect(await manager.update({ name: 'rm' }, { label: '0' })).toMatchObject({ label: 'LABEL_0' })
+    expect(await manager.probe({ name: 'rm' })).toMatchObject({ label: 'LABEL_0', warnings: [] })
+  })
+
   it('is quarantined on llama.cpp until its label is named and the self-test overridden', async () => {
     const rm = await simulated(options('llamacpp'))
     expect(await register('rm', rm, { selfTestOverride: true })).toMatchObject({

@@ -10,7 +10,7 @@ import {
   type ProbeFailure,
 } from '../router/server-admission.ts'
 import type { ProbedFacts, RegistrationFields } from '../store/server-registry.ts'
-import { type ServerRow, toStored } from '../store/sql/servers.ts'
+import { type ServerRow, settingsOfRow, toStored } from '../store/sql/servers.ts'
 
 /** A probe's failure as an error for the caller, without the API key that a server may have echoed. */
 export function refusal(failure: ProbeFailure, apiKey: string | null = null): RewardOpsError {
@@ -176,7 +176,7 @@ export function probeWishes(
 /** A probe's parameters for a registered server. */
 export function probeOfRow(row: ServerRow) {
   const { url, engine, apiKey } = row
-  return { url, engine, apiKey, ...probeWishes({ ...row, route: row.namedRoute }) }
+  return { url, engine, apiKey, ...probeWishes({ ...row, ...settingsOfRow(row) }) }
 }
 
 /** The scoring route that an earlier probe found, or null. If the server is `inUse`, its route is not probed again. */

@@ -14,8 +14,10 @@ import type { RunJob, RunReport } from './run-job.ts'
 const PYTHON_FOLDER = fileURLToPath(new URL('./python', import.meta.url))
 /** Where the sandbox mounts the folder with the Python package and the socket. Runs do not see it. */
 const FOLDER_INSIDE = '/opt/rewardops'
-/** Maximum time for the interpreter to start, ms. */
+/** Maximum time for the interpreter or a fork to start, ms. */
 const START_MS = 20_000
+/** Delay after a fork that did not start, ms: no process or memory may be free until other runs end. */
+const REFILL_MS = 100
 const MAX_BACKOFF_MS = 5_000
 /** Maximum bytes of a run's report: its output, escaped as JSON. */
 const MAX_REPORT_BYTES = 64 * 1024 * 1024
@@ -50,8 +52,8 @@ export class RunLostError extends Error {
 
 /**
  * Runs Python programs in warm forks: one interpreter per service starts in a sandbox (bubblewrap) and loads the usual
- * modules. Each run is a fork of it in new namespaces, which connects to a Unix socket of this process and gets one
- * job. The interpreter never sees a job, so no fork holds data of another run.
+ * modules. Each run is a fork of it in new namespaces, which has a connection to a Unix socket of this process and gets
+ * one job. The interpreter never sees a job, so no fork holds data of another run.
  *
  *   interpreter ──fork──▶ idle ──job──▶ running ──report──▶ ended
  */
@@ -61,7 +63,7 @@ export class PythonRuns {
   readonly #idle: Socket[] = []
   readonly #waiting: ((socket: Socket) => void)[] = []
   #interpreter: ChildProcess | null = null
-  /** Number of forks that were requested and have not connected yet. */
+  /** Number of forks that were requested and are not ready yet. */
   #starting = 0
   #failures = 0
   #isClosing = false
@@ -162,6 +164,8 @@ export class PythonRuns {
     )
     const startedAt = performance.now()
     this.#interpreter = child
+    this.#starting = 0
+    let isReady = false
     let problem = ''
     createInterface({ input: child.stderr as Readable }).on('line', (line) => {
       problem = line
@@ -173,6 +177,7 @@ export class PythonRuns {
     const ready = new Promise<void>((resolve, reject) => {
       lines.once('line', (line) => {
         clearTimeout(late)
+        isReady = true
         this.#version = (JSON.parse(line) as { version: string }).version
         resolve()
       })
@@ -183,21 +188,23 @@ export class PythonRuns {
     })
     child.once('exit', () => {
       this.#interpreter = null
-      this.#starting = 0
-      if (!this.#isClosing && this.#version !== '') this.#startAgain(performance.now() - startedAt)
+      if (isReady) this.#startAgain(performance.now() - startedAt)
     })
     await ready
+    if (this.#interpreter !== child) throw new Error('the interpreter ended after its start')
     this.#fill()
   }
 
   #startAgain(livedMs: number): void {
+    if (this.#isClosing) return
     this.#options.log.error({ livedMs: Math.round(livedMs) }, 'the sandbox interpreter ended')
     this.#failures = livedMs > 10_000 ? 0 : this.#failures + 1
     this.#retry = setTimeout(
       () => {
-        this.#startInterpreter().catch((error: Error) =>
-          this.#options.log.error({ err: error.message }, 'the sandbox interpreter did not start'),
-        )
+        this.#startInterpreter().catch((error: Error) => {
+          this.#options.log.error({ err: error.message }, 'the sandbox interpreter did not start')
+          this.#startAgain(0)
+        })
       },
       Math.min(MAX_BACKOFF_MS, 50 * 2 ** this.#failures),
     )
@@ -211,9 +218,31 @@ export class PythonRuns {
     this.#interpreter.stdin?.write(Buffer.alloc(missing, 1))
   }
 
+  /** Waits for the byte that a fork sends when it is ready. */
   #connected(socket: Socket): void {
-    this.#starting--
+    const interpreter = this.#interpreter
+    const started = () => {
+      if (interpreter !== null && this.#interpreter === interpreter) this.#starting--
+    }
+    const failed = () => {
+      started()
+      setTimeout(() => {
+        if (this.#waiting.length > 0) this.#fill()
+      }, REFILL_MS).unref()
+    }
     socket.on('error', () => {})
+    socket.once('close', failed)
+    socket.setTimeout(START_MS, () => socket.destroy())
+    socket.once('readable', () => {
+      if (socket.read(1) === null) return
+      socket.off('close', failed)
+      socket.setTimeout(0)
+      started()
+      this.#ready(socket)
+    })
+  }
+
+  #ready(socket: Socket): void {
     const waiting = this.#waiting.shift()
     if (waiting !== undefined) {
       waiting(socket)
@@ -261,16 +290,26 @@ function framed(body: Buffer): Buffer {
   return Buffer.concat([head, body])
 }
 
+/** @throws RunLostError if the connection ends before the frame */
 async function readFrame(socket: Socket): Promise<Buffer> {
   const pieces: Buffer[] = []
   let bytes = 0
   let end: number | null = null
-  for await (const piece of socket) {
-    pieces.push(piece as Buffer)
-    bytes += (piece as Buffer).length
+  for await (const piece of piecesOf(socket)) {
+    pieces.push(piece)
+    bytes += piece.length
     if (bytes > MAX_REPORT_BYTES) throw new RunLostError('the report of a run is too large')
     if (end === null && bytes >= 4) end = 4 + Buffer.concat(pieces).readUInt32LE(0)
     if (end !== null && bytes >= end) return Buffer.concat(pieces).subarray(4, end)
   }
   throw new RunLostError('the run ended without a report')
+}
+
+/** A process that is killed before it has read its job resets the connection, which counts as its end. */
+async function* piecesOf(socket: Socket): AsyncGenerator<Buffer> {
+  try {
+    yield* socket as AsyncIterable<Buffer>
+  } catch (error) {
+    throw new RunLostError(`the run ended without a report: ${(error as Error).message}`)
+  }
 }

@@ -19,7 +19,7 @@ export interface RunJob {
   /** Standard input. Null if it is empty. */
   stdin: string | null
   limits: {
-    /** CPU time of all processes, whole seconds. */
+    /** CPU time of all processes in the run, or in each case, whole seconds. */
     cpuS: number
     /** Time limit of the run, and of each case, s. */
     wallS: number

@@ -1,12 +1,16 @@
 /** The sandbox over HTTP, as the rule `code` and SandboxFusion's clients call it. */
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { childrenOf } from '../../testkit/chaos/processes.ts'
 import { RunCodeRequest, type RunTestsRequest } from '../contract/sandbox.ts'
 import { sandboxServer } from './http.ts'
-import type { PythonRuns } from './python-runs.ts'
+import { PythonRuns, RunLostError, sandboxUser } from './python-runs.ts'
 import { runCode } from './run-code.ts'
+import { runLimits } from './run-job.ts'
 import { SandboxProcess } from './sandbox-process.ts'
 import { CHEATED_TESTS, CHEATS } from './testing/cheats.ts'
 import {
@@ -15,6 +19,7 @@ import {
   humanEval,
   judged,
   python,
+  testOptions,
   testRuns,
   testsOf,
 } from './testing/programs.ts'
@@ -59,6 +64,13 @@ const run = async (code: string, more: object = {}) =>
 const check = async (code: string, cases: string[], more: Partial<RunTestsRequest> = {}) =>
   (await post('/run_tests', { code, language: 'python', cases, run_timeout: 5, ...more })).body
 
+/** Process id of the interpreter that a sandbox has started. */
+function interpreterIn(sandbox: number): number {
+  const pid = childrenOf(sandbox)[0] as number
+  const isBubblewrap = readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('bwrap')
+  return isBubblewrap ? interpreterIn(pid) : pid
+}
+
 describe.skipIf(!python.ok)('/run_code', () => {
   test('answers as SandboxFusion', async () => {
     expect(
@@ -84,6 +96,7 @@ describe.skipIf(!python.ok)('/run_code', () => {
 
   test.for<[limit: string, code: string, more: object]>([
     ['wall_time', 'import time\ntime.sleep(60)', { run_timeout: 0.2 }],
+    ['wall_time', 'import os\nfor _ in range(1 << 20): os.write(3, b"x")', { run_timeout: 0.2 }],
     ['memory', 'x = bytearray(1 << 28)', { memory_limit_MB: 64 }],
     ['output', 'while True: print("x" * 1000)', {}],
     ['files', 'open("big", "wb").write(bytes(100 << 20))', {}],
@@ -162,6 +175,21 @@ def f(x):
       { status: 'wrong_answer' },
     ])
   })
+
+  test.for(['strong', 'weak'] as const)(
+    'limits the CPU time of each case, not of all together, in %s isolation',
+    async (mode) => {
+      const spin = 'import time\ndef f(s):\n    while time.process_time() < s: pass'
+      const program = { code: spin, helpers: '', setup: '', entryPoint: null, stdin: null }
+      // A wall time that a busy machine does not reach.
+      const limits = { ...runLimits(60, 256), cpuS: 1 }
+      const cases = ['f(0.7)', 'f(1.4)', 'f(60)']
+      const { report, limit } = await runs.run({ ...program, mode, cases, first: 0, limits })
+      const passed = { case: expect.objectContaining({ status: 'passed' }) }
+      expect(report).toEqual([{ loaded: true }, passed, passed])
+      expect(limit).toBe('cpu_time')
+    },
+  )
 
   test('exchanges values of built-in types, and in-place changes of arguments', async () => {
     const values = `[None, True, -(1 << 70), 1.5, float("inf"), 2j, "é\\ud800", b"x", bytearray(b"y"), (1, [2, {3: {4}}]), frozenset({5}), range(1, 9, 2)]`
@@ -290,6 +318,60 @@ describe.skipIf(!python.ok)('the service', () => {
     process.kill(before as number, 'SIGKILL')
     await expect.poll(async () => (await run('print(1)')).run_result?.stdout).toBe('1\n')
     expect(runs.pid).not.toBe(before)
+  })
+
+  test('starts its interpreter until it has started', async () => {
+    let failures = 2
+    const options = testOptions(1, () => {})
+    const fragile = new PythonRuns({
+      ...options,
+      // As `spawn` does when memory is short.
+      get python() {
+        if (fragile.version !== '' && failures-- > 0) throw new Error('spawn ENOMEM')
+        return options.python
+      },
+    })
+    await fragile.start()
+    process.kill(fragile.pid as number, 'SIGKILL')
+    await expect.poll(() => failures).toBeLessThan(2)
+    const reply = await judged(fragile, { code: 'def f(): return 1', cases: ['assert f() == 1'] })
+    expect(hasPassed(reply)).toBe(true)
+    await fragile.close()
+  })
+
+  test('runs programs again after forks that could not start', async () => {
+    const failed = vi.fn()
+    const scarce = new PythonRuns(testOptions(1, failed))
+    await scarce.start()
+    const interpreter = interpreterIn(scarce.pid as number)
+    const limitFiles = (most: string) =>
+      execFileSync('prlimit', ['--pid', `${interpreter}`, `--nofile=${most}:`], sandboxUser())
+    const program = { code: 'def f(): return 1', cases: ['assert f() == 1'] }
+    expect(hasPassed(await judged(scarce, program))).toBe(true)
+    // A fork needs more files than this, the interpreter does not.
+    limitFiles('4')
+    const replies = [judged(scarce, program), judged(scarce, program), judged(scarce, program)]
+    await expect.poll(() => failed.mock.calls.length).toBeGreaterThan(2)
+    limitFiles('256')
+    expect((await Promise.all(replies)).every(hasPassed)).toBe(true)
+    await scarce.close()
+  })
+
+  test('a run whose process is killed before it reads its job can be repeated', async () => {
+    const fragile = testRuns(1)
+    await fragile.start()
+    const interpreter = interpreterIn(fragile.pid as number)
+    await expect.poll(() => childrenOf(interpreter).flatMap(childrenOf)).toHaveLength(1)
+    const [fork] = childrenOf(interpreter) as [number]
+    // It sleeps while it waits for a job.
+    await expect.poll(() => readFileSync(`/proc/${fork}/stat`, 'utf8')).toContain(') S ')
+    process.kill(fork, 'SIGSTOP')
+    const lost = judged(fragile, { code: 'def f(): return 1', cases: ['assert f() == 1'] })
+    const failure = expect(lost).rejects.toThrow(RunLostError)
+    await new Promise(setImmediate)
+    process.kill(fork, 'SIGKILL')
+    await failure
+    await fragile.close()
   })
 
   test('reports once why a local sandbox cannot run programs, and leaves no files', async () => {

@@ -13,14 +13,17 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'rewardops-accept-'))
   // Functions may run as another user.
   chmodSync(folder, 0o755)
-  functions = new AcceptedFunctions({
+  functions = newFunctions()
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const newFunctions = () =>
+  new AcceptedFunctions({
     functionsDir: join(folder, 'mine'),
     versionsDir: join(folder, 'versions'),
     settings: { env: {}, memoryBytes: 256 << 20, plan: TEST_PLAN },
     loadMs: 8_000,
   })
-})
-afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 function write(path: string, text: string): void {
   mkdirSync(dirname(join(folder, 'mine', path)), { recursive: true })
@@ -97,4 +100,17 @@ test('a package of the functions folder is found', async () => {
   write('node_modules/ours/index.js', 'exports.seven = 7')
   write('a.ts', `import { seven } from 'ours'\nexport default () => seven`)
   expect((await resolve({ function: { path: 'a.ts' } })).versions.size).toBe(1)
+})
+
+test('a package that is installed after the first submit is found', async () => {
+  write('a.ts', `import { seven } from 'ours'\nexport default () => seven`)
+  const submit = () => resolve({ function: { path: 'a.ts' } })
+  await expect(submit()).rejects.toMatchObject({ reason: 'invalid_function' })
+  write('node_modules/ours/package.json', '{"main": "index.js"}')
+  write('node_modules/ours/index.js', 'exports.seven = 7')
+  const [version] = [...(await submit()).versions.values()]
+  // Earlier releases unpacked versions without a link.
+  rmSync(join(folder, 'versions', version?.hash as string, 'node_modules'))
+  functions = newFunctions()
+  expect((await submit()).versions.size).toBe(1)
 })

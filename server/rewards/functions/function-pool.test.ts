@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -109,6 +109,18 @@ describe('supported forms of a function', () => {
     })
     expect(await one.pool.score(ref, sampleOf('x'), {}, options(0))).toMatchObject({ score: 2 })
   })
+})
+
+test('a function finds a package that is installed after its first call', async () => {
+  const functionsDir = sharedFolder()
+  const one = pool({ functionsDir })
+  const ref = one.ref('export default async () => (await import("ours")).default')
+  const score = () => one.pool.score(ref, sampleOf('x'), {}, options(0))
+  expect(await score()).toMatchObject({ ok: false, reason: 'function_error' })
+  mkdirSync(join(functionsDir, 'node_modules/ours'), { recursive: true })
+  writeFileSync(join(functionsDir, 'node_modules/ours/index.js'), 'module.exports = 7')
+  expect(await score()).toMatchObject({ ok: true, score: 7 })
+  rmSync(functionsDir, { recursive: true })
 })
 
 describe('supported results of a function', () => {

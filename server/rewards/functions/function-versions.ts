@@ -41,7 +41,10 @@ export class FunctionVersions {
 
   async #find(hash: string): Promise<string> {
     const dir = join(this.#folders.versionsDir, hash)
-    if (existsSync(dir)) return dir
+    if (existsSync(dir)) {
+      await linkModules(dir, this.#folders)
+      return dir
+    }
     const source = await this.#folders.sources(hash)
     if (source === null) throw new Error(`its version ${hash.slice(0, 12)} is not stored`)
     await unpack(source, this.#folders)
@@ -87,13 +90,29 @@ function formsOf(folder: string): string {
   return `(?:${forms.join('|')})`
 }
 
-/** Writes a version's files to a temporary folder and renames it in one step; does nothing if the version exists. */
+/**
+ * Links a version's `node_modules` to that of the functions folder, which may appear later: users install a package
+ * after a batch was refused for lack of it. Versions of earlier releases may have no link. A failure is ignored,
+ * because the function may need no packages.
+ */
+async function linkModules(
+  dir: string,
+  { functionsDir }: Pick<VersionFolders, 'functionsDir'>,
+): Promise<void> {
+  await symlink(join(functionsDir, 'node_modules'), join(dir, 'node_modules')).catch(() => {})
+}
+
+/** Writes a version's files to a temporary folder and renames it in one step, unless the version exists. */
 export async function unpack(
   source: FunctionSource,
-  { versionsDir, functionsDir }: Pick<VersionFolders, 'versionsDir' | 'functionsDir'>,
+  folders: Pick<VersionFolders, 'versionsDir' | 'functionsDir'>,
 ): Promise<string> {
+  const { versionsDir } = folders
   const dir = join(versionsDir, source.hash)
-  if (existsSync(dir)) return dir
+  if (existsSync(dir)) {
+    await linkModules(dir, folders)
+    return dir
+  }
   const before = join(versionsDir, `.${source.hash}-${randomUUID()}`)
   try {
     // Without this package.json, one in a parent folder would set the module type.
@@ -109,8 +128,7 @@ export async function unpack(
         await chmod(folder, 0o755)
       }
     }
-    const modules = join(functionsDir, 'node_modules')
-    if (existsSync(modules)) await symlink(modules, join(before, 'node_modules'))
+    await linkModules(before, folders)
     await rename(before, dir)
   } catch (error) {
     await rm(before, { recursive: true, force: true })

@@ -368,6 +368,11 @@ describe('templates', () => {
   })
 })
 
+test('the mean of votes has no rounding error', () => {
+  const votes = [0.5, 1, 1, 1, 1, 1.5]
+  expect(combineVotes(votes, 'mean')).toEqual({ ok: true, value: 1 })
+})
+
 test('the mean and the median of equal votes are the vote, without a rounding error', () => {
   for (let k = 1; k <= 64; k++) {
     for (const combine of ['mean', 'median'] as const) {

@@ -1,3 +1,5 @@
+import { decimalSum } from '../../contract/decimal-sum.ts'
+
 export type CombineVotes = 'mean' | 'median' | 'majority'
 
 export type VotesCombined = { ok: true; value: number } | { ok: false; problem: string }
@@ -27,10 +29,10 @@ export function combineVotes(
   }
 }
 
-/** The mean of sorted values. Equal values are their own mean, which rounding could miss: ten votes of 1 are 1. */
+/** The mean of sorted values. Equal values are their own mean. */
 function meanOf(values: readonly number[]): number {
   if (values.length > 0 && values[0] === values.at(-1)) return values[0] as number
-  return values.reduce((sum, value) => sum + value / values.length, 0)
+  return decimalSum(values.map((value) => value / values.length))
 }
 
 function mostVoted(sorted: readonly number[]): VotesCombined {

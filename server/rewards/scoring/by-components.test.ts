@@ -90,6 +90,20 @@ describe('a composite reward', () => {
     })
   })
 
+  test.each([
+    [[0.7, 0.2, 0.1], [1, 1, 1], 1],
+    [Array(10).fill(0.1), Array(10).fill(1), 1],
+    [[1.4, -0.4], [1, 1], 1],
+    [[1, -3], [0.3, 0.1], 0],
+    [[1e-7, 1], [1e-7, 0], 1e-14],
+  ])('has no rounding error: weights %j × scores %j', async (weights, scores, score) => {
+    const components = weights.map((weight, at) => ({
+      ...{ name: `c${at}`, weight, reward: byModel(`m${at}`) },
+    }))
+    const answers = Object.fromEntries(scores.map((one, at) => [`m${at}`, () => ok(one)]))
+    expect(await run(components, answers)).toMatchObject({ ok: true, score })
+  })
+
   test('has a number of tokens only if each component, except rules, reports its own', async () => {
     const components = [
       { name: 'a', weight: 1, reward: byModel('a') },

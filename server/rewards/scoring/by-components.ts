@@ -1,3 +1,4 @@
+import { decimalSum } from '../../contract/decimal-sum.ts'
 import { combinedRewards } from '../../contract/part-rewards.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { AttemptRecord } from '../../router/router-types.ts'
@@ -78,15 +79,16 @@ function combined(
     const detail = failures.map((one) => `component "${one.name}": ${one.detail}`).join('; ')
     return { ok: false, reason: first.reason, detail, components: outcomes, ...spent }
   }
-  let score = 0
+  const terms: number[] = []
   const extra: Record<string, unknown> = {}
   for (const [at, { name, weight }] of components.entries()) {
     const outcome = outcomes[at]
     if (!outcome?.ok) continue
-    score += weight * outcome.score
+    terms.push(weight * outcome.score)
     extra[name] = outcome.score
     for (const [key, value] of Object.entries(outcome.extra ?? {})) extra[`${name}/${key}`] = value
   }
+  const score = decimalSum(terms)
   if (!Number.isFinite(score)) {
     const detail = `the composite reward is ${score}`
     return { ok: false, reason: 'non_finite', detail, components: outcomes, ...spent }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { RunTestsReply, RunTestsRequest } from '../../contract/sandbox.ts'
 import { findPython } from '../python-home.ts'
-import { PythonRuns } from '../python-runs.ts'
+import { PythonRuns, type PythonRunsOptions } from '../python-runs.ts'
 import { runTests } from '../run-tests.ts'
 
 /** Without a usable interpreter, the tests print the reason and are skipped. */
@@ -11,12 +11,17 @@ export const python = await findPython(null)
 if (!python.ok) console.warn(`vitest: the sandbox is not tested. ${python.reason} ${python.remedy}`)
 
 /** Creates runs for tests. `idle`: number of forks that wait for a job. */
-export function testRuns(idle = 2): PythonRuns {
+export const testRuns = (idle = 2): PythonRuns => new PythonRuns(testOptions(idle))
+
+/** `warn` gets the fields of each warning and error. */
+export function testOptions(
+  idle: number,
+  warn: (fields: object) => void = console.warn,
+): PythonRunsOptions {
   if (!python.ok) throw new Error(python.reason)
-  const warn = (fields: object) => console.warn(fields)
   const { python: path, binds } = python
   const folder = mkdtempSync(join(tmpdir(), 'rewardops-code-'))
-  return new PythonRuns({ folder, python: path, binds, idle, log: { warn, error: warn } as never })
+  return { folder, python: path, binds, idle, log: { warn, error: warn } as never }
 }
 
 /** Judges a program by unit tests as `/run_tests` does. */

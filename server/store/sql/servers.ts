@@ -1,5 +1,6 @@
 import {
   type FilledSettings,
+  labelNamedFor,
   type SelfTestDto,
   type ServerDto,
   ServerSettings,
@@ -48,8 +49,8 @@ export function toStored(input: ServerSettings): StoredSettings {
 }
 
 /** The settings with which a server was registered. */
-export function settingsOfRow(row: StoredSettings): FilledSettings {
-  return settingsOf({ ...row, route: row.namedRoute })
+export function settingsOfRow(row: StoredSettings & Pick<ServerRow, 'warnings'>): FilledSettings {
+  return settingsOf({ ...row, route: row.namedRoute, label: labelNamedFor(row) })
 }
 
 export interface ServerRow extends StoredSettings {

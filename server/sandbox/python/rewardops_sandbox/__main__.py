@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import signal
+import socket
 import sys
 import time
 
@@ -34,9 +35,8 @@ def main(address):
     print(json.dumps({"version": ".".join(map(str, sys.version_info[:3]))}), flush=True)
     while asked := os.read(0, 64):
         for _ in asked:
-            while not _fork_run(address, seccomp_filter, base):
-                # No process or memory is free until other runs end.
-                time.sleep(0.1)
+            with _connection_to(address) as connection:
+                _fork_run(address, connection, seccomp_filter, base)
     os._exit(0)
 
 
@@ -45,19 +45,35 @@ def _read_all(fd):
         return file.read()
 
 
-def _fork_run(address, seccomp_filter, base):
+def _connection_to(address):
+    """
+    Connects to the service. This process connects for each run, so that the connection of a run that does not start
+    closes, however the run ends.
+    """
+    while True:
+        try:
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(address)
+            return connection
+        except OSError as error:
+            print(f"a run could not be started: {error}", file=sys.stderr, flush=True)
+            # No memory is free until other runs end.
+            time.sleep(0.1)
+
+
+def _fork_run(address, connection, seccomp_filter, base):
     try:
         if os.fork() != 0:
-            return True
+            return
     except OSError as error:
         print(f"a run could not be started: {error}", file=sys.stderr, flush=True)
-        return False
+        return
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         null = os.open("/dev/null", os.O_RDWR)
         os.dup2(null, 0)
         os.close(null)
-        Run(address, seccomp_filter, base).serve()
+        Run(address, connection, seccomp_filter, base).serve()
     except BaseException as error:
         print(f"a run failed: {error!r}", file=sys.stderr, flush=True)
     finally:

@@ -110,9 +110,10 @@ def give_up_privileges(seccomp_filter):
 def set_limits(limits, base_bytes):
     """
     Sets the limits that the kernel enforces for each process. The process limit applies to the whole run, because the
-    kernel counts processes per user namespace. `base_bytes`: address space of the interpreter itself.
+    kernel counts processes per user namespace, and the CPU time is that of all cases together. `base_bytes`: address
+    space of the interpreter itself.
     """
-    cpu_s = limits["cpuS"]
+    cpu_s = limits["totalCpuS"]
     memory = limits["memoryBytes"] + base_bytes
     for kind, value in (
         (resource.RLIMIT_CPU, cpu_s),

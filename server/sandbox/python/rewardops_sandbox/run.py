@@ -26,8 +26,9 @@ _HEADER = struct.Struct("<I")
 class Run:
     """One run: the program's process, in strong isolation the grader's process, and the connection to the service."""
 
-    def __init__(self, address, seccomp_filter, base):
+    def __init__(self, address, connection, seccomp_filter, base):
         """
+        Sends a byte over the connection when the run is ready for its job.
         `base`: address space and resident memory of the interpreter, bytes; they do not count against a program's
         limits.
         """
@@ -41,13 +42,15 @@ class Run:
         for fd in (out, err, null):
             os.close(fd)
         theirs.close()
-        self._connection = socket.socket(socket.AF_UNIX)
-        self._connection.connect(address)
+        self._connection = connection
         self._pids = {self._program: os.pidfd_open(self._program)}
         self._usage = {}
         self._status = {}
         self._output = {self._out: bytearray(), self._err: bytearray()}
+        # CPU time of each process when the current case started, s.
+        self._cpu_before = {}
         self._limit = None
+        connection.sendall(b"\1")
 
     def serve(self):
         """Waits for the job, runs it and sends the answer."""
@@ -99,7 +102,10 @@ class Run:
 
     def _execute(self, job):
         """Runs the job and returns the answer, as the service's `RunReport` describes it."""
+        # The tests report the end of loading and of each case. A program that writes to the report gets no further time.
+        reports = 0 if job["mode"] == "run" else 1 + len(job["cases"]) - job["first"]
         limits = job["limits"]
+        limits["totalCpuS"] = limits["cpuS"] * (1 + reports)
         entry = {"run": "run_as_main", "strong": "serve_calls", "weak": "judge_in_one_process"}[job["mode"]]
         code = job["helpers"] + job["code"]
         stdin = None if job["stdin"] is None else job["stdin"].encode("utf-8", "surrogatepass")
@@ -121,7 +127,7 @@ class Run:
             report = self._channel.fileno()
             last = self._program
         self._output[report] = bytearray()
-        self._watch(last, limits, report, started)
+        self._watch(last, limits, report, reports, started)
         wall_s = time.monotonic() - started
         self._end_all()
         self._drain()
@@ -147,12 +153,15 @@ class Run:
 
     def _limit_of(self, status, usage, limits):
         is_killed = status in (-signal.SIGKILL, -signal.SIGXCPU)
-        if is_killed and usage.ru_utime + usage.ru_stime >= limits["cpuS"] - 0.1:
+        if is_killed and usage.ru_utime + usage.ru_stime >= limits["totalCpuS"] - 0.1:
             return "cpu_time"
         return None
 
-    def _watch(self, last, limits, report, case_started):
-        """Returns when the process `last` has ended or a limit is exceeded. Each case has its own time limit."""
+    def _watch(self, last, limits, report, reports, case_started):
+        """
+        Returns when the process `last` has ended or a limit is exceeded. Each case has its own limits of time; at most
+        `reports` times, data in the report starts a case.
+        """
         poll = select.poll()
         for fd in (*self._output, *self._pids.values()):
             poll.register(fd, select.POLLIN)
@@ -178,8 +187,10 @@ class Run:
                     is_open = self._read(fd)
                     if not is_open:
                         poll.unregister(fd)
-                    if fd == report:
+                    if fd == report and reports > 0:
+                        reports -= 1
                         case_started = time.monotonic()
+                        self._cpu_before = {pid: cpu_s for pid, cpu_s, _ in self._alive()}
                     if sum(map(len, self._output.values())) > limits["outputBytes"]:
                         self._limit = "output"
                         return
@@ -199,23 +210,27 @@ class Run:
         return len(piece) > 0
 
     def _exceeded(self, limits):
-        """The limit that all processes of the run together exceed, or None if they exceed none."""
-        alive = [pid for root in self._pids if root not in self._status for pid in _tree(root)]
-        memory = cpu_s = 0
-        for pid in alive:
+        """The limit that all processes of the run together exceed in the current case, or None if they exceed none."""
+        alive = list(self._alive())
+        cpu_s = sum(max(0, now - self._cpu_before.get(pid, 0)) for pid, now, _ in alive)
+        memory = sum(own for *_, own in alive)
+        if cpu_s > limits["cpuS"]:
+            return "cpu_time"
+        # Forks share pages. Only the second, slower count divides the shared pages among the forks.
+        if memory > limits["memoryBytes"] and sum(_proportional_bytes(pid) for pid, *_ in alive) > limits["memoryBytes"]:
+            return "memory"
+        return None
+
+    def _alive(self):
+        """Each process of the run that is alive, with its CPU time, s, and its own memory, bytes."""
+        for pid in (pid for root in self._pids if root not in self._status for pid in _tree(root)):
             try:
                 with open(f"/proc/{pid}/stat") as file:
                     fields = file.read().rpartition(")")[2].split()
             except OSError:
                 continue
-            memory += max(0, int(fields[21]) * _PAGE_BYTES - self._shared_bytes)
-            cpu_s += sum(map(int, fields[11:13])) / _TICKS_PER_S
-        if cpu_s > limits["cpuS"]:
-            return "cpu_time"
-        # Forks share pages. Only the second, slower count divides the shared pages among the forks.
-        if memory > limits["memoryBytes"] and sum(map(_proportional_bytes, alive)) > limits["memoryBytes"]:
-            return "memory"
-        return None
+            memory = max(0, int(fields[21]) * _PAGE_BYTES - self._shared_bytes)
+            yield pid, sum(map(int, fields[11:13])) / _TICKS_PER_S, memory
 
     def _reap(self, pid):
         _, self._status[pid], self._usage[pid] = os.wait4(pid, 0)
