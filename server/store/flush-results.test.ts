@@ -226,26 +226,47 @@ describe('a single sample', () => {
     db.query('create table if not exists texts_of_test partition of sample_text default'),
   )
 
-  it.each([
-    ['without a score', undefined],
-    ['with a score', 0.5],
-  ])('%s waits for the disk, so that no other sample gets its index', async (_, score) => {
-    const id = await makeBatch({ samples: 0, groups: 0, closed: false })
-    const sample = SampleInput.parse({
-      uid: 'u',
-      dataSource: 'd',
-      prompt: 'p',
-      response: 'r',
-      score,
-    })
+  const appendOf = (batchId: number, uid: string, score?: number) => {
+    const sample = SampleInput.parse({ uid, dataSource: 'd', prompt: 'p', response: 'r', score })
     const texts = [encodeTexts(sample)]
-    const { text, values } = appendStatement(
-      id,
+    return appendStatement(
+      batchId,
       0,
       [sample],
       { sent: texts, stored: texts },
       payloadOf('serversChanged'),
     )
+  }
+
+  it('is refused while a failed sample closes the batch, so that it does not stay pending', async () => {
+    const id = await makeBatch({ samples: 0, groups: 0, closed: false })
+    const [failing, appending] = await Promise.all([db.connect(), db.connect()])
+    try {
+      const pid = (await appending.query('select pg_backend_pid() as pid')).rows[0].pid
+      await failing.query('begin')
+      await failing.query("update batch set closed = true, status = 'failed' where id = $1", [id])
+      const { text, values } = appendOf(id, 'u')
+      const appended = appending.query(text, values).catch((error: Error) => error)
+      await expect
+        .poll(async () => {
+          const { rows } = await db.query('select pg_blocking_pids($1) as pids', [pid])
+          return rows[0].pids
+        })
+        .toHaveLength(1)
+      await failing.query('commit')
+      expect(await appended).toMatchObject({ code: 'RW003' })
+    } finally {
+      failing.release()
+      appending.release()
+    }
+  })
+
+  it.each([
+    ['without a score', undefined],
+    ['with a score', 0.5],
+  ])('%s waits for the disk, so that no other sample gets its index', async (_, score) => {
+    const id = await makeBatch({ samples: 0, groups: 0, closed: false })
+    const { text, values } = appendOf(id, 'u', score)
     const client = await db.connect()
     try {
       await client.query('begin')

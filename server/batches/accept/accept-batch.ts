@@ -320,12 +320,7 @@ export async function appendToBatch(
       await checkRepetition(client, batch, startIndex, draft, envelope.batchId)
       return { batchId: envelope.batchId, accepted: 0, samples: batch.samples }
     }
-    if (batch.closed) {
-      throw new RewardOpsError(
-        'batch_closed',
-        `${envelope.batchId} is ${batch.status} and takes no more samples.`,
-      )
-    }
+    if (batch.closed) throw batchClosed(envelope.batchId, batch.status)
     checkRulesForMore([...draft.dataSources.keys()], batch.reward)
     await enforceLimits(
       client,
@@ -341,11 +336,12 @@ export async function appendToBatch(
       groupNo,
       nowMs: batch.now.getTime(),
     })
-    await countAppended(client, batchId, {
+    const isCounted = await countAppended(client, batchId, {
       samples: draft.count,
       scored: draft.prescored,
       groups: Math.max(batch.groups, ...groupNo.map((no) => no + 1)),
     })
+    if (!isCounted) throw batchClosed(envelope.batchId, 'failed')
     const pool = batch.implicit ? INTERACTIVE_POOL : poolOf(batch.reward)
     if (scoresWholeGroups(batch.reward)) {
       const { run, priority, now, group_size } = batch
@@ -376,6 +372,10 @@ export async function appendToBatch(
   })
   draft.release()
   return result
+}
+
+function batchClosed(batchId: string, status: string): RewardOpsError {
+  return new RewardOpsError('batch_closed', `${batchId} is ${status} and takes no more samples.`)
 }
 
 /**
