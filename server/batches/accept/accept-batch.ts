@@ -142,6 +142,11 @@ export async function acceptBatch(
   }
   draft.checkIndexes(0)
   checkGroupSizes(draft, envelope.groupSize, () => 0)
+  const contentHash = envelope.idempotencyKey ? draft.contentHash(envelope) : null
+  // Precedes all checks of the current state: a repeated submit succeeds even if a model or function was removed since
+  // the first one.
+  const known = await duplicateOf(db, envelope.idempotencyKey, contentHash)
+  if (known) return known
   const dataSources = [...new Set([...draft.dataSources.keys(), ...(options.dataSources ?? [])])]
   const { reward, rewardName, sources } = await resolveRegistered(
     context,
@@ -149,9 +154,6 @@ export async function acceptBatch(
     dataSources,
   )
   if (implicitKey !== null) refuseSingles(reward)
-  const contentHash = envelope.idempotencyKey ? draft.contentHash(envelope) : null
-  const known = await duplicateOf(db, envelope.idempotencyKey, contentHash)
-  if (known) return known
   const limits = await limitsOf(db, envelope.run)
   checkPriority(limits, envelope)
   const knownRun = await runId(db, envelope.run)
