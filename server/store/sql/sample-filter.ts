@@ -36,7 +36,7 @@ export async function candidateBatches(
   order: 'newest' | 'oldest' = 'newest',
 ): Promise<{ batches: CandidateBatch[]; nextBatchId: number | null }> {
   const { values, arg } = args()
-  const where = ['b.samples > 0']
+  const where = ['b.samples > 0', 'b.samples_removed_at is null']
   if (filter.batchId !== undefined) where.push(`b.id = ${arg(filter.batchId)}`)
   if (fromId !== null) where.push(`b.id ${order === 'newest' ? '<=' : '>='} ${arg(fromId)}`)
   if (filter.run !== undefined)
