@@ -4,6 +4,7 @@ import { SampleInput } from '../contract/trainer.ts'
 import { payloadOf } from './channels.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
 import { appendStatement } from './sql/append.ts'
+import { flushStatement } from './sql/flush.ts'
 import { encodeTexts } from './stored-texts.ts'
 
 const database = testDatabaseForFile()
@@ -112,6 +113,32 @@ describe('flush_results', () => {
       [id],
     )
     expect(rows[0]).toEqual({ worker_id: 1, score: 0 })
+  })
+
+  it('starts each batch of a flush with its own first dispatch', async () => {
+    const [one, other] = [
+      await makeBatch({ samples: 1, groups: 1 }),
+      await makeBatch({ samples: 2, groups: 1 }),
+    ]
+    const [earlier, later] = [Date.UTC(2026, 0, 1), Date.UTC(2026, 0, 2)]
+    const samples = [
+      [one, 0, earlier],
+      [other, 0, later + 1_000],
+      [other, 1, later],
+    ] as const
+    const { text, values } = flushStatement(
+      1,
+      samples.map(([batchId, index, dispatchedAtMs]) => ({
+        ...{ batchId, index, score: 1, rawScore: 1, reason: null, substituted: false, extra: null },
+        ...{ verdict: null, extracted: null, rewards: null, attempts: 1, queueMs: 1, scoreMs: 1 },
+        ...{ serverId: null, serverName: null, dispatchedAtMs, attemptLog: null },
+      })),
+    )
+    expect((await db.query(text, values)).rows).toEqual([{ n: 3 }])
+    const { rows } = await db.query('select started_at from batch where id = any($1) order by id', [
+      [one, other],
+    ])
+    expect(rows.map((row) => row.started_at.getTime())).toEqual([earlier, later])
   })
 
   it('completes a group with its last sample and the batch with its last group', async () => {
