@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { Retention } from '../admin/retention.ts'
 import { createLogger } from '../log.ts'
 import { Database } from './database.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
@@ -79,4 +80,20 @@ it('a cancelled deletion of a run keeps what an earlier removal removed marked a
     await unmark(client, job!.id)
   })
   expect(await removedAt()).toEqual(before)
+})
+
+it('the policy is applied an hour after the last time, by the database’s clock', async () => {
+  const id = await addBatch(40)
+  await db.adhoc("update retention_job set created_at = now() - interval '2 hours'")
+  const retention = new Retention(db, createLogger('silent', 'test'))
+  const policy = { textsDays: null, batchesDays: 30, keepRollUps: true }
+  await retention.set({ ...policy, eventsDays: null, auditDays: null }, 'test')
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3 * 3_600_000 })
+  try {
+    retention.start()
+    await expect.poll(async () => (await removedAt()).get(id)).not.toBeNull()
+  } finally {
+    vi.useRealTimers()
+    await retention.stop()
+  }
 })

@@ -581,11 +581,12 @@ export async function keepRun(db: Database, run: string, keep: boolean, by: stri
     : db.adhoc('delete from run_kept where run = $1', [run]))
 }
 
-/** Start time of the policy's last removal, or null if there was none. */
-export async function lastPolicyJob(db: Database): Promise<Date | null> {
-  const [row] = await db.rows<{ at: Date | null }>(
+/** Time since the start of the policy's last removal, ms, or null if there was none. */
+export async function sinceLastPolicyJob(db: Database): Promise<number | null> {
+  const [row] = await db.rows<{ ms: number | null }>(
     'removal-last',
-    "select max(created_at) as at from retention_job where kind = 'policy'",
+    `select (extract(epoch from clock_timestamp() - max(created_at)) * 1000)::float8 as ms
+     from retention_job where kind = 'policy'`,
   )
-  return row?.at ?? null
+  return row?.ms ?? null
 }
