@@ -71,6 +71,7 @@ export class KeyRing {
   readonly #configured: ReadonlyMap<string, KeyHolder>
   readonly #loopbackOnly: boolean
   readonly #sessions: LoginSessions
+  readonly #nowMs: () => number
   /** Keys by {@link lookUpOf}. A rotated key has two entries until the overlap ends. */
   #byHash = new Map<string, RingKey>()
   #byId = new Map<number, RingKey>()
@@ -90,12 +91,15 @@ export class KeyRing {
     configured: ReadonlyMap<string, KeyHolder>
     loopbackOnly: boolean
     sessions: SessionTimes
+    /** Returns the time of the database's clock. */
+    nowMs: () => number
   }) {
     this.#db = options.db
     this.#log = options.log
     this.#configured = options.configured
     this.#loopbackOnly = options.loopbackOnly
-    this.#sessions = new LoginSessions(options.db, options.sessions)
+    this.#sessions = new LoginSessions(options.db, options.sessions, options.nowMs)
+    this.#nowMs = options.nowMs
   }
 
   /** Reads the keys. @throws when the database does not answer */
@@ -194,7 +198,7 @@ export class KeyRing {
 
   #good(known: RingKey | undefined): KeyHolder | null {
     if (known === undefined) return null
-    const now = Date.now()
+    const now = this.#nowMs()
     if (known.expiresAtMs !== null && known.expiresAtMs <= now) {
       endKey(known.end, EXPIRED)
       return null
@@ -213,7 +217,7 @@ export class KeyRing {
       requiresKey: this.requiresKey,
       configured: [...this.#configured.values()].map(({ name }) => ({ name })),
       loopbackOnly: this.#loopbackOnly,
-      keys: rows.slice(0, MAX_KEYS).map(toDto),
+      keys: rows.slice(0, MAX_KEYS).map((row) => toDto(row, this.#nowMs())),
       hasMore: rows.length > MAX_KEYS,
     }
   }
@@ -238,7 +242,7 @@ export class KeyRing {
       }),
     )
     await this.#notify()
-    return { ...toDto(row), key }
+    return { ...toDto(row, this.#nowMs()), key }
   }
 
   /**
@@ -252,7 +256,7 @@ export class KeyRing {
     if (row === undefined) throw noKey(id)
     if (overlapHours === 0) await this.#sessions.endOfKey(row.id)
     await this.#notify()
-    return { ...toDto(row), key }
+    return { ...toDto(row, this.#nowMs()), key }
   }
 
   /** @throws RewardOpsError `key_not_found`, `name_taken` */
@@ -260,7 +264,7 @@ export class KeyRing {
     const row = await this.#named(name, () => renameKey(this.#db, numberOf(id), name))
     if (row === undefined) throw noKey(id)
     await this.#notify()
-    return toDto(row)
+    return toDto(row, this.#nowMs())
   }
 
   /** Revokes a key; a second call changes nothing. @throws RewardOpsError `key_not_found`, `last_admin_key` */
@@ -281,14 +285,14 @@ export class KeyRing {
       )
     }
     await this.#notify()
-    return toDto((await keyById(this.#db, number)) as ApiKeyRow)
+    return toDto((await keyById(this.#db, number)) as ApiKeyRow, this.#nowMs())
   }
 
   /** A key, for the audit log. @throws RewardOpsError `key_not_found` */
   async get(id: string): Promise<ApiKeyDto> {
     const row = await keyById(this.#db, numberOf(id))
     if (row === undefined) throw noKey(id)
-    return toDto(row)
+    return toDto(row, this.#nowMs())
   }
 
   /**
@@ -349,7 +353,7 @@ export class KeyRing {
     ])
     const byHash = new Map<string, RingKey>()
     const byId = new Map<number, RingKey>()
-    const now = Date.now()
+    const now = this.#nowMs()
     const add = (row: ApiKeyRow, hash: Buffer, expiresAt: Date | null): RingKey => {
       const hex = hash.toString('hex')
       const known = this.#byHash.get(hex)
@@ -411,8 +415,8 @@ function toRingKey(row: ApiKeyRow, expiresAt: Date | null, end = new AbortContro
   }
 }
 
-function toDto(row: ApiKeyRow): ApiKeyDto {
-  const expired = row.expires_at !== null && row.expires_at.getTime() <= Date.now()
+function toDto(row: ApiKeyRow, nowMs: number): ApiKeyDto {
+  const expired = row.expires_at !== null && row.expires_at.getTime() <= nowMs
   return {
     id: `k${row.id}`,
     name: row.name,
@@ -427,9 +431,7 @@ function toDto(row: ApiKeyRow): ApiKeyDto {
     revokedAt: row.revoked_at?.toISOString() ?? null,
     revokedBy: row.revoked_by,
     previousUntil:
-      row.revoked_at === null &&
-      row.previous_until !== null &&
-      row.previous_until.getTime() > Date.now()
+      row.revoked_at === null && row.previous_until !== null && row.previous_until.getTime() > nowMs
         ? row.previous_until.toISOString()
         : null,
     state: row.revoked_at !== null ? 'revoked' : expired ? 'expired' : 'active',

@@ -41,11 +41,14 @@ interface KnownSession {
 export class LoginSessions {
   readonly #db: Database
   readonly #times: SessionTimes
+  readonly #nowMs: () => number
   #byHash = new Map<string, KnownSession>()
 
-  constructor(db: Database, times: SessionTimes) {
+  /** `nowMs` returns the time of the database's clock. */
+  constructor(db: Database, times: SessionTimes, nowMs: () => number) {
     this.#db = db
     this.#times = times
+    this.#nowMs = nowMs
   }
 
   get maxAgeSeconds(): number {
@@ -96,7 +99,7 @@ export class LoginSessions {
     if (this.#byHash.size === 0) return null
     const session = this.#byHash.get(lookUpOf(cookie))
     if (session === undefined || !this.#isValid(session)) return null
-    const now = Date.now()
+    const now = this.#nowMs()
     if (now - session.usedAtMs >= USED_EVERY_MS) {
       session.usedAtMs = now
       touchLoginSession(this.#db, session.row.id).catch(() => {})
@@ -105,7 +108,7 @@ export class LoginSessions {
   }
 
   #isValid({ row, usedAtMs }: KnownSession): boolean {
-    const now = Date.now()
+    const now = this.#nowMs()
     const { maxAgeMs, idleMs } = this.#times
     return now < row.created_at.getTime() + maxAgeMs && now < usedAtMs + idleMs
   }

@@ -22,7 +22,6 @@ import {
   jobById,
   keepRun,
   keptRuns,
-  lastPolicyJob,
   lockRemover,
   markPiece,
   newestJobs,
@@ -36,6 +35,7 @@ import {
   type RetentionJobRow,
   runForDeletion,
   runningJob,
+  sinceLastPolicyJob,
   unmark,
 } from '../store/sql/retention.ts'
 import { readSetting, writeSetting } from '../store/sql/settings.ts'
@@ -69,7 +69,7 @@ export class Retention {
   readonly #task: PeriodicTask
   /** The id of the removal whose batches are all marked, or null if there is none. */
   #marked: number | null = null
-  #lookAgainAt = 0
+  #lookAgainAtMs = 0
 
   constructor(db: Database, log: Logger, isTurn?: () => Promise<boolean>) {
     this.#db = db
@@ -280,10 +280,10 @@ export class Retention {
   }
 
   async #applyWhenDue(): Promise<void> {
-    const last = await lastPolicyJob(this.#db)
-    if (last !== null && Date.now() - last.getTime() < POLICY_EVERY_MS) return
-    if (Date.now() < this.#lookAgainAt) return
-    this.#lookAgainAt = Date.now() + POLICY_EVERY_MS / 12
+    const sinceMs = await sinceLastPolicyJob(this.#db)
+    if (sinceMs !== null && sinceMs < POLICY_EVERY_MS) return
+    if (performance.now() < this.#lookAgainAtMs) return
+    this.#lookAgainAtMs = performance.now() + POLICY_EVERY_MS / 12
     const { policy } = await this.get()
     const { textsDays, batchesDays, eventsDays, auditDays } = policy
     if ([textsDays, batchesDays, eventsDays, auditDays].every((days) => days === null)) return

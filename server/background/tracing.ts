@@ -128,7 +128,7 @@ export class Tracing {
           this.#log.warn({ err: problem.message }, 'traces cannot be exported; trying again')
         }
         this.#isFailing = true
-        if (batch.endedAtMs > Date.now() - GIVE_UP_MS) return
+        if (batch.endedAgoMs < GIVE_UP_MS) return
         this.counts.droppedBatches++
       } else this.#isFailing = false
       await endTrace(this.#db, batch.id)

@@ -3,6 +3,7 @@ import { enforceLimits, foreseeLimits, limitsOf } from '../admin/run-limits.ts'
 import type { RescoreResult, RescoreSomeInput } from '../contract/rescore.ts'
 import { modelsOf } from '../contract/resolved-reward.ts'
 import { RewardOpsError } from '../errors.ts'
+import { managerNameOf } from '../rewards/resolve.ts'
 import { notify } from '../store/channels.ts'
 import { type Client, inTransaction } from '../store/database.ts'
 import type { BatchRow } from '../store/sql/batches.ts'
@@ -22,6 +23,7 @@ import {
   copyPartGroups,
   copyPartSamples,
   copyPartTexts,
+  dataSourcesOfPart,
   insertRescorePart,
   type PartToCopy,
   partToCopy,
@@ -107,15 +109,18 @@ export class Rescores {
     }
     if (batch.texts_removed_at !== null) throw textsRemoved(input.batchId)
     const { db, queue } = this.#accept
-    const dataSources = await dataSourcesOf(db, batch.id)
+    const wholeGroups = scoresWholeGroups({ manager: managerNameOf(input.reward) })
+    const part =
+      input.select === undefined ? null : await selectPart(db, batch, input.select, wholeGroups)
+    const dataSources =
+      part === null
+        ? await dataSourcesOf(db, batch.id)
+        : await dataSourcesOfPart(db, batch.id, part.idx)
     const { reward, rewardName, sources } = await resolveRegistered(
       this.#accept,
       input.reward,
       dataSources,
     )
-    const wholeGroups = scoresWholeGroups(reward)
-    const part =
-      input.select === undefined ? null : await selectPart(db, batch, input.select, wholeGroups)
     const limits = await limitsOf(db, batch.run)
     const adds = { samples: part?.idx.length ?? batch.samples, batches: 1 }
     await foreseeLimits(db, limits, batch.run, adds)

@@ -108,6 +108,6 @@ export type ExportQuery = z.infer<typeof ExportQuery>
 
 /** Whether a filter selects samples within batches rather than whole batches. */
 export function narrowsWithinBatches(filter: SampleFilter): boolean {
-  const { run, batch, step, stepTo, split, ...within } = filter
+  const { run, batch, step, stepTo, split, rescored, ...within } = filter
   return Object.values(within).some((value) => value !== undefined)
 }

@@ -1,3 +1,5 @@
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { ApiInputs } from '../../testkit/processes/trpc-call.ts'
 import { nothingStored } from '../../testkit/service/refusals.ts'
@@ -10,9 +12,10 @@ import type { GroupResult, MemberResult, NextResult, ScoreResult } from '../cont
 /** The contract with the training loop, with rules as rewards; reward-models.test.ts covers reward models. */
 
 let service: Service
+let functionsDir: string
 
 beforeAll(async () => {
-  ;({ service } = await sharedService())
+  ;({ service, functionsDir } = await sharedService())
 })
 
 afterAll(() => leaveShared(service))
@@ -322,6 +325,19 @@ describe('idempotency keys', () => {
     // Explicit default values count as the same content.
     const explicit = { idempotencyKey: 'many', split: 'train', priority: 0, reward: {} } as const
     expect(await submit(samples, explicit)).toMatchObject({ batchId, duplicate: true })
+  })
+
+  it('return the batch of a repeated submit whose reward function was removed meanwhile', async () => {
+    const path = join(functionsDir, 'contract-removed.ts')
+    writeFileSync(path, 'export default function score(): number {\n  return 1\n}\n')
+    const fields = {
+      idempotencyKey: 'removed',
+      reward: { function: { path: 'contract-removed.ts' } },
+    }
+    const samples = rollouts(8)
+    const { batchId } = await submit(samples, fields)
+    rmSync(path)
+    expect(await submit(samples, fields)).toMatchObject({ batchId, accepted: 8, duplicate: true })
   })
 
   it('create one sample from concurrent calls', async () => {

@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   gradedProblems,
@@ -9,6 +10,7 @@ import {
 } from '../../testkit/service/rollouts.ts'
 import type { Service } from '../../testkit/service/service.ts'
 import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
+import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
 /** Statistics, advantages and signals of groups, before and after the roll-up, and the effect of failed samples. */
 
@@ -344,6 +346,38 @@ describe('a failed sample, by reward.onFailure', () => {
         samples: [right('x')],
       })
       await expect(more).rejects.toMatchObject({ data: { reason: 'batch_closed' } })
+    })
+
+    it('refuses an append while a failed sample closes the batch', async () => {
+      const { batchId } = await byPolicy([right('a')], 'fail_batch', { open: true })
+      const client = new pg.Client({
+        connectionString: runningEmbeddedUrl(service.dataDir) as string,
+      })
+      await client.connect()
+      try {
+        // As settle_groups does, in a transaction that ends after the append has begun.
+        await client.query('begin')
+        await client.query("update batch set closed = true, status = 'failed' where id = $1", [
+          Number(batchId.slice(1)),
+        ])
+        const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+        const more = service.api.batches.append
+          .mutate({ batchId, startIndex: 1, samples: [right('b')] })
+          .catch((error: Error) => error)
+        await expect
+          .poll(() =>
+            service.sql(
+              `select 1 from pg_stat_activity where $1 = any(pg_blocking_pids(pid)) and query ~ 'samples \\+'`,
+              [rows[0]!.pid],
+            ),
+          )
+          .toHaveLength(1)
+        await client.query('commit')
+        expect(await more).toMatchObject({ data: { reason: 'batch_closed' } })
+      } finally {
+        await client.end()
+      }
+      expect(await wait(batchId)).toMatchObject({ status: 'failed', samples: 1, groups: 1 })
     })
 
     it('does not affect a batch without failures', async () => {

@@ -231,6 +231,11 @@ describe('rows are exported as they were imported', () => {
       samples: [sample()],
     })
     await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+    // Nor does it have the rollouts of a rescore, which would be those of its source batch again.
+    const rescore = await service.api.batches.rescore.mutate({
+      ...{ batchId: result.batches[0]!.batchId, reward: { function: { name: 'gsm8k' } } },
+    })
+    await service.api.batches.wait.query({ batchId: rescore.batchId, waitMs: 60_000 })
     const out = at('dump-out')
     await done('export', '--run', 'dump', '--format', 'verl', '--out', out)
     expect(readdirSync(out).sort()).toEqual(['1.jsonl', '10.jsonl', '2.jsonl'])
@@ -240,6 +245,25 @@ describe('rows are exported as they were imported', () => {
       // The rows of one prompt form one group.
       expect(new Set(back.map(({ uid }) => String(uid).replace(/_\d+_\d+$/, ''))).size).toBe(3)
     }
+    const rescored = at('dump-rescored')
+    await done(
+      'export',
+      '--run',
+      'dump',
+      '--rescored',
+      'true',
+      '--format',
+      'verl',
+      '--out',
+      rescored,
+    )
+    expect(readdirSync(rescored)).toEqual(['1.jsonl'])
+    expect(linesOf(join(rescored, '1.jsonl'))).toHaveLength(12)
+    // Texts that retention removed from other batches do not matter.
+    const source = Number(result.batches[0]!.batchId.slice(1))
+    await service.sql('update batch set texts_removed_at = now() where id = $1', [source])
+    const alone = await done('export', '--run', 'dump', '--rescored', 'true', '--out', at('alone'))
+    expect(alone).toMatchObject({ rows: 12 })
   })
 
   itInFullRun(

@@ -428,6 +428,37 @@ describe('a part of a batch', () => {
     expect(await get(first)).toMatchObject({ samples: 40, rewardName: 'gsm8k' })
   })
 
+  it('links its samples to their prompts', async () => {
+    const first = await submit(rollouts(8, 4, 'linked'), { run: 'rescore-linked' })
+    await ended(first)
+    const { promptKey } = await waitFor('the prompts', async () => {
+      const of = await sampleOf(first, 5)
+      return of.promptKey !== null && of
+    })
+    const { batchId } = await service.api.batches.rescore.mutate({
+      ...{ batchId: first, reward: BY_RULE, select: { indexes: [5] } },
+    })
+    await ended(batchId)
+    expect(await sampleOf(batchId, 1)).toMatchObject({ promptKey })
+  })
+
+  it('needs no rule for data sources that are not selected', async () => {
+    const samples = rollouts(8, 4, 'mixed').map((one, i) =>
+      i < 4 ? one : { ...one, dataSource: 'without-a-rule' },
+    )
+    const first = await submit(samples, { reward: BY_MODEL })
+    await ended(first)
+    const some = (indexes: number[], wholeGroups?: boolean) => ({
+      ...{ batchId: first, reward: {} },
+      select: { indexes, ...(wholeGroups === undefined ? {} : { wholeGroups }) },
+    })
+    const made = await service.api.batches.rescore.mutate(some([0]))
+    expect(await ended(made.batchId)).toMatchObject({ rewardName: 'gsm8k', scored: 4, mean: 0.5 })
+    expectRefusal(await refused(some([0, 4], false)), {
+      ...{ status: 400, reason: 'unknown_data_source', message: 'without-a-rule' },
+    })
+  })
+
   it.each([
     ['whole', undefined],
     ['by index', { indexes: [0, 1, 2, 3, 5, 6], wholeGroups: false }],

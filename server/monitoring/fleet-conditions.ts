@@ -1,4 +1,5 @@
 import { FLEET_DEFINITIONS, type FleetMonitorName } from '../contract/monitors.ts'
+import { databaseNow } from '../store/clock.ts'
 import type { Client } from '../store/database.ts'
 import { queueEvent } from '../store/sql/alert-outbox.ts'
 import {
@@ -49,7 +50,7 @@ export async function checkFleet(client: Client): Promise<boolean> {
   const keyOf = ({ monitor, subject }: { monitor: string; subject: string }) =>
     `${monitor} ${subject}`
   const [wanted, there] = [new Set(now.map(keyOf)), new Set(open.map(keyOf))]
-  const at = new Date()
+  const at = await databaseNow(client)
   const nowhere = { ...{ run: null, split: null, step: null, batchId: null }, value: null }
   let changed = false
   for (const condition of now.filter((one) => !there.has(keyOf(one)))) {

@@ -8,6 +8,7 @@ import {
   PromptSampleInput,
   PromptStepsInput,
 } from '../contract/prompts.ts'
+import { MAX_STEPS } from '../contract/runs.ts'
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
@@ -402,6 +403,26 @@ describe('prompts of a run', () => {
     )
     expect(eligible).toBe(1)
     expect(prompts).toMatchObject([{ preview: 'medium', recentPassRate: 3 / 8, lastStep: 2 }])
+  })
+
+  it('count all earlier steps that are left out', async () => {
+    const runId = await makeRun('long')
+    await db.adhoc(
+      `insert into batch (run_id, step, split, status, closed, reward, reward_name, samples, groups, text_bucket,
+         completed_at, group_passes)
+       select $1, greatest(step, 1), 'train', 'completed', true, '{}', 'test', 0, 0, $2, now(), '{"passes": [], "bestOf": []}'
+       from generate_series(0, $3::int) step`,
+      [runId, bucket, MAX_STEPS + 3],
+    )
+    const of = async (range: object) => {
+      const { earlier, steps } = await view().steps(
+        PromptStepsInput.parse({ run: 'long', ...range }),
+      )
+      return [earlier, steps[0]?.step, steps.length]
+    }
+    expect(await of({})).toEqual([3, 4, MAX_STEPS])
+    expect(await of({ from: 3 })).toEqual([1, 4, MAX_STEPS])
+    expect(await of({ from: 4 })).toEqual([0, 4, MAX_STEPS])
   })
 
   it('of a repeated step are those of its last batch, and one sample has no spread', async () => {

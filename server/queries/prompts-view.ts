@@ -25,6 +25,7 @@ import { runIdOf } from '../store/sql/monitor-views.ts'
 import {
   countPrompts,
   firstPrompts,
+  groupPassesBefore,
   groupPassesOf,
   groupsWithoutPrompt,
   KEY_PREFIX_BYTES,
@@ -165,10 +166,12 @@ export class PromptsView {
     return this.#steps.get(JSON.stringify(input), async () => {
       const scope = await this.#scope(input)
       const { from = 0, until = MAX_STEP } = input
-      const rows = await groupPassesOf(this.#db, scope, { from, until }, MAX_STEPS + 1)
-      const shown = rows.slice(-MAX_STEPS)
+      const shown = await groupPassesOf(this.#db, scope, { from, until }, MAX_STEPS)
       return {
-        earlier: rows.length - shown.length,
+        earlier:
+          shown.length < MAX_STEPS
+            ? 0
+            : await groupPassesBefore(this.#db, scope, { from, step: shown[0]!.step }),
         steps: shown.map(({ step, id, group_passes: { passes, bestOf } }) => {
           const counts = passes?.map(([n, passed, groups]) => ({ n, passed, groups })) ?? null
           const groups = { none: 0, some: 0, most: 0, all: 0 }

@@ -18,7 +18,7 @@ let db: Database
 
 beforeAll(() => {
   db = new Database(database.url, createLogger('error', 'test'), {
-    ...{ max: 2, name: 'test', keyed: true, statementTimeoutMs: 10_000 },
+    ...{ max: 3, name: 'test', keyed: true, statementTimeoutMs: 10_000 },
   })
 })
 afterAll(() => db.close())
@@ -118,6 +118,34 @@ describe('the figures of a run', () => {
     await rollUpRuns(db, { all: true })
     expect((await table({ search: 'figures' })).items[0]).toMatchObject({
       ...{ batches: 5, best: { mean: 0.4, step: 4 } },
+    })
+  })
+
+  it('leave out a batch that is removed while they are computed', async () => {
+    const ids = await batches('erased', [
+      { step: 1, mean: 0.1 },
+      { step: 2, mean: 0.9 },
+    ])
+    await rollUpRuns(db, { all: true })
+    await batches('erased', [{ step: 3, mean: 0.2 }])
+    let rolledUp: Promise<void> | undefined
+    await db.transaction(async (client) => {
+      const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+      await markRunRollUpStale(client, ids[1] as number)
+      await client.query('delete from batch where id = $1', [ids[1]])
+      rolledUp = rollUpRuns(db, { all: true })
+      await expect
+        .poll(() =>
+          db.adhoc('select 1 from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [
+            rows[0]?.pid,
+          ]),
+        )
+        .toHaveLength(1)
+    })
+    await rolledUp
+    await rollUpRuns(db, { all: true })
+    expect((await table({ search: 'erased' })).items[0]).toMatchObject({
+      ...{ batches: 2, best: { mean: 0.2, step: 3 } },
     })
   })
 

@@ -8,6 +8,7 @@ import type { ServerDto } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
+import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import { toDto } from '../store/row-of.ts'
 import { retriesByServer } from '../store/sql/retries.ts'
@@ -29,11 +30,13 @@ const RETRIES_TTL_MS = 5_000
 export class ServerView {
   readonly #db: Database
   readonly #fleet: FleetView
+  readonly #clock: DatabaseClock
   readonly #retries = new Memo<Awaited<ReturnType<typeof retriesByServer>>>(RETRIES_TTL_MS)
 
-  constructor(db: Database, fleet: FleetView) {
+  constructor(db: Database, fleet: FleetView, clock: DatabaseClock) {
     this.#db = db
     this.#fleet = fleet
+    this.#clock = clock
   }
 
   /** @throws RewardOpsError `server_not_found` */
@@ -67,9 +70,9 @@ export class ServerView {
         const stats = servers[number]
         return stats ? [{ workerId, ...stats }] : []
       }),
-      monitors: monitorPool(watched(fleet, server.model, pool, retries)).filter(
-        (m) => m.serverId === server.id,
-      ),
+      monitors: monitorPool(
+        watched(fleet, server.model, pool, retries, this.#clock.nowMs()),
+      ).filter((m) => m.serverId === server.id),
     }
   }
 
@@ -78,7 +81,7 @@ export class ServerView {
     const fleet = await this.#fleet.seen()
     const retries = await this.#retries.get('', () => retriesByServer(this.#db))
     return [...new Set(fleet.servers.map((s) => s.model))].flatMap((model) =>
-      monitorPool(watched(fleet, model, poolOf(fleet, model), retries)),
+      monitorPool(watched(fleet, model, poolOf(fleet, model), retries, this.#clock.nowMs())),
     )
   }
 }
@@ -122,6 +125,7 @@ function watched(
   model: string,
   pool: readonly PoolShareDto[],
   retries: Awaited<ReturnType<typeof retriesByServer>>,
+  nowMs: number,
 ): WatchedServer[] {
   return fleet.servers
     .filter((s) => s.model === model)
@@ -134,7 +138,7 @@ function watched(
         name: server.name,
         model,
         state: server.state,
-        inStateMs: Date.now() - Date.parse(server.stateSince),
+        inStateMs: nowMs - Date.parse(server.stateSince),
         requests: recent?.requests ?? 0,
         errors: recent?.errors ?? 0,
         client: recent?.client ?? 0,

@@ -88,7 +88,7 @@ export function resolveReward(
   if (typeof spec.manager !== 'string') {
     return resolveModuleManager(spec, spec.manager, dataSources, context)
   }
-  const manager = MANAGER_ALIASES[spec.manager] ?? spec.manager
+  const manager = managerNameOf(spec)
   if (!managerNames().includes(manager)) {
     throw new RewardOpsError(
       'unknown_manager',
@@ -128,6 +128,11 @@ export function resolveReward(
   if (taken.limiter === undefined) return { reward: { ...reward, kind }, rewardName: title }
   const limiter = { ...taken.limiter, name: taken.limiter.name ?? limiterNameOf(reward, models) }
   return { reward: { ...reward, kind, limiter }, rewardName: title }
+}
+
+/** The name of a reward's manager, with which samples are scored. It may be unknown. */
+export function managerNameOf({ manager }: Pick<RewardSpec, 'manager'>): string {
+  return typeof manager === 'string' ? (MANAGER_ALIASES[manager] ?? manager) : MODULE_MANAGER
 }
 
 /** Resolves a custom manager class. The class wraps the reward that would otherwise score the batch. */

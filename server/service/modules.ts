@@ -42,7 +42,7 @@ import type { Stores } from './stores.ts'
 export async function openKeys(
   config: Config,
   access: Access,
-  { databases }: Stores,
+  { databases, row }: Stores,
   log: Logger,
 ): Promise<KeyRing> {
   const keys = new KeyRing({
@@ -51,6 +51,7 @@ export async function openKeys(
     configured: access.configured,
     loopbackOnly: isLoopback(config.host),
     sessions: config.sessions,
+    nowMs: () => row.clock.nowMs(),
   })
   await keys.start()
   access.use(keys)
@@ -91,7 +92,7 @@ export function createModules(
     planner: new PlannerView(pagesDb),
     overview: new OverviewView(pagesDb, fleet, batches, runTable, config.workers),
     fleet,
-    servers: new ServerView(pagesDb, fleet),
+    servers: new ServerView(pagesDb, fleet, row.clock),
     models,
     rewards: new RewardsView(fleet, new FunctionsFolder(config.functionsDir)),
     components: new ComponentsView(pagesDb),

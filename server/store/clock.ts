@@ -1,3 +1,4 @@
+import type { ClientBase } from 'pg'
 import { monotonicEpochMs } from '../monotonic-clock.ts'
 import type { Database } from './database.ts'
 
@@ -8,6 +9,15 @@ const FIRST_QUERIES = 5
  * difference means that one of the clocks was set.
  */
 const DRIFT_MS = 20
+
+/** The present time by the database's clock. */
+export async function databaseNow(client: Pick<ClientBase, 'query'>): Promise<Date> {
+  const { rows } = await client.query<{ now: Date }>({
+    name: 'clock',
+    text: 'select clock_timestamp() as now',
+  })
+  return rows[0]!.now
+}
 
 /**
  * The database's clock as this process knows it. It runs on the process's monotonic clock, so a clock change on this
@@ -25,8 +35,7 @@ export class DatabaseClock {
     const clock = new DatabaseClock()
     for (let i = 0; i < FIRST_QUERIES; i++) {
       const sentAtMs = monotonicEpochMs()
-      const [row] = await db.rows<{ now: Date }>('clock', 'select clock_timestamp() as now')
-      clock.observe(row!.now.getTime(), sentAtMs)
+      clock.observe((await databaseNow(db.pool)).getTime(), sentAtMs)
     }
     return clock
   }

@@ -4,6 +4,7 @@ import { SampleInput } from '../contract/trainer.ts'
 import { payloadOf } from './channels.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
 import { appendStatement } from './sql/append.ts'
+import { flushStatement } from './sql/flush.ts'
 import { encodeTexts } from './stored-texts.ts'
 
 const database = testDatabaseForFile()
@@ -112,6 +113,32 @@ describe('flush_results', () => {
       [id],
     )
     expect(rows[0]).toEqual({ worker_id: 1, score: 0 })
+  })
+
+  it('starts each batch of a flush with its own first dispatch', async () => {
+    const [one, other] = [
+      await makeBatch({ samples: 1, groups: 1 }),
+      await makeBatch({ samples: 2, groups: 1 }),
+    ]
+    const [earlier, later] = [Date.UTC(2026, 0, 1), Date.UTC(2026, 0, 2)]
+    const samples = [
+      [one, 0, earlier],
+      [other, 0, later + 1_000],
+      [other, 1, later],
+    ] as const
+    const { text, values } = flushStatement(
+      1,
+      samples.map(([batchId, index, dispatchedAtMs]) => ({
+        ...{ batchId, index, score: 1, rawScore: 1, reason: null, substituted: false, extra: null },
+        ...{ verdict: null, extracted: null, rewards: null, attempts: 1, queueMs: 1, scoreMs: 1 },
+        ...{ serverId: null, serverName: null, dispatchedAtMs, attemptLog: null },
+      })),
+    )
+    expect((await db.query(text, values)).rows).toEqual([{ n: 3 }])
+    const { rows } = await db.query('select started_at from batch where id = any($1) order by id', [
+      [one, other],
+    ])
+    expect(rows.map((row) => row.started_at.getTime())).toEqual([earlier, later])
   })
 
   it('completes a group with its last sample and the batch with its last group', async () => {
@@ -226,26 +253,47 @@ describe('a single sample', () => {
     db.query('create table if not exists texts_of_test partition of sample_text default'),
   )
 
-  it.each([
-    ['without a score', undefined],
-    ['with a score', 0.5],
-  ])('%s waits for the disk, so that no other sample gets its index', async (_, score) => {
-    const id = await makeBatch({ samples: 0, groups: 0, closed: false })
-    const sample = SampleInput.parse({
-      uid: 'u',
-      dataSource: 'd',
-      prompt: 'p',
-      response: 'r',
-      score,
-    })
+  const appendOf = (batchId: number, uid: string, score?: number) => {
+    const sample = SampleInput.parse({ uid, dataSource: 'd', prompt: 'p', response: 'r', score })
     const texts = [encodeTexts(sample)]
-    const { text, values } = appendStatement(
-      id,
+    return appendStatement(
+      batchId,
       0,
       [sample],
       { sent: texts, stored: texts },
       payloadOf('serversChanged'),
     )
+  }
+
+  it('is refused while a failed sample closes the batch, so that it does not stay pending', async () => {
+    const id = await makeBatch({ samples: 0, groups: 0, closed: false })
+    const [failing, appending] = await Promise.all([db.connect(), db.connect()])
+    try {
+      const pid = (await appending.query('select pg_backend_pid() as pid')).rows[0].pid
+      await failing.query('begin')
+      await failing.query("update batch set closed = true, status = 'failed' where id = $1", [id])
+      const { text, values } = appendOf(id, 'u')
+      const appended = appending.query(text, values).catch((error: Error) => error)
+      await expect
+        .poll(async () => {
+          const { rows } = await db.query('select pg_blocking_pids($1) as pids', [pid])
+          return rows[0].pids
+        })
+        .toHaveLength(1)
+      await failing.query('commit')
+      expect(await appended).toMatchObject({ code: 'RW003' })
+    } finally {
+      failing.release()
+      appending.release()
+    }
+  })
+
+  it.each([
+    ['without a score', undefined],
+    ['with a score', 0.5],
+  ])('%s waits for the disk, so that no other sample gets its index', async (_, score) => {
+    const id = await makeBatch({ samples: 0, groups: 0, closed: false })
+    const { text, values } = appendOf(id, 'u', score)
     const client = await db.connect()
     try {
       await client.query('begin')

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Database } from './database.ts'
 import { FUNCTIONS_POOL, type JobQueue } from './job-queue.ts'
 import { type FlushedSample, flushStatement, stageStatement } from './sql/flush.ts'
@@ -107,6 +107,7 @@ async function jobs(batchId: number): Promise<number[][]> {
   )
   return rows.map((row) => row.data.g)
 }
+const CALL = { startedAtMs: Date.now(), serviceMs: 7 }
 const finish = async (id: number, group: number, change: (score: number) => number) => {
   const staged = await stagedSamples(db, id, [group])
   await finishStaged(
@@ -115,7 +116,7 @@ const finish = async (id: number, group: number, change: (score: number) => numb
     id,
     staged.map((s) => s.idx),
     { ok: true, scores: staged.map((s) => change(s.staged_score)) },
-    Date.now(),
+    CALL,
   )
 }
 
@@ -150,7 +151,7 @@ describe('a staged sample', () => {
     expect(await batchRow(id)).toMatchObject({ scored: 0, failed: 4, groups_completed: 2 })
     // The job comes too late and changes nothing.
     expect((await stagedSamples(db, id, [0])).length).toBe(0)
-    await finishStaged(db, 1, id, [0, 2], { ok: true, scores: [5, 5] }, Date.now())
+    await finishStaged(db, 1, id, [0, 2], { ok: true, scores: [5, 5] }, CALL)
     expect((await samplesOf(id)).map((s) => s.score)).toEqual([null, null, null, null])
     expect(await batchRow(id)).toMatchObject({ scored: 0, failed: 4, groups_completed: 2 })
   })
@@ -194,6 +195,23 @@ describe('a group to post-process', () => {
     expect((await jobs(id)).map((g) => g.length).sort()).toEqual([16, 2, 2])
   })
 
+  it('is queued with the time of the database’s clock', async () => {
+    const id = await makeBatch({ samples: 1, groups: 1 })
+    await stage(id, [0])
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 })
+    try {
+      await queuePostProcessing(db, queue, id)
+    } finally {
+      vi.useRealTimers()
+    }
+    const [row] = await db.adhoc<{ age: number }>(
+      `select extract(epoch from clock_timestamp())::float8 * 1000 - (data ->> 't')::float8 as age from pgboss.job
+       where name = $1 and (data ->> 'b')::int = $2`,
+      [FUNCTIONS_POOL, id],
+    )
+    expect(row?.age).toBeLessThan(1_800_000)
+  })
+
   it('of an open batch is ready when it is full; an incomplete one when the batch is closed', async () => {
     const id = await makeBatch({ samples: 5, groups: 2, groupSize: 3, closed: false })
     await stage(id, [0, 2, 4, 1, 3])
@@ -231,8 +249,8 @@ describe('a group to post-process', () => {
     })
     await stage(id, [0, 1])
     const outcome = { ok: false, reason: 'function_error', detail: 'it threw' } as const
-    await finishStaged(db, 1, id, [0, 1], outcome, Date.now())
-    await finishStaged(db, 1, id, [0, 1], outcome, Date.now())
+    await finishStaged(db, 1, id, [0, 1], outcome, CALL)
+    await finishStaged(db, 1, id, [0, 1], outcome, CALL)
     expect(await samplesOf(id)).toMatchObject(
       [0, 1].map((i) => ({
         status: 3,
@@ -243,12 +261,13 @@ describe('a group to post-process', () => {
       })),
     )
     expect(await batchRow(id)).toMatchObject({ status: 'completed', failed: 2 })
-    const attempts = await db.adhoc('select idx, reason, detail from attempt where batch_id = $1', [
-      id,
-    ])
+    const attempts = await db.adhoc(
+      'select idx, reason, detail, service_ms from attempt where batch_id = $1',
+      [id],
+    )
     expect(attempts).toEqual([
-      { idx: 0, reason: 'function_error', detail: 'it threw' },
-      { idx: 1, reason: 'function_error', detail: 'it threw' },
+      { idx: 0, reason: 'function_error', detail: 'it threw', service_ms: 7 },
+      { idx: 1, reason: 'function_error', detail: 'it threw', service_ms: 7 },
     ])
   })
 })

@@ -3,7 +3,7 @@ import { createLogger } from '../log.ts'
 import { Database } from './database.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
 import { storeBatchRollUps } from './sql/batch-roll-ups.ts'
-import { candidateBatches } from './sql/sample-filter.ts'
+import { candidateBatches, type SampleFilter } from './sql/sample-filter.ts'
 
 const database = testDatabaseForFile()
 let db: Database
@@ -51,4 +51,21 @@ it('a batch is skipped if its roll-up excludes the verdict', async () => {
   expect(await candidates('equal')).toEqual([named, pending, dropped, unnamed, older])
   expect(await candidates('no answer')).toEqual([without, pending, dropped, unnamed, older])
   expect(await candidates('x')).not.toContain(unnoted)
+})
+
+it('a batch is found by a substituted score, which its lowest and highest score leave out', async () => {
+  const id = await addBatch(['equal', 'equal'], { isRolledUp: false })
+  await db.adhoc(
+    `update sample set status = 3, reason = 'timeout', score = -5, substituted = true where batch_id = $1 and idx = 2`,
+    [id],
+  )
+  await storeBatchRollUps(db, id)
+  const plain = await addBatch(['equal'])
+  const candidates = async (filter: SampleFilter) =>
+    (await candidateBatches(db, filter, null, 'oldest')).batches.map(({ id }) => id)
+  expect(await candidates({ scoreMax: 0 })).toContain(id)
+  expect(await candidates({ scoreMin: 0 })).toContain(plain)
+  expect(await candidates({ scoreMax: 0 })).not.toContain(plain)
+  await db.adhoc('update sample set score = 7 where batch_id = $1 and idx = 2', [id])
+  expect(await candidates({ scoreMin: 2 })).toContain(id)
 })

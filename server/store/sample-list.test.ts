@@ -365,6 +365,39 @@ describe('facets', () => {
   })
 })
 
+describe('samples that retention removed', () => {
+  const batchId = 6
+  beforeAll(async () => {
+    await db.adhoc(
+      'update batch set texts_removed_at = now(), samples_removed_at = now() where id = $1',
+      [batchId],
+    )
+  })
+  afterAll(() =>
+    db.adhoc('update batch set texts_removed_at = null, samples_removed_at = null where id = $1', [
+      batchId,
+    ]),
+  )
+
+  it('are neither counted nor listed', async () => {
+    expect(await sampleCount(db, { batchId })).toMatchObject({ samples: 0, batches: 0 })
+    expect(await sampleCount(db, { status: 'failed' })).toMatchObject({
+      ...{ samples: (BATCHES - 1) * 10, batches: BATCHES - 1 },
+    })
+    expect(await sampleCount(db, { batchId, dataSource: 'a' }, 60_000)).toMatchObject({
+      ...{ samples: 0, batches: 0, exact: true },
+    })
+    expect(await byPages({ batchId }, 'newest', 10)).toMatchObject({ ids: [], all: true })
+  })
+
+  it('are in no facet and in no key of the extra info', async () => {
+    expect(await sampleFacets(db, { batchId })).toMatchObject({
+      ...{ batches: 0, scored: 0, failed: 0, sources: null, reasons: null, verdicts: null },
+    })
+    expect(await extraKeys(db, { batchId })).toMatchObject({ batches: 0, keys: [] })
+  })
+})
+
 describe('a page is bounded', () => {
   it('in the order of arrival the next page continues where it stopped, even after an empty page', async () => {
     const filter = { scoreMin: 4.9, dataSource: 'a' }

@@ -1,5 +1,6 @@
 import type { ServerState } from '../contract/servers.ts'
 import { notify } from './channels.ts'
+import { databaseNow } from './clock.ts'
 import type { Database } from './database.ts'
 import { Prisma } from './generated/prisma/client.ts'
 import { openPrisma, type PrismaClient } from './prisma.ts'
@@ -89,6 +90,7 @@ export class ServerRegistry {
     const { fields, facts, selfTest, launch, state, cause, evidence, pool } = registration
     const before = await this.#prisma.server.findUnique({ where: { name } })
     const known = before !== null && before.removedAt === null
+    const now = await databaseNow(this.#db.pool)
     const values = {
       ...(await this.#sealed(fields)),
       ...(facts ?? {}),
@@ -101,7 +103,7 @@ export class ServerRegistry {
       ...(known ? {} : { awakeUntil: null }),
       state,
       stateCause: cause,
-      ...(facts ? { lastProbeAt: new Date() } : {}),
+      ...(facts ? { lastProbeAt: now } : {}),
     }
     const row = await this.#prisma.server.upsert({
       where: { name },
@@ -109,7 +111,7 @@ export class ServerRegistry {
       update: {
         ...values,
         removedAt: null,
-        ...(known && before.state === state ? {} : { stateSince: new Date() }),
+        ...(known && before.state === state ? {} : { stateSince: now }),
       },
     })
     if (pool !== null) await this.#ensurePool(pool, fields.model)
@@ -203,7 +205,7 @@ export class ServerRegistry {
   async probed(id: number, facts: ProbedFacts | null): Promise<void> {
     await this.#prisma.server.update({
       where: { id },
-      data: { lastProbeAt: new Date(), ...(facts ?? {}) },
+      data: { lastProbeAt: await databaseNow(this.#db.pool), ...(facts ?? {}) },
     })
   }
 
@@ -220,7 +222,7 @@ export class ServerRegistry {
   async remove(id: number, cause: string): Promise<void> {
     const row = await this.#prisma.server.update({
       where: { id },
-      data: { removedAt: new Date(), awakeUntil: null },
+      data: { removedAt: await databaseNow(this.#db.pool), awakeUntil: null },
     })
     await this.note(id, { kind: 'state', from: row.state, to: 'removed', cause })
     await this.changed()

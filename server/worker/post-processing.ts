@@ -7,6 +7,7 @@ import type { Database } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
 import {
   finishStaged,
+  type PostProcessingCall,
   queuePostProcessing,
   type StagedSample,
   stagedSamples,
@@ -127,11 +128,11 @@ export class PostProcessing {
     batchId: number,
     members: readonly StagedSample[],
     outcome: PostProcessed,
-    startedAtMs: number,
+    call: PostProcessingCall,
   ): Promise<number | null> {
     const indexes = members.map((member) => member.idx)
     try {
-      return await finishStaged(this.#db, this.#workerId, batchId, indexes, outcome, startedAtMs)
+      return await finishStaged(this.#db, this.#workerId, batchId, indexes, outcome, call)
     } catch (error) {
       this.#log.error(
         { err: (error as Error).message, batch: `b${batchId}` },

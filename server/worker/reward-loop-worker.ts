@@ -369,7 +369,7 @@ export class RewardLoopWorker {
     members: StagedSample[],
   ): Promise<void> {
     this.#running++
-    const startedAt = this.#now()
+    const startedAtMs = this.#now()
     const outcome: PostProcessed =
       job.losses >= MAX_LOSSES
         ? {
@@ -377,12 +377,13 @@ export class RewardLoopWorker {
             reason: 'worker_lost',
             detail: `${job.losses} workers died while they post-processed its group`,
           }
-        : await this.#post.process(batch, job.abort.signal, members, startedAt)
+        : await this.#post.process(batch, job.abort.signal, members, startedAtMs)
     this.#running--
     // The call was cancelled because this process stops; another worker repeats it.
     if (this.#stopping && !outcome.ok && outcome.reason === 'cancelled') return
     if (!job.open.has(no)) return
-    const written = await this.#post.finish(batch.spec.id, members, outcome, startedAt)
+    const call = { startedAtMs, serviceMs: Math.max(0, this.#now() - startedAtMs) }
+    const written = await this.#post.finish(batch.spec.id, members, outcome, call)
     if (written === null) job.unwritten = true
     if (job.open.delete(no)) this.#count(job, -1, 0)
   }

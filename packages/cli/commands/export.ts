@@ -26,7 +26,8 @@ export const command = defineCommand({
   summary: 'write rollouts with their rewards as JSON Lines, CSV, Parquet or a verl dump',
   usage: '(--batch ID | --run NAME | a filter) [options]',
   details: `Without --out, the rows are written to stdout. A file is named FILE.part until it is complete. With --format verl,
---out is a folder with one file per step, as in verl's trainer.rollout_data_dir.
+--out is a folder with one file per step, as in verl's trainer.rollout_data_dir. With --run, it has no validation
+samples and no samples of rescores, unless --split or --rescored select them.
 Exported files can be imported again. The filters are those of the Samples page; samples must match all of them.`,
   options: {
     batch: { type: 'string', value: 'ID', help: 'this batch' },
@@ -81,6 +82,10 @@ Exported files can be imported again. The filters are those of the Samples page;
     const filter = filterOf(values)
     if (values.batch !== undefined) filter.set('batch', batchIdOf(values.batch))
     if (split !== undefined) filter.set('split', split)
+    // A rescore has the rollouts of its source batch, which would be in the step's file twice.
+    if (isDump && values.batch === undefined && values.run !== undefined) {
+      if (!filter.has('rescored')) filter.set('rescored', 'false')
+    }
     if (filter.size === 0) {
       throw usageError('export needs --batch ID, --run NAME or another filter.')
     }
@@ -210,6 +215,7 @@ async function stepsOf(client: ServiceClient, { filter }: DownloadQuery): Promis
     return [step]
   }
   const split = filter.get('split')
+  const rescored = filter.get('rescored')
   const [first = 0, last = first] = (filter.get('step') ?? `0-${Number.MAX_SAFE_INTEGER}`)
     .split('-')
     .map(Number)
@@ -218,6 +224,7 @@ async function stepsOf(client: ServiceClient, { filter }: DownloadQuery): Promis
     const page: Page<BatchSummary> = await client.query('batches.list', {
       run: filter.get('run'),
       ...(split === null ? {} : { split }),
+      ...(rescored === null ? {} : { rescored: rescored === 'true' }),
       cursor,
       limit: 200,
     })

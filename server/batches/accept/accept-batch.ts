@@ -142,6 +142,11 @@ export async function acceptBatch(
   }
   draft.checkIndexes(0)
   checkGroupSizes(draft, envelope.groupSize, () => 0)
+  const contentHash = envelope.idempotencyKey ? draft.contentHash(envelope) : null
+  // Precedes all checks of the current state: a repeated submit succeeds even if a model or function was removed since
+  // the first one.
+  const known = await duplicateOf(db, envelope.idempotencyKey, contentHash)
+  if (known) return known
   const dataSources = [...new Set([...draft.dataSources.keys(), ...(options.dataSources ?? [])])]
   const { reward, rewardName, sources } = await resolveRegistered(
     context,
@@ -149,9 +154,6 @@ export async function acceptBatch(
     dataSources,
   )
   if (implicitKey !== null) refuseSingles(reward)
-  const contentHash = envelope.idempotencyKey ? draft.contentHash(envelope) : null
-  const known = await duplicateOf(db, envelope.idempotencyKey, contentHash)
-  if (known) return known
   const limits = await limitsOf(db, envelope.run)
   checkPriority(limits, envelope)
   const knownRun = await runId(db, envelope.run)
@@ -320,12 +322,7 @@ export async function appendToBatch(
       await checkRepetition(client, batch, startIndex, draft, envelope.batchId)
       return { batchId: envelope.batchId, accepted: 0, samples: batch.samples }
     }
-    if (batch.closed) {
-      throw new RewardOpsError(
-        'batch_closed',
-        `${envelope.batchId} is ${batch.status} and takes no more samples.`,
-      )
-    }
+    if (batch.closed) throw batchClosed(envelope.batchId, batch.status)
     checkRulesForMore([...draft.dataSources.keys()], batch.reward)
     await enforceLimits(
       client,
@@ -341,11 +338,12 @@ export async function appendToBatch(
       groupNo,
       nowMs: batch.now.getTime(),
     })
-    await countAppended(client, batchId, {
+    const isCounted = await countAppended(client, batchId, {
       samples: draft.count,
       scored: draft.prescored,
       groups: Math.max(batch.groups, ...groupNo.map((no) => no + 1)),
     })
+    if (!isCounted) throw batchClosed(envelope.batchId, 'failed')
     const pool = batch.implicit ? INTERACTIVE_POOL : poolOf(batch.reward)
     if (scoresWholeGroups(batch.reward)) {
       const { run, priority, now, group_size } = batch
@@ -376,6 +374,10 @@ export async function appendToBatch(
   })
   draft.release()
   return result
+}
+
+function batchClosed(batchId: string, status: string): RewardOpsError {
+  return new RewardOpsError('batch_closed', `${batchId} is ${status} and takes no more samples.`)
 }
 
 /**

@@ -1,6 +1,7 @@
 -- Appends samples that arrive one at a time (samples.score) to the end of an open batch, in one round trip. Returns the
 -- first index. Raises RW001 if a group would be too large, RW002 with the next index if p_start differs from it, and
--- RW003 if the batch is closed. The commit waits for the disk. Otherwise, other samples could get the same indexes
+-- RW003 if the batch is closed. A failed sample of a batch with fail_batch closes it without the advisory lock, so the
+-- update of the batch, which waits for that transaction, checks this again. The commit waits for the disk. Otherwise, other samples could get the same indexes
 -- after a crash, and their callers would get the scores of these samples.
 CREATE FUNCTION append_singles(
     p_batch int, p_start int, p_notify text, p_uid text[], p_prompt_key bytea[], p_score float8[], {sample parameters}, {text parameters}
@@ -40,7 +41,8 @@ BEGIN
         FROM unnest({text arrays}) WITH ORDINALITY AS t({text columns}, ord);
     scored_already := (SELECT count(*) FROM unnest(p_score) s WHERE s IS NOT NULL);
     UPDATE batch SET samples = samples + n, scored = scored + scored_already, groups = v.groups,
-        last_append_at = clock_timestamp() WHERE id = p_batch;
+        last_append_at = clock_timestamp() WHERE id = p_batch AND NOT closed;
+    IF NOT FOUND THEN RAISE EXCEPTION 'closed' USING ERRCODE = 'RW003'; END IF;
     IF scored_already > 0 THEN PERFORM settle_batch(p_batch); END IF;
     PERFORM pg_notify('rewardops', p_notify);
     RETURN start;

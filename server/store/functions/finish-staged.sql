@@ -3,7 +3,7 @@
 CREATE FUNCTION finish_staged(p_batch int, p_idx int[], p_score float8[], p_reason text) RETURNS int LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    groups int[]; ended int[]; batches int[]; failed int[]; retries int[]; started timestamptz; counted int;
+    groups int[]; ended int[]; batches int[]; failed int[]; retries int[]; started timestamptz[]; counted int;
     substitute float8; history json;
 BEGIN
     PERFORM set_config('synchronous_commit', 'on', true);
@@ -31,7 +31,8 @@ BEGIN
     SELECT array_agg(p_batch ORDER BY g.group_no), array_agg(g.group_no ORDER BY g.group_no),
            array_agg(g.ended ORDER BY g.group_no),
            array_agg(CASE WHEN p_reason IS NULL THEN 0 ELSE g.ended END ORDER BY g.group_no),
-           array_agg(g.retries ORDER BY g.group_no), min(g.started), coalesce(sum(g.ended), 0),
+           array_agg(g.retries ORDER BY g.group_no), array_agg(g.started ORDER BY g.group_no),
+           coalesce(sum(g.ended), 0),
            (SELECT json_agg(w) FROM by_worker w)
     INTO batches, groups, ended, failed, retries, started, counted, history FROM by_group g;
     IF counted > 0 THEN

@@ -10,7 +10,7 @@ CREATE FUNCTION flush_results(
 ) RETURNS int LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    batches int[]; groups int[]; ended int[]; failed int[]; retries int[]; started timestamptz; counted int;
+    batches int[]; groups int[]; ended int[]; failed int[]; retries int[]; started timestamptz[]; counted int;
     history json;
 BEGIN
     -- The commit of results waits for the disk, regardless of the session's setting.
@@ -41,7 +41,8 @@ BEGIN
     )
     SELECT array_agg(g.batch_id ORDER BY g.batch_id, g.group_no), array_agg(g.group_no ORDER BY g.batch_id, g.group_no),
            array_agg(g.ended ORDER BY g.batch_id, g.group_no), array_agg(g.failed ORDER BY g.batch_id, g.group_no),
-           array_agg(g.retries ORDER BY g.batch_id, g.group_no), min(g.started), coalesce(sum(g.ended), 0),
+           array_agg(g.retries ORDER BY g.batch_id, g.group_no), array_agg(g.started ORDER BY g.batch_id, g.group_no),
+           coalesce(sum(g.ended), 0),
            (SELECT json_agg(t) FROM by_time t)
     INTO batches, groups, ended, failed, retries, started, counted, history FROM by_group g;
     IF counted > 0 THEN

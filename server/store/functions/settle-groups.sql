@@ -1,12 +1,13 @@
 -- Counts scored and failed samples into their groups and batches: numbers completed groups, applies the batch's failure
 -- policy to them, and ends batches whose groups have all completed. The arrays are parallel, with one element per
--- group, sorted by (batch, group) and without repetitions.
+-- group, sorted by (batch, group) and without repetitions. p_started holds the first dispatch in each group, and is NULL
+-- if no sample was dispatched.
 --
 -- Locks groups in order of (batch, number), then batches in order of id: without this order, two workers had 19
 -- deadlocks in a run; with it, none. The lookup of completed groups is planned at each call, because a plan made for an
 -- empty table may use the index of (batch, uid) and then walk all groups of the batch at every call.
 CREATE FUNCTION settle_groups(
-    p_batch int[], p_group int[], p_ended int[], p_failed int[], p_retries int[], p_started timestamptz
+    p_batch int[], p_group int[], p_ended int[], p_failed int[], p_retries int[], p_started timestamptz[]
 ) RETURNS void LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -26,8 +27,9 @@ BEGIN
         WHERE g.batch_id = t.batch_id AND g.no = t.no;
     FOR b IN
         SELECT t.batch_id, sum(t.ended)::int AS ended, sum(t.failed)::int AS failed, sum(t.retries)::int AS retries,
-               array_agg(t.no) AS groups
-        FROM unnest(p_batch, p_group, p_ended, p_failed, p_retries) AS t(batch_id, no, ended, failed, retries)
+               min(t.started) AS started, array_agg(t.no) AS groups
+        FROM unnest(p_batch, p_group, p_ended, p_failed, p_retries, p_started)
+            AS t(batch_id, no, ended, failed, retries, started)
         GROUP BY t.batch_id ORDER BY t.batch_id
     LOOP
         SELECT reward -> 'onFailure' ->> 'policy', closed, group_size, groups_completed
@@ -53,7 +55,7 @@ BEGIN
             failed = failed + b.failed,
             retries = retries + b.retries,
             groups_completed = groups_completed + done,
-            started_at = coalesce(started_at, p_started),
+            started_at = coalesce(started_at, b.started),
             closed = closed OR (policy = 'fail_batch' AND b.failed > 0),
             status = CASE WHEN policy = 'fail_batch' AND b.failed > 0 AND status IN ('open', 'running') THEN 'failed'
                           WHEN closed AND status IN ('open', 'running') AND scored + failed + b.ended = samples

@@ -13,7 +13,10 @@ import {
 import { type EncodedTexts, promptKeyOf } from '../stored-texts.ts'
 import type { GroupLists } from './accept.ts'
 
-/** Prevents other transactions from appending to, closing or cancelling a batch until this one ends. */
+/**
+ * Prevents other transactions from appending to, closing or cancelling a batch until this one ends. A failed sample of a
+ * batch with `fail_batch` still closes it.
+ */
 export async function lockBatch(client: Client, batchId: number): Promise<void> {
   await client.query('select pg_advisory_xact_lock($1, $2)', [ADVISORY_LOCKS.batch, batchId])
 }
@@ -91,17 +94,21 @@ export async function addGroups(
   )
 }
 
-/** Adds appended samples to the counts of their batch. `groups`: the batch's new number of groups. */
+/**
+ * Adds appended samples to the counts of their batch. `groups`: the batch's new number of groups. Returns false if a
+ * failed sample has closed the batch since it was read: nothing would end the appended samples then.
+ */
 export async function countAppended(
   client: Client,
   batchId: number,
   added: { samples: number; scored: number; groups: number },
-): Promise<void> {
-  await client.query(
+): Promise<boolean> {
+  const { rowCount } = await client.query(
     `update batch set samples = samples + $2, scored = scored + $3, groups = $4, last_append_at = clock_timestamp()
-     where id = $1`,
+     where id = $1 and not closed`,
     [batchId, added.samples, added.scored, added.groups],
   )
+  return rowCount === 1
 }
 
 /** A stored sample, for comparison with a sample that is sent again. */

@@ -30,15 +30,15 @@ const MAX_CHECKED = 65_536
 const KEYS_AT_ONCE = 2_048
 
 /**
- * The size of an export from a given sample on: the number and last id of the batches in the filter's run, steps and
- * split, the number of samples to export, and the number of batches without texts. Later batches are not exported.
+ * The size of an export from a given sample on: the number and last id of the batches that the filter's run, steps,
+ * split and `rescored` select, the number of samples to export, and the number of batches without texts. Later batches are not exported.
  */
 export async function exportSize(
   db: Database,
   filter: SampleFilter,
   from: { batchId: number; idx: number },
 ): Promise<{ batches: number; lastId: number; samples: number; removed: number }> {
-  const { run, batchId, step, stepTo, split } = filter
+  const { run, batchId, step, stepTo, split, rescored } = filter
   const [row] = await db.rows<{
     batches: number
     last_id: number | null
@@ -51,7 +51,8 @@ export async function exportSize(
        coalesce(sum(case when id < $6 or samples_removed_at is not null then 0 when id = $6 then greatest(samples - $7, 0) else samples end), 0)::float8
          as samples
      from batch where ($1::text is null or run_id = (select id from run where name = $1)) and id between coalesce($2::int, 0) and coalesce($2::int, ${MAX_ID})
-       and ($3::int is null or step between $3 and coalesce($4::int, $3)) and ($5::text is null or split = $5)`,
+       and ($3::int is null or step between $3 and coalesce($4::int, $3)) and ($5::text is null or split = $5)
+       and ($8::bool is null or (rescored_from is not null) = $8)`,
     [
       run ?? null,
       batchId ?? null,
@@ -60,6 +61,7 @@ export async function exportSize(
       split ?? null,
       from.batchId,
       from.idx,
+      rescored ?? null,
     ],
   )
   const { batches, last_id, samples, removed } = row!

@@ -77,7 +77,7 @@ export async function extraKeys(
   },
 ): Promise<{ keys: ExtraKeyRow[]; batches: number; pending: number; capped: boolean }> {
   const { values, arg } = args()
-  const where = ['samples > 0']
+  const where = ['samples > 0', 'samples_removed_at is null']
   if (of.batchId !== undefined) where.push(`id = ${arg(of.batchId)}`)
   if (of.run !== undefined) where.push(`run_id = (select id from run where name = ${arg(of.run)})`)
   if (of.step !== undefined)

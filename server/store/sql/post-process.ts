@@ -37,16 +37,17 @@ export async function queuePostProcessing(
       text: 'update sample_group set post_queued = true where batch_id = $1 and no = any($2::int[])',
       values: [batchId, nos],
     })
-    const { rows } = await client.query<{ run: string; priority: number }>({
+    const { rows } = await client.query<{ run: string; priority: number; now: Date }>({
       name: 'batch-for-jobs',
-      text: 'select run.name as run, priority from batch join run on run.id = batch.run_id where batch.id = $1',
+      text: `select run.name as run, priority, clock_timestamp() as now
+             from batch join run on run.id = batch.run_id where batch.id = $1`,
       values: [batchId],
     })
+    const { run, priority, now } = rows[0]!
     const jobs: ChunkJob[] = []
     for (let at = 0; at < nos.length; at += GROUPS_PER_JOB) {
-      jobs.push({ b: batchId, i: [], t: Date.now(), g: nos.slice(at, at + GROUPS_PER_JOB) })
+      jobs.push({ b: batchId, i: [], t: now.getTime(), g: nos.slice(at, at + GROUPS_PER_JOB) })
     }
-    const { run, priority } = rows[0]!
     await queue.insert(FUNCTIONS_POOL, jobs, { run, priority, client })
     return nos.length
   })
@@ -95,9 +96,15 @@ export async function stagedSamples(
   )
 }
 
+export interface PostProcessingCall {
+  startedAtMs: number
+  serviceMs: number
+}
+
 /**
  * Ends a group's staged samples, with their final scores or as failed, and completes the group in one transaction. Only
  * samples that are still staged count, so a repeated call changes nothing. Returns the number of these samples.
+ * `call`: the start of the function's call, by the database's clock, and its duration.
  */
 export async function finishStaged(
   db: Database,
@@ -105,9 +112,8 @@ export async function finishStaged(
   batchId: number,
   indexes: readonly number[],
   outcome: PostProcessed,
-  startedAtMs: number,
+  { startedAtMs, serviceMs }: PostProcessingCall,
 ): Promise<number> {
-  const serviceMs = Math.max(0, Date.now() - startedAtMs)
   const attempts = outcome.ok
     ? null
     : attemptsStatement(

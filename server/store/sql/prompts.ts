@@ -511,6 +511,22 @@ export async function groupPassesOf(
   )
 }
 
+/** Number of steps from `from` on and before `step` that have figures of their groups. */
+export async function groupPassesBefore(
+  db: Database,
+  { runId, split }: PromptScope,
+  { from, step }: { from: number; step: number },
+): Promise<number> {
+  const [row] = await db.rows<{ n: number }>(
+    'group-passes-before',
+    `select count(distinct step)::int as n from batch
+     where run_id = $1 and split = $2 and rescored_from is null and group_passes is not null
+       and step >= $3 and step < $4`,
+    [runId, split, from, step],
+  )
+  return row!.n
+}
+
 /** Number of groups without a prompt in the batches of a run and split. */
 export async function groupsWithoutPrompt(
   db: Database,

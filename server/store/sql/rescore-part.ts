@@ -32,6 +32,20 @@ export async function samplesOfBatch(
       )
 }
 
+/** The data sources of some samples of a batch. */
+export async function dataSourcesOfPart(
+  db: Database,
+  batchId: number,
+  indexes: readonly number[],
+): Promise<string[]> {
+  const rows = await db.adhoc<{ data_source: string }>(
+    `select distinct s.data_source from unnest($2::int[]) as p(idx) cross join lateral (
+       select data_source from sample where batch_id = $1 and idx = p.idx offset 0) s order by 1`,
+    [batchId, indexes],
+  )
+  return rows.map((row) => row.data_source)
+}
+
 /** The numbers of groups with these uids. */
 export async function groupsByUid(
   db: Database,
@@ -113,10 +127,10 @@ export async function copyPartGroups(
   part: PartToCopy,
 ): Promise<void> {
   await client.query(
-    `insert into sample_group (batch_id, no, uid, received)
-     select $4::int, ord::int - 1, g.uid, u.members
+    `insert into sample_group (batch_id, no, uid, received, prompt_key)
+     select $4::int, ord::int - 1, g.uid, u.members, g.prompt_key
      from unnest($2::int[], $3::int[]) with ordinality as u(no, members, ord)
-     cross join lateral (select uid from sample_group where batch_id = $1 and no = u.no offset 0) g`,
+     cross join lateral (select uid, prompt_key from sample_group where batch_id = $1 and no = u.no offset 0) g`,
     [
       copy.fromId,
       part.groups.map(({ no }) => no),

@@ -142,7 +142,7 @@ export async function markPiece(client: Client, job: RetentionJobRow): Promise<b
   )
   await client.query(
     `update batch b set texts_removed_at = coalesce(texts_removed_at, now()),
-       samples_removed_at = case when t.whole then now() else samples_removed_at end
+       samples_removed_at = case when t.whole then coalesce(samples_removed_at, now()) else samples_removed_at end
      from unnest($1::int[], $2::bool[]) as t(id, whole) where b.id = t.id`,
     [rows.map(({ id }) => id), rows.map(({ whole }) => whole)],
   )
@@ -160,8 +160,10 @@ export async function unmark(client: Client, jobId: number): Promise<void> {
   await client.query('select pg_advisory_xact_lock($1)', [ADVISORY_LOCKS.retentionMarks])
   await client.query(
     `with taken as (delete from removal where job_id = $1 and not begun returning batch_id, whole)
-     update batch b set samples_removed_at = case when taken.whole then null else samples_removed_at end,
-       -- Texts that an earlier removal has deleted stay marked as removed.
+     -- Samples and texts that an earlier removal has deleted stay marked as removed.
+     update batch b set samples_removed_at = case when taken.whole
+         and (b.samples = 0 or exists (select 1 from sample s where s.batch_id = b.id))
+         then null else b.samples_removed_at end,
        texts_removed_at = case when to_regclass('sample_text_' || to_char(b.text_bucket, 'YYYYMMDD')) is not null
          and exists (select 1 from sample_text t where t.bucket = b.text_bucket and t.batch_id = b.id)
          then null else b.texts_removed_at end
@@ -551,7 +553,8 @@ export async function runForDeletion(
   }>(
     `select (count(b.id) filter (where b.completed_at is null or ${COPIED}
          or (not b.rolled_up and b.completed_at > now() - interval '1 minute')))::int as busy, max(b.id) as last_id,
-       count(b.id)::int as batches, coalesce(sum(b.samples), 0)::float8 as samples
+       count(b.id)::int as batches,
+       coalesce(sum(b.samples) filter (where b.samples_removed_at is null), 0)::float8 as samples
      from run left join batch b on b.run_id = run.id where run.name = $1 group by run.id`,
     [run],
   )
@@ -578,11 +581,12 @@ export async function keepRun(db: Database, run: string, keep: boolean, by: stri
     : db.adhoc('delete from run_kept where run = $1', [run]))
 }
 
-/** Start time of the policy's last removal, or null if there was none. */
-export async function lastPolicyJob(db: Database): Promise<Date | null> {
-  const [row] = await db.rows<{ at: Date | null }>(
+/** Time since the start of the policy's last removal, ms, or null if there was none. */
+export async function sinceLastPolicyJob(db: Database): Promise<number | null> {
+  const [row] = await db.rows<{ ms: number | null }>(
     'removal-last',
-    "select max(created_at) as at from retention_job where kind = 'policy'",
+    `select (extract(epoch from clock_timestamp() - max(created_at)) * 1000)::float8 as ms
+     from retention_job where kind = 'policy'`,
   )
-  return row?.at ?? null
+  return row?.ms ?? null
 }

@@ -144,8 +144,16 @@ async function storeChange(
   })
 }
 
-/** Marks the roll-up of a removed batch's run as outdated. */
+/**
+ * Marks the roll-up of a removed batch's run as outdated. The lock makes a roll-up in progress end first: it has read the
+ * batch and would otherwise erase the mark.
+ */
 export async function markRunRollUpStale(client: Client, batchId: number): Promise<void> {
+  await client.query({
+    name: 'run-roll-up-hold-of',
+    text: 'select from run where id = (select run_id from batch where id = $1) for no key update',
+    values: [batchId],
+  })
   await client.query({
     name: 'run-roll-up-stale',
     text: 'update run_roll_up set stale = true where run_id = (select run_id from batch where id = $1)',

@@ -52,7 +52,7 @@ async function counted(db: Database, filter: SampleFilter): Promise<SampleCountD
   const column = status === 'scored' || status === 'failed' ? status : 'samples'
   const [row] = await db.adhoc<{ samples: number; batches: number }>(
     `select coalesce(sum(${column}), 0)::float8 as samples, count(*)::int as batches from batch
-     where samples > 0 and ($1::text is null or run_id = (select id from run where name = $1)) and ($2::int is null or id = $2)
+     where samples > 0 and samples_removed_at is null and ($1::text is null or run_id = (select id from run where name = $1)) and ($2::int is null or id = $2)
        and ($3::int is null or step between $3 and coalesce($4::int, $3)) and ($5::text is null or split = $5)
        and ${rescored === undefined ? 'true' : isRescored(rescored)}`,
     [run ?? null, batchId ?? null, step ?? null, stepTo ?? null, split ?? null],

@@ -32,7 +32,7 @@ export async function sampleFacets(
   },
 ): Promise<FacetRows> {
   const { values, arg } = args()
-  const where = ['samples > 0']
+  const where = ['samples > 0', 'samples_removed_at is null']
   if (filter.batchId !== undefined) where.push(`id = ${arg(filter.batchId)}`)
   if (filter.run !== undefined)
     where.push(`run_id = (select id from run where name = ${arg(filter.run)})`)

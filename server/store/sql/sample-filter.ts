@@ -17,6 +17,9 @@ export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
 /** Maximum number of batches that one query considers. */
 const MAX_BATCHES = 2_000
 
+/** SQL condition that the roll-up of a batch `b` counts substituted scores. */
+const HAS_SUBSTITUTED = `exists (select 1 from batch_roll_up r where r.batch_id = b.id and r.data_source = '' and r.substituted > 0)`
+
 /** A batch that may have matching samples. */
 export interface CandidateBatch {
   id: number
@@ -36,7 +39,7 @@ export async function candidateBatches(
   order: 'newest' | 'oldest' = 'newest',
 ): Promise<{ batches: CandidateBatch[]; nextBatchId: number | null }> {
   const { values, arg } = args()
-  const where = ['b.samples > 0']
+  const where = ['b.samples > 0', 'b.samples_removed_at is null']
   if (filter.batchId !== undefined) where.push(`b.id = ${arg(filter.batchId)}`)
   if (fromId !== null) where.push(`b.id ${order === 'newest' ? '<=' : '>='} ${arg(fromId)}`)
   if (filter.run !== undefined)
@@ -51,20 +54,21 @@ export async function candidateBatches(
   if (filter.status === 'queued' || filter.status === 'running')
     where.push('b.scored + b.failed < b.samples')
   // A batch without a roll-up is not excluded, because any of its samples may match.
+  // The lowest and the highest score leave out substituted scores.
   if (filter.scoreMin !== undefined)
-    where.push(`(not b.rolled_up or b.max is null or b.max >= ${arg(filter.scoreMin)})`)
+    where.push(
+      `(not b.rolled_up or b.max is null or b.max >= ${arg(filter.scoreMin)} or ${HAS_SUBSTITUTED})`,
+    )
   if (filter.scoreMax !== undefined)
-    where.push(`(not b.rolled_up or b.min is null or b.min <= ${arg(filter.scoreMax)})`)
+    where.push(
+      `(not b.rolled_up or b.min is null or b.min <= ${arg(filter.scoreMax)} or ${HAS_SUBSTITUTED})`,
+    )
   if (filter.reason !== undefined) {
     where.push(
       `(not b.rolled_up or exists (select 1 from batch_roll_up r where r.batch_id = b.id and r.data_source = '' and r.reasons ? ${arg(filter.reason)}))`,
     )
   }
-  if (filter.substituted === true) {
-    where.push(
-      `(not b.rolled_up or exists (select 1 from batch_roll_up r where r.batch_id = b.id and r.data_source = '' and r.substituted > 0))`,
-    )
-  }
+  if (filter.substituted === true) where.push(`(not b.rolled_up or ${HAS_SUBSTITUTED})`)
   if (filter.verdict !== undefined) {
     // A roll-up names only the most frequent verdicts, and leaves out those of substituted scores.
     where.push(

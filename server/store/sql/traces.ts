@@ -18,6 +18,8 @@ export interface TracedBatch {
   mean: number | null
   startedAtMs: number
   endedAtMs: number
+  /** Time since its end, ms. */
+  endedAgoMs: number
   trace: TraceContext
 }
 
@@ -64,7 +66,8 @@ export function batchesToTrace(db: Database, limit: number): Promise<TracedBatch
   return db.rows<TracedBatch>(
     'batches-to-trace',
     `select batch.id, run.name as run, step, split, status, reward, reward_name as "rewardName", samples, scored, failed,
-            groups, mean, trace, ${MS('submitted_at')} as "startedAtMs", ${MS('completed_at')} as "endedAtMs"
+            groups, mean, trace, ${MS('submitted_at')} as "startedAtMs", ${MS('completed_at')} as "endedAtMs",
+            ${MS('(clock_timestamp() - completed_at)')} as "endedAgoMs"
      from batch join run on run.id = run_id
      where trace_due and rolled_up and completed_at is not null order by batch.id limit $1`,
     [limit],
