@@ -19,7 +19,6 @@ export class ScoreSample extends RoutedSample {
   #score: EngineScore | null = null
   /** Identical samples that wait for the score of this one, if any. */
   followers: ScoreSample[] | null = null
-  /** The identical sample whose score this one waits for, if any. */
   leader: ScoreSample | null = null
 
   constructor(
@@ -118,7 +117,6 @@ export class ScoreSample extends RoutedSample {
     this.#resolve({ ...this.#result(server), shared: true })
   }
 
-  /** Ends a sample that followed `leader`, whose refusal was confirmed. */
   refuseAs(leader: ScoreSample, reason: SampleFailureReason, detail: string): void {
     this.#shareCall(leader)
     this.refuse(reason, detail)
