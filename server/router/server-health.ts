@@ -118,7 +118,6 @@ export class ServerHealth {
     return this.#period
   }
 
-  /** Records a score. */
   succeeded(period: number, nowMs: number): void {
     if (this.#state === 'suspect') {
       this.#faults = 0
@@ -157,7 +156,7 @@ export class ServerHealth {
     } else if (this.#state === 'half_open') this.#eject(nowMs, cause, false, evidence)
   }
 
-  /** Ejects the server, unless it is ejected already. `soft` is true if the server works, but slowly. */
+  /** Does nothing if the server is ejected already. `soft`: the server works, but slowly. */
   eject(
     nowMs: number,
     cause: string,
