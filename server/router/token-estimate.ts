@@ -7,7 +7,6 @@ const STEP = 0.02
 export class TokenEstimate {
   #charsPerToken = CHARS_PER_TOKEN
 
-  /** Estimated tokens of a text, at least 1. */
   tokensOf(chars: number): number {
     return Math.max(1, chars / this.#charsPerToken)
   }

@@ -122,7 +122,6 @@ export class PythonRuns {
     }
   }
 
-  /** Ends the interpreter and every run. */
   async close(): Promise<void> {
     this.#isClosing = true
     clearTimeout(this.#retry)
@@ -203,7 +202,6 @@ export class PythonRuns {
     )
   }
 
-  /** Requests forks until enough are idle. */
   #fill(): void {
     const missing = this.#options.idle + this.#waiting.length - this.#idle.length - this.#starting
     if (missing <= 0 || this.#isClosing || this.#interpreter === null) return
