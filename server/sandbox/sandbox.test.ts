@@ -1,4 +1,3 @@
-/** The sandbox over HTTP, as the rule `code` and SandboxFusion's clients call it. */
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -52,7 +51,6 @@ async function post(path: string, body: object, at = url) {
   return { status: response.status, body: (await response.json()) as any }
 }
 
-/** Runs a program as SandboxFusion's clients do. */
 const run = async (code: string, more: object = {}) =>
   (await post('/run_code', { code, language: 'python', run_timeout: 5, ...more })).body
 

@@ -10,7 +10,6 @@ import { runTests } from '../run-tests.ts'
 export const python = await findPython(null)
 if (!python.ok) console.warn(`vitest: the sandbox is not tested. ${python.reason} ${python.remedy}`)
 
-/** Creates runs for tests. `idle`: number of forks that wait for a job. */
 export function testRuns(idle = 2): PythonRuns {
   if (!python.ok) throw new Error(python.reason)
   const warn = (fields: object) => console.warn(fields)
@@ -19,7 +18,6 @@ export function testRuns(idle = 2): PythonRuns {
   return new PythonRuns({ folder, python: path, binds, idle, log: { warn, error: warn } as never })
 }
 
-/** Judges a program by unit tests as `/run_tests` does. */
 export async function judged(
   runs: PythonRuns,
   request: Partial<RunTestsRequest> & Pick<RunTestsRequest, 'code' | 'cases'>,
