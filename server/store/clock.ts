@@ -36,7 +36,6 @@ export class DatabaseClock {
     return this.#offsetMs
   }
 
-  /** Epoch milliseconds by the database's clock. */
   nowMs(): number {
     return monotonicEpochMs() + this.#offsetMs
   }

@@ -28,11 +28,9 @@ const Manifest = z.object({
   format: z.literal(FORMAT),
   /** Version of the program that wrote the backup. */
   program: z.string(),
-  /** Version of the schema of the database (server/store/schema-version.ts). */
   schemaVersion: z.number().int(),
   /** Migrations of the database in order of application. */
   migrations: z.array(z.object({ name: z.string(), checksum: digest })).min(1),
-  /** Version of Postgres. */
   postgres: z.string(),
   /** Time of the snapshot, ISO 8601. */
   takenAt: z.iso.datetime({ offset: true }),
