@@ -31,7 +31,6 @@ export interface CallFigures {
   latency: number[]
 }
 
-/** Numbers of batches, and of their samples by outcome. */
 export interface BatchFigures {
   /** Number of batches by status. */
   batches: Map<string, number>
@@ -54,7 +53,6 @@ export interface QueueFigures {
   jobs: number
 }
 
-/** All figures that the metrics read from the database. */
 export interface Figures {
   servers: ServerFigures[]
   calls: Map<number, CallFigures>
@@ -64,7 +62,6 @@ export interface Figures {
   queues: QueueFigures[]
 }
 
-/** The figures of an empty database. */
 export const NO_FIGURES: Figures = {
   servers: [],
   calls: new Map(),

@@ -5,9 +5,6 @@ import { type FlushedSample, flushStatement, stageStatement } from './sql/flush.
 import { finishStaged, queuePostProcessing, stagedSamples } from './sql/post-process.ts'
 import { testQueueForFile } from './testing/test-queue.ts'
 
-/**
- * Tests the post-processing of groups: their scores are pending until the whole group is processed, then set together.
- */
 
 const database = testQueueForFile({ max: 8 })
 let db: Database
