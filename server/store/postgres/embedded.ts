@@ -37,7 +37,6 @@ export interface EmbeddedPostgresOptions {
   onUnexpectedExit?(exit: Exit): void
   /** Called after every change of state except the first `up`. */
   onState?(state: EmbeddedPostgresState): void
-  /** Settings that override the defaults of this service. */
   settings?: Readonly<Record<string, string>>
   /** Aborting cancels the start, which rejects after the started processes have ended. */
   signal?: AbortSignal
