@@ -45,7 +45,6 @@ export const WRITTEN_SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
   { name: 'rewards', type: 'json', of: rewardsJson, isResult: true },
 ]
 
-/** The columns of {@link WRITTEN_SAMPLE_COLUMNS} that a rescore copies. */
 export const RESCORED_SAMPLE_COLUMNS = WRITTEN_SAMPLE_COLUMNS.filter((column) => !column.isResult)
 
 /**

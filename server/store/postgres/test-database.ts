@@ -30,7 +30,6 @@ export async function createTestDatabase(
   }
 }
 
-/** One database for a test file or a `describe`, created before its tests and dropped after them. */
 export function testDatabaseForFile(): { readonly url: string } {
   let database: TestDatabase | undefined
   beforeAll(async () => {
