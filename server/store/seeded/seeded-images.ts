@@ -25,7 +25,6 @@ function chartColor(heights: readonly number[], x: number, y: number): [number, 
   return [11 + grain, 107 + up - grain, 181 + grain]
 }
 
-/** Encodes an image as PNG, 8 bits per channel. */
 function png(colorOf: (x: number, y: number) => readonly [number, number, number]): Buffer {
   const rows = Array.from({ length: HEIGHT }, (_, y) => [
     0,
