@@ -3,7 +3,6 @@ import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import type { SampleKey } from './sample-texts.ts'
 
-/** Maximum number of suggested labels. */
 const MAX_LABELS = 100
 
 export interface AnnotationRow {
@@ -95,7 +94,6 @@ export async function addAnnotations(
   })
 }
 
-/** Changes an annotation; undefined fields stay unchanged. */
 export async function updateAnnotation(
   db: Database,
   id: string,
@@ -114,7 +112,6 @@ export async function removeAnnotation(db: Database, id: string): Promise<void> 
   await db.rows('remove-annotation', 'delete from sample_annotation where id = $1', [id])
 }
 
-/** Labels in use, the most used first. */
 export async function annotationLabels(
   db: Database,
   of: { run?: string | undefined; batchId?: number | undefined },

@@ -34,7 +34,6 @@ export interface AppendedBatch {
   now: Date
 }
 
-/** The batch to append to, or undefined if it does not exist. */
 export async function batchToAppendTo(
   client: Client,
   id: number,
@@ -63,7 +62,6 @@ export async function groupsToGrow(
   return rows
 }
 
-/** Increases the groups' numbers of received and of finished samples. */
 export async function growGroups(
   client: Client,
   batchId: number,
@@ -77,7 +75,6 @@ export async function growGroups(
   )
 }
 
-/** Inserts groups with given numbers. */
 export async function addGroups(
   client: Client,
   batchId: number,
@@ -91,7 +88,7 @@ export async function addGroups(
   )
 }
 
-/** Adds appended samples to the counts of their batch. `groups`: the batch's new number of groups. */
+/** `groups`: the batch's new number of groups. */
 export async function countAppended(
   client: Client,
   batchId: number,
@@ -166,7 +163,6 @@ function greatest(values: readonly number[]): number {
   return values.reduce((a, b) => Math.max(a, b), 0)
 }
 
-/** Pending samples of full groups, with their groups, in order of index. */
 export async function samplesOfFilledGroups(
   client: Client,
   batchId: number,
@@ -205,7 +201,6 @@ async function pendingOfGroups(
   return rows
 }
 
-/** The index of the batch's next sample. */
 export async function nextIndex(db: Database, batchId: number): Promise<number> {
   const [row] = await db.rows<{ samples: number }>(
     'next-index',
@@ -255,7 +250,6 @@ function arrayOf<Source>({ type, of }: Column<Source>, sources: readonly Source[
     : plainArray(values as (number | null)[])
 }
 
-/** The statement that stores the idempotency keys of single samples. */
 export function scoreKeyStatement(
   batchId: number,
   keyed: readonly { key: string; hash: Buffer; index: number }[],
@@ -268,7 +262,6 @@ export function scoreKeyStatement(
   }
 }
 
-/** The sample stored under an idempotency key, or undefined if there is none. */
 export async function sampleOfKey(
   db: Database,
   key: string,

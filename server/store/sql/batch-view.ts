@@ -104,7 +104,6 @@ export async function completionCurve(
   )
 }
 
-/** A completed group in the page's list. */
 export interface GroupRow {
   no: number
   uid: string
@@ -136,7 +135,6 @@ export async function groupsPage(
       )
 }
 
-/** The members of groups, with the columns that a group's row shows. */
 export async function groupMembers(
   db: Database,
   id: number,
@@ -161,7 +159,6 @@ export async function groupMembers(
   )
 }
 
-/** A sample as shown in the list of samples. */
 export interface SampleRow extends ResultRow {
   batch_id: number
   run: string
@@ -210,7 +207,6 @@ export async function sampleDetail(
   return row
 }
 
-/** The stored attempts of a sample, in their order. */
 export async function attemptsOf(
   db: Database,
   batchId: number,
