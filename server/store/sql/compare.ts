@@ -113,7 +113,6 @@ export async function rescoreChain(
   )
 }
 
-/** Other batches of the same run, step and split, newest first. */
 export async function batchesOfSameStep(
   db: Database,
   batchId: number,
@@ -129,7 +128,6 @@ export async function batchesOfSameStep(
   return rows.map(({ id }) => id)
 }
 
-/** The newest rescores, with their origin. */
 export async function newestRescores(
   db: Database,
   run: string | null,
@@ -169,7 +167,6 @@ export interface NamedRunRow {
   reward_hash: string | null
 }
 
-/** The runs with these names, in any order. */
 export async function runsByName(db: Database, names: readonly string[]): Promise<NamedRunRow[]> {
   return db.rows(
     'runs-by-name',
@@ -208,7 +205,6 @@ export async function runColumns(
   return row!.c
 }
 
-/** The roll-up of a data source at a step. */
 export interface SourceStepRow {
   batch_id: number
   data_source: string

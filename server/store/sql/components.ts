@@ -14,7 +14,6 @@ export interface ComponentBatch {
   reward: Pick<ResolvedReward, 'components' | 'gdpo'>
 }
 
-/** Runs of the newest batches with components, newest run first. */
 export async function runsWithComponents(db: Database): Promise<string[]> {
   const rows = await db.rows<{ name: string }>(
     'runs-with-components',
