@@ -1,6 +1,5 @@
 import type { Database } from '../database.ts'
 
-/** The highest step of a run's batches, or null if the run has no batches. */
 export async function lastStep(db: Database, run: string): Promise<number | null> {
   const [row] = await db.rows<{ step: number | null }>(
     'last-step',
