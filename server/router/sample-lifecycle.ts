@@ -117,7 +117,6 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (sample.pool.waiting > 0 || server.canary.isWanted) sample.pool.pumpSoon()
   }
 
-  /** Sends a server its canary if one is wanted and allowed. */
   probe(pool: ModelPool, server: PoolServer, nowMs: number): void {
     this.#refusals.probe(pool, server, nowMs)
   }

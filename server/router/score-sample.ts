@@ -110,7 +110,6 @@ export class ScoreSample extends RoutedSample {
     this.#resolve({ ok: false, reason, detail, attempts: this.attempts })
   }
 
-  /** Ends a sample that followed `leader`, with the leader's score and call. */
   succeedAs(leader: ScoreSample, server: PoolServer): void {
     this.#shareCall(leader)
     this.#score = leader.#score

@@ -147,7 +147,7 @@ export class ServerCanary {
     this.#about = []
   }
 
-  /** Handles a failed canary. Returns the held samples, which should be retried. */
+  /** Returns the held samples, which should be retried. */
   failed(nowMs: number, block: boolean): RoutedSample[] {
     this.isOut = false
     this.#fixedRefused = false
@@ -185,7 +185,6 @@ export class ServerCanary {
     this.#timer.unref()
   }
 
-  /** Resets the state, because the server has another URL. */
   reset(): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null

@@ -11,7 +11,6 @@ export class TokenEstimate {
     return Math.max(1, chars / this.#charsPerToken)
   }
 
-  /** Records that a server counted `tokens` in `chars` characters. */
   seen(chars: number, tokens: number): void {
     // Chat templates add tokens, which distorts the ratio of short texts.
     if (chars < 64 || !(tokens >= 1)) return

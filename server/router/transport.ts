@@ -45,7 +45,6 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   /** Set if no complete answer arrived. */
   error: NodeJS.ErrnoException | null = null
   answered = false
-  /** Whether the call's connection had served another call before. */
   reused = false
   /**
    * Whether the call was not sent, because this process's share of the limit expired while the connection was opened.
@@ -172,7 +171,6 @@ export class Transport {
     return this.#idle.length > 0 || this.#connecting < MAX_CONNECTING
   }
 
-  /** Number of open and opening connections. */
   get connections(): number {
     return this.#lanes.size
   }

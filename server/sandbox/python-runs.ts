@@ -73,17 +73,15 @@ export class PythonRuns {
     this.#server = createServer((socket) => this.#connected(socket))
   }
 
-  /** The interpreter's version, such as `3.11.7`. */
   get version(): string {
     return this.#version
   }
 
-  /** Process id of the sandbox; undefined before the start. */
   get pid(): number | undefined {
     return this.#interpreter?.pid
   }
 
-  /** Starts the interpreter. @throws Error with the reason if it does not start */
+  /** @throws Error with the reason if the interpreter does not start */
   async start(): Promise<void> {
     const { folder } = this.#options
     const socketPath = join(folder, 'runs.sock')

@@ -49,7 +49,6 @@ export const ReportLine = z.union([
 export type ReportLine = z.infer<typeof ReportLine>
 
 export interface RunReport {
-  /** The limit that ended the run; null if none did. */
   limit: SandboxLimit | null
   wallS: number
   cpuS: number

@@ -49,7 +49,6 @@ export class SandboxProcess {
     this.#log = log
   }
 
-  /** Starts the process if it is not running. Resolves when it is ready, or cannot run programs. */
   async ready(): Promise<LocalSandbox> {
     if (this.#isStopping) return STOPPING
     if (performance.now() - this.#failedAt > TRY_AGAIN_MS) this.#current = null

@@ -30,7 +30,6 @@ export interface Background {
   parts: readonly Part[]
 }
 
-/** Creates the background parts without starting them. */
 export async function createBackground(
   config: Config,
   version: string,

@@ -25,7 +25,6 @@ export interface Stores {
   queue: JobQueue
   /** The table row that makes this process known to other processes. */
   row: ProcessRow
-  /** Decides which kinds of background work this process does. */
   turns: BackgroundTurns
 }
 

@@ -179,7 +179,6 @@ export class Database {
     )
   }
 
-  /** Runs a named statement and returns its rows. */
   async rows<T>(name: string, text: string, values: unknown[] = []): Promise<T[]> {
     return (await this.pool.query({ name, text, values })).rows as T[]
   }

@@ -2,7 +2,6 @@ import type { Database } from './database.ts'
 import { SANDBOX_POOL } from './job-queue.ts'
 import { type RunBatchesRow, type RunFigures, RunTotals } from './run-totals.ts'
 
-/** A registered server's labels, limits and lifetime counters. */
 export interface ServerFigures {
   id: number
   name: string
@@ -40,7 +39,6 @@ export interface BatchFigures {
   groups: number
 }
 
-/** A live worker and its last report. */
 export interface WorkerFigures {
   id: number
   stats: Record<string, unknown>

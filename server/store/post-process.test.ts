@@ -14,7 +14,6 @@ beforeAll(() => {
   ;({ db, queue } = database)
 })
 
-/** Creates a batch whose sample `i` is in group `i % groups`. */
 async function makeBatch(options: {
   samples: number
   groups: number

@@ -12,7 +12,6 @@ import type { EncodedTexts } from './stored-texts.ts'
 export type ColumnType = 'int2' | 'int4' | 'text' | 'json'
 export type ColumnValue = string | number | null
 
-/** A column that is filled from a trainer's sample. */
 export interface Column<Source> {
   name: string
   type: ColumnType

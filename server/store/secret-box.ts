@@ -71,7 +71,7 @@ export class SecretBox {
     return this.#isSealing
   }
 
-  /** A stored secret as text. @throws Error that names the key that is missing, or the use of a damaged secret */
+  /** @throws Error that names the missing key, or the use of a damaged secret */
   open<T extends string | null>(use: SecretUse, stored: T): T {
     if (stored === null) return stored
     const found = SEALED.exec(stored)

@@ -33,7 +33,6 @@ export function goodputAt(server: SharingServer, inFlight: number): number {
 export interface Served {
   endMs: number
   tokensPerSecond: number
-  /** The limit when each sample ended. */
   limits: number[]
 }
 

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { type ArchiveReader, BackupError, type Entry } from './archive.ts'
 
-/** Version of the archive's layout. */
 export const FORMAT = 1
 /** The last file of the archive; a backup without it is incomplete. */
 export const MANIFEST = 'manifest.json'

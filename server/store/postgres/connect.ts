@@ -10,7 +10,6 @@ import { isTransactionPooler } from './pooler.ts'
 import { ensureDatabase } from './roles.ts'
 import { DatabaseStartError } from './start-error.ts'
 
-/** An open database of a supported version with this program's tables. */
 export interface OpenDatabase {
   url: string
   /** Null if DATABASE_URL is set. */

@@ -4,7 +4,6 @@ import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { TEMPLATE } from './test-setup.ts'
 
-/** A migrated, empty database of one test or test file. */
 export interface TestDatabase {
   url: string
   drop(): Promise<void>

@@ -76,7 +76,6 @@ export interface Seeded {
 export interface SeedOptions {
   /** Approximate total over all runs. */
   samples: number
-  /** Equal seeds give equal data. */
   seed: number
   /** Samples per step; default {@link stepSamplesOf}. */
   stepSamples?: number
@@ -190,7 +189,6 @@ interface SeededBatch {
   steps: number
   /** Samples of a full step. */
   stepSamples: number
-  /** Training prompts of the run. */
   prompts: number
 }
 

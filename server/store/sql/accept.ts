@@ -94,7 +94,6 @@ export async function insertBatch(
   return rows[0]!
 }
 
-/** Groups as parallel lists. */
 export interface GroupLists {
   uids: readonly string[]
   /** Number of samples in each group. */

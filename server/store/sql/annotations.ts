@@ -18,7 +18,6 @@ export interface AnnotationRow {
 
 const COLUMNS = 'id, batch_id, idx, label, note, author, created_at, updated_at'
 
-/** The newest {@link MAX_LISTED_ANNOTATIONS} annotations of a sample, oldest first. */
 export async function annotationsOf(
   db: Database,
   batchId: number,

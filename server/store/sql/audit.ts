@@ -36,7 +36,6 @@ export function auditPage(
   )
 }
 
-/** Actors and actions of the newest changes, as options of a filter. */
 export async function auditChoices(
   db: Database,
   newest: number,

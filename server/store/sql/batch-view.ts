@@ -14,7 +14,6 @@ export const JOINED_RESULT_COLUMNS = `${STORED_RESULT_COLUMNS}, g.uid, v.name as
 const RESULT_JOINS = `join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
   left join server v on v.id = s.server_id`
 
-/** The breakdown on the batch page; each part is one bounded aggregation over one batch. */
 export interface BatchBreakdown {
   data_sources:
     | { dataSource: string; samples: number; scored: number; failed: number; mean: number | null }[]

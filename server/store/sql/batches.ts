@@ -110,7 +110,6 @@ export async function scoreStatistics(
   return row!
 }
 
-/** Stores the roll-ups of the ended batches that have none yet; returns the ids of these batches. */
 export async function rollUpEnded(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-roll-up',

@@ -158,7 +158,6 @@ export interface RunColumns {
   wait_ms: (number | null)[]
 }
 
-/** A run, and the reward of its last batch. */
 export interface NamedRunRow {
   id: number
   name: string
@@ -214,7 +213,6 @@ export interface SourceStepRow {
   mean_error: number | null
 }
 
-/** Roll-ups of batches by data source, for the `most` data sources with the most samples in these batches. */
 export async function sourceSteps(
   db: Database,
   batchIds: readonly number[],

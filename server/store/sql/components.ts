@@ -24,7 +24,6 @@ export async function runsWithComponents(db: Database): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-/** A run's newest training batches with components in a range of steps, newest first. Rescores are excluded. */
 export async function componentBatches(
   db: Database,
   { run, from, until }: { run: string; from: number; until: number },

@@ -85,7 +85,6 @@ export async function figuresOf(client: Client, batchId: number): Promise<Figure
 
 export type WindowRow = Pick<FigureRow, 'mean' | 'min' | 'max' | 'group_std' | 'group_std_of'>
 
-/** The last evaluated batches of the batch's run and split that have a lower id and a lower step, newest first. */
 export async function windowBefore(
   client: Client,
   batch: Pick<MonitoredBatch, 'id' | 'run_id' | 'split' | 'step'>,

@@ -80,7 +80,6 @@ export async function latestStandings(db: Database, limit: number): Promise<Stan
   )
 }
 
-/** The latest state of each monitor for a run and split, or undefined before its first batch. */
 export async function standingOf(
   db: Database,
   runId: number,

@@ -10,7 +10,6 @@ export interface PoolRow {
   jobs_waiting: number
 }
 
-/** The pools of models that have a server, in order of model. */
 export async function poolRows(db: Database): Promise<PoolRow[]> {
   return db.rows(
     'pools-listed',

@@ -442,7 +442,6 @@ export async function recentPasses(
   )
 }
 
-/** Prompts by the prefixes of their keys, in any order. */
 export async function promptsOf(
   db: Database,
   { runId, split }: PromptScope,

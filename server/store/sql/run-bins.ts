@@ -15,7 +15,6 @@ export interface RunBinRow {
   step: number
   last: number
   steps: number
-  /** The batch of the last step. */
   id: number
   status: BatchStatus
   pending: number

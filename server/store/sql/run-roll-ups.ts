@@ -143,7 +143,6 @@ async function storeChange(
   })
 }
 
-/** Marks the roll-up of a removed batch's run as outdated. */
 export async function markRunRollUpStale(client: Client, batchId: number): Promise<void> {
   await client.query({
     name: 'run-roll-up-stale',
