@@ -5,7 +5,6 @@ import { testDatabaseForFile } from './postgres/test-database.ts'
 import { BINS, storeBatchRollUps } from './sql/batch-roll-ups.ts'
 import { rollUpEnded } from './sql/batches.ts'
 
-
 const database = testDatabaseForFile()
 let db: Database
 

@@ -4,7 +4,6 @@ import { type Client, Database, inTransaction, isConnectionLoss, isOutage } from
 import { testDatabaseForFile } from './postgres/test-database.ts'
 import { PoolBusyError } from './session.ts'
 
-
 const database = testDatabaseForFile()
 let db: Database
 let outside: Database

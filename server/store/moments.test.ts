@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { testDatabaseForFile } from './postgres/test-database.ts'
 import { deviationOf, meanOf } from './sql/moments.ts'
 
-
 const database = testDatabaseForFile()
 let db: pg.Pool
 

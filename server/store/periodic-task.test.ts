@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { PeriodicTask, type PeriodicWork } from './periodic-task.ts'
 
-
 beforeEach(() => {
   vi.useFakeTimers()
 })

@@ -5,7 +5,6 @@ import { type FlushedSample, flushStatement, stageStatement } from './sql/flush.
 import { finishStaged, queuePostProcessing, stagedSamples } from './sql/post-process.ts'
 import { testQueueForFile } from './testing/test-queue.ts'
 
-
 const database = testQueueForFile({ max: 8 })
 let db: Database
 let queue: JobQueue

@@ -11,7 +11,6 @@ import { type SampleCursor, type SampleSort, sampleList } from './sql/sample-lis
 import { encodeTexts } from './stored-texts.ts'
 import { ensureTextPartition, textBucket } from './text-partitions.ts'
 
-
 const BATCHES = 12
 const SAMPLES = 100
 

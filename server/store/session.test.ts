@@ -18,7 +18,6 @@ import {
 import { openPrisma } from './prisma.ts'
 import { connectSession, isTooManyConnections } from './session.ts'
 
-
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
 const closing: (() => unknown)[] = []

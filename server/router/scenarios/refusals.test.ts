@@ -6,7 +6,6 @@ import type { RouterResult } from '../router-types.ts'
 import { config, Harness, until } from '../testing/harness.ts'
 import { failuresOf, SimulatedPool } from '../testing/pool.ts'
 
-
 let pool: SimulatedPool | undefined
 let harness: Harness | undefined
 afterEach(async () => {
