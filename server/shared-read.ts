@@ -24,7 +24,6 @@ export class SharedRead {
     return this.#next
   }
 
-  /** Resolves when no read is under way. */
   async settled(): Promise<void> {
     await (this.#next ?? this.#current)?.catch(() => {})
   }

@@ -1,4 +1,3 @@
-// Entry point of the server process.
 import './stop-request.ts'
 import './v8-flags.ts'
 

@@ -31,12 +31,11 @@ class StopRequests {
     this.#cleanUps.push(cleanUp)
   }
 
-  /** Marks the end of the start: from now on, requests are passed to `handler`. */
   serve(handler: Handler): void {
     this.#handler = handler
   }
 
-  /** Requests a stop. A second request during the start exits with 1. */
+  /** A second request during the start exits with 1. */
   request(why: string): void {
     const isFirst = this.#why === null
     this.#why ??= why

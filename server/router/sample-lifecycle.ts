@@ -20,9 +20,7 @@ import { type CallListener, HttpCall } from './transport.ts'
 /** A timeout counts as the server's fault if its call had at least this share of the sample's time limit. */
 const BLAMED_SHARE = 0.5
 
-/** Handles servers and pools that become idle. */
 export interface SampleLifecycleOwner {
-  /** Called when the server's last call in flight has ended. */
   onServerIdle(server: PoolServer): void
   /** Called when the pool's last unfinished sample has ended. */
   onPoolIdle(pool: ModelPool): void
@@ -49,7 +47,6 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   readonly #aborts = new AbortRegistry<RoutedSample>((sample) =>
     this.#fail(sample, 'cancelled', 'aborted'),
   )
-  /** All unfinished samples. */
   readonly #samples = new SwapList<RoutedSample>(
     (sample) => sample.lifeIndex,
     (sample, index) => {
@@ -64,8 +61,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Accepts a sample. Its time limit starts at its first dispatch. Until then, it limits only the time without a
-   * healthy server.
+   * A sample's time limit starts at its first dispatch. Until then, it limits only the time without a healthy server.
    */
   begin(sample: RoutedSample, nowMs: number): void {
     sample.pool.sampleCount++
@@ -75,17 +71,16 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (!this.#shared.follow(sample)) sample.pool.admit(sample, nowMs)
   }
 
-  /** Ends every sample as `cancelled`. */
   cancelAll(detail: string): void {
     for (const sample of this.#samples.all()) this.#fail(sample, 'cancelled', detail)
   }
 
-  /** Checks micro-batches in flight. Called every 100 ms while there are samples. */
+  /** Called every 100 ms while there are samples. */
   look(nowMs: number): void {
     this.#microBatcher.look(nowMs)
   }
 
-  /** Handles a call's end. Called from inside the HTTP parser, where no call may begin. */
+  /** Called from inside the HTTP parser, where no call may begin. */
   onCallEnd(call: HttpCall<Flight>): void {
     const flight = call.context
     const nowMs = performance.now()
@@ -101,7 +96,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     }
   }
 
-  /** Handles a score that the sample has stored, from a single call or from a micro-batch. */
+  /** Called after the sample has stored its score. */
   scored(
     flight: Flight,
     status: number,
@@ -122,7 +117,6 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (sample.pool.waiting > 0 || server.canary.isWanted) sample.pool.pumpSoon()
   }
 
-  /** Sends a server its canary if one is wanted and allowed. */
   probe(pool: ModelPool, server: PoolServer, nowMs: number): void {
     this.#refusals.probe(pool, server, nowMs)
   }
@@ -169,7 +163,6 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (!this.#microBatcher.take(flight, nowMs)) this.sendAlone(flight)
   }
 
-  /** Sends the sample of a flight in its own request. */
   sendAlone(flight: Flight): void {
     const { sample, server } = flight
     let request: EngineRequest | null
@@ -261,8 +254,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
 
   /**
    * Abandons the calls to a server, because this process's share of the limit has expired and other processes may use
-   * the slots. The samples wait again, and no attempt is charged. For a call that the owner of a slot sends, the owner
-   * is notified instead.
+   * the slots. The samples wait again, and no attempt is charged.
    */
   recall(server: PoolServer): void {
     const nowMs = performance.now()
@@ -279,10 +271,6 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     }
   }
 
-  /**
-   * Ends a call that was abandoned or not sent, because this process's share of the limit has expired. The sample waits
-   * again, and no attempt is charged.
-   */
   recalled(flight: Flight, nowMs: number): void {
     const { sample, server } = flight
     const detail = 'abandoned: this process could not renew its share of the limit'
@@ -300,10 +288,6 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.pool.readmit(sample)
   }
 
-  /**
-   * Releases the slot and records the attempt. If the sample has another call in flight, that call becomes its first
-   * one.
-   */
   #endFlight(
     flight: Flight,
     outcome: 'ok' | 'superseded' | 'recalled' | FailureClass,
@@ -336,7 +320,6 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.second = null
   }
 
-  /** Ends a call, because the sample's other call was faster. */
   #supersede(flight: Flight, nowMs: number): void {
     this.#endFlight(flight, 'superseded', null, null, null, nowMs - flight.startedAtMs)
     flight.call?.abandon()
@@ -495,7 +478,6 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     )
   }
 
-  /** Ends a sample whose time is up with one or two calls in flight. */
   #outOfTime(sample: RoutedSample, nowMs: number): void {
     let lastDetail = ''
     for (let flight = sample.flight; flight !== null; flight = sample.flight) {
@@ -517,10 +499,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.pool.pumpSoon()
   }
 
-  /**
-   * Fails a sample, in any state. `confirmed` is true if the sample's refusal is confirmed. The identical samples that
-   * follow it then fail too.
-   */
+  /** `confirmed`: the sample's refusal is confirmed, so the identical samples that follow it fail too. */
   #fail(
     sample: RoutedSample,
     reason: SampleFailureReason,
@@ -548,7 +527,6 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     } else this.#shared.failed(sample)
   }
 
-  /** Marks a sample as done and removes it from all lists. */
   #release(sample: RoutedSample): void {
     sample.done = true
     this.#wheel.remove(sample)

@@ -10,7 +10,6 @@ export class SampleQueue {
     return this.#size
   }
 
-  /** The sample that has waited longest, or null if none waits. */
   get first(): RoutedSample | null {
     return this.#head
   }

@@ -19,7 +19,6 @@ export class ScoreSample extends RoutedSample {
   #score: EngineScore | null = null
   /** Identical samples that wait for the score of this one, if any. */
   followers: ScoreSample[] | null = null
-  /** The identical sample whose score this one waits for, if any. */
   leader: ScoreSample | null = null
 
   constructor(
@@ -111,14 +110,12 @@ export class ScoreSample extends RoutedSample {
     this.#resolve({ ok: false, reason, detail, attempts: this.attempts })
   }
 
-  /** Ends a sample that followed `leader`, with the leader's score and call. */
   succeedAs(leader: ScoreSample, server: PoolServer): void {
     this.#shareCall(leader)
     this.#score = leader.#score
     this.#resolve({ ...this.#result(server), shared: true })
   }
 
-  /** Ends a sample that followed `leader`, whose refusal was confirmed. */
   refuseAs(leader: ScoreSample, reason: SampleFailureReason, detail: string): void {
     this.#shareCall(leader)
     this.refuse(reason, detail)

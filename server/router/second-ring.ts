@@ -9,9 +9,7 @@ export class SecondRing {
     this.#buckets = new Float64Array(seconds)
   }
 
-  /**
-   * Adds events that occurred at `nowMs`. If that is earlier than the last event, the time of the last event is used.
-   */
+  /** Adds events at `nowMs`, or at the last event's time if that is later. */
   add(nowMs: number, count = 1): void {
     this.#advance(nowMs)
     const index = this.#second % this.#buckets.length
@@ -19,7 +17,6 @@ export class SecondRing {
     this.#total += count
   }
 
-  /** The number of events within the window that ends at `nowMs`. */
   total(nowMs: number): number {
     this.#advance(nowMs)
     return this.#total

@@ -29,7 +29,6 @@ export interface ServerAddress {
   apiKey: string | null
 }
 
-/** The properties of an engine for modules that may not import the engines. */
 export type EngineAbilities = Pick<
   Engine,
   'scores' | 'chats' | 'selfTested' | 'routes' | 'labels' | 'paths'
@@ -50,10 +49,7 @@ export interface ScoringServer extends ServerAddress {
   chatTemplate: string | null
 }
 
-/**
- * Runs the self-test of a server that is awake. It tests that scores are raw, or that a judge replies. Each call takes
- * at most `timeoutMs`.
- */
+/** Tests that the scores of an awake server are raw, or that an awake judge replies. `timeoutMs` limits each call. */
 export function testScores(server: ScoringServer, timeoutMs: number): Promise<SelfTestResult> {
   return through(server, timeoutMs, ({ fetch, basePath }) =>
     server.kind === 'generative'
@@ -63,8 +59,8 @@ export function testScores(server: ScoringServer, timeoutMs: number): Promise<Se
 }
 
 /**
- * Scores the calibration texts, one call each. Returns null if the engine cannot score fixed texts. `stop` ends the
- * calls. @throws Error with the server's answer, or if it was stopped
+ * Scores the calibration texts, one call each. Returns null if the engine cannot score fixed texts. @throws Error with
+ * the server's answer, or if `stop` was aborted
  */
 export function calibrate(
   server: ScoringServer,
@@ -84,7 +80,7 @@ function targetOf(server: ScoringServer) {
   return { model, version, route, label, plainText, maxModelLen, chatTemplate }
 }
 
-/** Reads the load that the server reports. Returns null if it reports none. Never rejects. */
+/** Returns null if the server reports no load or does not answer. */
 export async function readLoad(
   server: ServerAddress,
   timeoutMs: number,
@@ -119,7 +115,7 @@ export function sendSleep(
   })
 }
 
-/** Wakes a server. @throws Error with the server's answer if it refuses */
+/** @throws Error with the server's answer if it refuses */
 export function sendWake(server: ServerAddress, timeoutMs: number): Promise<void> {
   return through(server, timeoutMs, async ({ fetch, basePath }) => {
     const { lifecycle } = engineOf(server.engine)

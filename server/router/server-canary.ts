@@ -22,11 +22,9 @@ const FIXED: ScoreInput = { prompt: 'What is 1 + 1?', response: '1 + 1 is 2.' }
  * samples in a row, or gives an answer that no sample can cause, receives no samples until it has scored a canary.
  */
 export class ServerCanary {
-  /** Refused samples that wait for the result of a canary. */
   readonly held = new Set<RoutedSample>()
   /** Whether the server receives no samples until it has scored a canary. */
   isBlocking = false
-  /** Whether a canary is in flight. */
   isOut = false
   /** Time of the last failed canary, on the clock of `performance.now()`. Earlier refusals do not count. */
   failedAtMs = Number.NEGATIVE_INFINITY
@@ -47,12 +45,10 @@ export class ServerCanary {
   #fixedRefused = false
   #isMissed = false
 
-  /** The number of processes that share the rate of canaries. */
   set processes(processes: number) {
     this.#intervalMs = INTERVAL_MS * processes
   }
 
-  /** Whether a canary should be sent as soon as possible. */
   get isWanted(): boolean {
     return this.isBlocking || this.#isRequested || this.held.size > 0
   }
@@ -73,7 +69,6 @@ export class ServerCanary {
     this.#refusalsToProbe = REFUSALS_TO_PROBE
   }
 
-  /** Records a scored text. Only the shortest one is kept. */
   knows(input: ScoreInput, chars: number): void {
     if (chars >= this.#knownChars) return
     this.#known = input
@@ -152,10 +147,7 @@ export class ServerCanary {
     this.#about = []
   }
 
-  /**
-   * Handles a failed canary. Returns the held samples, which should be retried. `block`: whether the server receives no
-   * samples until it has scored a canary.
-   */
+  /** Returns the held samples, which should be retried. */
   failed(nowMs: number, block: boolean): RoutedSample[] {
     this.isOut = false
     this.#fixedRefused = false
@@ -175,13 +167,11 @@ export class ServerCanary {
     return samples
   }
 
-  /** Holds a refused sample until a canary has a result. */
   hold(sample: RoutedSample): void {
     this.held.add(sample)
     sample.heldBy = this
   }
 
-  /** Calls `onDue` when the next canary may be sent. */
   wake(nowMs: number, onDue: () => void): void {
     if (this.#timer !== null) return
     // Timers may fire up to 1 ms early on this clock.
@@ -195,7 +185,6 @@ export class ServerCanary {
     this.#timer.unref()
   }
 
-  /** Resets the state, because the server has another URL. */
   reset(): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null

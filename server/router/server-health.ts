@@ -1,6 +1,5 @@
 import type { HealthState } from './router-types.ts'
 
-/** Consecutive faults that eject a server. */
 const FAULTS_TO_EJECT = 5
 /** Duration of the first ejection. The n-th ejection lasts n times as long, at most 12 times, ±20 %. */
 export const EJECTION_STEP_MS = 5_000
@@ -97,7 +96,6 @@ export class ServerHealth {
     return this.#state === 'ejected' && this.#soft
   }
 
-  /** The share of its slots that the server may use: 1 except during a slow start. */
   share(nowMs: number): number {
     if (this.#state !== 'slow_start') return 1
     return Math.min(
@@ -112,13 +110,12 @@ export class ServerHealth {
     return state === 'ok' || state === 'slow_start' || (state === 'half_open' && !this.#probing)
   }
 
-  /** Records the start of a call. Returns the current period, which is passed back at the call's end. */
+  /** Returns the current period, which is passed back at the call's end. */
   begin(): number {
     if (this.#state === 'half_open') this.#probing = true
     return this.#period
   }
 
-  /** Records a score. */
   succeeded(period: number, nowMs: number): void {
     if (this.#state === 'suspect') {
       this.#faults = 0
@@ -135,7 +132,7 @@ export class ServerHealth {
     }
   }
 
-  /** Records a fault of the server. `weight` is ½ for a call that timed out or was abandoned. */
+  /** `weight` is ½ for a call that timed out or was abandoned. */
   faulted(period: number, weight: number, nowMs: number, cause: string): void {
     if (period !== this.#period) return
     this.#faults += weight
@@ -157,7 +154,7 @@ export class ServerHealth {
     } else if (this.#state === 'half_open') this.#eject(nowMs, cause, false, evidence)
   }
 
-  /** Ejects the server, unless it is ejected already. `soft` is true if the server works, but slowly. */
+  /** Does nothing if the server is ejected already. `soft`: the server works, but slowly. */
   eject(
     nowMs: number,
     cause: string,

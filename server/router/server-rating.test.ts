@@ -3,7 +3,6 @@ import { leastWork } from './policies/least-work.ts'
 import { ServerRating } from './server-rating.ts'
 import { type SharingServer, serve } from './testing/sharing-server.ts'
 
-/** Rates a simulated server that always has `most` samples in flight while enough are left. */
 function rate(
   server: SharingServer,
   most: number,
@@ -49,7 +48,6 @@ describe('tokens per second', () => {
 
   test('rises with a faster measurement below full load, and does not fall with a slower one', () => {
     const rating = new ServerRating()
-    /** Scores a sample of 1,000 tokens, begun with `inFlight` of 8 slots in use. */
     const measure = (nowMs: number, inFlight: number, elapsedMs: number) => {
       rating.began(inFlight, 8)
       rating.completed(nowMs, 1_000, elapsedMs)

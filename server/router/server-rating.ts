@@ -1,6 +1,5 @@
 import { SecondRing } from './second-ring.ts'
 
-/** Half-life of the measured tokens/s. */
 const RATE_HALF_LIFE_MS = 10_000
 /**
  * A rate is computed over at least this many samples and {@link MIN_RATE_MS}. After {@link MAX_RATE_MS}, fewer samples
@@ -15,7 +14,6 @@ const FILLED_SHARE = 0.7
 const PEAK_DECAY_MS = 10_000
 /** Measurements older than this are discarded, so that a slow server is tried again. */
 const STALE_MS = 60_000
-/** Maximum samples whose times are kept. */
 const MAX_SAMPLES = 256
 /**
  * Default fixed cost of a call (connection, tokenizing, batching), expressed in tokens. Without a fixed cost, a sample
@@ -79,21 +77,17 @@ export class ServerRating {
   readonly #faults = new SecondRing(FAULT_SECONDS)
   readonly #corrupt = new SecondRing(CORRUPT_SECONDS)
 
-  /** Number of samples whose times are known, at most 256. */
   get samples(): number {
     return this.#samples
   }
 
-  /**
-   * Records that a sample was sent. `inFlight` includes it. With `most` samples in flight, the server counts as full.
-   */
+  /** `inFlight` includes this sample. */
   began(inFlight: number, most: number): void {
     this.#begun++
     this.#inFlightSum += inFlight
     if (inFlight >= most) this.#filled++
   }
 
-  /** Records a sample of `tokens` scored after `elapsedMs`. */
   completed(nowMs: number, tokens: number, elapsedMs: number): void {
     const size = tokens > 0 && tokens < Number.POSITIVE_INFINITY ? tokens : 0
     const ms = elapsedMs > 0 && elapsedMs < Number.POSITIVE_INFINITY ? elapsedMs : 0
@@ -115,8 +109,7 @@ export class ServerRating {
 
   /**
    * Records a failure after `elapsedMs` that is the server's fault. It counts as a call of at least `timeoutMs`,
-   * because a server that fails within a millisecond must not look fast. `tokens`: size of the sample, by default the
-   * mean.
+   * because a server that fails within a millisecond must not look fast.
    */
   fault(
     nowMs: number,
@@ -138,7 +131,6 @@ export class ServerRating {
     return this.#corrupt.total(nowMs)
   }
 
-  /** Invalid responses within the last 60 s. */
   corruptCount(nowMs: number): number {
     return this.#corrupt.total(nowMs)
   }
@@ -209,12 +201,10 @@ export class ServerRating {
     return normalized === null ? null : (normalized * (tokens + this.#sortedFixed)) / 1_000
   }
 
-  /** The median time of a sample of this size, in ms, or null if there are no samples. */
   expectedMs(tokens: number): number | null {
     return this.quantileMs(0.5, tokens)
   }
 
-  /** Resets all measurements, because the server has another URL. */
   reset(): void {
     this.#windowSamples = 0
     this.#tokens = 0
@@ -245,7 +235,6 @@ export class ServerRating {
     this.#xy += step * (size * ms - this.#xy)
   }
 
-  /** The fixed cost in tokens according to the fitted line. */
   get #fixedTokens(): number {
     const x = this.#x
     const variance = this.#xx - x * x

@@ -6,8 +6,7 @@ import { ScoreSample } from './score-sample.ts'
 /**
  * Combines identical requests in flight: the first one is sent, and the others follow it and receive its score. A
  * trained policy often samples the same short response several times. Only requests to discriminative models are
- * combined, because their score is a function of the text. If the first one fails, its first follower is sent instead.
- * If the refusal of the first one was confirmed, its followers fail too.
+ * combined, because their score is a function of the text.
  */
 export class SharedSamples {
   /**
@@ -47,7 +46,6 @@ export class SharedSamples {
     return sample instanceof ScoreSample && sample.leader !== null
   }
 
-  /** Gives a sample's score to its followers. `release` removes each follower from all lists first. */
   scored(sample: RoutedSample, server: PoolServer, release: (follower: ScoreSample) => void): void {
     if (!(sample instanceof ScoreSample)) return
     this.#leave(sample)

@@ -19,7 +19,6 @@ it('contains the items added and not removed', () => {
       inside.add(item)
       list.add(item)
     }
-    // These items are not in the list.
     for (const other of items.slice(0, 3)) if (!inside.has(other)) list.delete(other)
     expect(list.size).toBe(inside.size)
   }

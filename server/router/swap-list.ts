@@ -25,7 +25,6 @@ export class SwapList<T> {
     this.#setIndex(item, this.#items.push(item) - 1)
   }
 
-  /** Removes an item; does nothing if it is not in the list. */
   delete(item: T): void {
     const index = this.#indexOf(item)
     if (index < 0) return

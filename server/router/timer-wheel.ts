@@ -28,7 +28,6 @@ export class TimerWheel<T extends WheelEntry> {
   readonly #onDue: (entry: T) => void
   #timer: NodeJS.Timeout | null = null
   #size = 0
-  /** The tick processed last. */
   #tick = 0
   /** Runs after the answers that have arrived are read, so that their calls do not count as late. */
   readonly #onTick = () => this.#advance()
@@ -59,7 +58,6 @@ export class TimerWheel<T extends WheelEntry> {
     this.#size++
   }
 
-  /** Removes an entry; does nothing if it is in no wheel. */
   remove(entry: T): void {
     if (entry.wheelSlot < 0) return
     const { wheelNext, wheelPrev } = entry

@@ -7,12 +7,10 @@ const STEP = 0.02
 export class TokenEstimate {
   #charsPerToken = CHARS_PER_TOKEN
 
-  /** Estimated tokens of a text, at least 1. */
   tokensOf(chars: number): number {
     return Math.max(1, chars / this.#charsPerToken)
   }
 
-  /** Records that a server counted `tokens` in `chars` characters. */
   seen(chars: number, tokens: number): void {
     // Chat templates add tokens, which distorts the ratio of short texts.
     if (chars < 64 || !(tokens >= 1)) return

@@ -44,9 +44,7 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   headers: ResponseHeaders = {}
   /** Set if no complete answer arrived. */
   error: NodeJS.ErrnoException | null = null
-  /** Whether an answer began to arrive. */
   answered = false
-  /** Whether the call's connection had served another call before. */
   reused = false
   /**
    * Whether the call was not sent, because this process's share of the limit expired while the connection was opened.
@@ -79,7 +77,7 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
     return true
   }
 
-  /** Binds the call to its lane (connection); only for the transport. */
+  /** Called only by the transport. */
   boundTo(lane: Lane, mayBegin: () => boolean): void {
     this.#lane = lane
     this.#mayBegin = mayBegin
@@ -169,15 +167,10 @@ export class Transport {
     this.#answerLimitBytes = answerLimitBytes
   }
 
-  /**
-   * Whether a call can be sent now: on an idle connection, or on a new one within the limit of connections being
-   * opened.
-   */
   get hasLane(): boolean {
     return this.#idle.length > 0 || this.#connecting < MAX_CONNECTING
   }
 
-  /** Number of open and opening connections. */
   get connections(): number {
     return this.#lanes.size
   }
@@ -211,7 +204,6 @@ export class Transport {
     for (const lane of this.#idle.splice(0)) lane.destroy()
   }
 
-  /** Closes all connections. Resolves when they are closed. */
   async close(): Promise<void> {
     this.#closing = true
     this.#idle.length = 0

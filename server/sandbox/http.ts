@@ -13,7 +13,6 @@ const MAX_QUEUED_PER_SLOT = 256
 /** The only status that SandboxFusion's clients retry. */
 const BUSY_STATUS = 504
 
-/** Thrown to answer with a status other than 200. */
 class Refusal extends Error {
   readonly status: number
 

@@ -68,7 +68,6 @@ async function main(): Promise<void> {
   })
 }
 
-/** Sends the report to the parent process, if there is one. */
 function report(message: SandboxReport, then = () => {}): void {
   if (process.send) process.send(message, then)
   else then()

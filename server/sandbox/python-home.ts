@@ -7,7 +7,6 @@ import type { SandboxBind } from '../isolation/sandbox.ts'
 import { checkSandbox } from '../isolation/sandbox-check.ts'
 import { sandboxUser } from './python-runs.ts'
 
-/** Usual paths of the interpreter on operating systems and in container images. */
 const USUAL_PATHS = ['/usr/bin/python3', '/usr/local/bin/python3']
 /** The package in `python/` uses features of this version. */
 const MIN_PYTHON = '3.10'

@@ -75,17 +75,15 @@ export class PythonRuns {
     this.#server = createServer((socket) => this.#connected(socket))
   }
 
-  /** The interpreter's version, such as `3.11.7`. */
   get version(): string {
     return this.#version
   }
 
-  /** Process id of the sandbox; undefined before the start. */
   get pid(): number | undefined {
     return this.#interpreter?.pid
   }
 
-  /** Starts the interpreter. @throws Error with the reason if it does not start */
+  /** @throws Error with the reason if the interpreter does not start */
   async start(): Promise<void> {
     const { folder } = this.#options
     const socketPath = join(folder, 'runs.sock')
@@ -124,7 +122,6 @@ export class PythonRuns {
     }
   }
 
-  /** Ends the interpreter and every run. */
   async close(): Promise<void> {
     this.#isClosing = true
     clearTimeout(this.#retry)
@@ -210,7 +207,6 @@ export class PythonRuns {
     )
   }
 
-  /** Requests forks until enough are idle. */
   #fill(): void {
     const missing = this.#options.idle + this.#waiting.length - this.#idle.length - this.#starting
     if (missing <= 0 || this.#isClosing || this.#interpreter === null) return

@@ -30,7 +30,6 @@ export interface RunJob {
   }
 }
 
-/** The outcome of one test case, as the tests' process reports it. */
 const CaseReport = CaseResult.extend({
   /** Whether the program's process has ended; if so, a limit may be the cause. */
   ended: z.boolean(),
@@ -50,7 +49,6 @@ export const ReportLine = z.union([
 export type ReportLine = z.infer<typeof ReportLine>
 
 export interface RunReport {
-  /** The limit that ended the run; null if none did. */
   limit: SandboxLimit | null
   wallS: number
   cpuS: number
@@ -66,10 +64,8 @@ export interface RunReport {
 
 /** Maximum total bytes of a program's standard streams and of its tests' report. */
 const MAX_OUTPUT_BYTES = 4 * 2 ** 20
-/** Maximum processes and threads of a program. */
 const MAX_PROCESSES = 64
 
-/** Derives the limits of a run from the time and memory limits of its request. */
 export function runLimits(wallS: number, memoryMb: number): RunJob['limits'] {
   return {
     cpuS: Math.ceil(wallS),

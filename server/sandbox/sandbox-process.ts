@@ -30,8 +30,7 @@ export type SandboxReport =
 
 /**
  * The local sandbox of a server or a worker: a process that runs programs for the callers of a Unix socket in a private
- * folder. It starts when it is first needed, because most services score no programs, and restarts when it dies. If it
- * cannot run programs, its start is retried when it is needed later.
+ * folder. It starts when it is first needed, because most services score no programs, and restarts when it dies.
  */
 export class SandboxProcess {
   readonly #env: NodeJS.ProcessEnv
@@ -50,7 +49,6 @@ export class SandboxProcess {
     this.#log = log
   }
 
-  /** Starts the process if it is not running. Resolves when it is ready, or cannot run programs. */
   async ready(): Promise<LocalSandbox> {
     if (this.#isStopping) return STOPPING
     if (performance.now() - this.#failedAt > TRY_AGAIN_MS) this.#current = null

@@ -1,4 +1,3 @@
-/** Tests all problems of HumanEval and all cheats, and measures programs per second. */
 import { availableParallelism, loadavg } from 'node:os'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RunTestsReply } from '../contract/sandbox.ts'
@@ -26,7 +25,6 @@ beforeAll(async () => {
 })
 afterAll(() => runs?.close())
 
-/** Calls `act` for each item, with as many concurrent calls as there are slots. */
 async function each<T, R>(items: readonly T[], act: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = []
   let at = 0

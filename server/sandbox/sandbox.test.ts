@@ -1,5 +1,6 @@
 /** The sandbox over HTTP, as the rule `code` and SandboxFusion's clients call it. */
 import { execFileSync } from 'node:child_process'
+
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
@@ -57,7 +58,6 @@ async function post(path: string, body: object, at = url) {
   return { status: response.status, body: (await response.json()) as any }
 }
 
-/** Runs a program as SandboxFusion's clients do. */
 const run = async (code: string, more: object = {}) =>
   (await post('/run_code', { code, language: 'python', run_timeout: 5, ...more })).body
 

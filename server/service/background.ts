@@ -13,7 +13,6 @@ import type { Stores } from './stores.ts'
 /** Interval at which secrets that an earlier version stored as plain text are encrypted, ms. */
 const SEAL_EVERY_MS = 60_000
 
-/** A part that works in the background from `start` until `stop` resolves. */
 export interface Part {
   start(): void
   stop(): Promise<void>
@@ -31,7 +30,6 @@ export interface Background {
   parts: readonly Part[]
 }
 
-/** Creates the background parts without starting them. */
 export async function createBackground(
   config: Config,
   version: string,

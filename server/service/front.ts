@@ -13,7 +13,6 @@ import { withTimeout } from '../with-timeout.ts'
 /** Interval at which a stop closes the connections that have become idle, in ms. */
 const CLOSE_EVERY_MS = 20
 
-/** State of the health checks, updated as the process starts and stops. */
 export interface Health {
   /** The reason why a starting or stopping process accepts no batches; null when it serves. */
   notServing: string | null
@@ -29,7 +28,6 @@ export interface Health {
 export interface Front {
   server: Server
   port: number
-  /** The URL of the pages and the API. */
   url: string
   /** `host:port`, without TLS, at which reward functions and workers reach the router address. */
   routerAddress: string

@@ -58,7 +58,7 @@ export async function openKeys(
   return keys
 }
 
-/** Creates the modules that procedures call. Modules for pages use the pages' connection pool. */
+/** Modules for pages use the pages' connection pool. */
 export function createModules(
   config: Config,
   version: string,
@@ -121,5 +121,4 @@ export function createModules(
   } satisfies Modules
 }
 
-/** The modules, including those that only the process itself uses. */
 export type ServerModules = ReturnType<typeof createModules>

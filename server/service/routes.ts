@@ -14,7 +14,6 @@ import type { ServerModules } from './modules.ts'
 import type { Scoring } from './scoring.ts'
 import type { Stores } from './stores.ts'
 
-/** Mounts the routes of tRPC, its OpenAPI document, images, exports and dialects. */
 export function mountApi(
   version: string,
   { access, routes }: Front,

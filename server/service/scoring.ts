@@ -33,11 +33,10 @@ export interface Scoring {
   /** This process's router and its leases, for the router address and the playground. */
   servers: SharedServers
   playground: Playground
-  /** The function processes of the playground. */
   playedFunctions: FunctionPool
 }
 
-/** Creates the modules that accept and score batches. `toLaunch`: the servers in the file REWARDOPS_SERVERS_FILE. */
+/** `toLaunch`: the servers in the file REWARDOPS_SERVERS_FILE. */
 export function createScoring(
   config: Config,
   toLaunch: ReturnType<typeof readServersFile>,

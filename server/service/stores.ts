@@ -19,19 +19,15 @@ import { openSecrets } from '../store/secret-keys.ts'
 import { addPool } from '../store/sql/pools.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 
-/** Postgres and this process's state in it. */
 export interface Stores {
   database: Awaited<ReturnType<typeof openDatabase>>
-  /** Connection pools by use. */
   databases: ServerDatabases
   queue: JobQueue
   /** The table row that makes this process known to other processes. */
   row: ProcessRow
-  /** Decides which kinds of background work this process does. */
   turns: BackgroundTurns
 }
 
-/** Starts or connects to Postgres, prepares queues and partitions, and registers this process. */
 export async function openStores(config: Config, log: Logger): Promise<Stores> {
   const opening = openDatabase({
     databaseUrl: config.databaseUrl,

@@ -5,8 +5,6 @@ import { testDatabaseForFile } from './postgres/test-database.ts'
 import { BINS, storeBatchRollUps } from './sql/batch-roll-ups.ts'
 import { rollUpEnded } from './sql/batches.ts'
 
-/** Tests that roll-ups of batches equal figures computed from the samples. */
-
 const database = testDatabaseForFile()
 let db: Database
 

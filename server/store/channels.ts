@@ -39,10 +39,8 @@ export type NotificationName = keyof typeof NOTIFICATIONS
 /** The handlers of a process. `id` is empty for notifications that carry none. */
 export type NotificationHandlers = { [name in NotificationName]?: (id: string) => void }
 
-/** The Postgres channel of all notifications. */
 export const CHANNEL = 'rewardops'
 
-/** The payload of a notification, for statements that send it. */
 export function payloadOf(name: NotificationName, id: number | string = ''): string {
   return `${NOTIFICATIONS[name]}${id}`
 }

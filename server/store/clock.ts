@@ -30,7 +30,6 @@ export class DatabaseClock {
   /** Uncertainty of the offset: half of the round trip in which it was measured. */
   #uncertaintyMs = Number.POSITIVE_INFINITY
 
-  /** Returns a clock that has been compared with the database's clock. */
   static async of(db: Database): Promise<DatabaseClock> {
     const clock = new DatabaseClock()
     for (let i = 0; i < FIRST_QUERIES; i++) {
@@ -45,7 +44,6 @@ export class DatabaseClock {
     return this.#offsetMs
   }
 
-  /** Epoch milliseconds by the database's clock. */
   nowMs(): number {
     return monotonicEpochMs() + this.#offsetMs
   }

@@ -5,7 +5,6 @@ import { START_SLOT_WAIT_MS } from './session.ts'
 
 /** Maximum connections of a server process, its ingest thread included. */
 export const MAX_SERVER_CONNECTIONS = 12
-/** Maximum connections of a worker process. */
 export const MAX_WORKER_CONNECTIONS = 4
 /** Each process has one connection outside its pools, which listens for notifications. */
 export const LISTENERS = 1
@@ -75,14 +74,13 @@ export interface ServerDatabases {
   pages: Database
   control: Database
   background: Database
-  /** Sets the keys that encrypt and decrypt the secrets in the rows. */
   setSecrets(secrets: SecretBox): void
   /** Marks the start as finished: from now on, requests wait for a connection slot at most 5 s instead of 60 s. */
   started(): void
   close(): Promise<void>
 }
 
-/** Opens the pools of a server. Connections are made on first use. */
+/** Connections are opened on first use. */
 export function openServerDatabases(url: string, log: Logger): ServerDatabases {
   const open = (pool: DatabaseOptions) => new Database(url, log, pool)
   const { api, pages, control, background } = SERVER_POOLS

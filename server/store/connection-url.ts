@@ -15,7 +15,6 @@ export type SslMode = (typeof SSL_MODES)[number]
 
 export type Encryption = 'tls' | 'plain'
 
-/** A connection string, split into the part for node-postgres and the SSL parameters. */
 export interface ConnectionUrl {
   /** The connection string without its SSL parameters. */
   url: string

@@ -13,7 +13,6 @@ function rows(texts: readonly string[]): CopyBinary {
   return copy
 }
 
-/** The texts in a stream of rows with one column. */
 function texts(blocks: readonly Buffer[]): string[] {
   const all = Buffer.concat(blocks)
   const found: string[] = []

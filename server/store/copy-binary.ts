@@ -90,7 +90,7 @@ export class CopyBinary {
     return { block: this.#block, start: this.#rowStart, end: this.#at }
   }
 
-  /** Writes a value of a column. JSON is sent as text. */
+  /** JSON is sent as text. */
   value(type: ColumnType, value: ColumnValue): void {
     if (value === null) this.null()
     else if (type === 'int2') this.int2(value as number)

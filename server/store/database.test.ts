@@ -4,8 +4,6 @@ import { type Client, Database, inTransaction, isConnectionLoss, isOutage } from
 import { testDatabaseForFile } from './postgres/test-database.ts'
 import { PoolBusyError } from './session.ts'
 
-/** Tests the state of a connection and its work after an error. */
-
 const database = testDatabaseForFile()
 let db: Database
 let outside: Database
@@ -25,7 +23,6 @@ const written = async () =>
 const write = (client: Client, n: number) =>
   client.query('insert into written values ($1)', [n]).then(() => n)
 const wrong = () => Promise.reject(new Error('wrong'))
-/** Ends the connection from outside and waits until its backend is gone. */
 async function cut(client: Client): Promise<void> {
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
   await outside.adhoc('select pg_terminate_backend($1, 5000)', [rows[0]?.pid])

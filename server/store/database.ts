@@ -94,7 +94,6 @@ export function isRetryableConflict(error: unknown): boolean {
   return code === '40P01' || code === '40001'
 }
 
-/** Runs `work` in a transaction on the caller's connection; rolls back if it throws. */
 export async function inTransaction<T>(client: pg.ClientBase, work: () => Promise<T>): Promise<T> {
   await client.query('begin')
   try {
@@ -121,7 +120,6 @@ const KEYED: SessionSettings = {
 }
 
 export interface DatabaseOptions {
-  /** Maximum connections. */
   max: number
   /** Shown in `pg_stat_activity`. */
   name: string
@@ -140,7 +138,6 @@ export interface DatabaseOptions {
    * retention.
    */
   lazyCommits?: boolean
-  /** Whether idle connections are kept open. */
   staysOpen?: boolean
   /**
    * Time that a caller waits while the database has no connection slot, in ms. Infinity means no limit. Default: 5 s.
@@ -153,7 +150,6 @@ export class Database {
   readonly pool: pg.Pool & Pick<SessionPool, 'lend'>
   readonly url: string
   readonly max: number
-  /** Time that a caller waits while the database has no connection slot, in ms. */
   slotWaitMs: number
   /** Encrypts and decrypts the secrets in the rows. A process sets it when it starts. */
   secrets = new SecretBox([])
@@ -183,7 +179,6 @@ export class Database {
     )
   }
 
-  /** Runs a named statement and returns its rows. */
   async rows<T>(name: string, text: string, values: unknown[] = []): Promise<T[]> {
     return (await this.pool.query({ name, text, values })).rows as T[]
   }
@@ -193,7 +188,6 @@ export class Database {
     return (await this.pool.query(text, values)).rows as T[]
   }
 
-  /** Runs `work` in one transaction; rolls back if it throws. */
   async transaction<T>(work: (client: Client) => Promise<T>): Promise<T> {
     return this.pool.lend(
       (client) => inTransaction(client, () => work(client)),

@@ -24,7 +24,6 @@ const schemas = async () =>
     )
   ).map(({ name }) => name)
 
-/** Inserts a process of another version that last reported `ago`. */
 const processOf = (functions: string, ago: string) =>
   db.adhoc(
     `insert into process (role, host, pid, local, state, functions, last_seen_at)

@@ -5,7 +5,6 @@ import type pg from 'pg'
 import { ADVISORY_LOCKS } from './advisory-locks.ts'
 import { columnNames, WRITTEN_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from './sample-columns.ts'
 
-/** One file per function. */
 const FOLDER = join(import.meta.dirname, 'functions')
 /** A schema is dropped when no process has used it for this long. */
 const UNUSED_FOR = '10 minutes'
@@ -43,7 +42,6 @@ export const USE_FUNCTIONS = `select set_config('search_path', current_setting('
 
 type Queries = Pick<pg.ClientBase, 'query'>
 
-/** Installs this program's functions if they are missing. */
 export async function installFunctions(client: Queries): Promise<void> {
   const { rows } = await client.query<{ there: boolean }>(
     'select to_regnamespace($1) is not null as there',

@@ -74,7 +74,6 @@ function poolNamed(kind: string, name: string): string {
   return `${kind}-${slug}-${createHash('sha256').update(name).digest('hex').slice(0, 8)}`
 }
 
-/** The indexes in a job's ranges. */
 export function indexesOf(job: ChunkJob): number[] {
   const out: number[] = []
   for (let k = 0; k < job.i.length; k += 2) {
@@ -160,7 +159,6 @@ export class JobQueue {
     await this.#boss.stop({ graceful: false, close: false } as never)
   }
 
-  /** Creates a pool's queue if it is missing; repeatable. */
   async ensure(pool: string): Promise<void> {
     if (this.#known.has(pool)) return
     if (!(await this.#boss.getQueue(pool))) {
@@ -219,7 +217,6 @@ export class JobQueue {
     return statements
   }
 
-  /** Fetches up to `count` jobs, except those of the runs in `ignoreRuns`. */
   async fetch(pool: string, count: number, ignoreRuns: string[]): Promise<FetchedJob[]> {
     const jobs = await this.#boss.fetch<ChunkJob>(pool, {
       batchSize: count,

@@ -2,7 +2,6 @@ import type { Database } from './database.ts'
 import { SANDBOX_POOL } from './job-queue.ts'
 import { type RunBatchesRow, type RunFigures, RunTotals } from './run-totals.ts'
 
-/** A registered server's labels, limits and lifetime counters. */
 export interface ServerFigures {
   id: number
   name: string
@@ -31,7 +30,6 @@ export interface CallFigures {
   latency: number[]
 }
 
-/** Numbers of batches, and of their samples by outcome. */
 export interface BatchFigures {
   /** Number of batches by status. */
   batches: Map<string, number>
@@ -41,7 +39,6 @@ export interface BatchFigures {
   groups: number
 }
 
-/** A live worker and its last report. */
 export interface WorkerFigures {
   id: number
   stats: Record<string, unknown>
@@ -54,7 +51,6 @@ export interface QueueFigures {
   jobs: number
 }
 
-/** All figures that the metrics read from the database. */
 export interface Figures {
   servers: ServerFigures[]
   calls: Map<number, CallFigures>
@@ -64,7 +60,6 @@ export interface Figures {
   queues: QueueFigures[]
 }
 
-/** The figures of an empty database. */
 export const NO_FIGURES: Figures = {
   servers: [],
   calls: new Map(),

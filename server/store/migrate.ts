@@ -25,7 +25,6 @@ const OTHERS_MS = 15_000
 
 const MIGRATIONS_DIR = join(import.meta.dirname, '../../prisma/migrations')
 
-/** One folder under prisma/migrations. */
 export interface Migration {
   name: string
   sql: string

@@ -3,11 +3,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { testDatabaseForFile } from './postgres/test-database.ts'
 import { deviationOf, meanOf } from './sql/moments.ts'
 
-/**
- * Tests that mean and deviation equal those of Postgres to the last bit, and also work for numbers with which Postgres
- * overflows.
- */
-
 const database = testDatabaseForFile()
 let db: pg.Pool
 

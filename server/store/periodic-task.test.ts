@@ -1,8 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { PeriodicTask, type PeriodicWork } from './periodic-task.ts'
 
-/** Tests that periodic work runs one turn at a time, survives errors and does not run after its end. */
-
 beforeEach(() => {
   vi.useFakeTimers()
 })

@@ -50,7 +50,6 @@ export class PeriodicTask {
     return this.#running
   }
 
-  /** Resolves when the running turn has ended. */
   async stop(): Promise<void> {
     this.#stopping = true
     clearInterval(this.#timer)

@@ -5,10 +5,6 @@ import { type FlushedSample, flushStatement, stageStatement } from './sql/flush.
 import { finishStaged, queuePostProcessing, stagedSamples } from './sql/post-process.ts'
 import { testQueueForFile } from './testing/test-queue.ts'
 
-/**
- * Tests the post-processing of groups: their scores are pending until the whole group is processed, then set together.
- */
-
 const database = testQueueForFile({ max: 8 })
 let db: Database
 let queue: JobQueue
@@ -17,7 +13,6 @@ beforeAll(() => {
   ;({ db, queue } = database)
 })
 
-/** Creates a batch whose sample `i` is in group `i % groups`. */
 async function makeBatch(options: {
   samples: number
   groups: number

@@ -29,7 +29,6 @@ export interface LastBatch {
   seconds: number
 }
 
-/** The figures of the active runs. */
 export interface RunFigures {
   active: number
   /** Counts by run; those of {@link OTHER_RUNS} include all runs without counts of their own. */

@@ -12,7 +12,6 @@ import type { EncodedTexts } from './stored-texts.ts'
 export type ColumnType = 'int2' | 'int4' | 'text' | 'json'
 export type ColumnValue = string | number | null
 
-/** A column that is filled from a trainer's sample. */
 export interface Column<Source> {
   name: string
   type: ColumnType
@@ -45,7 +44,6 @@ export const WRITTEN_SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
   { name: 'rewards', type: 'json', of: rewardsJson, isResult: true },
 ]
 
-/** The columns of {@link WRITTEN_SAMPLE_COLUMNS} that a rescore copies. */
 export const RESCORED_SAMPLE_COLUMNS = WRITTEN_SAMPLE_COLUMNS.filter((column) => !column.isResult)
 
 /**

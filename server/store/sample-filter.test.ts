@@ -15,7 +15,6 @@ beforeAll(() => {
 })
 afterAll(() => db.close())
 
-/** A batch with one sample per verdict; returns its id. */
 async function addBatch(
   verdicts: readonly (string | null)[],
   options: { isRolledUp?: boolean; isGroupDropped?: boolean } = {},

@@ -11,8 +11,6 @@ import { type SampleCursor, type SampleSort, sampleList } from './sql/sample-lis
 import { encodeTexts } from './stored-texts.ts'
 import { ensureTextPartition, textBucket } from './text-partitions.ts'
 
-/** Tests that paging through samples returns all matching samples in order, each once. */
-
 const BATCHES = 12
 const SAMPLES = 100
 

@@ -38,7 +38,6 @@ export interface StoredVersion {
 
 type Queries = Pick<pg.ClientBase, 'query'>
 
-/** The schema's version; null if none is stored. */
 export async function storedVersion(client: Queries): Promise<StoredVersion | null> {
   const table = await client.query<{ there: boolean }>(
     `select to_regclass('schema_version') is not null as there`,
@@ -50,7 +49,6 @@ export async function storedVersion(client: Queries): Promise<StoredVersion | nu
   return rows[0] ?? null
 }
 
-/** Records that the database has this program's schema. */
 export async function storeVersion(client: Queries): Promise<void> {
   await client.query(
     'insert into schema_version (version, compatible_from) values ($1, $2) on conflict do nothing',
@@ -94,7 +92,6 @@ export async function unreleasedMigration(
   return rows[0]?.name ?? null
 }
 
-/** The reason why a database from before the first release is refused, followed by the remedy. */
 export function unreleasedProblem(migration: string, remedy: string): string {
   return (
     `the database was created before the first release (it has migration ${migration}), ` +
@@ -102,7 +99,6 @@ export function unreleasedProblem(migration: string, remedy: string): string {
   )
 }
 
-/** The reason why a worker cannot use the database; null if it can. */
 export async function workerProblem(client: Queries): Promise<string | null> {
   const migration = await unreleasedMigration(client)
   if (migration !== null) {
@@ -127,7 +123,7 @@ export async function outdatedProcesses(client: Queries, since = COMPATIBLE_FROM
   return rows[0]!.n
 }
 
-/** The number of running servers and workers. The database must have a schema version. */
+/** The database must have a schema version. */
 export function runningProcesses(client: Queries): Promise<number> {
   return outdatedProcesses(client, Number.MAX_SAFE_INTEGER)
 }

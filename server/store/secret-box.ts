@@ -13,7 +13,6 @@ export interface SecretKey {
  */
 export type SecretUse = 'server.api_key' | 'webhook.url' | 'webhook.secret'
 
-/** The part of `Database` that is needed to raise the schema version in a transaction. */
 interface Versioned {
   transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T>
 }
@@ -72,7 +71,7 @@ export class SecretBox {
     return this.#isSealing
   }
 
-  /** A stored secret as text. @throws Error that names the key that is missing, or the use of a damaged secret */
+  /** @throws Error that names the missing key, or the use of a damaged secret */
   open<T extends string | null>(use: SecretUse, stored: T): T {
     if (stored === null) return stored
     const found = SEALED.exec(stored)
@@ -106,7 +105,6 @@ export class SecretBox {
     }
   }
 
-  /** The id of the key that encrypts, or null if there is no key. */
   get firstId(): string | null {
     return this.#keys[0]?.id ?? null
   }

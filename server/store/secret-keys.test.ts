@@ -169,7 +169,6 @@ describe('secrets', () => {
     expect((await webhookRows(db)).map(({ url }) => url)).toEqual([null, webhook.url])
     expect(await webhookTarget(db, whole)).toMatchObject({ target: { url: webhook.url } })
 
-    // The readable secrets are encrypted with the new key.
     const before = await stored()
     db.secrets = await open(`${NEW}\n${OLD}`)
     await sealStored(db, log)

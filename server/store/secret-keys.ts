@@ -23,7 +23,6 @@ export interface SecretKeySource {
   file: string
 }
 
-/** Name of the setting with the id of the key that encrypts new secrets. */
 const KEY_SETTING = 'secrets.key'
 const COLUMNS: readonly { use: SecretUse; table: string; column: string }[] = [
   { use: 'server.api_key', table: 'server', column: 'api_key' },
@@ -175,7 +174,6 @@ function readKeyFile(file: string, log: Logger): SecretKey[] {
   return keys
 }
 
-/** Creates a key file that only this user can read. */
 function createKeyFile(file: string): SecretKey {
   const key = secretKey(randomBytes(32))
   writeSecretKeys(file, lineOf(key))

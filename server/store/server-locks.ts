@@ -1,7 +1,6 @@
 import { ADVISORY_LOCKS } from './advisory-locks.ts'
 import type { Database } from './database.ts'
 
-/** Interval between attempts to take a lock, in ms. */
 const LOOK_EVERY_MS = 100
 
 /**
@@ -41,7 +40,6 @@ export class ServerLocks {
     return taken
   }
 
-  /** Takes a server's lock, waiting at most `ms`. Returns false if the lock was not free in that time. */
   async takeWithin(id: number, ms: number): Promise<boolean> {
     const until = performance.now() + ms
     for (;;) {

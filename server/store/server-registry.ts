@@ -56,7 +56,6 @@ function asJson(value: object | null): Prisma.InputJsonValue | typeof Prisma.DbN
   return value === null ? Prisma.DbNull : (value as Prisma.InputJsonValue)
 }
 
-/** The table of registered servers and the log of their state changes. */
 export class ServerRegistry {
   readonly #db: Database
   readonly #prisma: PrismaClient
@@ -133,7 +132,6 @@ export class ServerRegistry {
     await this.changed()
   }
 
-  /** Encrypts the API key. */
   async #sealed<T extends Partial<RegistrationFields>>(fields: T): Promise<T> {
     if (typeof fields.apiKey !== 'string') return fields
     const apiKey = await this.#db.secrets.seal(this.#db, 'server.api_key', fields.apiKey)
@@ -152,7 +150,7 @@ export class ServerRegistry {
     await this.changed()
   }
 
-  /** Creates a pool if it is missing. Two registrations of one model may arrive at the same moment. */
+  /** Two registrations of one model may arrive at the same moment. */
   async #ensurePool(name: string, model: string): Promise<void> {
     await this.#db.rows(
       'ensure-pool',
@@ -161,12 +159,10 @@ export class ServerRegistry {
     )
   }
 
-  /** See {@link changeState}. */
   transition(id: number, change: Transition): Promise<ServerState | null> {
     return changeState(this.#db, id, change)
   }
 
-  /** Updates the cause of a server's state, if the server still has that state. */
   async explain(id: number, state: ServerState, cause: string): Promise<void> {
     const changed = await this.#db.rows(
       'server-explain',
@@ -176,7 +172,6 @@ export class ServerRegistry {
     if (changed.length > 0) await this.changed()
   }
 
-  /** Logs an event of a server. */
   async note(
     id: number,
     event: {
@@ -201,7 +196,7 @@ export class ServerRegistry {
     )
   }
 
-  /** Stores a probe's findings and time. `facts` is null if the server did not answer. */
+  /** `facts` is null if the server did not answer. */
   async probed(id: number, facts: ProbedFacts | null): Promise<void> {
     await this.#prisma.server.update({
       where: { id },
@@ -213,7 +208,6 @@ export class ServerRegistry {
     await this.#prisma.server.update({ where: { id }, data: { selfTest: asJson(selfTest) } })
   }
 
-  /** See {@link prolongAwake}. */
   prolong(ids: readonly number[], forMs: number): Promise<void> {
     return prolongAwake(this.#db, ids, forMs)
   }

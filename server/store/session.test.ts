@@ -18,8 +18,6 @@ import {
 import { openPrisma } from './prisma.ts'
 import { connectSession, isTooManyConnections } from './session.ts'
 
-/** Tests connections through poolers, and to databases without a free connection slot. */
-
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
 const closing: (() => unknown)[] = []
@@ -223,7 +221,6 @@ describe('a connection slot', () => {
     await admin.end()
   })
 
-  /** Takes all connection slots. */
   async function occupy(): Promise<pg.Client[]> {
     // Connections of the previous test may still be closing.
     const clients = [

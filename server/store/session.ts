@@ -3,7 +3,6 @@ import type { Logger } from '../log.ts'
 import { withTimeout } from '../with-timeout.ts'
 import { type ConnectionUrl, type Encryption, readConnectionUrl } from './connection-url.ts'
 
-/** Settings of a session by name, such as `{ enable_seqscan: 'off' }`. */
 export type SessionSettings = Readonly<Record<string, string | number>>
 
 /** Time limit of connecting, authentication and the session's settings together. */
@@ -72,7 +71,6 @@ class Target {
     this.encryption = this.#read.attempts[0]
   }
 
-  /** The options for node-postgres, with or without TLS according to `encryption`. */
   get config(): pg.ClientConfig {
     const { url, tls, negotiation } = this.#read
     const ssl = this.encryption === 'tls' ? { ...tls } : false
@@ -228,7 +226,6 @@ function timedOut(error: Error): Error {
     : error
 }
 
-/** One statement that applies all settings. */
 function setUpOf(settings: SessionSettings, ...statements: string[]): string {
   return [
     ...Object.entries(settings).map(([name, value]) => `set ${name} = '${value}'`),
@@ -246,7 +243,6 @@ export interface SessionOptions {
   queryTimeoutMs?: number
   /** Time to wait for a free connection slot, in ms. Default: 0. */
   slotWaitMs?: number
-  /** Ends the wait for a slot. */
   signal?: AbortSignal
 }
 
@@ -286,7 +282,6 @@ export async function connectSession(
   }
 }
 
-/** Opens a connection outside a pool for `use`, and closes it afterwards. */
 export async function withSession<T>(
   url: string,
   use: (client: pg.Client) => Promise<T>,

@@ -3,9 +3,7 @@ import { FULL } from '../../../testkit/service/full-run.ts'
 import { until } from '../testing/harness.ts'
 import { failuresOf, SimulatedPool } from '../testing/pool.ts'
 
-/**
- * The router's guarantees for the distribution of samples. The numbers in the titles are those in docs/guarantees.md.
- */
+/** The numbers in the titles are those in docs/guarantees.md. */
 
 let pool: SimulatedPool
 afterEach(() => pool?.close())

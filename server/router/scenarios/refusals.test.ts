@@ -6,11 +6,6 @@ import type { RouterResult } from '../router-types.ts'
 import { config, Harness, until } from '../testing/harness.ts'
 import { failuresOf, SimulatedPool } from '../testing/pool.ts'
 
-/**
- * A broken server fails no sample, for any wording and status of its answers. The router decides whether the
- * server or the sample is at fault.
- */
-
 let pool: SimulatedPool | undefined
 let harness: Harness | undefined
 afterEach(async () => {
@@ -85,7 +80,6 @@ describe('the only server breaks in the middle of a batch and comes back', () =>
       const results = pool.scoreAll(1_500, () => ({ timeoutMs: 60_000 }))
       await until(() => (pool as SimulatedPool).stats(1).latency.reduce((a, b) => a + b, 0) > 300)
       pool.servers[0]?.control({ faults })
-      // The server stays broken until it is ejected twice.
       await until(() => (pool as SimulatedPool).stats(1).ejections >= 2)
       pool.servers[0]?.control({ faults: null })
       expect(reasonsOf(await results)).toEqual([])
@@ -254,7 +248,6 @@ describe('a refusal', () => {
 describe('a custom scorer', () => {
   const samplesOf = (body: string) =>
     (JSON.parse(body) as { samples: { solutionStr: string }[] }).samples
-  /** A scorer that accepts only texts of its task, and refuses some of them. */
   const own: FakeHandler = (call, response) => {
     const [sample] = samplesOf(call.body)
     const text = sample?.solutionStr ?? ''

@@ -10,7 +10,6 @@ import type {
   ScoreRequest,
 } from '../router-types.ts'
 
-/** A router in front of fake servers, with helpers for tests. */
 export class Harness {
   readonly router: RewardRouter
   readonly fakes: FakeServer[] = []
@@ -19,7 +18,6 @@ export class Harness {
     this.router = createRewardRouter({ patienceMs: 60_000, ...options })
   }
 
-  /** Starts a fake server without registering it. */
   async fake(handler: FakeHandler): Promise<FakeServer> {
     const fake = await FakeServer.start(handler)
     this.fakes.push(fake)
@@ -78,7 +76,6 @@ export function config(id: number, url: string, over: Partial<RouterServer> = {}
   }
 }
 
-/** Waits until the condition holds; fails after 30 s. */
 export function until(holds: () => boolean): Promise<void> {
   return vi.waitFor(
     () => {

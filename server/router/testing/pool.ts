@@ -13,7 +13,6 @@ import type {
 } from '../router-types.ts'
 import { config } from './harness.ts'
 
-/** Engine names by the dialect of a simulated server. */
 const ENGINES: Record<string, EngineName> = {
   vllm: 'vllm',
   sglang: 'sglang',
@@ -52,7 +51,6 @@ export class SimulatedPool {
     return new SimulatedPool(started, options)
   }
 
-  /** Registers the servers, or updates their registration. */
   register(options: PoolOptions = {}): void {
     this.router.setServers(
       this.servers.map((server, i) =>
@@ -67,7 +65,6 @@ export class SimulatedPool {
     })
   }
 
-  /** Scores a sample with a unique text of `chars` characters. */
   score(over: Partial<ScoreRequest> = {}, chars = 400): Promise<RouterResult> {
     const response = `${this.#texts++}. ${'word '.repeat(chars / 5)}`
     return this.router.score({
@@ -79,7 +76,6 @@ export class SimulatedPool {
     })
   }
 
-  /** Scores this many samples concurrently. */
   scoreAll(
     count: number,
     over: (i: number) => Partial<ScoreRequest> = () => ({}),

@@ -54,7 +54,6 @@ for (const name of POLICY_NAMES) {
 }
 if (picked === 0) throw new Error('nothing was picked')
 
-/** The minimum time over the rounds, in ns per item. */
 function costNs(count: number, work: () => void): number {
   let bestNs = Number.POSITIVE_INFINITY
   for (let round = 0; round <= ROUNDS; round++) {

@@ -22,7 +22,6 @@ export interface Limiter {
 /** A sample on a server that is never saturated runs at `tokensPerSecond` divided by this number. */
 const SAMPLE_SPEED_OF = 8
 
-/** Tokens per second of the server with `inFlight` samples. */
 export function goodputAt(server: SharingServer, inFlight: number): number {
   const { tokensPerSecond, saturatedBy, thrashing = 0 } = server
   if (saturatedBy === Number.POSITIVE_INFINITY)
@@ -34,7 +33,6 @@ export function goodputAt(server: SharingServer, inFlight: number): number {
 export interface Served {
   endMs: number
   tokensPerSecond: number
-  /** The limit when each sample ended. */
   limits: number[]
 }
 

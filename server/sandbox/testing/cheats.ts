@@ -4,7 +4,6 @@
  * this sandbox by an author who knows its source.
  */
 
-/** Tests whose values cannot be guessed. */
 export const CHEATED_TESTS = {
   setup: `
 def check(candidate):
@@ -18,7 +17,6 @@ def check(candidate):
 
 const solveBy = (body: string) => `def solve(n):\n    ${body}\n`
 
-/** An object that claims to equal everything. */
 const CHAMELEON = `
     def __eq__(self, other): return True
     def __ne__(self, other): return False
@@ -39,7 +37,6 @@ _report = json.dumps({"limit": None, "wallS": 0, "cpuS": 0, "peakBytes": 0, "ret
 _verdicts = [_lines, struct.pack("<I", len(_report)) + _report, b"passed\n", b"1\n", pickle.dumps({"passed": True})]
 `
 
-/** The programs, by a short description. */
 export const CHEATS: Record<string, string> = {
   'exit with 0 while loading': 'import sys\nsys.exit(0)',
   'exit with 0 in the call': `import sys\n${solveBy('sys.exit(0)')}`,

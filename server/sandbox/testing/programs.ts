@@ -24,7 +24,6 @@ export function testOptions(
   return { folder, python: path, binds, idle, log: { warn, error: warn } as never }
 }
 
-/** Judges a program by unit tests as `/run_tests` does. */
 export async function judged(
   runs: PythonRuns,
   request: Partial<RunTestsRequest> & Pick<RunTestsRequest, 'code' | 'cases'>,

@@ -36,7 +36,6 @@ const FIELDS = {
   magic: [257, 8],
 } as const
 
-/** Writes a tar archive, one file after another. */
 export class ArchiveWriter {
   readonly #file: FileHandle
 
@@ -44,7 +43,7 @@ export class ArchiveWriter {
     this.#file = file
   }
 
-  /** Appends a file. `name`: at most 100 ASCII characters. */
+  /** `name`: at most 100 ASCII characters. */
   async add(name: string, content: Buffer): Promise<void> {
     const padding = Buffer.alloc(-content.length & (BLOCK - 1))
     await this.#append(headerOf(name, content.length), content, padding)
@@ -89,7 +88,6 @@ function checksumOf(header: Buffer): number {
   return sum
 }
 
-/** Reads the files of an archive at any position. */
 export class ArchiveReader {
   readonly #file: FileHandle
   readonly path: string

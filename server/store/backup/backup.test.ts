@@ -36,7 +36,6 @@ const log = createLogger('silent', 'test')
 const source = testDatabaseForFile()
 let db: Database
 let folder: string
-/** Path of a backup of `source`. */
 let file: string
 let target: TestDatabase
 
@@ -65,7 +64,6 @@ afterAll(async () => {
 const backUp = (path: string, url = source.url) =>
   writeBackup({ url, path, program: '0.0.0', settings: {} })
 
-/** Restores a backup into `target` and returns a client of `target`. */
 async function restore(path: string, replace = false): Promise<Database> {
   const archive = await ArchiveReader.open(path)
   const restored = new Database(target.url, log, { max: 2, name: 'test' })
@@ -86,7 +84,6 @@ async function restore(path: string, replace = false): Promise<Database> {
   }
 }
 
-/** A digest of the rows of each table and partition. */
 async function digests(of: Database): Promise<Record<string, string>> {
   const tables = await of.adhoc<{ name: string }>(
     `select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'
@@ -114,7 +111,6 @@ const tablesThere = async (url: string) => {
   }
 }
 
-/** A copy of the backup with another manifest. */
 function withManifest(change: (manifest: Manifest) => unknown): Promise<string> {
   return withFiles({ [MANIFEST]: (content) => changedManifest(content, change) })
 }
@@ -227,7 +223,6 @@ describe('a restore', () => {
       { version: SCHEMA_VERSION },
     ])
     await restored.close()
-    // The restored database has no missing migration.
     expect(await migrate(target.url)).toEqual([])
   })
 
@@ -369,7 +364,6 @@ async function withoutManifest(): Promise<string> {
   return path
 }
 
-/** Changes 32 bytes within the rows of the largest table. */
 async function damagedBackup(): Promise<string> {
   const archive = await ArchiveReader.open(file)
   const entries = await archive.entries()

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { type ArchiveReader, BackupError, type Entry } from './archive.ts'
 
-/** Version of the archive's layout. */
 export const FORMAT = 1
 /** The last file of the archive; a backup without it is incomplete. */
 export const MANIFEST = 'manifest.json'
@@ -28,11 +27,9 @@ const Manifest = z.object({
   format: z.literal(FORMAT),
   /** Version of the program that wrote the backup. */
   program: z.string(),
-  /** Version of the schema of the database (server/store/schema-version.ts). */
   schemaVersion: z.number().int(),
   /** Migrations of the database in order of application. */
   migrations: z.array(z.object({ name: z.string(), checksum: digest })).min(1),
-  /** Version of Postgres. */
   postgres: z.string(),
   /** Time of the snapshot, ISO 8601. */
   takenAt: z.iso.datetime({ offset: true }),

@@ -172,7 +172,6 @@ async function claimDatabase(client: pg.Client, replace: boolean): Promise<void>
   }
 }
 
-/** Drops this program's tables and deletes its jobs, if there are any. */
 async function removeData(client: pg.ClientBase): Promise<void> {
   const names = [...tablesOf(), '_prisma_migrations'].map((name) => `"${name}"`).join(', ')
   await client.query(`drop table if exists ${names}`)

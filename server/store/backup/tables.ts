@@ -35,7 +35,6 @@ export async function tablesToBackUp(client: Queries): Promise<string[]> {
   return rows.map(({ name }) => name).sort()
 }
 
-/** The day of a partition of texts; null for other tables. */
 export function dayOf(table: string): string | null {
   const found = PARTITION.exec(table)
   return found === null ? null : `${found[1]}-${found[2]}-${found[3]}`

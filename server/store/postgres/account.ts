@@ -37,7 +37,6 @@ export function accountForPostgres(folder: string): Account | null {
   return chosen
 }
 
-/** Options of `spawn` that run a child as the account. */
 export function spawnAs(account: Account | null): { uid?: number; gid?: number } {
   return account === null ? {} : { uid: account.uid, gid: account.gid }
 }

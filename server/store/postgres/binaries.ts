@@ -20,7 +20,6 @@ export interface Binaries {
   initdb: string
 }
 
-/** The binaries of an unpacked package. */
 export const binariesAt = (root: string): Binaries => ({
   root,
   postgres: join(root, 'bin/postgres'),

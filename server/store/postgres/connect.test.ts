@@ -256,7 +256,6 @@ function packet(type: string, body: Buffer): Buffer {
   return Buffer.concat([head, body])
 }
 
-/** The answer to the query of `checkDatabase` from a simulated version of Postgres. */
 function answer({ version, version_num }: { version: string; version_num: number }): Buffer {
   const columns: [string, number, string][] = [
     ['version', 25, version],

@@ -10,13 +10,10 @@ import { isTransactionPooler } from './pooler.ts'
 import { ensureDatabase } from './roles.ts'
 import { DatabaseStartError } from './start-error.ts'
 
-/** An open database of a supported version with this program's tables. */
 export interface OpenDatabase {
-  /** Connection string for pg and Prisma. */
   url: string
   /** Null if DATABASE_URL is set. */
   embedded: EmbeddedPostgres | null
-  /** Names of the migrations applied by this start. */
   applied: string[]
   /** Stops the embedded Postgres, if there is one. Close the pools first. */
   close(): Promise<void>
@@ -35,7 +32,6 @@ export interface OpenDatabaseOptions
   migrationsDir?: string
   /** Time to wait for a database that does not answer yet, ms. */
   waitMs?: number
-  /** Time to wait for a free connection slot of the database, ms. */
   slotWaitMs?: number
 }
 

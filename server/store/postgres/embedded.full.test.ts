@@ -50,14 +50,12 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-/** An empty folder, removed after the test. */
 function folder(): string {
   const path = realpathSync(mkdtempSync(join(tmpdir(), 'embedded-')))
   cleanups.push(() => rmSync(path, { recursive: true, force: true }))
   return path
 }
 
-/** A data folder with a cluster. */
 function dataFolder(path = folder()): string {
   cpSync(join(made, 'postgres'), join(path, 'postgres'), { recursive: true })
   chmodSync(join(path, 'postgres'), 0o700)
@@ -412,7 +410,6 @@ describe('a data folder in use', () => {
 describe.runIf(isRoot && onLinux)('as root', () => {
   const modeOf = (path: string) => statSync(path).mode & 0o777
 
-  /** A folder that only root may enter, with a data folder in it. */
   function closed(): string {
     const path = folder()
     expect(modeOf(path)).toBe(0o700)

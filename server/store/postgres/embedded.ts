@@ -14,7 +14,6 @@ import { DatabaseStartError } from './start-error.ts'
 
 export const DATABASE = 'rewardops'
 
-/** The embedded Postgres, kept running until `stop`. */
 export interface EmbeddedPostgres {
   /** A connection string of the service's role for the unix socket; constant for the lifetime of this object. */
   url(database?: string): string
@@ -37,7 +36,6 @@ export interface EmbeddedPostgresOptions {
   onUnexpectedExit?(exit: Exit): void
   /** Called after every change of state except the first `up`. */
   onState?(state: EmbeddedPostgresState): void
-  /** Settings that override the defaults of this service. */
   settings?: Readonly<Record<string, string>>
   /** Aborting cancels the start, which rejects after the started processes have ended. */
   signal?: AbortSignal
@@ -199,7 +197,6 @@ class Supervisor implements EmbeddedPostgres {
     return this.#stopped
   }
 
-  /** Launches Postgres; temporary failures are retried for 20 s. */
   async #launch(): Promise<void> {
     const deadline = Date.now() + PASSING_FAILURES_MS
     for (;;) {

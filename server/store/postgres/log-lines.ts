@@ -56,7 +56,6 @@ export class PostgresLog {
     this.#bytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0
   }
 
-  /** Receives a chunk of the log; returns the lines that the chunk completes. */
   write(piece: string): string[] {
     this.#append(piece)
     const lines = (this.#rest + piece).split('\n')

@@ -6,9 +6,7 @@ import { DatabaseStartError } from './start-error.ts'
 
 /**
  * Makes this process the only one that runs a Postgres in the data folder, until `release` or until the process ends.
- * An owner that died, or whose pid was reused, does not count. Waits for a live owner, because a restart often begins
- * while the old process drains.
- * @throws DatabaseStartError `data_folder_in_use` if the owner is still alive after `waitMs`
+ * An owner that died, or whose pid was reused, does not count.
  */
 export async function ownFolder(
   file: string,

@@ -8,10 +8,8 @@ export interface Exit {
   signal: NodeJS.Signals | null
 }
 
-/** A Postgres that accepts connections. */
 export interface Postmaster {
   pid: number
-  /** Resolves when the process has ended for any reason. */
   exited: Promise<Exit>
   /** Disconnects all clients and shuts down: SIGINT, after 10 s SIGQUIT, after 5 s more SIGKILL. */
   stop(): Promise<void>

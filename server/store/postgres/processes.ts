@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process'
 import { readlinkSync } from 'node:fs'
 import { processLives, readProcFile } from '../../process-signals.ts'
 
-/** The operating system's data about a process, which may be a zombie. */
 export interface ProcessFacts {
   /**
    * False for a zombie: it is dead, and its pid stays until its parent waits for it. Some containers' pid 1 never does.
@@ -18,7 +17,6 @@ export interface ProcessFacts {
 /** Identifies a process even if its pid is reused later. */
 export interface ProcessMark {
   pid: number
-  /** The start time as the process table reports it. */
   startedAt: string
 }
 

@@ -28,7 +28,6 @@ const OPEN = `local all ${SUPERUSER} trust
 const fileOf = (dataDir: string) => join(dataDir, 'postgres.passwords')
 const hbaOf = (folder: string) => join(folder, 'pg_hba.conf')
 
-/** The passwords of a data folder; null if it has none. */
 export function readPasswords(dataDir: string): Passwords | null {
   try {
     const { superuser, service } = JSON.parse(
@@ -79,7 +78,6 @@ export async function setPasswords(
   })
 }
 
-/** A connection string for the socket, with the role and password of the superuser or the service. */
 export function socketUrl(
   socketDir: string,
   database: string,

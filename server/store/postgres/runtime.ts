@@ -23,7 +23,6 @@ export interface Runtime {
   remove(): void
 }
 
-/** Overrides for tests. */
 export interface RuntimeOptions {
   /** Candidates for the socket's folder, best first. */
   temporary?: string[]

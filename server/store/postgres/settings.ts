@@ -43,7 +43,6 @@ export const THROWAWAY_SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: '64MB',
 }
 
-/** The settings as arguments of `postgres`. */
 export function asArguments(settings: Readonly<Record<string, string>>): string[] {
   return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 }

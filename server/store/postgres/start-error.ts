@@ -1,4 +1,4 @@
-/** The reason why the database could not be opened. The error's message names the remedy. */
+/** The error's message names the remedy. */
 export type DatabaseStartCode =
   | 'data_folder_in_use'
   | 'data_folder_unusable'
@@ -10,7 +10,7 @@ export type DatabaseStartCode =
   | 'read_only'
   | 'transaction_pooler'
 
-/** Thrown if the database cannot be opened, so that the service cannot start. The message is printed before exit. */
+/** Thrown if the database cannot be opened. The message is printed before exit. */
 export class DatabaseStartError extends Error {
   readonly code: DatabaseStartCode
 

@@ -4,7 +4,6 @@ import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { TEMPLATE } from './test-setup.ts'
 
-/** A migrated, empty database of one test or test file. */
 export interface TestDatabase {
   url: string
   drop(): Promise<void>
@@ -30,7 +29,6 @@ export async function createTestDatabase(
   }
 }
 
-/** One database for a test file or a `describe`, created before its tests and dropped after them. */
 export function testDatabaseForFile(): { readonly url: string } {
   let database: TestDatabase | undefined
   beforeAll(async () => {

@@ -22,7 +22,6 @@ declare module 'vitest' {
   }
 }
 
-/** The migrated database that test databases are copied from. */
 export const TEMPLATE = 'rewardops_template'
 
 /** Vitest's global set-up: one Postgres for the test run, in a folder that is removed afterwards. */

@@ -44,7 +44,6 @@ const FORGOTTEN = 'prompt % 20 = 7'
 /** Number of samples with token scores in the last step of a run with `byTokens`. */
 const TOKEN_SCORED = 512
 
-/** SQL: whether the tool call of a trajectory failed. */
 const hasFailedCall = (idx: 'i' | 'idx') => `(${idx} % 16 = 5)`
 
 /** SQL of the sum that a prompt asks for. */
@@ -77,7 +76,6 @@ export interface Seeded {
 export interface SeedOptions {
   /** Approximate total over all runs. */
   samples: number
-  /** Equal seeds give equal data. */
   seed: number
   /** Samples per step; default {@link stepSamplesOf}. */
   stepSamples?: number
@@ -85,7 +83,6 @@ export interface SeedOptions {
   prompts?: number | undefined
   /** Time after the last step, epoch ms; default now. */
   nowMs?: number
-  /** Called after each batch. */
   onBatch(done: Seeded): void
 }
 
@@ -140,7 +137,6 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
   for (let step = 0; step < steps; step++) {
     for (const { run, runId, steps, stepMs, hash } of plans) {
       if (step >= steps) continue
-      // Every twentieth step has a validation batch with its own samples.
       const validated = step % VALIDATED_EVERY === VALIDATED_EVERY - 1
       const all = Math.min(stepSamples, share - step * stepSamples)
       const val = validated ? Math.floor(all / 8 / run.groupSize) * run.groupSize : 0
@@ -169,7 +165,6 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
   return done
 }
 
-/** A generated configuration, as a trainer would send it. */
 function seededConfig({ groupSize, rewardName }: SeededRun, seed: number, at: number) {
   return {
     model: at % 2 === 0 ? 'policy-8b' : 'policy-1b',
@@ -191,11 +186,9 @@ interface SeededBatch {
   hash: number
   /** Progress of the run, 0 to 1. */
   progress: number
-  /** Steps of the run. */
   steps: number
   /** Samples of a full step. */
   stepSamples: number
-  /** Training prompts of the run. */
   prompts: number
 }
 
@@ -209,7 +202,6 @@ function epochOf({ split, prompts }: SeededBatch): number {
   return split === 'val' ? 2 ** 31 - 1 : prompts
 }
 
-/** Whether the policy has lost its answer format at this step. */
 function isFormatLost({ step, steps }: SeededBatch): boolean {
   const first = Math.ceil(steps / 2)
   return steps > 4 * FORMAT_LOST_STEPS && step >= first && step < first + FORMAT_LOST_STEPS

@@ -13,7 +13,6 @@ export function seededImages(): Map<string, Buffer> {
   return new Map(charts.map((bytes) => [hash('sha256', bytes, 'hex'), bytes]))
 }
 
-/** The color of a pixel of a bar chart: two terms and their sum. */
 function chartColor(heights: readonly number[], x: number, y: number): [number, number, number] {
   const bar = heights[Math.floor(x / (WIDTH / heights.length))] as number
   const within = x % (WIDTH / heights.length)
@@ -25,7 +24,6 @@ function chartColor(heights: readonly number[], x: number, y: number): [number, 
   return [11 + grain, 107 + up - grain, 181 + grain]
 }
 
-/** Encodes an image as PNG, 8 bits per channel. */
 function png(colorOf: (x: number, y: number) => readonly [number, number, number]): Buffer {
   const rows = Array.from({ length: HEIGHT }, (_, y) => [
     0,

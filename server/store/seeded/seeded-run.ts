@@ -1,6 +1,5 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 
-/** A generated run and the distribution of its reward over the steps. */
 export interface SeededRun {
   name: string
   reward: ResolvedReward

@@ -31,7 +31,6 @@ export async function holdRun(client: Client, id: number, name: string): Promise
   return rows[0]!.id
 }
 
-/** Reserves the id of a batch that is inserted later. */
 export async function nextBatchId(client: Client): Promise<number> {
   const { rows } = await client.query<{ id: number }>("select nextval('batch_id_seq')::int as id")
   return rows[0]!.id
@@ -55,7 +54,7 @@ export interface NewBatch {
   trace: TraceContext | null
 }
 
-/** Inserts a batch; returns its id and the database's time. */
+/** `now` is the database's time. */
 export async function insertBatch(
   client: Client,
   envelope: SubmitEnvelope,
@@ -95,7 +94,6 @@ export async function insertBatch(
   return rows[0]!
 }
 
-/** Groups as parallel lists. */
 export interface GroupLists {
   uids: readonly string[]
   /** Number of samples in each group. */
@@ -105,7 +103,6 @@ export interface GroupLists {
   promptKeys: readonly (Buffer | null)[]
 }
 
-/** Inserts the groups of a new batch, numbered in order. */
 export async function insertGroups(
   client: Client,
   batchId: number,
@@ -121,7 +118,6 @@ export async function insertGroups(
   })
 }
 
-/** The batch that was accepted with an idempotency key; undefined if there is none. */
 export async function batchOfKey(
   db: Database,
   key: string,

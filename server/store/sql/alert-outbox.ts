@@ -115,7 +115,6 @@ export interface Attempted {
   againMs: number | null
 }
 
-/** Stores the outcome of an attempt; a delivery that succeeded before stays delivered. */
 export async function noteAttempt(db: Database, id: number, attempt: Attempted): Promise<void> {
   await db.rows(
     'note-attempt',
@@ -128,7 +127,6 @@ export async function noteAttempt(db: Database, id: number, attempt: Attempted):
   )
 }
 
-/** Events are deleted after this many days. */
 const KEPT_DAYS = 30
 
 /** Deletes some old events. Returns true if there may be more. */

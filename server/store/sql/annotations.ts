@@ -3,7 +3,6 @@ import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import type { SampleKey } from './sample-texts.ts'
 
-/** Maximum number of suggested labels. */
 const MAX_LABELS = 100
 
 export interface AnnotationRow {
@@ -19,7 +18,6 @@ export interface AnnotationRow {
 
 const COLUMNS = 'id, batch_id, idx, label, note, author, created_at, updated_at'
 
-/** The newest {@link MAX_LISTED_ANNOTATIONS} annotations of a sample, oldest first. */
 export async function annotationsOf(
   db: Database,
   batchId: number,
@@ -95,7 +93,6 @@ export async function addAnnotations(
   })
 }
 
-/** Changes an annotation; undefined fields stay unchanged. */
 export async function updateAnnotation(
   db: Database,
   id: string,
@@ -114,7 +111,6 @@ export async function removeAnnotation(db: Database, id: string): Promise<void> 
   await db.rows('remove-annotation', 'delete from sample_annotation where id = $1', [id])
 }
 
-/** Labels in use, the most used first. */
 export async function annotationLabels(
   db: Database,
   of: { run?: string | undefined; batchId?: number | undefined },

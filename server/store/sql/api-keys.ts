@@ -24,7 +24,6 @@ export interface ApiKeyRow {
 const COLUMNS = `id, name, role, access, run_prefix, hash, previous_hash, previous_until, prefix, created_at, created_by, expires_at, last_used_at,
   revoked_at, revoked_by`
 
-/** Keys that are not revoked, by id. */
 export function livingKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
   return db.rows(
     'keys-living',
@@ -33,7 +32,6 @@ export function livingKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
   )
 }
 
-/** Keys for the list: unrevoked ones first, then the newest. */
 export function listedKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
   return db.rows(
     'keys-listed',
@@ -68,10 +66,7 @@ export async function insertKey(
   return rows[0]!
 }
 
-/**
- * Replaces a key that is not revoked. The previous key stays valid for `overlapMs`. With 0, it becomes invalid
- * immediately.
- */
+/** Replaces a key that is not revoked. The previous key stays valid for `overlapMs`. */
 export async function rotateKey(
   db: Database,
   id: number,
@@ -93,7 +88,6 @@ export async function keyById(db: Database, id: number): Promise<ApiKeyRow | und
   return row
 }
 
-/** Renames a key that is not revoked. */
 export async function renameKey(
   db: Database,
   id: number,

@@ -37,7 +37,6 @@ export interface AppendedBatch {
   now: Date
 }
 
-/** The batch to append to, or undefined if it does not exist. */
 export async function batchToAppendTo(
   client: Client,
   id: number,
@@ -66,7 +65,6 @@ export async function groupsToGrow(
   return rows
 }
 
-/** Increases the groups' numbers of received and of finished samples. */
 export async function growGroups(
   client: Client,
   batchId: number,
@@ -80,7 +78,6 @@ export async function growGroups(
   )
 }
 
-/** Inserts groups with given numbers. */
 export async function addGroups(
   client: Client,
   batchId: number,
@@ -173,7 +170,6 @@ function greatest(values: readonly number[]): number {
   return values.reduce((a, b) => Math.max(a, b), 0)
 }
 
-/** Pending samples of full groups, with their groups, in order of index. */
 export async function samplesOfFilledGroups(
   client: Client,
   batchId: number,
@@ -212,7 +208,6 @@ async function pendingOfGroups(
   return rows
 }
 
-/** The index of the batch's next sample. */
 export async function nextIndex(db: Database, batchId: number): Promise<number> {
   const [row] = await db.rows<{ samples: number }>(
     'next-index',
@@ -262,7 +257,6 @@ function arrayOf<Source>({ type, of }: Column<Source>, sources: readonly Source[
     : plainArray(values as (number | null)[])
 }
 
-/** The statement that stores the idempotency keys of single samples. */
 export function scoreKeyStatement(
   batchId: number,
   keyed: readonly { key: string; hash: Buffer; index: number }[],
@@ -275,7 +269,6 @@ export function scoreKeyStatement(
   }
 }
 
-/** The sample stored under an idempotency key, or undefined if there is none. */
 export async function sampleOfKey(
   db: Database,
   key: string,

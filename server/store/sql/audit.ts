@@ -5,7 +5,6 @@ import { args } from './args.ts'
 
 type AuditRow = RowOf<AuditEntryDto, 'at'>
 
-/** Logs a change, in the transaction of the client if one is given. */
 export async function insertAudit(
   db: Database | Client,
   entry: Omit<AuditRow, 'id' | 'at'>,
@@ -37,7 +36,6 @@ export function auditPage(
   )
 }
 
-/** Actors and actions of the newest changes, as options of a filter. */
 export async function auditChoices(
   db: Database,
   newest: number,

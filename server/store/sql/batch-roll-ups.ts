@@ -118,7 +118,6 @@ export async function storeBatchRollUps(
        where b.id = i.id`,
       [batchId],
     )
-    // The notification makes pages of the run reload their data.
     await notify(client, 'batchChanged', batchId)
   })
 }

@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** The names of the runs of batches. Batches that do not exist are left out. */
+/** Batches that do not exist are left out. */
 export function runsOfBatches(
   db: Database,
   ids: readonly number[],

@@ -14,7 +14,6 @@ export const JOINED_RESULT_COLUMNS = `${STORED_RESULT_COLUMNS}, g.uid, v.name as
 const RESULT_JOINS = `join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
   left join server v on v.id = s.server_id`
 
-/** The breakdown on the batch page; each part is one bounded aggregation over one batch. */
 export interface BatchBreakdown {
   data_sources:
     | { dataSource: string; samples: number; scored: number; failed: number; mean: number | null }[]
@@ -104,7 +103,6 @@ export async function completionCurve(
   )
 }
 
-/** A completed group in the page's list. */
 export interface GroupRow {
   no: number
   uid: string
@@ -136,7 +134,6 @@ export async function groupsPage(
       )
 }
 
-/** The members of groups, with the columns that a group's row shows. */
 export async function groupMembers(
   db: Database,
   id: number,
@@ -161,7 +158,6 @@ export async function groupMembers(
   )
 }
 
-/** A sample as shown in the list of samples. */
 export interface SampleRow extends ResultRow {
   batch_id: number
   run: string
@@ -210,7 +206,6 @@ export async function sampleDetail(
   return row
 }
 
-/** The stored attempts of a sample, in their order. */
 export async function attemptsOf(
   db: Database,
   batchId: number,

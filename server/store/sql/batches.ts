@@ -55,7 +55,6 @@ export async function batchById(db: Database, id: number): Promise<BatchRow | un
   return row
 }
 
-/** A keyset page of batches, newest first. */
 export async function listBatches(
   db: Database,
   filter: {
@@ -83,7 +82,6 @@ export async function listBatches(
   )
 }
 
-/** Batches that have not ended. */
 export async function liveBatches(db: Database, limit: number): Promise<BatchRow[]> {
   return db.rows<BatchRow>(
     'batches-live',
@@ -112,7 +110,6 @@ export async function scoreStatistics(
   return row!
 }
 
-/** Stores the roll-ups of the ended batches that have none yet; returns the ids of these batches. */
 export async function rollUpEnded(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-roll-up',

@@ -27,7 +27,6 @@ export async function scoredSteps(
   )
 }
 
-/** A compared step, with figures of its roll-up. */
 export interface ChangeStepRow extends ScoredStepRow {
   samples: number
   /** Number of samples in the statistics. */
@@ -66,7 +65,6 @@ export interface GroupCells {
   sum: number[]
 }
 
-/** The {@link GroupCells} of batches. With `dataSource`, only its samples are counted. */
 export async function groupCells(
   db: Database,
   batchIds: readonly number[],
@@ -158,7 +156,6 @@ export async function rollUpCells(
   )
 }
 
-/** The sums of components over the counted samples of a group. */
 export interface ComponentCell {
   batch_id: number
   group_no: number

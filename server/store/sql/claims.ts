@@ -1,6 +1,5 @@
 import type { Client, Database } from '../database.ts'
 
-/** A job that a worker holds. */
 export interface Claim {
   jobId: string
   queue: string
@@ -37,7 +36,6 @@ export async function claimJob(db: Database, claim: Claim): Promise<boolean> {
   return claimed.length > 0
 }
 
-/** Deletes a worker's claims of jobs that it has completed. */
 export async function unclaimJobs(
   db: Database,
   jobIds: readonly string[],
@@ -54,7 +52,6 @@ export async function unclaimJob(client: Client, jobId: string): Promise<void> {
   await client.query('delete from claim where job_id = $1', [jobId])
 }
 
-/** Deletes the claims of workers; returns the claimed jobs. */
 export async function takeClaims(
   db: Database,
   workerIds: readonly number[],

@@ -113,7 +113,6 @@ export async function rescoreChain(
   )
 }
 
-/** Other batches of the same run, step and split, newest first. */
 export async function batchesOfSameStep(
   db: Database,
   batchId: number,
@@ -129,7 +128,6 @@ export async function batchesOfSameStep(
   return rows.map(({ id }) => id)
 }
 
-/** The newest rescores, with their origin. */
 export async function newestRescores(
   db: Database,
   run: string | null,
@@ -160,7 +158,6 @@ export interface RunColumns {
   wait_ms: (number | null)[]
 }
 
-/** A run, and the reward of its last batch. */
 export interface NamedRunRow {
   id: number
   name: string
@@ -169,7 +166,6 @@ export interface NamedRunRow {
   reward_hash: string | null
 }
 
-/** The runs with these names, in any order. */
 export async function runsByName(db: Database, names: readonly string[]): Promise<NamedRunRow[]> {
   return db.rows(
     'runs-by-name',
@@ -208,7 +204,6 @@ export async function runColumns(
   return row!.c
 }
 
-/** The roll-up of a data source at a step. */
 export interface SourceStepRow {
   batch_id: number
   data_source: string
@@ -218,7 +213,6 @@ export interface SourceStepRow {
   mean_error: number | null
 }
 
-/** Roll-ups of batches by data source, for the `most` data sources with the most samples in these batches. */
 export async function sourceSteps(
   db: Database,
   batchIds: readonly number[],

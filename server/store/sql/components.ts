@@ -14,7 +14,6 @@ export interface ComponentBatch {
   reward: Pick<ResolvedReward, 'components' | 'gdpo'>
 }
 
-/** Runs of the newest batches with components, newest run first. */
 export async function runsWithComponents(db: Database): Promise<string[]> {
   const rows = await db.rows<{ name: string }>(
     'runs-with-components',
@@ -25,7 +24,6 @@ export async function runsWithComponents(db: Database): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-/** A run's newest training batches with components in a range of steps, newest first. Rescores are excluded. */
 export async function componentBatches(
   db: Database,
   { run, from, until }: { run: string; from: number; until: number },

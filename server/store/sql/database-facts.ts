@@ -1,6 +1,5 @@
 import type { Database } from '../database.ts'
 
-/** The version of Postgres and the size of the database, indexes included. */
 export async function databaseFacts(db: Database): Promise<{ version: string; bytes: number }> {
   const [row] = await db.rows<{ version: string; bytes: number }>(
     'database-facts',

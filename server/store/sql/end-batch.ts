@@ -38,12 +38,10 @@ export async function settleBatch(client: Client, batchId: number): Promise<void
   await client.query('select settle_batch($1)', [batchId])
 }
 
-/** Completes the finished groups of a closed batch. */
 export async function settleClosed(db: Database, batchId: number): Promise<void> {
   await db.rows('settle-batch', 'select settle_batch($1)', [batchId])
 }
 
-/** The fields of a closed batch that are needed to queue its remaining samples. */
 export interface ClosedBatch {
   run: string
   priority: number
@@ -63,7 +61,6 @@ export async function closeBatch(client: Client, id: number): Promise<ClosedBatc
   return rows[0]
 }
 
-/** Marks a batch as cancelled, unless it has ended. */
 export async function cancelBatch(client: Client, id: number): Promise<void> {
   await client.query(
     `update batch set closed = true, status = 'cancelled'
@@ -72,7 +69,6 @@ export async function cancelBatch(client: Client, id: number): Promise<void> {
   )
 }
 
-/** Batches with pending samples whose deadline has passed. */
 export async function batchesPastDeadline(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-past-deadline',
@@ -82,7 +78,6 @@ export async function batchesPastDeadline(db: Database): Promise<number[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Fails the pending samples of a batch with the reason `deadline`. */
 export async function endAtDeadline(db: Database, batchId: number): Promise<void> {
   await db.rows('end-pending', 'select end_pending($1, $2)', [batchId, 'deadline'])
 }

@@ -18,7 +18,6 @@ export interface ExportedBatch {
   completed_at: string | null
 }
 
-/** SQL of an exported time, with the stored precision of a microsecond. */
 const momentOf = (column: string) =>
   `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
@@ -148,7 +147,6 @@ async function* withText(
   }
 }
 
-/** A sample with all exported fields and its stored texts. */
 export interface ExportedRow extends DetailFields {
   idx: number
   uid: string

@@ -9,12 +9,10 @@ const MAX_KEYS = 200
 const MAX_VALUES = 12
 /** Maximum number of batches, newest first, whose keys are added up. */
 const MAX_BATCHES = 5_000
-/** Maximum number of keys returned. */
 const MAX_LISTED = 200
 /** Maximum number of batches without a roll-up that are read, newest first, and of samples read from each. */
 const MAX_SAMPLED = { batches: 4, samples: 256 }
 
-/** A key of the extra info with a summary of its values. */
 export interface ExtraKeyRow extends Omit<ExtraKeyDto, 'values'> {
   /** Null if there are too many distinct texts, or no texts. */
   values: ExtraKeyDto['values'] | null

@@ -31,7 +31,6 @@ export interface WorkerHistoryRow {
   loop_p99_ms: number
 }
 
-/** The workers' results and load by interval. */
 export async function workerHistory(
   db: Database,
   range: HistoryRange,
@@ -59,7 +58,7 @@ export interface ServerHistoryRow {
   capacity_seconds: number
 }
 
-/** The servers' requests and load by interval. Removed servers are included. */
+/** Removed servers are included. */
 export async function serverHistory(
   db: Database,
   range: HistoryRange,
@@ -76,7 +75,6 @@ export async function serverHistory(
   )
 }
 
-/** Counts of durations in one interval. */
 export interface DurationsRow {
   slot: number
   /** Numbers of the router's latency buckets that have a count. The first bucket has number 1. */
@@ -87,7 +85,6 @@ export interface DurationsRow {
 // Most buckets are empty. Leaving them out before the sums cuts the query to a quarter of its time.
 const DURATIONS = 'slot, array_agg(i::int) as buckets, array_agg(n) as counts'
 
-/** Durations of samples by kind and interval. */
 export async function latencyHistory(
   db: Database,
   range: HistoryRange,
@@ -118,7 +115,6 @@ export async function serverLatencyHistory(
   )
 }
 
-/** Retries or hedges of a server in one interval. */
 export interface RetryHistoryRow {
   name: string
   /** The outcome of the retried attempts, or `hedge`. */

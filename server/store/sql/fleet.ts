@@ -14,7 +14,6 @@ export interface WorkerRow {
   stats: Record<string, unknown>
 }
 
-/** Live workers, and those that died within the last ten minutes. */
 export async function workerRows(db: Database): Promise<WorkerRow[]> {
   return db.rows(
     'workers',
@@ -42,7 +41,6 @@ export interface ServerProcessRow {
   stats: Record<string, unknown>
 }
 
-/** The other live server processes. */
 export async function otherServerProcesses(db: Database, id: number): Promise<ServerProcessRow[]> {
   return db.rows(
     'server-processes',
@@ -66,7 +64,6 @@ export interface RecentCalls {
   latency_ms: number[]
 }
 
-/** Calls of the last ten minutes by server. */
 export async function serverMinutes(db: Database): Promise<RecentCalls[]> {
   return db.rows(
     'server-minutes',

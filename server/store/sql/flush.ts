@@ -3,10 +3,8 @@ import { plainArray, textArray } from '../array-literal.ts'
 import type { Statement } from '../database.ts'
 import { storableText } from '../stored-texts.ts'
 
-/** The longest stored detail of an attempt, in characters. */
 const MAX_DETAIL_CHARS = 2_000
 
-/** The result of a sample, to be written. */
 export interface FlushedSample extends DirectEnd {
   batchId: number
   index: number

@@ -4,7 +4,6 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Database } from '../database.ts'
 
-/** An ended batch whose groups have no roll-up. */
 export interface RollUpCandidate {
   id: number
   /** True if it ended at least `dueAfterMs` ago. */
@@ -16,7 +15,6 @@ export interface RollUpCandidate {
   is_rescore: boolean
 }
 
-/** Ended batches without group roll-ups, from `fromId` on, oldest first. */
 export async function batchesWithoutGroupRollUp(
   db: Database,
   fromId: number,
@@ -165,7 +163,6 @@ export interface AlikeGroups {
   high: number | null
 }
 
-/** Counts a batch's completed groups by the inputs of their classification, in one pass over the samples. */
 export async function alikeGroups(db: Database, batchId: number): Promise<AlikeGroups[]> {
   return db.rows(
     'alike-groups',

@@ -2,7 +2,6 @@ import { RewardOpsError } from '../../errors.ts'
 import type { Client, Database } from '../database.ts'
 import { IMAGES_SINCE, outdatedProcesses } from '../schema-version.ts'
 
-/** Maximum number of images that one call of {@link releaseImages} releases. */
 const MAX_RELEASED_IMAGES = 256
 /**
  * Maximum number of rounds of locking and inserting images. One round suffices unless other transactions store or

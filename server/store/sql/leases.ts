@@ -1,6 +1,5 @@
 import type { Database } from '../database.ts'
 
-/** Another process's share of a limit, and the demand of that process. */
 export interface OtherHolder {
   slots: number
   demand: number
@@ -16,7 +15,6 @@ export interface LeaseRequest {
   graceMs: number
 }
 
-/** Renews a process's share of a limit, or creates one. Returns its slots and the shares of the other holders. */
 export async function renewLease(
   db: Database,
   { resource, holderId, demand, inFlight, limit, ttlMs, graceMs }: LeaseRequest,

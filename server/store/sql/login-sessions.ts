@@ -84,7 +84,6 @@ export async function deleteSessionsOfKey(db: Database, keyId: number): Promise<
   await db.adhoc('delete from login_session where key_id = $1', [keyId])
 }
 
-/** Deletes the session with this hash. Returns false if there is none. */
 export async function deleteLoginSession(db: Database, hash: Buffer): Promise<boolean> {
   return (
     (await db.adhoc('delete from login_session where hash = $1 returning id', [hash])).length > 0

@@ -51,7 +51,6 @@ export async function takeToMonitor(
   return rows[0]
 }
 
-/** The figures of a batch's roll-up that monitors use. */
 export interface FigureRow {
   batch_id: number
   samples: number
@@ -75,7 +74,6 @@ export interface FigureRow {
 const FIGURES = `r.batch_id, r.samples, r.failed, r.mean, r.std, r.min, r.max, r.bin_values, r.bin_counts, r.components, r.length_n,
   r.length_unit, r.length_correlation, r.duplicates, r.duplicates_of, r.group_std, r.group_std_of`
 
-/** A batch's figures, or undefined if it has no roll-up. */
 export async function figuresOf(client: Client, batchId: number): Promise<FigureRow | undefined> {
   const { rows } = await client.query<FigureRow>({
     name: 'monitor-figures-of',
@@ -85,10 +83,8 @@ export async function figuresOf(client: Client, batchId: number): Promise<Figure
   return rows[0]
 }
 
-/** The figures of earlier batches that monitors use. */
 export type WindowRow = Pick<FigureRow, 'mean' | 'min' | 'max' | 'group_std' | 'group_std_of'>
 
-/** The last evaluated batches of the batch's run and split that have a lower id and a lower step, newest first. */
 export async function windowBefore(
   client: Client,
   batch: Pick<MonitoredBatch, 'id' | 'run_id' | 'split' | 'step'>,
@@ -105,7 +101,6 @@ export async function windowBefore(
   return rows
 }
 
-/** The stored value of one monitor at one batch. */
 export interface StoredValue {
   value: number | null
   n: number

@@ -105,7 +105,6 @@ export async function openIncident(client: Client, incident: NewIncident): Promi
   return rows[0]!.id
 }
 
-/** Stores the worst severity and value of an open incident. */
 export async function worsenIncident(
   client: Client,
   id: number,
@@ -119,7 +118,7 @@ export async function worsenIncident(
   })
 }
 
-/** Ends an incident. Returns its worst severity and value, or undefined if it had already ended. */
+/** Returns undefined if the incident had already ended. */
 export async function closeIncident(
   client: Client,
   id: number,
@@ -147,7 +146,6 @@ export async function openFleetIncidents(client: Client): Promise<OpenFleetIncid
   return rows
 }
 
-/** A registered server with the columns that the fleet's monitors use. */
 export interface FleetServerRow {
   name: string
   model: string

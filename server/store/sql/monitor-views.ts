@@ -13,11 +13,9 @@ const INCIDENT = `'i' || i.id as id, i.monitor, run.name as run, i.split, i.subj
   i.worst, i.worst_step as "worstStep", i.detail, i.closed_at as "closedAt", i.closed_step as "closedStep",
   'b' || i.closed_batch as "closedBatchId", i.closed_value as "closedValue"`
 
-/** SQL of the incidents, their runs and the latest values of their monitors. */
 const INCIDENTS = `monitor_incident i left join run on run.id = i.run_id
      left join monitor_standing s on s.run_id = i.run_id and s.split = i.split`
 
-/** Open incidents, newest first. */
 export async function openIncidents(db: Database, limit: number): Promise<IncidentRow[]> {
   return db.rows(
     'open-incidents',
@@ -37,7 +35,6 @@ export async function incidentsOfLate(db: Database, limit: number): Promise<Inci
   )
 }
 
-/** A keyset page of incidents, newest first. */
 export async function listIncidents(
   db: Database,
   filter: {
@@ -63,7 +60,6 @@ export async function listIncidents(
   )
 }
 
-/** The latest state of each monitor for a run and split. */
 export interface StandingRow {
   run: string
   run_id: number
@@ -74,7 +70,6 @@ export interface StandingRow {
   monitors: Record<string, { state: string; value: number | null; step: number }>
 }
 
-/** The runs and splits evaluated last, newest first. */
 export async function latestStandings(db: Database, limit: number): Promise<StandingRow[]> {
   return db.rows(
     'latest-standings',
@@ -85,7 +80,6 @@ export async function latestStandings(db: Database, limit: number): Promise<Stan
   )
 }
 
-/** The latest state of each monitor for a run and split, or undefined before its first batch. */
 export async function standingOf(
   db: Database,
   runId: number,
@@ -99,7 +93,6 @@ export async function standingOf(
   return row?.monitors
 }
 
-/** The splits of a run that have evaluations. */
 export async function standingSplits(db: Database, runId: number): Promise<('train' | 'val')[]> {
   const rows = await db.rows<{ split: 'train' | 'val' }>(
     'standing-splits',
@@ -120,7 +113,6 @@ export async function waitingForMonitors(db: Database, most: number): Promise<nu
   return row!.n
 }
 
-/** The monitors' values at a batch. */
 export interface EvaluationRow {
   batch_id: number
   step: number
@@ -153,7 +145,6 @@ export async function evaluationsOf(
   return { rows, earlier: before!.n }
 }
 
-/** A run's id, or undefined if the run does not exist. */
 export async function runIdOf(db: Database, name: string): Promise<number | undefined> {
   const [row] = await db.rows<{ id: number }>('run-id-of', 'select id from run where name = $1', [
     name,
@@ -161,7 +152,6 @@ export async function runIdOf(db: Database, name: string): Promise<number | unde
   return row?.id
 }
 
-/** The runs that have their own setting of a monitor. */
 export async function runsWithSetting(
   db: Database,
   monitor: string,
@@ -174,7 +164,7 @@ export async function runsWithSetting(
   )
 }
 
-/** Sets a monitor's thresholds; a setting with only null fields is deleted. */
+/** A setting with only null fields is deleted. */
 export async function setMonitorSetting(
   db: Database,
   setting: {

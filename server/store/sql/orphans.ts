@@ -17,7 +17,6 @@ export interface UnfinishedBatch {
   now: Date
 }
 
-/** Running batches with unfinished samples. */
 export async function unfinishedBatches(
   client: Pick<ClientBase, 'query'>,
 ): Promise<UnfinishedBatch[]> {

@@ -9,7 +9,6 @@ export interface PlannableBatch {
   completed_at: Date | null
 }
 
-/** A batch in any state, or undefined if it does not exist. */
 export async function plannableBatch(
   db: Database,
   id: number,

@@ -2,7 +2,6 @@ import type { BalancingPolicyName } from '../../contract/pools.ts'
 import { notify } from '../channels.ts'
 import type { Database } from '../database.ts'
 
-/** A model's pool: its policy, its servers and its queued jobs. */
 export interface PoolRow {
   model: string
   policy: BalancingPolicyName | null
@@ -11,7 +10,6 @@ export interface PoolRow {
   jobs_waiting: number
 }
 
-/** The pools of models that have a server, in order of model. */
 export async function poolRows(db: Database): Promise<PoolRow[]> {
   return db.rows(
     'pools-listed',
@@ -23,7 +21,7 @@ export async function poolRows(db: Database): Promise<PoolRow[]> {
   )
 }
 
-/** Sets a pool's policy and notifies the workers. Returns false if the pool does not exist. */
+/** Returns false if the pool does not exist. */
 export async function setPoolPolicy(
   db: Database,
   model: string,
@@ -37,14 +35,12 @@ export async function setPoolPolicy(
   return rows.length > 0
 }
 
-/** All pools, with model and policy if they have them. */
 export async function allPools(
   db: Database,
 ): Promise<{ name: string; model: string | null; policy: BalancingPolicyName | null }[]> {
   return db.rows('pools', 'select name, model, policy from pool')
 }
 
-/** Adds a pool if it is missing. */
 export async function addPool(db: Database, name: string): Promise<void> {
   await db.rows('pool-insert', 'insert into pool (name) values ($1) on conflict do nothing', [name])
 }

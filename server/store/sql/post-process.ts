@@ -53,7 +53,6 @@ export async function queuePostProcessing(
   })
 }
 
-/** Running batches with post-processing. */
 export async function postProcessedBatches(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'post-processed-batches',
@@ -81,7 +80,6 @@ export interface StagedSample {
   reward_extra: Record<string, unknown> | null
 }
 
-/** The staged samples of groups, in order of index; a finished group has none. */
 export async function stagedSamples(
   db: Database,
   batchId: number,

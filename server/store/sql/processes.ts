@@ -58,7 +58,6 @@ export async function reportProcess(
   return row!
 }
 
-/** Records that a process takes no new work. */
 export async function noteStopping(db: Database, id: number): Promise<void> {
   await db.adhoc("update process set state = 'stopping' where id = $1", [id])
 }
@@ -89,7 +88,6 @@ export interface ProcessToCheck {
 const TO_CHECK = `select id, host, pid from process
   where (state <> 'dead' or exists (select 1 from claim where worker_id = process.id))`
 
-/** Processes of a host to check, or only the process with this pid. */
 export async function processesToCheck(
   db: Database,
   host: string,
@@ -99,7 +97,6 @@ export async function processesToCheck(
   return db.adhoc(`${TO_CHECK} and host = $1 and pid = $2`, [host, pid])
 }
 
-/** Processes that have not reported for `forMs`, to be checked. */
 export async function silentProcesses(db: Database, forMs: number): Promise<ProcessToCheck[]> {
   return db.rows(
     'silent-processes',
@@ -119,7 +116,6 @@ export async function markDead(db: Database, ids: readonly number[]): Promise<nu
   return dead.map(({ id }) => id)
 }
 
-/** Adds to the number of a worker's requeued samples. */
 export async function countRequeued(db: Database, id: number, samples: number): Promise<void> {
   await db.adhoc('update process set requeued = requeued + $2 where id = $1', [id, samples])
 }
@@ -143,7 +139,6 @@ export async function takeTurn(
   return rows.length > 0
 }
 
-/** Releases all turns of a server. */
 export async function dropTurns(db: Database, processId: number): Promise<void> {
   await db.adhoc('delete from background_turn where process_id = $1', [processId])
 }

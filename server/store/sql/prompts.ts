@@ -79,7 +79,6 @@ export async function removeVisits(
   await storeLeftVisits(client, scope, left)
 }
 
-/** Number of prompts whose visits one statement checks. */
 const CHECKED_PROMPTS = 2_048
 
 /** Removes the visits of batches that were deleted, or are being removed as a whole, from all prompts of a run. */
@@ -121,7 +120,6 @@ export async function removeGoneVisits(client: Client, runId: number): Promise<v
   }
 }
 
-/** Stores visits of prompts, and deletes the prompts without visits. */
 async function storeLeftVisits(
   client: Client,
   scope: PromptScope,
@@ -295,11 +293,9 @@ export interface PromptRow {
 }
 
 export interface ListedPromptRow extends PromptRow {
-  /** The value that orders the list. */
   sort: number | null
 }
 
-/** SQL of the value that orders a list. */
 const ORDER_BY: Record<PromptOrder, string> = {
   rate: 'coalesce(recent_passed::float8, recent_mean * recent_scored) / nullif(recent_scored, 0)',
   change: 'change',
@@ -375,7 +371,6 @@ export async function promptPage(
   )
 }
 
-/** One prompt, or undefined if it is not stored. */
 export async function promptOf(
   db: Database,
   { runId, split }: PromptScope,
@@ -390,7 +385,6 @@ export async function promptOf(
   return row
 }
 
-/** Numbers of prompts by class and data source. */
 export async function countPrompts(
   db: Database,
   scope: PromptScope,
@@ -448,7 +442,6 @@ export async function recentPasses(
   )
 }
 
-/** Prompts by the prefixes of their keys, in any order. */
 export async function promptsOf(
   db: Database,
   { runId, split }: PromptScope,

@@ -2,7 +2,6 @@ import type { Client, Database } from '../database.ts'
 import { columnNames, RESCORED_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from '../sample-columns.ts'
 import type { CopiedSample, RolloutCopy } from './rescore.ts'
 
-/** Some samples of a batch, to be copied into another. */
 export interface PartToCopy {
   /** Indexes in the original, ascending; the copy numbers them 0, 1, 2 … in this order. */
   idx: number[]
@@ -88,7 +87,6 @@ function partValues(copy: RolloutCopy, part: PartToCopy, from: number, to: numbe
   return [copy.fromId, part.idx.slice(from, to + 1), part.groupNo.slice(from, to + 1), from]
 }
 
-/** Copies the stored texts of the part's samples `from` to `to` (both included). */
 export async function copyPartTexts(
   client: Client,
   copy: RolloutCopy,

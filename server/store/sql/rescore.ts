@@ -5,7 +5,6 @@ import { columnNames, RESCORED_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from '../s
 /** Maximum number of rows of an abandoned copy that one statement deletes. */
 const MAX_DELETE_ROWS = 2_048
 
-/** The source and target of a copy of rollouts. */
 export interface RolloutCopy {
   fromId: number
   fromBucket: string
@@ -13,7 +12,6 @@ export interface RolloutCopy {
   toBucket: string
 }
 
-/** The size of a sample's texts, and its group. */
 export interface CopiedSample {
   idx: number
   group_no: number
@@ -88,7 +86,6 @@ export async function samplesToCopy(
   return rows
 }
 
-/** Copies the stored texts of samples `from` to `to` (both included). */
 export async function copyTexts(
   client: Client,
   copy: RolloutCopy,
@@ -181,7 +178,6 @@ export async function insertRescored(
   return rows[0]!
 }
 
-/** Rescores of this batch, oldest first. */
 export async function rescoresOf(db: Database, batchId: number, limit: number): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'rescores-of',

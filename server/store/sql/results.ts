@@ -121,7 +121,6 @@ export async function samplesDelivered(
   return row!.n
 }
 
-/** The samples of whole groups, by index. */
 export async function samplesOfGroups(
   db: Database,
   batchId: number,
@@ -141,7 +140,6 @@ export async function samplesOfGroups(
   return complete(db, batchId, rows, uids)
 }
 
-/** A group's roll-up or progress. */
 export interface GroupOfPage {
   no: number
   uid: string
@@ -151,7 +149,6 @@ export interface GroupOfPage {
   advantages: (number | null)[] | null
 }
 
-/** Samples of a batch in input order, as columns. */
 export interface SampleColumnLists extends FieldColumns {
   idx: number[]
   group_no: number[]
@@ -168,7 +165,6 @@ export interface SampleColumnLists extends FieldColumns {
   extracted: (string | null)[]
   rewards: (PartRewards | null)[]
   response_length: (number | null)[]
-  /** The groups of these samples, by number. */
   groups: Map<number, GroupOfPage>
 }
 
@@ -177,7 +173,6 @@ const FIELD_LISTS = RESULT_FIELDS.map(
   (name) => `, '${name}', coalesce(json_agg(${snakeCase(name)}), '[]')`,
 )
 
-/** Postgres's largest integer. */
 const MAX_INDEX = 2_147_483_647
 
 /**
@@ -336,7 +331,6 @@ async function claimsOf(
   ])
 }
 
-/** The last stored detail of a sample's attempts, or null if none was stored. */
 export async function lastDetail(
   db: Database,
   batchId: number,

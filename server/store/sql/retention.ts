@@ -28,7 +28,6 @@ export interface RetentionJobRow {
   ended_at: Date | null
 }
 
-/** The progress of a removal, and its expected total. */
 export type JobProgress = Partial<RemovedDto> & {
   expected?: { batches: number; samples: number }
 }
@@ -43,7 +42,7 @@ const COPIED = `exists (select 1 from rescore_copy c where c.from_id = b.id)`
 const OLD = `coalesce(b.submitted_at < now() - $1::int * interval '1 day', false)`
 const OLD_TEXTS = `coalesce(b.submitted_at < now() - $2::int * interval '1 day', false)`
 
-/** Starts a removal. Returns undefined if another one is running. */
+/** Returns undefined if another removal is running. */
 export async function beginJob(
   db: Database,
   job: Pick<
@@ -409,7 +408,7 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
   )
 }
 
-/** Cancels a removal. Returns false if it has already ended. */
+/** Returns false if the removal has already ended. */
 export async function cancelJob(client: Client, id: number): Promise<boolean> {
   const { rowCount } = await client.query(
     `update retention_job set state = 'cancelled', ended_at = now() where id = $1 and state = 'running'`,
@@ -444,7 +443,6 @@ export interface DayRow {
   bytes: number
 }
 
-/** The amount that a policy or a run's deletion would remove now. */
 export interface PreviewRow {
   batches: number
   samples: number
@@ -473,7 +471,6 @@ function goes(of: RemovalOf): { whole: string; texts: string; values: unknown[] 
   }
 }
 
-/** The scope of a removal: the batches that a policy removes, or those of one run. */
 export type RemovalOf = { policy: RetentionPolicy } | { run: string }
 
 export async function previewBatches(db: Database, of: RemovalOf): Promise<PreviewRow> {
@@ -493,7 +490,6 @@ export async function previewBatches(db: Database, of: RemovalOf): Promise<Previ
   return row!
 }
 
-/** The days with texts to be removed, oldest first. */
 export async function previewDays(db: Database, of: RemovalOf, limit: number): Promise<DayRow[]> {
   const { texts, values } = goes(of)
   return db.adhoc<DayRow>(
@@ -561,7 +557,6 @@ export async function runForDeletion(
   return row
 }
 
-/** Runs exempt from the policy, by name. */
 export function keptRuns(
   db: Database,
   limit: number,
@@ -571,7 +566,6 @@ export function keptRuns(
   ])
 }
 
-/** Exempts a run from the policy, or ends the exemption. */
 export async function keepRun(db: Database, run: string, keep: boolean, by: string): Promise<void> {
   await (keep
     ? db.adhoc('insert into run_kept (run, kept_by) values ($1, $2) on conflict do nothing', [

@@ -15,7 +15,6 @@ export interface RunBinRow {
   step: number
   last: number
   steps: number
-  /** The batch of the last step. */
   id: number
   status: BatchStatus
   pending: number
@@ -59,13 +58,11 @@ const parameters = ({ runId, split, first, last, width }: BinnedSteps) => [
   ...[runId, split, first, last, width],
 ]
 
-/** SQL of the mean of `value`, weighted by n. */
 const weighted = (value: string) =>
   `sum(${value} * n) filter (where ${value} is not null) / nullif(sum(n) filter (where ${value} is not null), 0)`
 /** SQL of the standard deviation of all samples of a bin, from the figures of its steps, `bin_n` and `bin_mean`. */
 const STD = `case when bool_and(std is not null or n < 2) then
   sqrt(sum((greatest(n - 1, 0) * coalesce(std, 0) ^ 2 + n * (mean - bin_mean) ^ 2) / nullif(bin_n - 1, 0))) end`
-/** SQL of a step's standard error, from its roll-up `r`. */
 const STEP_ERROR = `case when r.mean_error < ${LARGEST_OF_TWO} then r.mean_error end`
 /** SQL of the standard error of a bin's mean, from the errors of its steps and `bin_n`; null if one is unknown. */
 const MEAN_ERROR = `case when bool_and(mean_error is not null) filter (where n > 0)
@@ -73,7 +70,6 @@ const MEAN_ERROR = `case when bool_and(mean_error is not null) filter (where n >
 const median = (value: string, where = 'true') =>
   `percentile_cont(0.5) within group (order by ${value}) filter (where ${where})`
 
-/** The bins of a run in order, without its rescores. */
 export async function runBins(db: Database, steps: BinnedSteps): Promise<RunBinRow[]> {
   return db.rows(
     'run-bins',
@@ -129,7 +125,7 @@ export async function runBins(db: Database, steps: BinnedSteps): Promise<RunBinR
   )
 }
 
-/** A data source over the steps of a bin. The mean and the quantiles are weighted by samples. */
+/** The mean and the quantiles are weighted by samples. */
 export interface SourceBinRow {
   bin: number
   data_source: string
@@ -143,7 +139,6 @@ export interface SourceBinRow {
   q75: number
 }
 
-/** The bins of the largest data sources of a run. */
 export async function sourceBins(db: Database, steps: BinnedSteps): Promise<SourceBinRow[]> {
   return db.rows(
     'source-bins',
@@ -166,14 +161,13 @@ export async function sourceBins(db: Database, steps: BinnedSteps): Promise<Sour
   )
 }
 
-/** The range of the scores of some steps, and the distinct scores if they are few. */
 export interface ScoreScaleRow {
   low: number | null
   high: number | null
   values: number[] | null
 }
 
-/** The range of the scores of all rolled-up steps. `values` is null if there are more than `most` distinct scores. */
+/** `values` is null if there are more than `most` distinct scores. */
 export async function scoreScale(
   db: Database,
   steps: BinnedSteps,

@@ -9,7 +9,6 @@ export interface RunConfigRow {
   tags: string[] | null
 }
 
-/** The configuration of a run, or undefined if the run does not exist. */
 export async function runConfig(db: Database, name: string): Promise<RunConfigRow | undefined> {
   const [row] = await db.rows<RunConfigRow>(
     'run-config',

@@ -12,7 +12,6 @@ export interface RunLimitRow {
   changed_by: string
 }
 
-/** All limits, the default first. */
 export function allLimits(db: Database, limit: number): Promise<RunLimitRow[]> {
   return db.rows(
     'run-limits',
@@ -22,7 +21,6 @@ export function allLimits(db: Database, limit: number): Promise<RunLimitRow[]> {
   )
 }
 
-/** Sets the limits of a run, or the default (`''`). */
 export async function setLimits(
   db: Database,
   run: string,
@@ -39,12 +37,10 @@ export async function setLimits(
   )
 }
 
-/** Deletes a run's own limits; the default applies again. */
 export async function clearLimits(db: Database, run: string): Promise<void> {
   await db.adhoc('delete from run_limit where run = $1', [run])
 }
 
-/** A run's unfinished work. */
 export interface RunUsage {
   queued: number
   batches: number
@@ -64,7 +60,6 @@ export async function usageHeld(client: Client, runId: number): Promise<RunUsage
   return rows[0]!
 }
 
-/** A run's unfinished work, by the run's name. */
 export async function usageOf(db: Database, run: string): Promise<RunUsage> {
   const [row] = await db.rows<RunUsage>(
     'run-usage',

@@ -10,7 +10,6 @@ export interface RunMarkRow {
   at: Date
 }
 
-/** The marks of a run, in order of their steps. */
 export async function runMarks(db: Database, runId: number, limit: number): Promise<RunMarkRow[]> {
   return db.rows(
     'run-marks',
@@ -37,7 +36,6 @@ export async function addMark(
   return row
 }
 
-/** Changes the given fields of a mark. Returns undefined if the mark does not exist. */
 export async function changeMark(
   db: Database,
   id: number,
@@ -53,7 +51,7 @@ export async function changeMark(
   return row
 }
 
-/** Removes a mark. Returns false if it does not exist. */
+/** Returns false if the mark does not exist. */
 export async function dropMark(db: Database, id: number): Promise<boolean> {
   const rows = await db.rows('drop-run-mark', 'delete from run_mark where id = $1 returning id', [
     id,

@@ -27,7 +27,6 @@ export async function runsToRollUp(
   return rows.map(({ run_id }) => run_id)
 }
 
-/** The figures of a run, and its last means. */
 interface FiguresRow {
   n: number
   change_steps: number[] | null
@@ -43,7 +42,7 @@ export type ChangeOf = (
   means: readonly number[],
 ) => { change: number; error: number } | null
 
-/** Computes a run's roll-up from the rows of its batches. Safe to repeat; concurrent calls wait for each other. */
+/** Safe to repeat. Concurrent calls wait for each other. */
 export async function storeRunRollUp(
   db: Database,
   runId: number,

@@ -55,7 +55,6 @@ class Grader:
         return None
 
     def _prepare(self):
-        """Compiles the tests and gives them the functions of the program that they call."""
         job = self._job
         scope = {"__name__": "__tests__", "__builtins__": builtins}
         exec(compile(job["helpers"], "<helpers>", "exec", dont_inherit=True), scope)

@@ -37,7 +37,6 @@ PROGRAM_LIMITS = ("memory", "processes", "files")
 
 
 def limit_of(error):
-    """The limit that an exception reports, or None if it reports none."""
     if isinstance(error, MemoryError):
         return "memory"
     if isinstance(error, OSError):
@@ -176,7 +175,6 @@ def _message(error):
 
 
 def describe(error):
-    """The type and message of an exception."""
     text = _message(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

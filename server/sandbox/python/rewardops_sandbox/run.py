@@ -53,7 +53,6 @@ class Run:
         connection.sendall(b"\1")
 
     def serve(self):
-        """Waits for the job, runs it and sends the answer."""
         head = values.receive_exactly(self._connection, _HEADER.size)
         data = head and values.receive_exactly(self._connection, *_HEADER.unpack(head))
         if data is None:

@@ -160,7 +160,6 @@ def _decode(data, at, depth):
 
 
 def send(channel, value):
-    """Sends a value over a socket as one frame."""
     data = encode(value)
     channel.sendall(_LENGTH.pack(len(data)) + data)
 
