@@ -1,7 +1,6 @@
 /** Number of values processed between two yields, which takes well under a millisecond. */
 const PORTION = 8_192
 
-/** Number of values below `value`; `sorted` is ascending. */
 export function countBelow(sorted: Float64Array, value: number): number {
   let low = 0
   let high = sorted.length
@@ -13,7 +12,6 @@ export function countBelow(sorted: Float64Array, value: number): number {
   return low
 }
 
-/** Number of values at or below `value`; `sorted` is ascending. */
 export function countUpTo(sorted: Float64Array, value: number): number {
   let low = 0
   let high = sorted.length
@@ -25,7 +23,7 @@ export function countUpTo(sorted: Float64Array, value: number): number {
   return low
 }
 
-/** Returns the values in ascending order. 131,072 values take about 12 ms without a yield. */
+/** Takes about 12 ms for 131,072 values, without a yield. */
 export function ascending(values: Float64Array): Float64Array {
   return Float64Array.from(values).sort()
 }

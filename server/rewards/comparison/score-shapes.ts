@@ -9,7 +9,6 @@ const DELTA_BINS = 40
 const CDF_POINTS = 200
 const PORTION = 16_384
 
-/** Returns the distinct values of an ascending list, or null if there are more than `most`. */
 export function distinctOf(sorted: Float64Array, most: number): number[] | null {
   const values: number[] = []
   for (let at = 0; at < sorted.length; at++) {
@@ -46,7 +45,6 @@ function pointsOf(sorted: Float64Array): number[] {
   )
 }
 
-/** Returns an axis for one reward's scores, or null if there are no scores or their range is not finite. */
 function axisOf(sorted: Float64Array): JointAxis | null {
   if (sorted.length === 0) return null
   const values = distinctOf(sorted, MAX_VALUES)
@@ -55,7 +53,6 @@ function axisOf(sorted: Float64Array): JointAxis | null {
   return edges === null ? null : { kind: 'bins', edges }
 }
 
-/** Returns the edges of equally wide bins, or null if the range is empty or not finite. */
 function binEdges(low: number, high: number, bins: number): number[] | null {
   const width = (high - low) / bins
   if (!Number.isFinite(width) || width <= 0) return null
@@ -108,10 +105,6 @@ export function* jointOf(
   return { first: x, second: y, cells }
 }
 
-/**
- * Returns the distribution of ascending values: one bar per value if few are distinct, else {@link DELTA_BINS} equal
- * bins.
- */
 export function distributionOf(sorted: Float64Array): Distribution {
   const n = sorted.length
   const few = distinctOf(sorted, MAX_VALUES)

@@ -43,7 +43,6 @@ const YAML_OPTIONS = {
   customTags: (tags: unknown[]) => [words, ...(tags as ScalarTag[])],
 }
 
-/** A shell variable: `name=value` on a separate line. */
 const VARIABLE = /^\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)=(.*)$/
 const OVERRIDE =
   /(?<![^\s'"])\+{0,2}([A-Za-z_][\w-]*(?:[./@][\w-]+)*)=((?:"(?:[^"\\]|\\.)*"|'[^']*'|\[[^\]\n]*\]|\$\{[^}\n]*\}|[^\s'"\\])*)/g
@@ -172,7 +171,7 @@ function overrideValue(raw: string): unknown {
   return typeof value === 'object' && value !== null && !/^[[{]/.test(text) ? text : value
 }
 
-/** The value of a node. @throws Error for a node that contains itself, or has more than 100 aliases */
+/** @throws Error for a node that contains itself or has more than 100 aliases */
 function plainValue(node: Node | null | undefined, document: Document): unknown {
   const value: unknown = node?.toJS(document, { maxAliasCount: 100 }) ?? null
   try {

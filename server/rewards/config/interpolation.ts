@@ -1,6 +1,6 @@
 import type { ConfigLeaf } from './config-text.ts'
 
-/** A leaf and its first reference that could not be resolved (`unresolved`), or null if all could be. */
+/** `unresolved` is the leaf's first reference that could not be resolved, or null. */
 export type ResolvedLeaf = ConfigLeaf & { unresolved: string | null }
 
 /** Maximum depth of nested references, so that cycles end. */

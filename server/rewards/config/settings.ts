@@ -41,14 +41,12 @@ export class Settings {
     return this.#wrong(key, 'text')
   }
 
-  /** The value as a boolean. Other types are treated as in {@link text}. */
   flag(key: string): boolean | undefined {
     const value = this.value(key)
     if (value === undefined || typeof value === 'boolean') return value
     return this.#wrong(key, 'True or False')
   }
 
-  /** The value as a number of at least `least`. Other values are treated as in {@link text}. */
   number(key: string, least = 0): number | undefined {
     const value = this.value(key)
     if (value === undefined) return undefined
@@ -121,7 +119,6 @@ export class Settings {
     this.problems.push({ key: leaf?.key ?? key, line: leaf?.line ?? null, message })
   }
 
-  /** Returns one report per key, in the order of the text. */
   account(): ImportedKeyDto[] {
     for (const entry of this.#entries) {
       if (entry.report) continue
@@ -184,7 +181,7 @@ function isEmpty(value: unknown): boolean {
   return value === null || (typeof value === 'object' && Object.keys(value).length === 0)
 }
 
-/** Sets a property. An assignment would change the prototype for the key `__proto__`. */
+/** An assignment would change the prototype for the key `__proto__`. */
 function define(object: Record<string, unknown>, key: string, value: unknown): void {
   Object.defineProperty(object, key, {
     value,
