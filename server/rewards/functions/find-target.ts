@@ -1,9 +1,7 @@
 import type { FunctionForm } from './protocol.ts'
 
-/** An export that can be called. */
 export interface FoundTarget {
   form: FunctionForm
-  /** The function, class or object itself. */
   value: unknown
 }
 
@@ -68,13 +66,12 @@ function formOf(value: unknown, methods: readonly string[]): FunctionForm | null
   return methodOf(value, methods) === null ? null : 'object'
 }
 
-/** Returns the first of these names that is a method of the object, or null if none is. */
 export function methodOf(value: object, names: readonly string[]): string | null {
   const own = value as Record<string, unknown>
   return names.find((name) => typeof own[name] === 'function') ?? null
 }
 
-/** Names of every method of an object, including inherited ones. */
+/** Includes inherited methods. */
 export function methodsOf(value: object): string[] {
   const names = new Set<string>()
   for (

@@ -30,7 +30,7 @@ export interface FunctionCall {
   onAbort: (() => void) | null
 }
 
-/** A call that has ended. `waitedMs` is how long the call waited for a process, ms. */
+/** `waitedMs` is how long the call waited for a process. */
 export interface EndedCall {
   end: CallEnd['end']
   waitedMs: number
@@ -45,7 +45,6 @@ export function outcomeOf({ end, waitedMs }: EndedCall): RewardOutcome {
   return { ...end, ...rest }
 }
 
-/** Returns the outcomes of a group's members. A failed call fails all of them. */
 export function groupOutcomesOf(ended: EndedCall, members: number): RewardOutcome[] {
   const { end, waitedMs } = ended
   if (end.ok && 'results' in end) {
@@ -55,7 +54,6 @@ export function groupOutcomesOf(ended: EndedCall, members: number): RewardOutcom
   return Array.from({ length: members }, () => failed)
 }
 
-/** The outcome of a call of `FunctionCaller.method`. */
 export function methodOutcomeOf({ end }: EndedCall): MethodOutcome {
   if (!end.ok) return end
   if ('score' in end) return { ok: true, value: end.score }

@@ -2,7 +2,6 @@ import type { FunctionRef, ResolvedReward } from '../../contract/resolved-reward
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 
-/** Limits and context of one call of user code. */
 export interface FunctionCallOptions {
   /**
    * Time limit, ms, from the call's start in a process. A process that the call blocks for longer is killed;
