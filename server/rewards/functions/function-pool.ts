@@ -141,7 +141,6 @@ export class FunctionPool implements FunctionCaller {
     await Promise.all(ended)
   }
 
-  /** Returns the target of an unpacked version, or the reason why there is none. */
   async #target(
     ref: FunctionRef,
     role: FunctionTarget['role'],
@@ -280,7 +279,6 @@ export class FunctionPool implements FunctionCaller {
         }
   }
 
-  /** Makes a function's request to the router, within the time limits of its sample. */
   async #answer(raw: RouterQuestion, call: FunctionCall): Promise<RouterAnswer> {
     const { options } = call
     const read = readQuestion(raw)
@@ -341,7 +339,6 @@ export class FunctionPool implements FunctionCaller {
   }
 }
 
-/** The parts of an outcome that a wrapping manager receives. */
 function scoreOf({ score, extra, verdict, rewards }: Extract<RewardOutcome, { ok: true }>) {
   return { score, extra, ...(verdict && { verdict }), ...(rewards && { rewards }) }
 }

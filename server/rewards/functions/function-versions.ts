@@ -25,10 +25,7 @@ export class FunctionVersions {
     this.#folders = folders
   }
 
-  /**
-   * Returns the folder of a version, and unpacks the version if needed.
-   * @throws Error if the version is neither on disk nor stored
-   */
+  /** @throws Error if the version is neither on disk nor stored */
   unpacked(hash: string): Promise<string> {
     let dir = this.#unpacking.get(hash)
     if (dir === undefined) {
@@ -87,7 +84,6 @@ function formsOf(folder: string): string {
   return `(?:${forms.join('|')})`
 }
 
-/** Writes a version's files to a temporary folder and renames it in one step; does nothing if the version exists. */
 export async function unpack(
   source: FunctionSource,
   { versionsDir, functionsDir }: Pick<VersionFolders, 'versionsDir' | 'functionsDir'>,

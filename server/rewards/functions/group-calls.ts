@@ -5,7 +5,6 @@ import type { FunctionCaller, FunctionCallOptions } from './function-caller.ts'
 /** Names of the method that changes the scores of a completed group. */
 export const POST_PROCESS_METHODS = ['postProcessScores', 'post_process_scores']
 
-/** Whether an object with these methods post-processes the scores of its groups. */
 export function postProcesses(methods: readonly string[]): boolean {
   return methods.some((method) => POST_PROCESS_METHODS.includes(method))
 }
@@ -38,7 +37,6 @@ export async function postProcessGroup(
   return called.ok ? readScores(called.value, scores.length) : called
 }
 
-/** Reads the result of post-processing: a list of `members` finite numbers. */
 export function readScores(value: unknown, members: number): PostProcessed {
   const failed = (detail: string): PostProcessed => ({
     ok: false,
