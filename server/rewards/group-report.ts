@@ -13,7 +13,6 @@ export interface GroupMember {
 }
 
 export interface GroupReport extends GroupStatistics {
-  /** Number of members whose score was set or removed by a failure policy. */
   substituted: number
   signal: GroupSignal
   /** In the order of the members. */

@@ -123,7 +123,6 @@ function withExtra(
   }
 }
 
-/** The verdict, and the turn and span rewards, of a result. */
 export interface Finding {
   verdict?: Verdict
   rewards?: PartRewards

@@ -17,9 +17,7 @@ const FUNCTIONS = fileURLToPath(new URL('../', import.meta.url))
 /** A pool with separate child processes and functions given as text. */
 export interface TestPool {
   pool: FunctionPool
-  /** Stores a module as a version. */
   ref(text: string, fields?: Partial<FunctionRef> & { files?: Record<string, string> }): FunctionRef
-  /** Lines written to the pool's log. */
   lines: { level: string; message: string; fields: Record<string, unknown> }[]
   close(): Promise<void>
 }
