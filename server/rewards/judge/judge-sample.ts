@@ -36,11 +36,9 @@ export interface JudgeReply {
   serverId: number | null
   promptTokens: number | null
   completionTokens: number | null
-  /** Whether the reply was cut off at the token limit. */
   truncated: boolean
 }
 
-/** Calls, tokens and cost of a sample's votes. */
 export interface JudgeUsage {
   calls: number
   promptTokens: number
@@ -52,7 +50,6 @@ export interface JudgeUsage {
   complete: boolean
 }
 
-/** A judged sample. Replies and usage are present whether it succeeded or failed. */
 export type JudgeOutcome = (
   | { ok: true; score: number; extra: Record<string, unknown> }
   | { ok: false; reason: SampleFailureReason; detail: string }
@@ -114,7 +111,6 @@ interface Order {
   messages: ChatRequest['messages']
 }
 
-/** Returns the conversations to send, one per order of the pair. They are the same for all votes. */
 function ordersOf(
   template: JudgeTemplate,
   sample: JudgeRequest['sample'],
@@ -236,7 +232,6 @@ function valueOfVote(calls: readonly JudgeCall[], { parser }: JudgeTemplate): nu
   return parser.kind === 'verdict' ? parser.tie : null
 }
 
-/** Returns the most frequent failure reason of the votes, or the first of several that are equally frequent. */
 function failureOf(
   replies: readonly JudgeReply[],
   problem: string,

@@ -91,7 +91,6 @@ export const JudgeTemplate = template.superRefine((t, context) => {
 export type JudgeTemplate = z.infer<typeof JudgeTemplate>
 export type JudgeTemplateInput = z.input<typeof JudgeTemplate>
 
-/** Number of calls that a template makes per sample: one per vote, or two if each pair is judged in both orders. */
 export function callsPerSample({ votes, kind, pair }: JudgeTemplate): number {
   return votes.k * (kind === 'pair' && pair.swap ? 2 : 1)
 }

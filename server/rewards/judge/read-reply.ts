@@ -4,7 +4,6 @@ import { readJson } from './read-json.ts'
 import { readBoxed, readBracketed, readNumber, readVerdict } from './read-text.ts'
 import type { Verdict } from './verdict.ts'
 
-/** The parts of a reply that are read. */
 export type ReplyText = Pick<ChatReply, 'content' | 'logprobs'> & {
   /** Whether the reply was cut off at the token limit. Default false. */
   truncated?: boolean

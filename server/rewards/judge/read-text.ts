@@ -98,7 +98,6 @@ function closingBrace(text: string, start: number): number {
   return -1
 }
 
-/** Reads `[[A]]`, `[[B]]`, or `[[C]]` for a tie. */
 export function readVerdict(text: string, spec: Spec<'verdict'>): Verdict {
   const sides = { A: 'A', B: 'B', C: 'tie' } as const
   const scores = { A: spec.a, B: spec.b, tie: spec.tie }
@@ -115,7 +114,6 @@ export function readVerdict(text: string, spec: Spec<'verdict'>): Verdict {
   return { ok: true, value: scores[only.side], found: only.text, side: only.side }
 }
 
-/** The score of a word, ignoring case. */
 export function scoreOfWord(
   word: string,
   labels: Record<string, number> | undefined,

@@ -62,7 +62,7 @@ const limiterKwarg = z.strictObject({
  */
 export const rateLimitedOptions = limitKwargs.extend(limiterKwarg.shape)
 
-/** Reads the limits in the kwargs. Throws a ZodError that names the invalid kwarg. */
+/** @throws ZodError that names the invalid kwarg */
 export function readLimits(kwargs: Record<string, unknown>): RequestLimits {
   const read = limitKwargs.parse(kwargs)
   return {
