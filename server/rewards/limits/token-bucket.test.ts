@@ -17,7 +17,6 @@ function bucketOn(clock: TestClock, ratePerSecond: number, capacity?: number) {
   }
 }
 
-/** Time that an action takes on the clock, ms. */
 async function timed(clock: TestClock, run: () => Promise<unknown>): Promise<number> {
   const startedMs = clock.nowMs()
   await clock.until(run())

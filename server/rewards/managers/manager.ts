@@ -58,11 +58,9 @@ export type RewardOutcome = (
   waitedMs?: number
 }
 
-/** The tools that a process provides for scoring. */
 export interface RewardTools {
   router: RewardRouter
   functions: FunctionCaller
-  /** Limits of the manager `rate_limited`. */
   limits: CallLimits
   sandboxes: Sandboxes
 }

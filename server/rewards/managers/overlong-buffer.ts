@@ -26,7 +26,6 @@ export const dapoOptions = z.strictObject({
 
 export const DAPO_KWARGS: readonly string[] = Object.keys(dapoOptions.shape)
 
-/** An enabled buffer: every input of the penalty except the response. */
 export interface OverlongBuffer {
   maxResponseLength: number
   bufferLength: number
