@@ -64,7 +64,6 @@ function distanceWithin(a: string, b: string, allowed: number): number {
   return distance <= allowed ? distance : Number.POSITIVE_INFINITY
 }
 
-/** Returns the hint for an error about an unknown name: the nearest name and the list of known ones. */
 export function suggest(name: string, known: readonly string[]): string {
   const near = nearestName(name, known)
   const list = known.length > 0 ? `Known: ${known.join(', ')}.` : 'None is known yet.'

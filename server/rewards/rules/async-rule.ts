@@ -38,7 +38,6 @@ export class RuleServiceError extends Error {
   }
 }
 
-/** Makes an async rule. Its `score` receives the rule's kwargs parsed, with defaults. */
 export function defineAsyncRule<Options extends z.ZodObject>(
   definition: RuleDescription<Options> & {
     score(
