@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { plainText } from '../../plain-text.ts'
 
-/** Input of a rule: one rollout, as the trainer sent it. */
 export interface RuleInput {
   dataSource: string
   /** The response text alone; the prompt is never scored. */
@@ -64,7 +63,6 @@ export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
     extracted: string
     /** The reasons, and each verdict that differs from its reason. */
     reason: string
-    /** The keys of `rewardExtraInfo`. */
     extraInfo: string
   }
 }
@@ -106,7 +104,6 @@ export const versionOption = z
   .default('2026-01')
   .describe('Version of verl whose scores are reproduced: `2026-01` or `2026-08`')
 
-/** Makes a rule. `score` and `explain` receive the parsed kwargs, with defaults. */
 export function defineRule<Options extends z.ZodObject>(
   definition: RuleDescription<Options> & {
     score(input: RuleInput, options: z.output<Options>): RuleResult
@@ -144,7 +141,6 @@ export function optionsParser<Options extends z.ZodObject>({
   }
 }
 
-/** The entries of `given` that a rule with these options knows. */
 export function ownKwargs(
   options: z.ZodObject,
   given: Record<string, unknown>,
@@ -156,7 +152,6 @@ export function ownKwargs(
   return own
 }
 
-/** Describes which kwarg of which rule is invalid, and its allowed values. */
 export function explainKwargsError(
   ruleName: string,
   options: z.ZodObject,
@@ -213,7 +208,6 @@ export function decimalText(value: number): string {
   return `${sign}${whole}${fraction.padEnd(exponent, '0')}`
 }
 
-/** The type of a value in words, for messages: `an array`, `a number` … */
 export function typeInWords(value: unknown): string {
   if (value === null) return 'null'
   if (value === undefined) return 'missing'
@@ -222,7 +216,6 @@ export function typeInWords(value: unknown): string {
   return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
 }
 
-/** Whether the value is a JSON object: not null and not an array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -30,7 +30,6 @@ export type SandboxOutcome =
 /** Time for queue, start and network in addition to compilation and run, s; as in verl. */
 const graceS = 10
 const tries = 3
-/** Maximum attempts of a request to the local sandbox. */
 const localTries = 10
 /** Delay before the first retry of a 504; the second retry waits twice as long. As in verl. */
 const retryDelayMs = 1_000

@@ -89,7 +89,6 @@ const golden = hasData
   ? (JSON.parse(read('golden/verl_scorers.json')) as Record<string, GoldenCase[]>)
   : {}
 
-/** The values of this project's rules for the keys of a golden case. */
 function ours(scorer: string, given: GoldenCase): Partial<Record<keyof GoldenCase, unknown>> {
   const { solution, ground_truth: truth } = given
   if (scorer === 'gsm8k') {

@@ -122,7 +122,6 @@ function combinedVerdict(
   }
 }
 
-/** Adds the component's name to a failed attempt. */
 function named(attempt: AttemptRecord, component: string): AttemptRecord {
   return attempt.outcome === 'ok'
     ? attempt
@@ -132,7 +131,6 @@ function named(attempt: AttemptRecord, component: string): AttemptRecord {
       }
 }
 
-/** Returns the attempts of all components, sorted by start time, or null if no component records attempts. */
 function attemptsOf(
   components: readonly Component[],
   outcomes: readonly RewardOutcome[],

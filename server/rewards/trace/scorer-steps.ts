@@ -20,7 +20,6 @@ export interface Tried {
   requestFor: RewardRouter['requestFor']
 }
 
-/** Maximum displayed characters of a request. */
 const MAX_BODY_CHARS = 20_000
 
 /** The steps of the scorers for one sample, in order. Removes their calls from `tried.calls`. */
