@@ -27,7 +27,6 @@ export class BusyPause {
     return this.#untilMs
   }
 
-  /** Records a score, which resets the counts. */
   scored(): void {
     this.#refusals = 0
     this.#pauses = 0
