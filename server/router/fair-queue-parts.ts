@@ -19,7 +19,6 @@ export interface FairItem {
   readonly priorityClass: PriorityClass
   /** Deadline, on the clock of `performance.now()`, or infinite if there is none. */
   readonly deadlineAtMs: number
-  /** The item's group, or undefined if it has none. */
   readonly group: string | undefined
   /** Items with a lower number come first within their run. Equal for all items of a group. Default 0. */
   readonly order?: number
@@ -151,7 +150,6 @@ export class Lane<T extends FairItem> {
     this.weight = weight
   }
 
-  /** Number of runs remembered; 0 when no item waits. */
   get runs(): number {
     return this.#flows.size
   }
@@ -171,7 +169,6 @@ export class Lane<T extends FairItem> {
     return flow
   }
 
-  /** Advances the lane's clock to that of the slowest flow. */
   tick(): void {
     const slowest = this.active.first
     if (slowest !== null) this.#now = Math.max(this.#now, slowest.virtual)
@@ -187,7 +184,6 @@ export class Lane<T extends FairItem> {
     else if (this.#flows.size - this.active.size > MAX_RESTING_RUNS) this.#forgetResting()
   }
 
-  /** Removes idle runs whose clock is no longer ahead of the lane's, then the oldest idle runs. */
   #forgetResting(): void {
     for (const [run, each] of this.#flows) {
       if (each.size === 0 && each.virtual <= this.#now) this.#flows.delete(run)

@@ -16,9 +16,7 @@ const CLASS_WEIGHTS: Record<PriorityClass, number> = { interactive: 4, step: 3, 
 const MAX_CHECKS = 512
 
 export interface FairQueueOptions {
-  /** Maximum number of items. Default: unlimited. */
   maxSamples?: number
-  /** Maximum sum of the items' `bytes`. Default: unlimited. */
   maxBytes?: number
 }
 
@@ -82,7 +80,6 @@ export class FairQueue<T extends FairItem> {
     return this.#lanes[priorityClass].size
   }
 
-  /** Number of runs and groups in memory; 0 when no item waits. */
   get remembered(): { runs: number; groups: number } {
     let runs = 0
     for (const lane of this.#inOrder) runs += lane.runs
@@ -181,7 +178,6 @@ export class FairQueue<T extends FairItem> {
     return entry.item
   }
 
-  /** Takes the next item of a group; null if none waits. */
   takeOfGroup(group: string): T | null {
     return this.take(this.firstOfGroup(group))
   }
@@ -243,7 +239,6 @@ export class FairQueue<T extends FairItem> {
     return flow
   }
 
-  /** Advances the queue's clock to that of the slowest class with waiting items. */
   #tick(): void {
     let slowest = Number.POSITIVE_INFINITY
     for (const { size, virtual } of this.#inOrder) {

@@ -47,7 +47,6 @@ export class Flight {
     this.queueMs = Math.max(0, nowMs - Math.max(sample.waitingSinceMs, sample.backoffUntilMs))
   }
 
-  /** Returns the request, with the trace context added if the sample is traced. */
   traced(request: EngineRequest): EngineRequest {
     const { trace } = this.sample.request
     if (trace === undefined || this.callNo === null) return request
