@@ -44,7 +44,6 @@ const STALE_MS = 500
 const BUSY_FROM = 0.7
 const BUSY_UNTIL = 0.4
 
-/** Sends samples alone and handles their outcomes. */
 export interface MicroBatcherOwner {
   sendAlone(flight: Flight): void
   scored(
@@ -128,7 +127,6 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     return true
   }
 
-  /** Returns the maximum samples of a request that contains the flight, or 1 if the flight must be sent alone. */
   #maxSamples({ sample, server, hedge }: Flight, nowMs: number): number {
     const { samplesPerRequest, isBusy, workMs } = this.#options
     if (samplesPerRequest < 2 || hedge !== null || sample.input === null) return 1
@@ -209,7 +207,6 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     })
   }
 
-  /** Ends all remaining flights of a request. Only one of them is `blamed`. */
   #end(
     how: 'apart' | 'failed',
     microBatch: MicroBatch,
@@ -267,7 +264,6 @@ class OwnLoad {
   #last: EventLoopUtilization = performance.eventLoopUtilization()
   #isBusy = false
 
-  /** Whether the process was busy at the last measurement, at most 20 ms ago. */
   isBusy(nowMs: number): boolean {
     if (nowMs - this.#at < CHECK_MS) return this.#isBusy
     const now = performance.eventLoopUtilization()

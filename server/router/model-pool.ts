@@ -20,7 +20,6 @@ const MAX_DISPATCHES = 64
 const MAX_SCANNED = 64
 /** Weight of the newest sample in the mean cost, which covers about the last 64 samples. */
 const COST_STEP = 1 / 64
-/** Maximum servers described in a failure's detail. */
 const MAX_DESCRIBED = 3
 /** Default of `RouterOptions.patienceMs`. */
 const PATIENCE_MS = 2_000
@@ -30,7 +29,6 @@ const MAX_QUEUED = 10_000
 const SEEN_FOR_TIMES = 20
 
 export interface ModelPoolListener {
-  /** Sends a sample to an available server. */
   start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void
   /** Sends the server a canary if one is wanted and allowed. */
   probe(pool: ModelPool, server: PoolServer, nowMs: number): void
@@ -69,7 +67,6 @@ export class ModelPool {
   readonly #candidates: PoolServer[] = []
   readonly #eligible: PoolServer[] = []
   #policy: BalancingPolicy
-  /** One instance of each policy that requests have named. */
   readonly #named = new Map<PolicyName, BalancingPolicy>()
   #pinnedWaiting = 0
   /** Mean share of a sample's tokens that the server computes. The other tokens are in its prefix cache. */
@@ -203,7 +200,6 @@ export class ModelPool {
     return Number.isFinite(fastest) ? fastest : 0
   }
 
-  /** Sends a new sample immediately if a server is available and no other sample waits. Otherwise queues it. */
   admit(sample: RoutedSample, nowMs: number): void {
     if (sample.tried !== null) {
       this.readmit(sample)
@@ -257,7 +253,6 @@ export class ModelPool {
     this.pumpSoon()
   }
 
-  /** Removes a sample from any queue it waits in. */
   withdraw(sample: RoutedSample): void {
     sample.queue?.remove(sample)
     if (sample.hedgeWanted !== null && sample.hedgeWanted !== 'stall') {
@@ -271,7 +266,6 @@ export class ModelPool {
     this.#fresh.remove(sample)
   }
 
-  /** The reasons why the pool's servers take no samples, for a failure's detail. */
   describe(nowMs: number): string {
     if (this.servers.length === 0) return 'none is registered'
     const described = this.servers.slice(0, MAX_DESCRIBED).map((server) => server.describe(nowMs))
@@ -289,7 +283,6 @@ export class ModelPool {
     return this.servers.some((server) => server.isHealthy(nowMs))
   }
 
-  /** Whether there is a usable server that the sample was not sent to yet. */
   anyUntried(sample: RoutedSample, nowMs: number): boolean {
     return this.servers.some((server) => server.isUsable(nowMs) && !sample.hasTried(server))
   }
@@ -344,7 +337,6 @@ export class ModelPool {
     return policyNamed(name, seed === undefined ? {} : { seed })
   }
 
-  /** The policy that the sample's request names, or else the pool's policy. */
   #policyOf({ policy: name }: RoutedSample): BalancingPolicy {
     if (name === undefined || name === this.#policy.name) return this.#policy
     let named = this.#named.get(name)
