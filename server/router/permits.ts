@@ -12,7 +12,6 @@ export class Permits {
   #untilMs = 0
   #overspent = 0
 
-  /** Sets whether the rates of requests and tokens are limited. */
   limit(requests: boolean, tokens: boolean): void {
     this.#requestsLimited = requests
     this.#tokensLimited = tokens
