@@ -76,7 +76,6 @@ export class PoolServer implements PolicyServer {
   target: EngineTarget = { model: null, version: null }
   /** The protocol for micro-batches, or null if the engine or the target supports none. */
   microBatch: MicroBatchProtocol | null = null
-  /** The stored chat template, or null if there is none. */
   templateText: string | null = null
   headers: string[] = []
   transport: Transport
@@ -181,7 +180,6 @@ export class PoolServer implements PolicyServer {
     return this.#inFlight
   }
 
-  /** Estimated tokens in flight. */
   get workTokens(): number {
     return this.#workTokens
   }
@@ -218,12 +216,10 @@ export class PoolServer implements PolicyServer {
     if (load.waiting > 0) this.limit.search.noGrowth(nowMs)
   }
 
-  /** Whether the server's limit is higher than this process's slots. */
   get wantsSlots(): boolean {
     return this.state === 'ready' && this.#slots < this.limit.most
   }
 
-  /** Whether this process lacks permits of the server's rate limit. */
   wantsPermits(nowMs: number): boolean {
     return this.state === 'ready' && !this.permits.allow(nowMs)
   }
@@ -272,7 +268,6 @@ export class PoolServer implements PolicyServer {
     return Math.min(this.#inFlight + useful, Math.max(this.#inFlight, this.#maxNow(nowMs)))
   }
 
-  /** Takes a slot for a flight and records its start. */
   begin(flight: Flight, isRetry: boolean): void {
     const nowMs = flight.startedAtMs
     if (this.#inFlight === 0) this.progressAtMs = nowMs
@@ -296,7 +291,6 @@ export class PoolServer implements PolicyServer {
     flight.period = this.health.begin()
   }
 
-  /** Releases the slot of a flight. */
   end(flight: Flight): void {
     this.#inFlight--
     this.#workTokens = this.#inFlight === 0 ? 0 : this.#workTokens - flight.tokens
@@ -373,7 +367,6 @@ export class PoolServer implements PolicyServer {
     }
   }
 
-  /** Records a busy answer. */
   refused(retryAfterMs: number | undefined, startedAtMs: number, nowMs: number): void {
     this.progressAtMs = nowMs
     this.limit.search.busy(nowMs)
@@ -388,7 +381,6 @@ export class PoolServer implements PolicyServer {
     this.transport.retire()
   }
 
-  /** Sends a call, whose listener is called at its end. */
   post<C>(call: HttpCall<C>, { path, headers, body }: EngineRequest): void {
     const all =
       headers === undefined ? this.headers : [...this.headers, ...Object.entries(headers).flat()]
@@ -400,12 +392,10 @@ export class PoolServer implements PolicyServer {
     this.transport.dropIdle()
   }
 
-  /** Closes all connections immediately. */
   close(): Promise<void> {
     return this.transport.close()
   }
 
-  /** The reason why the server takes no sample now, for a failure's detail. */
   describe(nowMs: number): string {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`
@@ -464,7 +454,6 @@ export class PoolServer implements PolicyServer {
     return new Transport(new URL(url).origin, () => this.#listener.onRoom(this))
   }
 
-  /** Notifies the listener when the ejection or pause is over. */
   #wakeLater(): void {
     const nowMs = performance.now()
     const atMs = Math.max(this.pause.untilMs, this.health.ejectedUntilMs)

@@ -19,7 +19,6 @@ export interface Refusal {
   detail: string
 }
 
-/** Fails samples and sends canaries. */
 export interface RefusalsOwner {
   /** Fails a sample, because its refusal is confirmed. */
   confirmed(sample: RoutedSample, reason: SampleFailureReason, detail: string): void
@@ -100,7 +99,6 @@ export class Refusals {
     }
   }
 
-  /** Sends a server its canary if one is wanted and allowed. */
   probe(pool: ModelPool, server: PoolServer, nowMs: number): void {
     const { canary } = server
     if (canary.isOut) return
