@@ -25,12 +25,10 @@ export class RetryBudget {
     this.#least = options.least ?? MIN_RETRIES
   }
 
-  /** Retries in flight; never negative. */
   get inFlight(): number {
     return this.#inFlight
   }
 
-  /** Whether another retry may begin with `callsInFlight` calls in flight, retries included. */
   allows(callsInFlight: number): boolean {
     return this.#inFlight < this.#most(callsInFlight)
   }

@@ -339,7 +339,6 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
     this.#life.begin(sample, nowMs)
   }
 
-  /** Checks the calls in flight every 100 ms while there are samples. */
   #watch(): NodeJS.Timeout {
     this.#checkedAtMs = performance.now()
     const timer = setInterval(() => onceRead(() => this.#look(timer)), WATCH_MS)

@@ -164,7 +164,6 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   /** Called when other processes may use the granted slot, because this process's share of the limit has expired. */
   recalled(): void {}
 
-  /** Whether the sample has used all calls that `maxAttempts` allows. */
   get isSpent(): boolean {
     return this.attemptsUsed - this.uncharged >= this.request.maxAttempts
   }
