@@ -56,7 +56,6 @@ export interface RouterServer {
   state: ServerState
 }
 
-/** Properties of every request to a router. */
 export interface RouteRequest {
   model: string
   /**
@@ -200,7 +199,6 @@ export interface AttemptRecord {
   detail: string | null
 }
 
-/** A sample's result: a finite score, or the reason why there is none. */
 export type RouterResult =
   | {
       ok: true
@@ -272,7 +270,6 @@ export interface RouterServerStats {
   latency: number[]
 }
 
-/** A change of a server's passive health. */
 export interface RouterEvent {
   serverId: number
   serverName: string
@@ -286,7 +283,6 @@ export interface RouterEvent {
   atMs: number
 }
 
-/** Settings of a router; all have defaults. */
 export interface RouterOptions {
   /**
    * Duration of a server's first ejection in ms, ±20 %. The n-th ejection lasts n times as long, at most 12 times.
@@ -364,7 +360,6 @@ export interface RewardRouter {
    * recalled from their owners, see {@link SlotRequest.onRecall}.
    */
   recall(serverId: number): void
-  /** Adds permits for a server with a rate limit. */
   setPermits(serverId: number, permits: RatePermits): void
   /**
    * Returns the requests and tokens for which this process lacks permits at a server with a rate limit, and the tokens
@@ -373,7 +368,6 @@ export interface RewardRouter {
   permitDemand(serverId: number): { requests: number; tokens: number; tokensOverspent: number }
   /** Removes and returns the unused permits, for other processes. */
   reclaimPermits(serverId: number): { requests: number; tokens: number }
-  /** Samples in flight to a server from this process. */
   inFlight(serverId: number): number
   /** Slots of a server that this process could use now, for samples in flight and waiting. */
   demand(serverId: number): number
@@ -406,7 +400,6 @@ export interface RewardRouter {
   close(): Promise<void>
 }
 
-/** Permits to send calls to a server with a rate limit. */
 export interface RatePermits {
   requests: number
   tokens: number
