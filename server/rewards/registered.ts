@@ -35,7 +35,6 @@ const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObj
   batch: { description: 'A whole group in one call of the reward function.' },
 }
 
-/** The built-in rules, in the order of lookup by data source. */
 export function describeRules(): RuleDto[] {
   const of = (callsService: boolean) => (rule: RuleDescription) => ({
     name: rule.name,

@@ -15,7 +15,6 @@ export interface Sandboxes {
   of(reward: ResolvedReward): Promise<RuleService>
 }
 
-/** The local sandbox, and those whose URLs an admin has configured. */
 export class ReachableSandboxes implements Sandboxes {
   readonly #local: () => Promise<LocalSandbox>
   #agent: { socketPath: string; agent: Agent } | null = null

@@ -12,7 +12,6 @@ const MAX_RESTING_RUNS = 256
 
 /** The properties of an item that a {@link FairQueue} uses; none may change while the item is queued. */
 export interface FairItem {
-  /** Estimated cost. */
   readonly tokens: number
   /** The item's run. Runs share capacity equally, or by `runWeight`. */
   readonly run: string
@@ -87,7 +86,6 @@ export class Group<T extends FairItem> {
   }
 }
 
-/** The waiting items of one run in one class. */
 export class Flow<T extends FairItem> {
   readonly run: string
   readonly lane: Lane<T>
@@ -132,7 +130,6 @@ export class Flow<T extends FairItem> {
   }
 }
 
-/** The waiting items of one priority class. */
 export class Lane<T extends FairItem> {
   readonly weight: number
   readonly active = new IndexedHeap<Flow<T>>(flowBefore, placeFlow)

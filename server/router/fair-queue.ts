@@ -90,7 +90,6 @@ export class FairQueue<T extends FairItem> {
     return this.#entries.has(item)
   }
 
-  /** Adds an item that is not queued yet. Returns false if the queue is full. */
   push(item: T): boolean {
     const bytes = item.bytes !== undefined && item.bytes > 0 ? item.bytes : 0
     if (this.size >= this.#maxSamples || this.#bytes + bytes > this.#maxBytes) return false
@@ -138,7 +137,6 @@ export class FairQueue<T extends FairItem> {
     })
   }
 
-  /** Returns the next item of a group (earliest deadline, then longest), or null if none waits. */
   firstOfGroup(group: string): T | null {
     return this.#groups.get(group)?.first.item ?? null
   }

@@ -19,7 +19,6 @@ const LOG_SCALE = BUCKETS_PER_DOUBLING / Math.LN2
 
 /** Counts durations in fixed logarithmic buckets, so that histograms of several processes can be added. */
 export class LatencyHistogram {
-  /** One count per bucket, as in {@link LATENCY_BOUNDS_MS}. */
   readonly counts: number[]
 
   constructor() {
@@ -45,7 +44,6 @@ export class LatencyHistogram {
     this.counts[index] = (this.counts[index] as number) + 1
   }
 
-  /** Subtracts counts that were copied from this histogram. */
   subtract(counts: readonly number[]): void {
     for (let i = 0; i < BUCKET_COUNT; i++) {
       this.counts[i] = (this.counts[i] as number) - (counts[i] as number)

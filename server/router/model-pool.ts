@@ -90,7 +90,6 @@ export class ModelPool {
     this.#groups = new GroupBinding(this.#fresh, this.servers)
   }
 
-  /** Sets the balancing policy, or the router's default if null. */
   set policy(name: PolicyName | null) {
     const wanted = name ?? this.#options.policy ?? DEFAULT_POLICY
     if (wanted === this.#policy.name) return
@@ -109,7 +108,6 @@ export class ModelPool {
     return this.#fresh.size + this.#pinnedWaiting
   }
 
-  /** Estimated tokens of this number of waiting samples. */
   tokensOf(samples: number): number {
     const fresh = this.#fresh.size
     return fresh === 0 ? samples : (samples * this.#fresh.tokens) / fresh
@@ -235,7 +233,6 @@ export class ModelPool {
     }
   }
 
-  /** Queues a sample to be sent again, ahead of new samples. */
   readmit(sample: RoutedSample): void {
     this.#retries.push(sample)
     sample.timer = setTimeout(() => {
@@ -245,7 +242,6 @@ export class ModelPool {
     this.pumpSoon()
   }
 
-  /** Queues a hedge for a sample whose first call is in flight. */
   wantHedge(sample: RoutedSample, kind: HedgeKind): void {
     if (sample.queue !== null || sample.hedgeWanted !== null) return
     sample.hedgeWanted = kind
@@ -300,7 +296,6 @@ export class ModelPool {
     })
   }
 
-  /** Binds waiting samples to available servers, at most 64 per turn of the event loop. */
   pump(nowMs: number): void {
     let left = MAX_DISPATCHES
     this.#probeServers(nowMs)

@@ -54,7 +54,6 @@ export class Permits {
     }
   }
 
-  /** Records how many tokens the server counted for a call. */
   correct(estimated: number, counted: number): void {
     if (this.#tokensLimited) this.#overspent += counted - estimated
   }

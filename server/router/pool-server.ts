@@ -188,7 +188,6 @@ export class PoolServer implements PolicyServer {
     return this.#slots
   }
 
-  /** Updates the measurements that policies compare. */
   refresh(nowMs: number): void {
     this.tokensPerSecond = this.rating.tokensPerSecond(nowMs)
     this.peakMsPerKtok = this.rating.peakMsPerKtok(nowMs)
@@ -204,7 +203,6 @@ export class PoolServer implements PolicyServer {
   /** Whether this process's share of the limit is still valid. */
   readonly hasShare = (nowMs = performance.now()): boolean => nowMs < this.#slotsUntilMs
 
-  /** Sets the load that the server reports, or null if it reports none. */
   setLoad(load: EngineLoad | null): void {
     if (load === null) {
       this.#loadAtMs = 0

@@ -20,7 +20,6 @@ export interface Refusal {
 }
 
 export interface RefusalsOwner {
-  /** Fails a sample, because its refusal is confirmed. */
   confirmed(sample: RoutedSample, reason: SampleFailureReason, detail: string): void
   /** Sends a canary to its server, which has a free slot. */
   beginCanary(canary: CanarySample, server: PoolServer, nowMs: number): void

@@ -19,7 +19,6 @@ export class RetryBudget {
   readonly #least: number
   #inFlight = 0
 
-  /** `share`: share of the calls in flight that may be retries. `least`: number of retries that is always allowed. */
   constructor(options: { share?: number; least?: number } = {}) {
     this.#share = options.share ?? SHARE
     this.#least = options.least ?? MIN_RETRIES

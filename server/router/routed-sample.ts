@@ -44,7 +44,6 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   readonly tokens: number
   /** Estimated tokens of the prompt, included in `tokens`. */
   readonly promptTokens: number
-  /** Characters of the {@link input}. */
   chars = 0
   readonly run: string
   readonly group: string | undefined
@@ -55,7 +54,6 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   queue: SampleQueue | null = null
   queueNext: RoutedSample | null = null
   queuePrev: RoutedSample | null = null
-  /** Whether the sample is in the pool's fair queue. */
   isQueuedFresh = false
   /** The kind of the hedge that waits to be sent, if any. */
   hedgeWanted: HedgeKind | null = null
@@ -140,7 +138,6 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   abstract read(server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure
   /** Reports the result of the last {@link read} or {@link accept} to the caller. */
   abstract succeed(server: PoolServer): void
-  /** Reports to the caller why there is no result. */
   abstract refuse(reason: SampleFailureReason, detail: string): void
   /** The input of a sample that may be part of a micro-batch, or null if the sample must be sent alone. */
   get input(): ScoreInput | null {

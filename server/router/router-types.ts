@@ -119,7 +119,6 @@ export interface SlotRequest
   tokens: number
   /** Ids of servers that failed this call before. Other servers are preferred. */
   avoid?: readonly number[]
-  /** Overrides the pool's policy. */
   policy?: PolicyName
   /**
    * Called when other processes may use the granted slot, because this process's share of the limit has expired. The
@@ -168,7 +167,6 @@ export type SlotRefusal =
  */
 export type HedgeKind = 'stall' | 'drain' | 'tail'
 
-/** The record of one call to one server. */
 export interface AttemptRecord {
   serverId: number
   serverName: string
@@ -275,9 +273,7 @@ export interface RouterEvent {
   serverName: string
   from: HealthState
   to: HealthState
-  /** The reason, as shown to users. */
   cause: string
-  /** The measurements that led to the change. */
   evidence?: Record<string, number | string | null>
   /** Epoch ms. */
   atMs: number

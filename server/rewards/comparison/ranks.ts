@@ -53,9 +53,9 @@ export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array
 }
 
 /**
- * Stable merge sort that yields periodically. `swapped` is the number of pairs that were out of order. Overwrites
- * `values`.
- * @param inOrder whether `before`, which precedes `after` in the input, may also precede it in the result
+ * Stable merge sort that yields periodically and overwrites `values`. `swapped` is the number of pairs that were out of
+ * order.
+ * @param inOrder whether `before` may stay before `after`
  */
 export function* mergeSorted(
   values: Int32Array,

@@ -2,7 +2,6 @@ import type { JointAxis, JointDistribution } from '../../contract/compare.ts'
 import type { Distribution } from '../../contract/pages.ts'
 import { countUpTo } from './ranks.ts'
 
-/** Maximum number of distinct scores that are listed one by one. */
 export const MAX_VALUES = 12
 const JOINT_BINS = 32
 const DELTA_BINS = 40
@@ -59,7 +58,6 @@ function binEdges(low: number, high: number, bins: number): number[] | null {
   return Array.from({ length: bins + 1 }, (_, at) => (at === bins ? high : low + at * width))
 }
 
-/** Maps a score to its index on an axis of the joint distribution. */
 export function placeIn(axis: JointAxis): (score: number) => number {
   if (axis.kind === 'values') {
     const places = new Map(axis.values.map((value, at) => [value, at]))
@@ -68,7 +66,7 @@ export function placeIn(axis: JointAxis): (score: number) => number {
   return placeInBins(axis.edges)
 }
 
-/** Maps a score to the index of its bin. A bin includes its lower edge, the last bin both edges. */
+/** A bin includes its lower edge, the last bin both edges. */
 function placeInBins(edges: readonly number[]): (score: number) => number {
   const bins = edges.length - 1
   const low = edges[0] as number
@@ -76,10 +74,6 @@ function placeInBins(edges: readonly number[]): (score: number) => number {
   return (score) => Math.min(bins - 1, Math.max(0, Math.floor((score - low) / width)))
 }
 
-/**
- * Counts the samples per pair of scores or bins. Returns null if there are no samples or a range of scores is not
- * finite.
- */
 export function* jointOf(
   first: Float64Array,
   second: Float64Array,

@@ -81,7 +81,6 @@ export class Settings {
     return any ? root : null
   }
 
-  /** The key as it is written in the text, for messages. */
   written(key: string): string {
     return this.#byKey.get(key)?.leaf.key ?? key
   }

@@ -210,7 +210,6 @@ export function currentKey(key: string): string {
   return key
 }
 
-/** Whether a key in the new shape is read. */
 export function isRead(key: string): boolean {
   return READ_KEYS.some((known) => (known.endsWith('.') ? key.startsWith(known) : key === known))
 }

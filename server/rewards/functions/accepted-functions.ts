@@ -31,7 +31,6 @@ export interface ResolvedFunctions {
 export interface AcceptedFunctionsOptions
   extends Pick<VersionFolders, 'versionsDir' | 'functionsDir'> {
   settings: HostSettings
-  /** Time limit for loading a module, ms. */
   loadMs?: number
 }
 

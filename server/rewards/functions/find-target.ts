@@ -9,7 +9,6 @@ export interface FoundTarget {
 export const SCORE_METHODS = ['computeScore', 'compute_score', 'score', 'call'] as const
 /** Names of a manager class's method that scores one sample, in order of lookup. */
 export const MANAGER_METHODS = ['runSingle', 'run_single'] as const
-/** Exports that are used after the default export if no name is given. */
 const DEFAULT_NAMES = ['compute_score', 'computeScore'] as const
 
 /**

@@ -24,7 +24,6 @@ export interface FunctionCall {
   unstarted: number
   settled: boolean
   settle: (end: CallEnd['end']) => void
-  /** Aborts the call's requests to the router when the call is settled. */
   routerCalls: AbortController | null
   /** Listener that cancels the call when its signal is aborted; removed when the call is settled. */
   onAbort: (() => void) | null

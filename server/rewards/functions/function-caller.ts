@@ -9,7 +9,6 @@ export interface FunctionCallOptions {
    */
   timeoutMs: number
   signal: AbortSignal | undefined
-  /** Name of the run, for the function's context and its calls to the router. */
   run: string
   /** The sample's id, such as `b12-3`; errors name it if its call ends the process. */
   sampleId: string
@@ -28,7 +27,6 @@ export interface FunctionCallOptions {
   processes?: number
 }
 
-/** The scorer that a manager class wraps. */
 export interface WrappedScorer {
   /** The wrapped custom function, called in the manager's process; absent for other scorers. */
   function?: FunctionRef
@@ -55,7 +53,6 @@ export interface FunctionCaller {
     samples: readonly RewardSample[],
     options: FunctionCallOptions,
   ): Promise<RewardOutcome[]>
-  /** Scores one sample by a custom manager class (`runSingle`). */
   runSingle(
     ref: FunctionRef,
     sample: RewardSample,

@@ -59,7 +59,6 @@ const MAX_ABANDONED = 256
  * blocked.
  */
 const SILENT_MS = 30_000
-/** Maximum wait for a process's last output after its exit. */
 const LAST_WORDS_MS = 500
 const MAX_LINE_CHARS = 4_000
 /** Maximum reports per second of a process. The watchdog and the load average send at most about 45. */

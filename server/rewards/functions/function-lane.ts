@@ -8,7 +8,7 @@ import { Suspects } from './suspects.ts'
 /** Maximum concurrent calls in one process of a function that returns promises. */
 const MAX_ASYNC_CALLS = 4_096
 /**
- * Maximum computing time of the calls queued in one process, ms. Other workers may start the remaining calls sooner.
+ * Maximum computing time of the calls queued in one process, ms. Calls beyond it may start sooner in another worker.
  */
 const AHEAD_MS = 150
 const MAX_SYNC_CALLS = 64
@@ -62,7 +62,6 @@ export class FunctionLane {
   readonly #waiting: FunctionCall[] = []
   readonly #hosts = new Set<FunctionHost>()
   readonly #suspects = new Suspects()
-  /** Processes that run suspects alone. */
   readonly #alone = new Set<FunctionHost>()
   /** Whether the function returns values, not promises; null until a call has returned. */
   #sync: boolean | null = null

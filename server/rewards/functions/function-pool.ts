@@ -39,7 +39,6 @@ export interface FunctionPoolOptions extends VersionFolders {
   maxProcesses: number
   /** `host:port` of the router address; null if unknown. */
   rewardRouterAddress: string | null
-  /** Called when the pool can take more samples than before. */
   onCapacity?: () => void
   log: Logger
 }

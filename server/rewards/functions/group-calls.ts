@@ -2,14 +2,12 @@ import type { PostProcessed } from '../../contract/post-processed.ts'
 import type { FunctionRef } from '../../contract/resolved-reward.ts'
 import type { FunctionCaller, FunctionCallOptions } from './function-caller.ts'
 
-/** Names of the method that changes the scores of a completed group. */
 export const POST_PROCESS_METHODS = ['postProcessScores', 'post_process_scores']
 
 export function postProcesses(methods: readonly string[]): boolean {
   return methods.some((method) => POST_PROCESS_METHODS.includes(method))
 }
 
-/** A scored group, as its post-processing receives it. */
 export interface ScoredGroup {
   uid: string
   /** The scored members in order of their index, except failed ones and those submitted with a score. */

@@ -254,7 +254,6 @@ async function load(target: FunctionTarget): Promise<Loaded> {
   return { dir, score: (...args) => self[method]?.(...args), self }
 }
 
-/** Returns the scorer for a manager: the wrapped function, run in this process, or the worker's scorer. */
 async function wrappedBy(
   target: FunctionTarget,
 ): Promise<(input: FunctionInput, context?: FunctionContext) => Promise<unknown>> {

@@ -14,7 +14,6 @@ import type { Finding, ReadResult } from './read-result.ts'
 /** A callable export of a version, constructed once per process. */
 export interface FunctionTarget {
   key: string
-  /** The version's folder on disk. */
   dir: string
   /** The version's entry file, relative to `dir`. */
   path: string
@@ -95,7 +94,6 @@ export type FunctionForm = 'function' | 'class' | 'object'
 
 export type Inspected =
   | { ok: true; form: FunctionForm; methods: string[] }
-  /** `exports` lists the callable exports of the module. */
   | { ok: false; message: string; exports: string[] }
 
 /** Messages from the child to the worker. */

@@ -65,7 +65,6 @@ export function readResult(value: unknown): ReadResult {
   return withExtra(Number(given.score), given)
 }
 
-/** Reads a function's result for a whole group: a list of one result per member, in order. */
 export function readGroupResults(
   value: unknown,
   members: number,

@@ -3,7 +3,6 @@ import { JudgeParser } from './parser-spec.ts'
 import { checkPlaceholders, valuePath } from './placeholders.ts'
 import { schemaIsUsable } from './read-json.ts'
 
-/** One message to the judge; its text may contain placeholders. */
 const Turn = z.strictObject({
   role: z.enum(['system', 'user', 'assistant']),
   content: z.string().max(100_000),

@@ -96,7 +96,6 @@ function readYesNo(
   return { ok: true, value: mass.yes / both, found: position.token }
 }
 
-/** Returns a token as a word, without the characters that tokenizers write for a space. */
 function wordOf(token: string): string {
   return token.replace(/^[\s\u2581\u0120\u010a]+|[\s\u2581]+$/g, '').toLowerCase()
 }

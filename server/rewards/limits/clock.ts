@@ -1,4 +1,3 @@
-/** The clock by which limits are kept: the process's clock, or a test's. */
 export interface LimitClock {
   /** Monotonic milliseconds since an arbitrary start. */
   nowMs(): number

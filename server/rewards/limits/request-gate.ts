@@ -41,7 +41,6 @@ interface Waiter {
   tokens: number
   signal: AbortSignal | undefined
   atStart: GateWaits
-  /** Whether the call's signal was aborted. */
   gone: boolean
   resolve(permit: GatePermit): void
   reject(error: unknown): void
@@ -87,7 +86,6 @@ export class RequestGate {
     this.#slots = sources.leased ? 0 : limits.maxConcurrent
   }
 
-  /** Sets the maximum number of calls in flight; running calls continue. */
   setSlots(slots: number): void {
     this.#slots = slots
     this.#kick()

@@ -5,7 +5,6 @@ import { describe, expect, test } from 'vitest'
 import { TestClock } from './testing/test-clock.ts'
 import { TokenBucket } from './token-bucket.ts'
 
-/** A bucket with verl's `acquire`. */
 function bucketOn(clock: TestClock, ratePerSecond: number, capacity?: number) {
   const bucket = new TokenBucket(ratePerSecond, capacity)
   return {

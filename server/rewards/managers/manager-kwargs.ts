@@ -7,7 +7,6 @@ import { DAPO_KWARGS, readOverlongBuffer } from './overlong-buffer.ts'
 import { rateLimitedManager } from './rate-limited.ts'
 import { remoteManager, remoteOptions } from './remote.ts'
 
-/** A batch's kwargs, split between its manager and its scorer. */
 export type TakenKwargs<Value = unknown> =
   | {
       ok: true

@@ -8,7 +8,6 @@ import type { FunctionCaller } from '../functions/function-caller.ts'
 import type { CallLimits } from '../limits/call-limits.ts'
 import type { Sandboxes } from '../sandboxes.ts'
 
-/** One rollout as a reward manager sees it. */
 export interface RewardSample {
   dataSource: string
   prompt: string | ChatTurn[]
@@ -39,7 +38,6 @@ export type RewardOutcome = (
       rawScore?: number
       extra: Record<string, unknown> | null
       verdict?: Verdict
-      /** Rewards of the response's messages and spans. */
       rewards?: PartRewards
     }
   | {

@@ -80,7 +80,6 @@ export function gradedForms(
   ]
 }
 
-/** Returns the trimmed content of the last `\boxed{…}`, or null if there is none or it is not closed. */
 export function lastBoxedContent(text: string): string | null {
   const start = text.lastIndexOf('\\boxed{')
   if (start < 0) return null

@@ -41,7 +41,6 @@ export interface RuleExplanation {
   found: string | null
   /** The forms from the written text to the compared one; null where a side has none. */
   forms: { step: string; response: string | null; groundTruth: string | null }[]
-  /** The method by which the last forms are compared, in words. */
   comparison: string
 }
 
@@ -49,7 +48,6 @@ export interface RuleExplanation {
 export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
   /** verl's name of the scorer, e.g. `math_dapo`. */
   name: string
-  /** The display name, e.g. `DAPO math`. */
   title: string
   /** The data sources that select this rule: exact names, or a prefix as in `aime*`. */
   dataSources: readonly string[]
@@ -61,7 +59,6 @@ export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
     groundTruth: string
     score: string
     extracted: string
-    /** The reasons, and each verdict that differs from its reason. */
     reason: string
     extraInfo: string
   }

@@ -25,7 +25,6 @@ export interface PolicyServer {
 }
 
 export interface PolicySample {
-  /** Estimated cost of the sample, in tokens. */
   readonly tokens: number
   /** The sample's group. Samples of a group share a prefix. */
   readonly group: string | undefined

@@ -14,7 +14,6 @@ import { TEST_PLAN } from './test-plan.ts'
 
 const FUNCTIONS = fileURLToPath(new URL('../', import.meta.url))
 
-/** A pool with separate child processes and functions given as text. */
 export interface TestPool {
   pool: FunctionPool
   ref(text: string, fields?: Partial<FunctionRef> & { files?: Record<string, string> }): FunctionRef
