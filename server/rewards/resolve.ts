@@ -74,10 +74,7 @@ const SAMPLE_FIELDS = new Set(
   ),
 )
 
-/**
- * Resolves which reward scores a batch: a composite reward if `combine` is given, else a single scorer.
- * @throws RewardOpsError; for an unknown manager, model or rule it lists the known ones
- */
+/** @throws RewardOpsError; for an unknown manager, model or rule it lists the known ones */
 export function resolveReward(
   spec: RewardSpec,
   dataSources: readonly string[],
@@ -128,7 +125,7 @@ export function resolveReward(
   return { reward: { ...reward, kind, limiter }, rewardName: title }
 }
 
-/** Resolves a custom manager class. The class wraps the reward that would otherwise score the batch. */
+/** The class wraps the reward that would otherwise score the batch. */
 function resolveModuleManager(
   spec: RewardSpec,
   named: Exclude<RewardSpec['manager'], string>,
@@ -409,7 +406,7 @@ function resolveRules(
   }
 }
 
-/** The sandbox that the kwargs choose. Only URLs that an admin has configured are called. */
+/** Only URLs that an admin has configured are called. */
 function sandboxOf(
   { [SANDBOX]: name, [SANDBOX_URL]: url }: Record<string, unknown>,
   { sandboxes = {} }: ResolveContext,

@@ -204,10 +204,6 @@ export class FairQueue<T extends FairItem> {
     return this.#entries.keys()
   }
 
-  /**
-   * Returns the first item that `firstOf` finds. Lanes are searched in order of their clocks, slowest first; ties are
-   * broken by the order of the classes.
-   */
   #firstOfLanes(firstOf: (lane: Lane<T>) => Entry<T> | null): T | null {
     let tried = 0
     for (let n = 0; n < this.#inOrder.length; n++) {

@@ -6,7 +6,6 @@ const BUCKETS_PER_DOUBLING = 4
 const FIRST_BOUND_MS = 0.1
 const BUCKET_COUNT = 96
 
-/** Ratio of a bucket's upper bound to its lower bound. */
 export const LATENCY_BUCKET_RATIO = 2 ** (1 / BUCKETS_PER_DOUBLING)
 
 /** Upper bound of each bucket in ms; the first bucket counts all shorter durations, the last all longer ones. */

@@ -129,7 +129,6 @@ export class ModelPool {
     this.configured()
   }
 
-  /** Updates {@link isSentOnce} after the pool's servers or their settings have changed. */
   configured(): void {
     this.isSentOnce = this.servers.some(
       (server) => server.kind === 'generative' || server.isCustomScorer,

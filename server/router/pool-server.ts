@@ -247,7 +247,6 @@ export class PoolServer implements PolicyServer {
     return this.#slots > 0 && this.isHealthy(nowMs)
   }
 
-  /** Whether the server is registered as ready and its health is `ok` or `slow_start`. */
   isHealthy(nowMs: number): boolean {
     if (this.state !== 'ready') return false
     const state = this.health.state(nowMs)
@@ -371,7 +370,7 @@ export class PoolServer implements PolicyServer {
     if (this.pause.refused(retryAfterMs, startedAtMs, nowMs)) this.#wakeLater()
   }
 
-  /** Marks the server as no longer registered. Its calls in flight finish. */
+  /** Calls in flight finish. */
   remove(): void {
     this.state = 'removed'
     if (this.#wakeTimer !== null) clearTimeout(this.#wakeTimer)

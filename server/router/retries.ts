@@ -36,7 +36,6 @@ export class RetryBudget {
     return Math.max(0, this.#most(callsInFlight) - this.#inFlight)
   }
 
-  /** Records the start of a retry, allowed or not. */
   begun(): void {
     this.#inFlight++
   }

@@ -246,13 +246,10 @@ export interface RouterServerStats {
   limit: number
   /** This process's share of the limit of all processes: its slots or an equal share, whichever is more. */
   capacity: number
-  /** Estimated tokens in flight. */
   workTokens: number
-  /** Measured tokens per second, or null if not measured yet. */
   tokensPerSecond: number | null
   /** Samples of the server's model that wait for a slot of any of the model's servers. */
   waiting: number
-  /** Calls sent. */
   requests: number
   /** Failed calls. Cancelled calls, and calls repeated after a connection race, do not count. */
   errors: number
@@ -290,7 +287,7 @@ export interface RouterOptions {
    * slot. Default 2,000, which is longer than most calls to a reward model and shorter than most calls to a judge.
    */
   patienceMs?: number
-  /** Default policy of every pool. Default `least_work`. */
+  /** Policy of pools without one of their own. Default `least_work`. */
   policy?: PolicyName
   /** Seed of the policies that use random numbers or hashes. */
   seed?: number

@@ -42,7 +42,7 @@ export function* averageRanks(
   return ranks
 }
 
-/** Returns the positions of the keys in descending order of the keys. Equal keys keep their order. */
+/** Returns positions, highest key first. Equal keys keep their order. */
 export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array> {
   const places = Int32Array.from(keys, (_, at) => at)
   const { sorted } = yield* mergeSorted(

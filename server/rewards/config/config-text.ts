@@ -108,9 +108,8 @@ function readYaml(text: string): ConfigText {
 }
 
 /**
- * Reads the overrides of a command line or of a script that contains one (`reward_model.enable=True \`). Returns null
- * for any other text. Variables that the script sets are replaced, and integer arithmetic is evaluated. As in Hydra,
- * the last setting of a key counts. Nothing is executed.
+ * Returns null for a text without overrides. Variables that the script sets are replaced, and integer arithmetic is
+ * evaluated. As in Hydra, the last setting of a key counts. Nothing is executed.
  */
 function readCommandLine(text: string): ConfigLeaf[] | null {
   const lines = text.split('\n')

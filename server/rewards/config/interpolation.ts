@@ -66,7 +66,6 @@ function lookUp(inner: string, at: string, known: Known, state: State, depth: nu
     }
     return fallback === undefined ? fail() : fallback
   }
-  // Environment variables belong to the trainer and are unknown here.
   if (resolver === 'oc.env' && fallback !== undefined) return fallback
   return fail()
 }

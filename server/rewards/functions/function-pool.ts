@@ -87,7 +87,6 @@ export class FunctionPool implements FunctionCaller {
     kwargs: Record<string, unknown>,
     options: FunctionCallOptions,
   ): Promise<RewardOutcome> {
-    // The function's own kwargs take precedence, as in verl.
     const work: CallWork = { op: 'score', sample, kwargs: { ...kwargs, ...ref.kwargs } }
     return outcomeOf(await this.#call(await this.#target(ref, 'function'), work, options, null))
   }

@@ -159,7 +159,6 @@ export function readMark(line: string): Mark | null {
   }
 }
 
-/** The encoding of a non-finite number, which JSON lacks. */
 interface NonFinite {
   nonFinite: string
 }

@@ -13,13 +13,13 @@ import { readReply } from './read-reply.ts'
 import type { Verdict } from './verdict.ts'
 import { combineVotes } from './votes.ts'
 
-/** One sample to judge; the fields of RouteRequest apply to each vote's call. */
+/** The fields of `RouteRequest` apply to each vote's call. */
 export interface JudgeRequest extends RouteRequest {
   template: JudgeTemplate
   sample: Pick<RewardSample, 'prompt' | 'solutionStr' | 'messages' | 'groundTruth' | 'extraInfo'>
 }
 
-/** One reply of the judge, kept even if it could not be read. */
+/** Kept even if it could not be read. */
 export interface JudgeReply {
   /** Vote number from 0. A pair judged in both orders has two replies per vote. */
   vote: number
@@ -91,9 +91,7 @@ export async function judgeSample(
   return { ok: true, score: combined.value, extra, ...common }
 }
 
-/**
- * Converts a judged sample to a reward manager's outcome. Replies are not included, because they are stored as texts.
- */
+/** Replies are not included, because they are stored as texts. */
 export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
   const { attempts, usage } = outcome
   const { promptTokens, completionTokens, complete } = usage
@@ -195,10 +193,7 @@ async function ask(
   return { reply: { vote, swapped, ...said, ...read }, attempts }
 }
 
-/**
- * Describes where a truncated reply was cut off and how it ended, which shows whether it needed more tokens or would
- * never have stopped.
- */
+/** The end of a truncated reply shows whether it needed more tokens or would never have stopped. */
 function cutOff(content: string, maxTokens: number | undefined): string {
   const limit = maxTokens === undefined ? "the server's own token limit" : `maxTokens ${maxTokens}`
   const end =
@@ -222,7 +217,7 @@ function fromResponse(
     : { value: parser.b, side: 'other' }
 }
 
-/** Returns a vote's value, or null if any of its replies could not be read. Two orders that disagree are a tie. */
+/** Returns null if a reply could not be read. Two orders of a pair that disagree are a tie. */
 function valueOfVote(calls: readonly JudgeCall[], { parser }: JudgeTemplate): number | null {
   const [first, second] = calls
   if (!first || first.reply.value === null) return null
@@ -264,7 +259,7 @@ function usageOf(replies: readonly JudgeReply[], { price }: JudgeTemplate): Judg
   return { calls: replies.length, promptTokens, completionTokens, cost, currency, complete }
 }
 
-/** Returns flat extra info with one type of value per key, so that each key can be a column. */
+/** The extra info is flat, with one type of value per key, so that each key can be a column. */
 function extraOf(
   template: JudgeTemplate,
   read: readonly (number | null)[],

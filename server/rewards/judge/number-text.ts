@@ -62,8 +62,7 @@ export function withinRange(value: number, text: string, { min, max }: NumberRan
 }
 
 /**
- * Parses digits with thousands separated by commas, or with a decimal point. Returns null for other texts, such as
- * `1.5.2` and `7,5`.
+ * Commas separate thousands, and a point begins the decimals. Returns null for other texts, such as `1.5.2` and `7,5`.
  */
 function sizeOf(digits: string): number | null {
   if (/^\d+(?:\.\d+)?$|^\.\d+$/.test(digits)) return Number(digits)

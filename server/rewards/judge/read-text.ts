@@ -4,10 +4,7 @@ import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
 
 type Spec<Kind extends JudgeParser['kind']> = Extract<JudgeParser, { kind: Kind }>
 
-/**
- * Reads a number where `spec` says: in the last line with text (as verl's judge does), as the whole reply, anywhere in
- * the reply, or after a label.
- */
+/** `last_line` is the last line with text, as in verl's judge. */
 export function readNumber(text: string, spec: Spec<'number'>): Verdict {
   const { where, label } = spec
   const part =

@@ -1,7 +1,7 @@
 export interface LimitClock {
   /** Monotonic milliseconds since an arbitrary start. */
   nowMs(): number
-  /** Calls back after `ms` milliseconds. Returns a function that cancels it. */
+  /** Returns a function that cancels the callback. */
   after(ms: number, callback: () => void): () => void
 }
 

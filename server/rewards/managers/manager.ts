@@ -21,7 +21,7 @@ export interface RewardSample {
   responseLength?: number | null
 }
 
-/** Why a sample got its score, as a class by which samples are counted and filtered, and the extracted answer. */
+/** A class by which samples are counted and filtered, and the extracted answer. */
 export interface Verdict {
   /** A class in one or two words: `equal`, `different`, `no answer`, … */
   verdict: string
@@ -29,7 +29,7 @@ export interface Verdict {
   extracted: string | null
 }
 
-/** The outcome of a sample. A failure never has a score. */
+/** A failure never has a score. */
 export type RewardOutcome = (
   | {
       ok: true

@@ -35,7 +35,6 @@ export interface RuleResult {
  * scored. Each form is the response's answer and the ground truth after one step; the last one is compared.
  */
 export interface RuleExplanation {
-  /** The part of the response in which the rule searches for the answer, in words. */
   where: string
   /** The answer as written in the response; null if there is none. */
   found: string | null
@@ -67,7 +66,6 @@ export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
 /** A built-in scorer: pure, synchronous, and linear in the length of the response. */
 export interface Rule extends RuleDescription {
   /**
-   * Scores one rollout.
    * @throws RuleInputError if the ground truth or a kwarg is unusable, RuleTimeoutError if the rule exceeds its own
    * deadline; such a sample never scores 0
    */

@@ -11,7 +11,6 @@ import { type AsyncRuleContext, RuleServiceError } from './async-rule.ts'
 export interface SandboxJob {
   code: string
   language: string
-  /** Standard input; null for none. */
   stdin: string | null
   /** Time limit of the compilation and of the run, each in seconds. */
   timeoutS: number

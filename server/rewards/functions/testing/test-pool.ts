@@ -22,7 +22,7 @@ export interface TestPool {
 }
 
 const { NODE_COMPILE_CACHE } = process.env
-/** The environment of a test's functions. With the compile cache, a process starts in a third of the time. */
+/** With the compile cache, a process starts in a third of the time. */
 export const FUNCTION_ENV: Record<string, string> = {
   PATH: '/usr/bin:/bin',
   ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
@@ -75,7 +75,7 @@ export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
   }
 }
 
-/** Makes a sample. The test function reads from the response how to behave. */
+/** The test function reads from the response how to behave. */
 export function sampleOf(solutionStr: string, fields: Partial<RewardSample> = {}): RewardSample {
   return {
     dataSource: 'mine',
