@@ -17,9 +17,7 @@ const MAX_BUSY_MS = 5_000
 export class BusyPause {
   #untilMs = 0
   #pausedAtMs = 0
-  /** Pauses without Retry-After since the last score. */
   #pauses = 0
-  /** Busy answers since the last score. */
   #refusals = 0
 
   /** End of the pause, on the clock of `performance.now()`. */

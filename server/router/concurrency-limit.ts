@@ -337,7 +337,6 @@ export class ServerLimit {
     return this.#limit
   }
 
-  /** Maximum samples in flight from this process now. */
   get most(): number {
     return Math.min(this.#limit.limit, this.#most)
   }

@@ -9,7 +9,6 @@ import type { HedgeKind } from './router-types.ts'
 export class Flight {
   readonly sample: RoutedSample
   readonly server: PoolServer
-  /** The kind of hedge, or null for a normal call. */
   readonly hedge: HedgeKind | null
   /** Id of the server whose call this one hedges, or null for a normal call. */
   readonly hedgeOf: number | null
@@ -17,7 +16,6 @@ export class Flight {
   readonly startedEpochMs = monotonicEpochMs()
   readonly queueMs: number
   readonly backoffMs: number
-  /** Estimated cost for the server, in tokens. */
   tokens = 0
   /** Whether the server had already received the prompt of the sample's group. */
   hasKnownGroup = false

@@ -14,7 +14,6 @@ import type { PoolServer } from './pool-server.ts'
 import type { MicroBatchOptions } from './router-types.ts'
 import type { CallListener, HttpCall } from './transport.ts'
 
-/** Defaults of {@link MicroBatchOptions}. */
 const SAMPLES_PER_CALL = 8
 const WORK_MS = 20
 const SPLIT_CHECKS = 2

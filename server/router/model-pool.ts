@@ -21,9 +21,7 @@ const MAX_SCANNED = 64
 /** Weight of the newest sample in the mean cost, which covers about the last 64 samples. */
 const COST_STEP = 1 / 64
 const MAX_DESCRIBED = 3
-/** Default of `RouterOptions.patienceMs`. */
 const PATIENCE_MS = 2_000
-/** Default of `RouterOptions.queueSamples`. */
 const MAX_QUEUED = 10_000
 /** A server's times are used for estimates after this many completed calls. */
 const SEEN_FOR_TIMES = 20
@@ -103,7 +101,6 @@ export class ModelPool {
     return this.#hedges.size + this.#retries.size + this.#fresh.size + this.#pinnedWaiting
   }
 
-  /** Waiting samples that were not sent yet. */
   get fresh(): number {
     return this.#fresh.size + this.#pinnedWaiting
   }
@@ -151,7 +148,6 @@ export class ModelPool {
     for (const sample of server.canary.release()) this.readmit(sample)
   }
 
-  /** Releases the groups of a server that was ejected or went silent. */
   orphan(server: PoolServer): void {
     this.#groups.orphan(server)
     if (server.canary.isWanted) this.pumpSoon()

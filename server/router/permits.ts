@@ -21,7 +21,6 @@ export class Permits {
     return this.#requestsLimited || this.#tokensLimited
   }
 
-  /** Adds permits; all expire at `untilMs`. */
   add(permits: RatePermits, nowMs: number): void {
     if (nowMs >= this.#untilMs) {
       this.#requests = Math.min(0, this.#requests)

@@ -33,13 +33,11 @@ const LOAD_STALE_MS = 10_000
 const FAULT_SHARE = 0.5
 const MIN_FAULT_CALLS = 10
 const CORRUPT_TO_EJECT = 3
-/** Default of `MicroBatchOptions.slowMs`. */
 const SLOW_MS = 250
 /** After a refused micro-batch, or after a slow or failed call, requests have one sample each for this time, ms. */
 const APART_MS = { refused: 60_000, slow: 5_000 }
 
 export interface PoolServerListener {
-  /** Called when the server may take calls again. */
   onRoom(server: PoolServer): void
   onHealth(server: PoolServer, ...change: Parameters<OnHealthChange>): void
 }
@@ -89,7 +87,6 @@ export class PoolServer implements PolicyServer {
   tokens = 0
   tokensPerSecond: number | null = null
   peakMsPerKtok: number | null = null
-  /** Requests of other clients at the server, from the server's load report. */
   externalQueue = 0
   /** Until this time, on the clock of `performance.now()`, the server receives one sample per request. */
   apartUntilMs = 0

@@ -21,7 +21,6 @@ export interface Refusal {
 
 export interface RefusalsOwner {
   confirmed(sample: RoutedSample, reason: SampleFailureReason, detail: string): void
-  /** Sends a canary to its server, which has a free slot. */
   beginCanary(canary: CanarySample, server: PoolServer, nowMs: number): void
 }
 

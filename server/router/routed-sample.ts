@@ -55,7 +55,6 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   queueNext: RoutedSample | null = null
   queuePrev: RoutedSample | null = null
   isQueuedFresh = false
-  /** The kind of the hedge that waits to be sent, if any. */
   hedgeWanted: HedgeKind | null = null
   /** The server to which the `deterministic` policy bound the sample, while the sample waits. */
   pinned: PoolServer | null = null
@@ -78,7 +77,6 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   tried: PoolServer[] | null = null
   /** Refusals of the sample, and invalid responses to it, that are not confirmed yet; null before the first. */
   refusals: Refusal[] | null = null
-  /** The canary whose result the sample waits for, if any. */
   heldBy: ServerCanary | null = null
   /**
    * Whether the sample was repeated after a connection race, which happens at most once without charging an attempt.

@@ -38,11 +38,9 @@ export interface RouterServer {
   label?: string | null
   /** Whether the server's model has no chat template. Samples are then sent as plain text. */
   plainText?: boolean
-  /** The stored template that renders the text to score, if any. */
   chatTemplate?: string | null
   /** Maximum concurrent inputs, if the server reports it. */
   maxConcurrent?: number | null
-  /** Share of its pool's samples, relative to the other servers. */
   weight: number
   /** Maximum samples in flight from all processes, or null for an adaptive limit. */
   maxInFlight: number | null
@@ -133,7 +131,6 @@ export interface SlotRequest
  */
 export interface SlotEnd {
   outcome: 'ok' | 'cancelled' | FailureClass
-  /** Tokens counted by the server, if known. */
   tokens?: number
   retryAfterMs?: number
   detail?: string
@@ -147,7 +144,6 @@ export interface RouterSlot {
   /** Origin and base path of the server. */
   readonly url: string
   readonly apiKey: string | null
-  /** Time waited for the slot, ms. */
   readonly queueMs: number
   /** Whether this process's share of the server's limit is still valid, so that the call may be sent. */
   hasShare(): boolean
@@ -333,7 +329,6 @@ export interface MicroBatchOptions {
 export interface RewardRouter {
   /** Replaces the registered servers. Calls in flight to removed servers finish. */
   setServers(servers: readonly RouterServer[]): void
-  /** Sets the balancing policy of a model's pool, or the default policy if null. */
   setPolicy(model: string, policy: PolicyName | null): void
   /** Updates {@link RouterOptions.processes}. */
   setProcesses(processes: number): void

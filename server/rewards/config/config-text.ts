@@ -10,7 +10,6 @@ import {
   type ScalarTag,
 } from 'yaml'
 
-/** One setting of a configuration text: a scalar, a list, or an empty map. */
 export interface ConfigLeaf {
   /** Dotted key, as written. */
   key: string

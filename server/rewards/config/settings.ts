@@ -55,10 +55,7 @@ export class Settings {
     return this.#wrong(key, `a number of at least ${least}`)
   }
 
-  /**
-   * Returns all settings under a prefix as nested objects, or null if there are none. If a `note` is given, each
-   * setting is recorded as `supported`.
-   */
+  /** If a `note` is given, each setting under the prefix is recorded as `supported`. */
   under(prefix: string, note: string | null): Record<string, unknown> | null {
     let any = false
     const root: Record<string, unknown> = {}

@@ -70,7 +70,6 @@ export interface FunctionCaller {
     args: unknown[],
     options: FunctionCallOptions,
   ): Promise<MethodOutcome>
-  /** Scores one sample by a built-in rule, in a process that can be killed. */
   scoreByRule(
     sample: RewardSample,
     reward: ResolvedReward,

@@ -16,7 +16,6 @@ import {
 import { readLines } from './read-lines.ts'
 import { type HostSettings, type StartedHost, startHost } from './start-host.ts'
 
-/** Events of a process, reported to its lane (`FunctionLane`). */
 export interface HostListener {
   ready(): void
   /** A call returned a promise. */

@@ -34,7 +34,6 @@ const MAX_UNSTARTED = 5
 export interface LaneSurroundings {
   settings: HostSettings
   mayStart(): boolean
-  /** Called when the lane can take more calls than before. */
   onCapacity(): void
   rewardRouterAddress: string | null
   answer(question: RouterQuestion, call: FunctionCall): Promise<RouterAnswer>
@@ -42,7 +41,6 @@ export interface LaneSurroundings {
 }
 
 export interface LaneOptions {
-  /** Name in the log. */
   name: string
   /** Null for built-in rules. */
   target: FunctionTarget | null

@@ -51,7 +51,6 @@ interface Attempt {
   code: string
   /** Whether level `process` blocks the attempt if each function process has its own user. */
   process: boolean
-  /** Whether the target is unharmed, checked from outside. */
   unharmed?: (aims: Aims) => boolean
   quick?: boolean
 }

@@ -13,7 +13,6 @@ export interface DispatchedCall {
 export interface Incident {
   reason: 'timeout' | 'function_error'
   detail: string
-  /** The call at fault; null if unknown. */
   culprit: DispatchedCall | null
   /** Whether the culprit is certain; otherwise it runs again, alone. */
   certain: boolean

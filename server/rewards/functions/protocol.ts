@@ -56,7 +56,6 @@ export interface CallAbout {
   rewardRouterAddress: string | null
 }
 
-/** A function's request to the router, sent to its worker. */
 export type RouterQuestion =
   | { op: 'score'; model: string; input: ScoreInput; options: RouterCallOptions }
   | { op: 'chat'; model: string; chat: ChatRequest; options: RouterCallOptions }

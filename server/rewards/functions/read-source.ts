@@ -8,9 +8,7 @@ import type { FunctionSource } from './function-source.ts'
 /** Maximum files and bytes of a function with its imports, because a version is stored in one database row. */
 const MAX_FILES = 200
 const MAX_BYTES = 4 << 20
-/** Extensions that Node runs directly. */
 const RUNNABLE = /\.[cm]?[jt]s$/
-/** Endings that `require` tries. */
 const ENDINGS = ['', '.js', '.cjs', '.json', '.ts', '.cts', '/index.js', '/index.cjs', '/index.ts']
 const MAX_PROPOSED = 100
 

@@ -25,7 +25,6 @@ export interface JudgeReply {
   vote: number
   /** Whether the response was shown second. */
   swapped: boolean
-  /** Text of the reply; null if no reply arrived. */
   content: string | null
   reasoning: string | null
   /** The value in the reply, from the response's point of view; null if the reply has none (see `problem`). */

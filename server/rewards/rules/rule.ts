@@ -45,7 +45,6 @@ export interface RuleExplanation {
 
 /** The description of a built-in scorer, also for the tables of docs/rewards.md. */
 export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
-  /** verl's name of the scorer, e.g. `math_dapo`. */
   name: string
   title: string
   /** The data sources that select this rule: exact names, or a prefix as in `aime*`. */

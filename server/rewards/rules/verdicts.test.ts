@@ -27,7 +27,6 @@ function readLines<Row>(path: string): Row[] {
     .map((line) => JSON.parse(line) as Row)
 }
 
-/** Rows of a CSV by column name; quoted fields may contain commas and line breaks. */
 function readCsv(path: string): Record<string, string>[] {
   const fields = /("(?:[^"]|"")*"|[^",\r\n]*)(,|\r?\n|$)/g
   const rows: string[][] = [[]]
