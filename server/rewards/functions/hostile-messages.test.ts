@@ -9,7 +9,6 @@ import type { FromHost } from './protocol.ts'
 import { TEST_PLAN } from './testing/test-plan.ts'
 import { lives, sampleOf, type TestPool, testPool } from './testing/test-pool.ts'
 
-
 let made: TestPool[] = []
 const rejections: unknown[] = []
 const onRejection = (error: unknown) => rejections.push(error)
