@@ -9,7 +9,6 @@ const member = (score: number | null, scored = true, substituted = false): Group
 })
 const policyNull = { onFailure: { policy: 'null' } } as const
 
-/** Checks that the numbers are equal within 1e-6, and that nulls are in the same places. */
 function expectClose(got: readonly (number | null)[], wanted: readonly (number | null)[]): void {
   expect(got.map((a) => a === null)).toEqual(wanted.map((a) => a === null))
   for (const [at, a] of got.entries()) {

@@ -2,7 +2,6 @@ import type { GroupSignal } from '../contract/group-signal.ts'
 import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import { type GroupStatistics, groupStatistics, grpoAdvantages, signalOf } from './advantages.ts'
 
-/** A member of a completed group, as its sample is stored. */
 export interface GroupMember {
   /** Whether its scorer returned a score; false if the member failed. */
   scored: boolean
@@ -13,7 +12,6 @@ export interface GroupMember {
 }
 
 export interface GroupReport extends GroupStatistics {
-  /** Number of members whose score was set or removed by a failure policy. */
   substituted: number
   signal: GroupSignal
   /** In the order of the members. */

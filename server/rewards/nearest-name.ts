@@ -48,7 +48,6 @@ function allowedEdits(a: string, b: string): number {
   return Math.min(Math.max(2, Math.floor(longer / 3)), Math.min(a.length, b.length) - 1)
 }
 
-/** Levenshtein distance, or infinity when it is more than `allowed`. */
 function distanceWithin(a: string, b: string, allowed: number): number {
   if (Math.abs(a.length - b.length) > allowed) return Number.POSITIVE_INFINITY
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column)
@@ -64,7 +63,6 @@ function distanceWithin(a: string, b: string, allowed: number): number {
   return distance <= allowed ? distance : Number.POSITIVE_INFINITY
 }
 
-/** Returns the hint for an error about an unknown name: the nearest name and the list of known ones. */
 export function suggest(name: string, known: readonly string[]): string {
   const near = nearestName(name, known)
   const list = known.length > 0 ? `Known: ${known.join(', ')}.` : 'None is known yet.'

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { bestOfK, passAtK, reportedK } from './pass-at-k.ts'
 
-/** All ways to choose k of the values. */
 function choices<T>(values: readonly T[], k: number): T[][] {
   if (k === 0) return [[]]
   return values.flatMap((value, at) =>

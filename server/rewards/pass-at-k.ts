@@ -48,7 +48,6 @@ export function bestOfK(ascending: readonly number[], k: number): number {
   return sum
 }
 
-/** The values of k for which pass@k and best of k are reported: powers of two up to `n`. */
 export function reportedK(n: number): number[] {
   const out: number[] = []
   for (let k = 1; k <= n; k *= 2) out.push(k)

@@ -35,7 +35,6 @@ const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObj
   batch: { description: 'A whole group in one call of the reward function.' },
 }
 
-/** The built-in rules, in the order of lookup by data source. */
 export function describeRules(): RuleDto[] {
   const of = (callsService: boolean) => (rule: RuleDescription) => ({
     name: rule.name,
@@ -94,7 +93,7 @@ const TYPE_WORDS: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-/** Returns the options of a strict zod object as a flat list. Nested options have dotted names. */
+/** Nested options have dotted names. */
 export function describeOptions(options: z.ZodObject): OptionDto[] {
   const schema = z.toJSONSchema(options, { io: 'input', unrepresentable: 'any' }) as Schema
   return flat(schema, '')

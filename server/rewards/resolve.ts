@@ -26,7 +26,6 @@ import {
 } from './rules/registry.ts'
 import { ownKwargs, type Rule } from './rules/rule.ts'
 
-/** The functions, models and sandboxes that a reward may name. */
 export interface ResolveContext {
   /** The custom functions that the reward names, by `versionKey`. */
   functions?: ReadonlyMap<string, FunctionVersion>
@@ -56,7 +55,6 @@ type Scorer = Pick<
   | 'postProcess'
   | 'components'
 > & {
-  /** The scorer's name as shown to users. */
   title: string
 }
 
@@ -76,10 +74,7 @@ const SAMPLE_FIELDS = new Set(
   ),
 )
 
-/**
- * Resolves which reward scores a batch: a composite reward if `combine` is given, else a single scorer.
- * @throws RewardOpsError; for an unknown manager, model or rule it lists the known ones
- */
+/** @throws RewardOpsError; for an unknown manager, model or rule it lists the known ones */
 export function resolveReward(
   spec: RewardSpec,
   dataSources: readonly string[],
@@ -198,7 +193,6 @@ function resolveScoring(
   return resolveComponents(spec.combine, spec, dataSources, context)
 }
 
-/** Resolves the components of a composite reward, which inherit its `timeoutMs` and `maxAttempts`. */
 function resolveComponents(
   components: readonly CompositeComponent[],
   spec: RewardSpec,
@@ -291,7 +285,6 @@ function resolveModel(
   }
 }
 
-/** Returns the template of a generative model, or null for a discriminative one. */
 function resolveJudge(
   at: string,
   judge: ScorerSpec['judge'],
@@ -358,7 +351,6 @@ function resolveCustomFunction(
   }
 }
 
-/** Resolves a custom manager class to its current version. Throws `invalid_function`. */
 function resolveCustomManager(
   named: { path: string; name?: string | undefined; kwargs?: Record<string, unknown> | undefined },
   context: ResolveContext,
@@ -378,7 +370,6 @@ function versionOf(
   throw new RewardOpsError('invalid_function', `${at}.path "${path}" was not inspected.`)
 }
 
-/** Joins the kwargs of the scorer and of its function. Throws `invalid_kwargs` for a name in both. */
 function kwargsOf(at: string, spec: ScorerSpec): Record<string, unknown> {
   const own = spec.function?.kwargs ?? {}
   for (const key of Object.keys(own)) {
@@ -420,7 +411,7 @@ function resolveRules(
   }
 }
 
-/** The sandbox that the kwargs choose. Only URLs that an admin has configured are called. */
+/** Only URLs that an admin has configured are called. */
 function sandboxOf(
   { [SANDBOX]: name, [SANDBOX_URL]: url }: Record<string, unknown>,
   { sandboxes = {} }: ResolveContext,
@@ -472,7 +463,6 @@ export async function requireSandbox(
   )
 }
 
-/** Whether any scorer of a reward runs programs in the local sandbox. */
 export function usesLocalSandbox({ sandbox, components = [], wraps }: ResolvedReward): boolean {
   return (
     sandbox?.url === null ||
@@ -530,7 +520,6 @@ function isAsync(rule: AnyRule): boolean {
   return asyncRuleByName(rule.name) !== undefined
 }
 
-/** Returns the error for a sample of this rule in an open batch that was accepted without a sandbox. */
 function withoutSandbox(rule: AnyRule): RewardOpsError {
   return new RewardOpsError(
     'invalid_kwargs',
@@ -558,7 +547,6 @@ function checkKwargsOfAnyRule(kwargs: Record<string, unknown>): void {
   }
 }
 
-/** Refuses a kwarg that no rule has and that looks like a misspelled kwarg of the manager. */
 function refuseTypos(keys: readonly string[], own: readonly string[]): void {
   for (const key of keys) {
     const meant = nearestName(key, own)

@@ -4,26 +4,21 @@ import { type LocalSandbox, sandboxAddress } from '../contract/sandbox.ts'
 import { guardedFetch } from '../router/guarded-fetch.ts'
 import { type RuleService, RuleServiceError } from './rules/async-rule.ts'
 
-/** The sandboxes that rewards may use. */
 export interface SandboxAccess {
-  /** URLs of the configured sandboxes, by name. */
   named: Record<string, string>
   /** Starts the local sandbox if necessary. */
   local: () => Promise<LocalSandbox>
 }
 
-/** Finds the sandbox that runs the programs of a reward. */
 export interface Sandboxes {
   /** @throws RuleServiceError if the reward uses the local sandbox and there is none */
   of(reward: ResolvedReward): Promise<RuleService>
 }
 
-/** The local sandbox, and those whose URLs an admin has configured. */
 export class ReachableSandboxes implements Sandboxes {
   readonly #local: () => Promise<LocalSandbox>
   #agent: { socketPath: string; agent: Agent } | null = null
 
-  /** `local` starts the local sandbox when it is first called. */
   constructor(local: () => Promise<LocalSandbox>) {
     this.#local = local
   }

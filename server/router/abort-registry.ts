@@ -12,7 +12,6 @@ export class AbortRegistry<T extends { abortIndex: number }> {
     this.#onAbort = onAbort
   }
 
-  /** Registers a member; `onAbort` is called for it when the signal is aborted. */
   add(signal: AbortSignal, member: T): void {
     let group = this.#groups.get(signal)
     if (group === undefined) {

@@ -17,9 +17,7 @@ const MAX_BUSY_MS = 5_000
 export class BusyPause {
   #untilMs = 0
   #pausedAtMs = 0
-  /** Pauses without Retry-After since the last score. */
   #pauses = 0
-  /** Busy answers since the last score. */
   #refusals = 0
 
   /** End of the pause, on the clock of `performance.now()`. */
@@ -27,7 +25,6 @@ export class BusyPause {
     return this.#untilMs
   }
 
-  /** Records a score, which resets the counts. */
   scored(): void {
     this.#refusals = 0
     this.#pauses = 0

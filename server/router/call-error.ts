@@ -11,7 +11,6 @@ const MAX_RACE_MS = 50
 
 const CLOSED = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
-/** Classifies a call that ended without a complete answer. */
 export function classifyCallError(call: HttpCall, serviceMs: number): EngineFailure {
   const error = call.error as NodeJS.ErrnoException
   const code = error.code ?? error.name

@@ -19,7 +19,8 @@ export function takesChatTemplate(engine: EngineName, route: ScoreRoute | null):
 }
 
 /**
- * Compiles a template and renders a short sample with it, to find a broken template early. @throws ChatTemplateError
+ * Renders a short sample, to find a broken template early.
+ * @throws ChatTemplateError
  */
 export function tryChatTemplate(text: string): ChatTemplate {
   const template = chatTemplateOf(text)
@@ -30,10 +31,7 @@ export function tryChatTemplate(text: string): ChatTemplate {
   return template
 }
 
-/**
- * Compiles a server's stored template, or returns null if the server has none. If the template does not compile, every
- * sample fails with the reason.
- */
+/** If the stored template does not compile, every sample fails with the reason. */
 export function storedChatTemplate(text: string | null | undefined): SampleTemplate | null {
   if (text == null) return null
   try {

@@ -161,7 +161,6 @@ export class AdaptiveLimit {
     if (filled && Number.isFinite(goodput)) this.#judge(goodput, inFlight, nowMs)
   }
 
-  /** Reduces the limit after a busy answer, and restarts the measurements. */
   busy(nowMs: number): void {
     if (this.#fixed !== null) this.#recover(nowMs)
     if (nowMs - this.#busyAtMs < BUSY_EVERY_MS) return
@@ -178,7 +177,6 @@ export class AdaptiveLimit {
     this.#beginEpoch()
   }
 
-  /** Stops growth for 5 s after a load report that requests wait inside the engine. */
   noGrowth(nowMs: number): void {
     this.#noGrowthUntilMs = nowMs + NO_GROWTH_MS
   }
@@ -200,7 +198,6 @@ export class AdaptiveLimit {
     this.#filled = 0
   }
 
-  /** Adjusts the limit after an epoch whose dispatches mostly reached it. */
   #judge(goodput: number, samples: number, nowMs: number): void {
     const best = this.#best
     const added = this.#bestSamples > 0 ? samples / this.#bestSamples - 1 : 0
@@ -340,7 +337,6 @@ export class ServerLimit {
     return this.#limit
   }
 
-  /** Maximum samples in flight from this process now. */
   get most(): number {
     return Math.min(this.#limit.limit, this.#most)
   }

@@ -16,7 +16,6 @@ export class DemandNotifier {
   readonly #due = new Map<PoolServer, ModelPool>()
   #immediate: NodeJS.Immediate | null = null
 
-  /** Schedules a notification for each server of the pool at which this process could use more slots or permits. */
   poolIsShort(pool: ModelPool): void {
     if (this.listeners.size === 0) return
     const nowMs = performance.now()

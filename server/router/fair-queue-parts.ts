@@ -12,14 +12,12 @@ const MAX_RESTING_RUNS = 256
 
 /** The properties of an item that a {@link FairQueue} uses; none may change while the item is queued. */
 export interface FairItem {
-  /** Estimated cost. */
   readonly tokens: number
   /** The item's run. Runs share capacity equally, or by `runWeight`. */
   readonly run: string
   readonly priorityClass: PriorityClass
   /** Deadline, on the clock of `performance.now()`, or infinite if there is none. */
   readonly deadlineAtMs: number
-  /** The item's group, or undefined if it has none. */
   readonly group: string | undefined
   /** Items with a lower number come first within their run. Equal for all items of a group. Default 0. */
   readonly order?: number
@@ -88,7 +86,6 @@ export class Group<T extends FairItem> {
   }
 }
 
-/** The waiting items of one run in one class. */
 export class Flow<T extends FairItem> {
   readonly run: string
   readonly lane: Lane<T>
@@ -124,7 +121,7 @@ export class Flow<T extends FairItem> {
     return fresh !== null && comesBefore(fresh.first, begun.first) ? fresh.first : begun.first
   }
 
-  /** Returns the first item that `accept` accepts, or null if none was found within the allowed number of checks. */
+  /** Returns null if no item is accepted within the allowed number of checks. */
   find(accept: (item: T) => boolean, checks: Checks): Entry<T> | null {
     const begun = findIn(this.begun, accept, checks)
     const fresh = findIn(this.fresh, accept, checks)
@@ -133,7 +130,6 @@ export class Flow<T extends FairItem> {
   }
 }
 
-/** The waiting items of one priority class. */
 export class Lane<T extends FairItem> {
   readonly weight: number
   readonly active = new IndexedHeap<Flow<T>>(flowBefore, placeFlow)
@@ -151,7 +147,6 @@ export class Lane<T extends FairItem> {
     this.weight = weight
   }
 
-  /** Number of runs remembered; 0 when no item waits. */
   get runs(): number {
     return this.#flows.size
   }
@@ -171,7 +166,6 @@ export class Lane<T extends FairItem> {
     return flow
   }
 
-  /** Advances the lane's clock to that of the slowest flow. */
   tick(): void {
     const slowest = this.active.first
     if (slowest !== null) this.#now = Math.max(this.#now, slowest.virtual)
@@ -187,7 +181,6 @@ export class Lane<T extends FairItem> {
     else if (this.#flows.size - this.active.size > MAX_RESTING_RUNS) this.#forgetResting()
   }
 
-  /** Removes idle runs whose clock is no longer ahead of the lane's, then the oldest idle runs. */
   #forgetResting(): void {
     for (const [run, each] of this.#flows) {
       if (each.size === 0 && each.virtual <= this.#now) this.#flows.delete(run)

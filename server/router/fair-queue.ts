@@ -16,9 +16,7 @@ const CLASS_WEIGHTS: Record<PriorityClass, number> = { interactive: 4, step: 3, 
 const MAX_CHECKS = 512
 
 export interface FairQueueOptions {
-  /** Maximum number of items. Default: unlimited. */
   maxSamples?: number
-  /** Maximum sum of the items' `bytes`. Default: unlimited. */
   maxBytes?: number
 }
 
@@ -82,7 +80,6 @@ export class FairQueue<T extends FairItem> {
     return this.#lanes[priorityClass].size
   }
 
-  /** Number of runs and groups in memory; 0 when no item waits. */
   get remembered(): { runs: number; groups: number } {
     let runs = 0
     for (const lane of this.#inOrder) runs += lane.runs
@@ -93,7 +90,6 @@ export class FairQueue<T extends FairItem> {
     return this.#entries.has(item)
   }
 
-  /** Adds an item that is not queued yet. Returns false if the queue is full. */
   push(item: T): boolean {
     const bytes = item.bytes !== undefined && item.bytes > 0 ? item.bytes : 0
     if (this.size >= this.#maxSamples || this.#bytes + bytes > this.#maxBytes) return false
@@ -141,7 +137,6 @@ export class FairQueue<T extends FairItem> {
     })
   }
 
-  /** Returns the next item of a group (earliest deadline, then longest), or null if none waits. */
   firstOfGroup(group: string): T | null {
     return this.#groups.get(group)?.first.item ?? null
   }
@@ -181,7 +176,6 @@ export class FairQueue<T extends FairItem> {
     return entry.item
   }
 
-  /** Takes the next item of a group; null if none waits. */
   takeOfGroup(group: string): T | null {
     return this.take(this.firstOfGroup(group))
   }
@@ -210,10 +204,6 @@ export class FairQueue<T extends FairItem> {
     return this.#entries.keys()
   }
 
-  /**
-   * Returns the first item that `firstOf` finds. Lanes are searched in order of their clocks, slowest first; ties are
-   * broken by the order of the classes.
-   */
   #firstOfLanes(firstOf: (lane: Lane<T>) => Entry<T> | null): T | null {
     let tried = 0
     for (let n = 0; n < this.#inOrder.length; n++) {
@@ -243,7 +233,6 @@ export class FairQueue<T extends FairItem> {
     return flow
   }
 
-  /** Advances the queue's clock to that of the slowest class with waiting items. */
   #tick(): void {
     let slowest = Number.POSITIVE_INFINITY
     for (const { size, virtual } of this.#inOrder) {

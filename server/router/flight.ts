@@ -9,7 +9,6 @@ import type { HedgeKind } from './router-types.ts'
 export class Flight {
   readonly sample: RoutedSample
   readonly server: PoolServer
-  /** The kind of hedge, or null for a normal call. */
   readonly hedge: HedgeKind | null
   /** Id of the server whose call this one hedges, or null for a normal call. */
   readonly hedgeOf: number | null
@@ -17,7 +16,6 @@ export class Flight {
   readonly startedEpochMs = monotonicEpochMs()
   readonly queueMs: number
   readonly backoffMs: number
-  /** Estimated cost for the server, in tokens. */
   tokens = 0
   /** Whether the server had already received the prompt of the sample's group. */
   hasKnownGroup = false
@@ -47,7 +45,6 @@ export class Flight {
     this.queueMs = Math.max(0, nowMs - Math.max(sample.waitingSinceMs, sample.backoffUntilMs))
   }
 
-  /** Returns the request, with the trace context added if the sample is traced. */
   traced(request: EngineRequest): EngineRequest {
     const { trace } = this.sample.request
     if (trace === undefined || this.callNo === null) return request

@@ -81,7 +81,6 @@ export class GroupBinding {
     return sample
   }
 
-  /** Returns a waiting sample of the oldest group that the server began, or null if none waits. */
   #ownSample(server: PoolServer): RoutedSample | null {
     const { groups } = server
     while (groups.length > 0) {

@@ -4,7 +4,6 @@ import { guardedConnector } from '../engines/egress.ts'
 /** The same connect timeout as for reward-model servers. */
 const CONNECT_TIMEOUT_MS = 2_000
 
-/** One agent per process, so that connections are reused. */
 let agent: Agent | undefined
 
 /**

@@ -26,9 +26,6 @@ export class HedgeBudget {
   #promised = 0
   #hedges = 0
 
-  /**
-   * `share` is the share of the begun samples that may be hedged, `least` the number of hedges that is always allowed.
-   */
   constructor(options: { share?: number; least?: number } = {}) {
     this.#share = options.share ?? SHARE
     this.#least = options.least ?? MIN_HEDGES

@@ -6,7 +6,6 @@ const BUCKETS_PER_DOUBLING = 4
 const FIRST_BOUND_MS = 0.1
 const BUCKET_COUNT = 96
 
-/** Ratio of a bucket's upper bound to its lower bound. */
 export const LATENCY_BUCKET_RATIO = 2 ** (1 / BUCKETS_PER_DOUBLING)
 
 /** Upper bound of each bucket in ms; the first bucket counts all shorter durations, the last all longer ones. */
@@ -19,7 +18,6 @@ const LOG_SCALE = BUCKETS_PER_DOUBLING / Math.LN2
 
 /** Counts durations in fixed logarithmic buckets, so that histograms of several processes can be added. */
 export class LatencyHistogram {
-  /** One count per bucket, as in {@link LATENCY_BOUNDS_MS}. */
   readonly counts: number[]
 
   constructor() {
@@ -45,7 +43,6 @@ export class LatencyHistogram {
     this.counts[index] = (this.counts[index] as number) + 1
   }
 
-  /** Subtracts counts that were copied from this histogram. */
   subtract(counts: readonly number[]): void {
     for (let i = 0; i < BUCKET_COUNT; i++) {
       this.counts[i] = (this.counts[i] as number) - (counts[i] as number)

@@ -44,7 +44,6 @@ export class MicroBatch {
     return this.#call?.status ?? 0
   }
 
-  /** Adds a flight, before the request is sent. */
   add(flight: Flight): void {
     this.flights.push(flight)
     this.tokens += flight.sample.tokens
@@ -52,14 +51,12 @@ export class MicroBatch {
     flight.call = new MicroBatchPart(this, flight)
   }
 
-  /** Creates the HTTP call for the current flights. */
   callFor(listener: CallListener<MicroBatch>): HttpCall<MicroBatch> {
     this.sentAtMs = performance.now()
     this.#call = new HttpCall<MicroBatch>(this, listener)
     return this.#call
   }
 
-  /** Removes an abandoned flight. The request is cancelled when the last flight leaves. */
   leave(flight: Flight): void {
     const at = this.flights.indexOf(flight)
     if (at < 0) return
@@ -73,7 +70,6 @@ export class MicroBatch {
     if (this.flights.every((other) => other === null)) this.#call.abandon()
   }
 
-  /** See {@link FlightCall.blame}. */
   blame(): boolean {
     const first = !this.#isBlamed
     this.#isBlamed = true

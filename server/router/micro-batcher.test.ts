@@ -18,7 +18,6 @@ beforeEach(() => {
 })
 afterEach(() => harness?.close())
 
-/** The texts of a request to SGLang. */
 function textsOf(call: FakeCall): string[] {
   return [(JSON.parse(call.body) as { input: string | string[] }).input].flat()
 }
@@ -85,7 +84,6 @@ function samples(count: number, over: Partial<ScoreRequest> = {}): Promise<Route
   return Promise.all(Array.from({ length: count }, (_, i) => sample(i, over)))
 }
 
-/** The number of samples in each request. */
 const sizes = (fake = fakes[0]) => fake?.calls.map((call) => textsOf(call).length) ?? []
 
 describe('a micro-batch', () => {
@@ -127,7 +125,6 @@ describe('a micro-batch', () => {
       expect(result.attempts).toMatchObject([{ attempt: 1, outcome: 'ok', status: 200 }])
     }
     expect(sizes()).toEqual([8, 8])
-    // The samples' shares of the tokens add up to the server’s count.
     expect(harness.stats().tokens).toBe((KNOWN + 16) * 7)
   })
 
@@ -284,7 +281,6 @@ describe('a failed micro-batch', () => {
 })
 
 describe('a slow micro-batch', () => {
-  /** Makes the servers never answer a request that contains a score for which `hanging` returns true. */
   function hangsOn(hanging: (score: number) => boolean) {
     does = (texts) => (texts.some((text) => hanging(scoreOf(text))) ? true : undefined)
   }

@@ -14,7 +14,6 @@ import type { PoolServer } from './pool-server.ts'
 import type { MicroBatchOptions } from './router-types.ts'
 import type { CallListener, HttpCall } from './transport.ts'
 
-/** Defaults of {@link MicroBatchOptions}. */
 const SAMPLES_PER_CALL = 8
 const WORK_MS = 20
 const SPLIT_CHECKS = 2
@@ -44,7 +43,6 @@ const STALE_MS = 500
 const BUSY_FROM = 0.7
 const BUSY_UNTIL = 0.4
 
-/** Sends samples alone and handles their outcomes. */
 export interface MicroBatcherOwner {
   sendAlone(flight: Flight): void
   scored(
@@ -128,7 +126,6 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     return true
   }
 
-  /** Returns the maximum samples of a request that contains the flight, or 1 if the flight must be sent alone. */
   #maxSamples({ sample, server, hedge }: Flight, nowMs: number): number {
     const { samplesPerRequest, isBusy, workMs } = this.#options
     if (samplesPerRequest < 2 || hedge !== null || sample.input === null) return 1
@@ -209,7 +206,6 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     })
   }
 
-  /** Ends all remaining flights of a request. Only one of them is `blamed`. */
   #end(
     how: 'apart' | 'failed',
     microBatch: MicroBatch,
@@ -267,7 +263,6 @@ class OwnLoad {
   #last: EventLoopUtilization = performance.eventLoopUtilization()
   #isBusy = false
 
-  /** Whether the process was busy at the last measurement, at most 20 ms ago. */
   isBusy(nowMs: number): boolean {
     if (nowMs - this.#at < CHECK_MS) return this.#isBusy
     const now = performance.eventLoopUtilization()

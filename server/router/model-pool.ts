@@ -20,17 +20,13 @@ const MAX_DISPATCHES = 64
 const MAX_SCANNED = 64
 /** Weight of the newest sample in the mean cost, which covers about the last 64 samples. */
 const COST_STEP = 1 / 64
-/** Maximum servers described in a failure's detail. */
 const MAX_DESCRIBED = 3
-/** Default of `RouterOptions.patienceMs`. */
 const PATIENCE_MS = 2_000
-/** Default of `RouterOptions.queueSamples`. */
 const MAX_QUEUED = 10_000
 /** A server's times are used for estimates after this many completed calls. */
 const SEEN_FOR_TIMES = 20
 
 export interface ModelPoolListener {
-  /** Sends a sample to an available server. */
   start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void
   /** Sends the server a canary if one is wanted and allowed. */
   probe(pool: ModelPool, server: PoolServer, nowMs: number): void
@@ -69,7 +65,6 @@ export class ModelPool {
   readonly #candidates: PoolServer[] = []
   readonly #eligible: PoolServer[] = []
   #policy: BalancingPolicy
-  /** One instance of each policy that requests have named. */
   readonly #named = new Map<PolicyName, BalancingPolicy>()
   #pinnedWaiting = 0
   /** Mean share of a sample's tokens that the server computes. The other tokens are in its prefix cache. */
@@ -93,7 +88,6 @@ export class ModelPool {
     this.#groups = new GroupBinding(this.#fresh, this.servers)
   }
 
-  /** Sets the balancing policy, or the router's default if null. */
   set policy(name: PolicyName | null) {
     const wanted = name ?? this.#options.policy ?? DEFAULT_POLICY
     if (wanted === this.#policy.name) return
@@ -107,12 +101,10 @@ export class ModelPool {
     return this.#hedges.size + this.#retries.size + this.#fresh.size + this.#pinnedWaiting
   }
 
-  /** Waiting samples that were not sent yet. */
   get fresh(): number {
     return this.#fresh.size + this.#pinnedWaiting
   }
 
-  /** Estimated tokens of this number of waiting samples. */
   tokensOf(samples: number): number {
     const fresh = this.#fresh.size
     return fresh === 0 ? samples : (samples * this.#fresh.tokens) / fresh
@@ -134,7 +126,6 @@ export class ModelPool {
     this.configured()
   }
 
-  /** Updates {@link isSentOnce} after the pool's servers or their settings have changed. */
   configured(): void {
     this.isSentOnce = this.servers.some(
       (server) => server.kind === 'generative' || server.isCustomScorer,
@@ -157,7 +148,6 @@ export class ModelPool {
     for (const sample of server.canary.release()) this.readmit(sample)
   }
 
-  /** Releases the groups of a server that was ejected or went silent. */
   orphan(server: PoolServer): void {
     this.#groups.orphan(server)
     if (server.canary.isWanted) this.pumpSoon()
@@ -203,7 +193,6 @@ export class ModelPool {
     return Number.isFinite(fastest) ? fastest : 0
   }
 
-  /** Sends a new sample immediately if a server is available and no other sample waits. Otherwise queues it. */
   admit(sample: RoutedSample, nowMs: number): void {
     if (sample.tried !== null) {
       this.readmit(sample)
@@ -240,7 +229,6 @@ export class ModelPool {
     }
   }
 
-  /** Queues a sample to be sent again, ahead of new samples. */
   readmit(sample: RoutedSample): void {
     this.#retries.push(sample)
     sample.timer = setTimeout(() => {
@@ -250,7 +238,6 @@ export class ModelPool {
     this.pumpSoon()
   }
 
-  /** Queues a hedge for a sample whose first call is in flight. */
   wantHedge(sample: RoutedSample, kind: HedgeKind): void {
     if (sample.queue !== null || sample.hedgeWanted !== null) return
     sample.hedgeWanted = kind
@@ -258,7 +245,6 @@ export class ModelPool {
     this.pumpSoon()
   }
 
-  /** Removes a sample from any queue it waits in. */
   withdraw(sample: RoutedSample): void {
     sample.queue?.remove(sample)
     if (sample.hedgeWanted !== null && sample.hedgeWanted !== 'stall') {
@@ -272,7 +258,6 @@ export class ModelPool {
     this.#fresh.remove(sample)
   }
 
-  /** The reasons why the pool's servers take no samples, for a failure's detail. */
   describe(nowMs: number): string {
     if (this.servers.length === 0) return 'none is registered'
     const described = this.servers.slice(0, MAX_DESCRIBED).map((server) => server.describe(nowMs))
@@ -294,7 +279,6 @@ export class ModelPool {
     )
   }
 
-  /** Whether there is a usable server that the sample was not sent to yet. */
   anyUntried(sample: RoutedSample, nowMs: number): boolean {
     return this.servers.some(
       (server) => server.isUsable(nowMs) && sample.canUse(server) && !sample.hasTried(server),
@@ -314,7 +298,6 @@ export class ModelPool {
     })
   }
 
-  /** Binds waiting samples to available servers, at most 64 per turn of the event loop. */
   pump(nowMs: number): void {
     let left = MAX_DISPATCHES
     this.#probeServers(nowMs)
@@ -351,7 +334,6 @@ export class ModelPool {
     return policyNamed(name, seed === undefined ? {} : { seed })
   }
 
-  /** The policy that the sample's request names, or else the pool's policy. */
   #policyOf({ policy: name }: RoutedSample): BalancingPolicy {
     if (name === undefined || name === this.#policy.name) return this.#policy
     let named = this.#named.get(name)

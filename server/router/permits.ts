@@ -12,7 +12,6 @@ export class Permits {
   #untilMs = 0
   #overspent = 0
 
-  /** Sets whether the rates of requests and tokens are limited. */
   limit(requests: boolean, tokens: boolean): void {
     this.#requestsLimited = requests
     this.#tokensLimited = tokens
@@ -22,7 +21,6 @@ export class Permits {
     return this.#requestsLimited || this.#tokensLimited
   }
 
-  /** Adds permits; all expire at `untilMs`. */
   add(permits: RatePermits, nowMs: number): void {
     if (nowMs >= this.#untilMs) {
       this.#requests = Math.min(0, this.#requests)
@@ -55,7 +53,6 @@ export class Permits {
     }
   }
 
-  /** Records how many tokens the server counted for a call. */
   correct(estimated: number, counted: number): void {
     if (this.#tokensLimited) this.#overspent += counted - estimated
   }

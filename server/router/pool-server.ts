@@ -33,13 +33,11 @@ const LOAD_STALE_MS = 10_000
 const FAULT_SHARE = 0.5
 const MIN_FAULT_CALLS = 10
 const CORRUPT_TO_EJECT = 3
-/** Default of `MicroBatchOptions.slowMs`. */
 const SLOW_MS = 250
 /** After a refused micro-batch, or after a slow or failed call, requests have one sample each for this time, ms. */
 const APART_MS = { refused: 60_000, slow: 5_000 }
 
 export interface PoolServerListener {
-  /** Called when the server may take calls again. */
   onRoom(server: PoolServer): void
   onHealth(server: PoolServer, ...change: Parameters<OnHealthChange>): void
 }
@@ -76,7 +74,6 @@ export class PoolServer implements PolicyServer {
   target: EngineTarget = { model: null, version: null }
   /** The protocol for micro-batches, or null if the engine or the target supports none. */
   microBatch: MicroBatchProtocol | null = null
-  /** The stored chat template, or null if there is none. */
   templateText: string | null = null
   headers: string[] = []
   transport: Transport
@@ -90,7 +87,6 @@ export class PoolServer implements PolicyServer {
   tokens = 0
   tokensPerSecond: number | null = null
   peakMsPerKtok: number | null = null
-  /** Requests of other clients at the server, from the server's load report. */
   externalQueue = 0
   /** Until this time, on the clock of `performance.now()`, the server receives one sample per request. */
   apartUntilMs = 0
@@ -181,7 +177,6 @@ export class PoolServer implements PolicyServer {
     return this.#inFlight
   }
 
-  /** Estimated tokens in flight. */
   get workTokens(): number {
     return this.#workTokens
   }
@@ -190,7 +185,6 @@ export class PoolServer implements PolicyServer {
     return this.#slots
   }
 
-  /** Updates the measurements that policies compare. */
   refresh(nowMs: number): void {
     this.tokensPerSecond = this.rating.tokensPerSecond(nowMs)
     this.peakMsPerKtok = this.rating.peakMsPerKtok(nowMs)
@@ -206,7 +200,6 @@ export class PoolServer implements PolicyServer {
   /** Whether this process's share of the limit is still valid. */
   readonly hasShare = (nowMs = performance.now()): boolean => nowMs < this.#slotsUntilMs
 
-  /** Sets the load that the server reports, or null if it reports none. */
   setLoad(load: EngineLoad | null): void {
     if (load === null) {
       this.#loadAtMs = 0
@@ -218,12 +211,10 @@ export class PoolServer implements PolicyServer {
     if (load.waiting > 0) this.limit.search.noGrowth(nowMs)
   }
 
-  /** Whether the server's limit is higher than this process's slots. */
   get wantsSlots(): boolean {
     return this.state === 'ready' && this.#slots < this.limit.most
   }
 
-  /** Whether this process lacks permits of the server's rate limit. */
   wantsPermits(nowMs: number): boolean {
     return this.state === 'ready' && !this.permits.allow(nowMs)
   }
@@ -253,7 +244,6 @@ export class PoolServer implements PolicyServer {
     return this.#slots > 0 && this.isHealthy(nowMs)
   }
 
-  /** Whether the server is registered as ready and its health is `ok` or `slow_start`. */
   isHealthy(nowMs: number): boolean {
     if (this.state !== 'ready') return false
     const state = this.health.state(nowMs)
@@ -272,7 +262,6 @@ export class PoolServer implements PolicyServer {
     return Math.min(this.#inFlight + useful, Math.max(this.#inFlight, this.#maxNow(nowMs)))
   }
 
-  /** Takes a slot for a flight and records its start. */
   begin(flight: Flight, isRetry: boolean): void {
     const nowMs = flight.startedAtMs
     if (this.#inFlight === 0) this.progressAtMs = nowMs
@@ -296,7 +285,6 @@ export class PoolServer implements PolicyServer {
     flight.period = this.health.begin()
   }
 
-  /** Releases the slot of a flight. */
   end(flight: Flight): void {
     this.#inFlight--
     this.#workTokens = this.#inFlight === 0 ? 0 : this.#workTokens - flight.tokens
@@ -373,14 +361,13 @@ export class PoolServer implements PolicyServer {
     }
   }
 
-  /** Records a busy answer. */
   refused(retryAfterMs: number | undefined, startedAtMs: number, nowMs: number): void {
     this.progressAtMs = nowMs
     this.limit.search.busy(nowMs)
     if (this.pause.refused(retryAfterMs, startedAtMs, nowMs)) this.#wakeLater()
   }
 
-  /** Marks the server as no longer registered. Its calls in flight finish. */
+  /** Calls in flight finish. */
   remove(): void {
     this.state = 'removed'
     if (this.#wakeTimer !== null) clearTimeout(this.#wakeTimer)
@@ -388,7 +375,6 @@ export class PoolServer implements PolicyServer {
     this.transport.retire()
   }
 
-  /** Sends a call, whose listener is called at its end. */
   post<C>(call: HttpCall<C>, { path, headers, body }: EngineRequest): void {
     const all =
       headers === undefined ? this.headers : [...this.headers, ...Object.entries(headers).flat()]
@@ -400,12 +386,10 @@ export class PoolServer implements PolicyServer {
     this.transport.dropIdle()
   }
 
-  /** Closes all connections immediately. */
   close(): Promise<void> {
     return this.transport.close()
   }
 
-  /** The reason why the server takes no sample now, for a failure's detail. */
   describe(nowMs: number): string {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`
@@ -464,7 +448,6 @@ export class PoolServer implements PolicyServer {
     return new Transport(new URL(url).origin, () => this.#listener.onRoom(this))
   }
 
-  /** Notifies the listener when the ejection or pause is over. */
   #wakeLater(): void {
     const nowMs = performance.now()
     const atMs = Math.max(this.pause.untilMs, this.health.ejectedUntilMs)

@@ -50,7 +50,6 @@ const SLOW_TIMES = 6
 const SLOW_BY_MS = 200
 const OUTLIER_EVERY_MS = 1_000
 
-/** Abandons a call for {@link PoolWatch}, for the reason in `detail`. */
 export type GiveUp = (flight: Flight, nowMs: number, detail: string) => void
 
 /**
@@ -68,7 +67,7 @@ export class PoolWatch {
     this.#giveUp = giveUp
   }
 
-  /** Runs one check. `hedges`: whether hedges are allowed. */
+  /** `hedges`: whether hedges are allowed. */
   look(nowMs: number, hedges: boolean): void {
     const { servers } = this.#pool
     const mayHedge = hedges && !this.#pool.isSentOnce && servers.length > 1

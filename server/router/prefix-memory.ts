@@ -56,7 +56,6 @@ export class PrefixMemory {
     return isKnown && this.pays ? Math.max(1, sample.tokens - sample.promptTokens) : sample.tokens
   }
 
-  /** Records the time of a scored sample, in ms. */
   took(sample: RoutedSample, isKnown: boolean, serviceMs: number): void {
     const responseTokens = sample.tokens - sample.promptTokens
     // With almost no prompt or response, the times with and without the prompt cannot be compared.

@@ -19,11 +19,8 @@ export interface Refusal {
   detail: string
 }
 
-/** Fails samples and sends canaries. */
 export interface RefusalsOwner {
-  /** Fails a sample, because its refusal is confirmed. */
   confirmed(sample: RoutedSample, reason: SampleFailureReason, detail: string): void
-  /** Sends a canary to its server, which has a free slot. */
   beginCanary(canary: CanarySample, server: PoolServer, nowMs: number): void
 }
 
@@ -100,7 +97,6 @@ export class Refusals {
     }
   }
 
-  /** Sends a server its canary if one is wanted and allowed. */
   probe(pool: ModelPool, server: PoolServer, nowMs: number): void {
     const { canary } = server
     if (canary.isOut) return

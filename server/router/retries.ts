@@ -19,18 +19,15 @@ export class RetryBudget {
   readonly #least: number
   #inFlight = 0
 
-  /** `share`: share of the calls in flight that may be retries. `least`: number of retries that is always allowed. */
   constructor(options: { share?: number; least?: number } = {}) {
     this.#share = options.share ?? SHARE
     this.#least = options.least ?? MIN_RETRIES
   }
 
-  /** Retries in flight; never negative. */
   get inFlight(): number {
     return this.#inFlight
   }
 
-  /** Whether another retry may begin with `callsInFlight` calls in flight, retries included. */
   allows(callsInFlight: number): boolean {
     return this.#inFlight < this.#most(callsInFlight)
   }
@@ -39,7 +36,6 @@ export class RetryBudget {
     return Math.max(0, this.#most(callsInFlight) - this.#inFlight)
   }
 
-  /** Records the start of a retry, allowed or not. */
   begun(): void {
     this.#inFlight++
   }

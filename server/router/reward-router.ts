@@ -31,7 +31,7 @@ import { type SlotResult, SlotSample } from './slot-sample.ts'
 /** A check that runs more than this many ms after the previous one shows that the process was paused. */
 const LATE_MS = 2 * WATCH_MS
 
-/** Creates a router without servers. Samples wait until servers are registered. */
+/** Samples wait until servers are registered. */
 export function createRewardRouter(options: RouterOptions = {}): RewardRouter {
   return new Router(options)
 }
@@ -339,7 +339,6 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
     this.#life.begin(sample, nowMs)
   }
 
-  /** Checks the calls in flight every 100 ms while there are samples. */
   #watch(): NodeJS.Timeout {
     this.#checkedAtMs = performance.now()
     const timer = setInterval(() => onceRead(() => this.#look(timer)), WATCH_MS)

@@ -44,7 +44,6 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   readonly tokens: number
   /** Estimated tokens of the prompt, included in `tokens`. */
   readonly promptTokens: number
-  /** Characters of the {@link input}. */
   chars = 0
   readonly run: string
   readonly group: string | undefined
@@ -55,9 +54,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   queue: SampleQueue | null = null
   queueNext: RoutedSample | null = null
   queuePrev: RoutedSample | null = null
-  /** Whether the sample is in the pool's fair queue. */
   isQueuedFresh = false
-  /** The kind of the hedge that waits to be sent, if any. */
   hedgeWanted: HedgeKind | null = null
   /** The server to which the `deterministic` policy bound the sample, while the sample waits. */
   pinned: PoolServer | null = null
@@ -80,7 +77,6 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   tried: PoolServer[] | null = null
   /** Refusals of the sample, and invalid responses to it, that are not confirmed yet; null before the first. */
   refusals: Refusal[] | null = null
-  /** The canary whose result the sample waits for, if any. */
   heldBy: ServerCanary | null = null
   /**
    * Whether the sample was repeated after a connection race, which happens at most once without charging an attempt.
@@ -140,7 +136,6 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   abstract read(server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure
   /** Reports the result of the last {@link read} or {@link accept} to the caller. */
   abstract succeed(server: PoolServer): void
-  /** Reports to the caller why there is no result. */
   abstract refuse(reason: SampleFailureReason, detail: string): void
   /** The input of a sample that may be part of a micro-batch, or null if the sample must be sent alone. */
   get input(): ScoreInput | null {
@@ -164,7 +159,6 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   /** Called when other processes may use the granted slot, because this process's share of the limit has expired. */
   recalled(): void {}
 
-  /** Whether the sample has used all calls that `maxAttempts` allows. */
   get isSpent(): boolean {
     return this.attemptsUsed - this.uncharged >= this.request.maxAttempts
   }

@@ -81,7 +81,6 @@ afterEach(() => harness.close())
 const fails = answer(500, { error: { message: 'engine died' } })
 const nan = answer(200, scoreBody('vllm', 'NaN'), { 'content-type': 'application/json' })
 const page = answer(200, '<html><title>Sign in</title></html>', { 'content-type': 'text/html' })
-/** A server that fails this many times and then works. */
 const failsFirst = (times: number, failing: FakeHandler): FakeHandler => {
   let left = times
   return (call, response) => (left-- > 0 ? failing : scores(1))(call, response)

@@ -38,11 +38,9 @@ export interface RouterServer {
   label?: string | null
   /** Whether the server's model has no chat template. Samples are then sent as plain text. */
   plainText?: boolean
-  /** The stored template that renders the text to score, if any. */
   chatTemplate?: string | null
   /** Maximum concurrent inputs, if the server reports it. */
   maxConcurrent?: number | null
-  /** Share of its pool's samples, relative to the other servers. */
   weight: number
   /** Maximum samples in flight from all processes, or null for an adaptive limit. */
   maxInFlight: number | null
@@ -56,7 +54,6 @@ export interface RouterServer {
   state: ServerState
 }
 
-/** Properties of every request to a router. */
 export interface RouteRequest {
   model: string
   /**
@@ -137,7 +134,6 @@ export interface SlotRequest
  */
 export interface SlotEnd {
   outcome: 'ok' | 'cancelled' | FailureClass
-  /** Tokens counted by the server, if known. */
   tokens?: number
   retryAfterMs?: number
   detail?: string
@@ -151,7 +147,6 @@ export interface RouterSlot {
   /** Origin and base path of the server. */
   readonly url: string
   readonly apiKey: string | null
-  /** Time waited for the slot, ms. */
   readonly queueMs: number
   /** Whether this process's share of the server's limit is still valid, so that the call may be sent. */
   hasShare(): boolean
@@ -171,7 +166,6 @@ export type SlotRefusal =
  */
 export type HedgeKind = 'stall' | 'drain' | 'tail'
 
-/** The record of one call to one server. */
 export interface AttemptRecord {
   serverId: number
   serverName: string
@@ -202,7 +196,6 @@ export interface AttemptRecord {
   detail: string | null
 }
 
-/** A sample's result: a finite score, or the reason why there is none. */
 export type RouterResult =
   | {
       ok: true
@@ -252,13 +245,10 @@ export interface RouterServerStats {
   limit: number
   /** This process's share of the limit of all processes: its slots or an equal share, whichever is more. */
   capacity: number
-  /** Estimated tokens in flight. */
   workTokens: number
-  /** Measured tokens per second, or null if not measured yet. */
   tokensPerSecond: number | null
   /** Samples of the server's model that wait for a slot of any of the model's servers. */
   waiting: number
-  /** Calls sent. */
   requests: number
   /** Failed calls. Cancelled calls, and calls repeated after a connection race, do not count. */
   errors: number
@@ -274,21 +264,17 @@ export interface RouterServerStats {
   latency: number[]
 }
 
-/** A change of a server's passive health. */
 export interface RouterEvent {
   serverId: number
   serverName: string
   from: HealthState
   to: HealthState
-  /** The reason, as shown to users. */
   cause: string
-  /** The measurements that led to the change. */
   evidence?: Record<string, number | string | null>
   /** Epoch ms. */
   atMs: number
 }
 
-/** Settings of a router; all have defaults. */
 export interface RouterOptions {
   /**
    * Duration of a server's first ejection in ms, ±20 %. The n-th ejection lasts n times as long, at most 12 times.
@@ -300,7 +286,7 @@ export interface RouterOptions {
    * slot. Default 2,000, which is longer than most calls to a reward model and shorter than most calls to a judge.
    */
   patienceMs?: number
-  /** Default policy of every pool. Default `least_work`. */
+  /** Policy of pools without one of their own. Default `least_work`. */
   policy?: PolicyName
   /** Seed of the policies that use random numbers or hashes. */
   seed?: number
@@ -346,7 +332,6 @@ export interface MicroBatchOptions {
 export interface RewardRouter {
   /** Replaces the registered servers. Calls in flight to removed servers finish. */
   setServers(servers: readonly RouterServer[]): void
-  /** Sets the balancing policy of a model's pool, or the default policy if null. */
   setPolicy(model: string, policy: PolicyName | null): void
   /** Updates {@link RouterOptions.processes}. */
   setProcesses(processes: number): void
@@ -366,7 +351,6 @@ export interface RewardRouter {
    * recalled from their owners, see {@link SlotRequest.onRecall}.
    */
   recall(serverId: number): void
-  /** Adds permits for a server with a rate limit. */
   setPermits(serverId: number, permits: RatePermits): void
   /**
    * Returns the requests and tokens for which this process lacks permits at a server with a rate limit, and the tokens
@@ -375,7 +359,6 @@ export interface RewardRouter {
   permitDemand(serverId: number): { requests: number; tokens: number; tokensOverspent: number }
   /** Removes and returns the unused permits, for other processes. */
   reclaimPermits(serverId: number): { requests: number; tokens: number }
-  /** Samples in flight to a server from this process. */
   inFlight(serverId: number): number
   /** Slots of a server that this process could use now, for samples in flight and waiting. */
   demand(serverId: number): number
@@ -408,7 +391,6 @@ export interface RewardRouter {
   close(): Promise<void>
 }
 
-/** Permits to send calls to a server with a rate limit. */
 export interface RatePermits {
   requests: number
   tokens: number

@@ -2,14 +2,12 @@ import type { JointAxis, JointDistribution } from '../../contract/compare.ts'
 import type { Distribution } from '../../contract/pages.ts'
 import { countUpTo } from './ranks.ts'
 
-/** Maximum number of distinct scores that are listed one by one. */
 export const MAX_VALUES = 12
 const JOINT_BINS = 32
 const DELTA_BINS = 40
 const CDF_POINTS = 200
 const PORTION = 16_384
 
-/** Returns the distinct values of an ascending list, or null if there are more than `most`. */
 export function distinctOf(sorted: Float64Array, most: number): number[] | null {
   const values: number[] = []
   for (let at = 0; at < sorted.length; at++) {
@@ -46,7 +44,6 @@ function pointsOf(sorted: Float64Array): number[] {
   )
 }
 
-/** Returns an axis for one reward's scores, or null if there are no scores or their range is not finite. */
 function axisOf(sorted: Float64Array): JointAxis | null {
   if (sorted.length === 0) return null
   const values = distinctOf(sorted, MAX_VALUES)
@@ -55,14 +52,12 @@ function axisOf(sorted: Float64Array): JointAxis | null {
   return edges === null ? null : { kind: 'bins', edges }
 }
 
-/** Returns the edges of equally wide bins, or null if the range is empty or not finite. */
 function binEdges(low: number, high: number, bins: number): number[] | null {
   const width = (high - low) / bins
   if (!Number.isFinite(width) || width <= 0) return null
   return Array.from({ length: bins + 1 }, (_, at) => (at === bins ? high : low + at * width))
 }
 
-/** Maps a score to its index on an axis of the joint distribution. */
 export function placeIn(axis: JointAxis): (score: number) => number {
   if (axis.kind === 'values') {
     const places = new Map(axis.values.map((value, at) => [value, at]))
@@ -71,7 +66,7 @@ export function placeIn(axis: JointAxis): (score: number) => number {
   return placeInBins(axis.edges)
 }
 
-/** Maps a score to the index of its bin. A bin includes its lower edge, the last bin both edges. */
+/** A bin includes its lower edge, the last bin both edges. */
 function placeInBins(edges: readonly number[]): (score: number) => number {
   const bins = edges.length - 1
   const low = edges[0] as number
@@ -79,10 +74,6 @@ function placeInBins(edges: readonly number[]): (score: number) => number {
   return (score) => Math.min(bins - 1, Math.max(0, Math.floor((score - low) / width)))
 }
 
-/**
- * Counts the samples per pair of scores or bins. Returns null if there are no samples or a range of scores is not
- * finite.
- */
 export function* jointOf(
   first: Float64Array,
   second: Float64Array,
@@ -108,10 +99,6 @@ export function* jointOf(
   return { first: x, second: y, cells }
 }
 
-/**
- * Returns the distribution of ascending values: one bar per value if few are distinct, else {@link DELTA_BINS} equal
- * bins.
- */
 export function distributionOf(sorted: Float64Array): Distribution {
   const n = sorted.length
   const few = distinctOf(sorted, MAX_VALUES)

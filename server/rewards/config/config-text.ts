@@ -10,7 +10,6 @@ import {
   type ScalarTag,
 } from 'yaml'
 
-/** One setting of a configuration text: a scalar, a list, or an empty map. */
 export interface ConfigLeaf {
   /** Dotted key, as written. */
   key: string
@@ -43,7 +42,6 @@ const YAML_OPTIONS = {
   customTags: (tags: unknown[]) => [words, ...(tags as ScalarTag[])],
 }
 
-/** A shell variable: `name=value` on a separate line. */
 const VARIABLE = /^\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)=(.*)$/
 const OVERRIDE =
   /(?<![^\s'"])\+{0,2}([A-Za-z_][\w-]*(?:[./@][\w-]+)*)=((?:"(?:[^"\\]|\\.)*"|'[^']*'|\[[^\]\n]*\]|\$\{[^}\n]*\}|[^\s'"\\])*)/g
@@ -109,9 +107,8 @@ function readYaml(text: string): ConfigText {
 }
 
 /**
- * Reads the overrides of a command line or of a script that contains one (`reward_model.enable=True \`). Returns null
- * for any other text. Variables that the script sets are replaced, and integer arithmetic is evaluated. As in Hydra,
- * the last setting of a key counts. Nothing is executed.
+ * Returns null for a text without overrides. Variables that the script sets are replaced, and integer arithmetic is
+ * evaluated. As in Hydra, the last setting of a key counts. Nothing is executed.
  */
 function readCommandLine(text: string): ConfigLeaf[] | null {
   const lines = text.split('\n')
@@ -146,7 +143,6 @@ function withoutComment(raw: string): string {
   return /^(?:"[^"]*"|'[^']*'|[^\s"'#]|\s(?!#))*/.exec(raw)?.[0].trim() ?? ''
 }
 
-/** Replaces known variables and evaluates arithmetic; unknown variables remain as `${name}`. */
 function putIn(raw: string, variables: ReadonlyMap<string, string>): string {
   if (/^'[^']*'$/.test(raw)) return raw
   const named = (name: string, fallback?: string) =>
@@ -172,7 +168,7 @@ function overrideValue(raw: string): unknown {
   return typeof value === 'object' && value !== null && !/^[[{]/.test(text) ? text : value
 }
 
-/** The value of a node. @throws Error for a node that contains itself, or has more than 100 aliases */
+/** @throws Error for a node that contains itself or has more than 100 aliases */
 function plainValue(node: Node | null | undefined, document: Document): unknown {
   const value: unknown = node?.toJS(document, { maxAliasCount: 100 }) ?? null
   try {

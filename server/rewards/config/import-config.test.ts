@@ -21,7 +21,6 @@ const messages = (config: ImportedConfigDto) =>
 
 const STATUSES = ['supported', 'not_applicable', 'unknown', 'unresolved']
 
-/** Checks that every key has a status and a note, and that the result is valid. */
 function expectWhole(config: ImportedConfigDto): void {
   expect(
     config.keys.filter(({ note, status }) => note === '' || !STATUSES.includes(status)),

@@ -10,7 +10,6 @@ import { draftServers } from './server-drafts.ts'
 import { Settings } from './settings.ts'
 import { currentKey, isRead, whyElsewhere } from './upstream-keys.ts'
 
-/** verl's reward managers. */
 const MANAGERS = ['naive', 'dapo', RATE_LIMITED, 'remote', 'gdpo', 'batch']
 
 /**

@@ -2,19 +2,17 @@ import { Worker } from 'node:worker_threads'
 import type { ImportedConfigDto } from '../../contract/rewards.ts'
 import { RewardOpsError } from '../../errors.ts'
 
-/** Maximum number of concurrent imports. Few are needed, because each is started by a click in the dashboard. */
+/** Few are needed, because each import is started by a click in the dashboard. */
 const MAX_IMPORTS = 4
 const HEAP_MB = 256
 
 interface ImportLimits {
   /**
-   * Maximum processor time of the thread, ms. A text that needs more is refused. verl's composed configuration takes 20
-   * ms; aliases nested 13 levels deep take 2.3 s.
+   * Maximum processor time of the thread. verl's composed configuration takes 20 ms; aliases nested 13 levels deep take
+   * 2.3 s.
    */
   cpuMs: number
-  /** Maximum wall time, ms. An import that takes longer fails as `busy`. */
   waitMs: number
-  /** Interval at which the processor time is checked, ms. */
   lookMs: number
 }
 const LIMITS: ImportLimits = { cpuMs: 10_000, waitMs: 60_000, lookMs: 250 }

@@ -1,6 +1,6 @@
 import type { ConfigLeaf } from './config-text.ts'
 
-/** A leaf and its first reference that could not be resolved (`unresolved`), or null if all could be. */
+/** `unresolved` is the leaf's first reference that could not be resolved, or null. */
 export type ResolvedLeaf = ConfigLeaf & { unresolved: string | null }
 
 /** Maximum depth of nested references, so that cycles end. */
@@ -66,7 +66,6 @@ function lookUp(inner: string, at: string, known: Known, state: State, depth: nu
     }
     return fallback === undefined ? fail() : fallback
   }
-  // Environment variables belong to the trainer and are unknown here.
   if (resolver === 'oc.env' && fallback !== undefined) return fallback
   return fail()
 }

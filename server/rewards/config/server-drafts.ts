@@ -4,7 +4,6 @@ import { ROLLOUT_KEYS } from './upstream-keys.ts'
 
 const ROLLOUT = 'reward.reward_model.rollout.'
 const MODEL = 'reward.reward_model.'
-/** Maximum number of servers; a larger number is reported as a problem. */
 const MAX_SERVERS = 256
 /** Port of the first server; above the ports of verl's examples. */
 const FIRST_PORT = 8101

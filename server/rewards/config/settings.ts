@@ -41,14 +41,12 @@ export class Settings {
     return this.#wrong(key, 'text')
   }
 
-  /** The value as a boolean. Other types are treated as in {@link text}. */
   flag(key: string): boolean | undefined {
     const value = this.value(key)
     if (value === undefined || typeof value === 'boolean') return value
     return this.#wrong(key, 'True or False')
   }
 
-  /** The value as a number of at least `least`. Other values are treated as in {@link text}. */
   number(key: string, least = 0): number | undefined {
     const value = this.value(key)
     if (value === undefined) return undefined
@@ -57,10 +55,7 @@ export class Settings {
     return this.#wrong(key, `a number of at least ${least}`)
   }
 
-  /**
-   * Returns all settings under a prefix as nested objects, or null if there are none. If a `note` is given, each
-   * setting is recorded as `supported`.
-   */
+  /** If a `note` is given, each setting under the prefix is recorded as `supported`. */
   under(prefix: string, note: string | null): Record<string, unknown> | null {
     let any = false
     const root: Record<string, unknown> = {}
@@ -83,7 +78,6 @@ export class Settings {
     return any ? root : null
   }
 
-  /** The key as it is written in the text, for messages. */
   written(key: string): string {
     return this.#byKey.get(key)?.leaf.key ?? key
   }
@@ -121,7 +115,6 @@ export class Settings {
     this.problems.push({ key: leaf?.key ?? key, line: leaf?.line ?? null, message })
   }
 
-  /** Returns one report per key, in the order of the text. */
   account(): ImportedKeyDto[] {
     for (const entry of this.#entries) {
       if (entry.report) continue
@@ -184,7 +177,7 @@ function isEmpty(value: unknown): boolean {
   return value === null || (typeof value === 'object' && Object.keys(value).length === 0)
 }
 
-/** Sets a property. An assignment would change the prototype for the key `__proto__`. */
+/** An assignment would change the prototype for the key `__proto__`. */
 function define(object: Record<string, unknown>, key: string, value: unknown): void {
   Object.defineProperty(object, key, {
     value,

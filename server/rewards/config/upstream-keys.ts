@@ -37,7 +37,6 @@ export const ROLLOUT_KEYS = [
   'quantization',
 ] as const
 
-/** Rollout keys that scoring servers do not use, with the reason. */
 export const ROLLOUT_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   _target_: COMPOSED,
   prompt_length: 'only max_model_len limits the length of a text',
@@ -203,7 +202,6 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   ),
 }
 
-/** Returns the key in the new shape, or the same key if it did not move. */
 export function currentKey(key: string): string {
   for (const [from, to] of MOVED) {
     if (from === key) return to
@@ -212,7 +210,6 @@ export function currentKey(key: string): string {
   return key
 }
 
-/** Whether a key in the new shape is read. */
 export function isRead(key: string): boolean {
   return READ_KEYS.some((known) => (known.endsWith('.') ? key.startsWith(known) : key === known))
 }
@@ -252,7 +249,6 @@ function allKeys(): string[] {
   return [...keys]
 }
 
-/** Whether there are known keys under this one. */
 export function isSection(key: string): boolean {
   sectionsOnce ??= new Set(writableKeys().flatMap((known) => parentsOf(known)))
   return sectionsOnce.has(key)

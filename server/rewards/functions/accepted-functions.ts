@@ -9,7 +9,6 @@ import type { FunctionForm, FunctionTarget } from './protocol.ts'
 import { readSource } from './read-source.ts'
 import type { HostSettings } from './start-host.ts'
 
-/** Maximum number of versions whose exports or source are cached. */
 const MAX_CACHED = 256
 
 /** The current version of a function, which scores newly accepted batches. */
@@ -26,18 +25,15 @@ export interface FunctionVersion {
 /** The inspected functions of a reward, by `versionKey`. */
 export interface ResolvedFunctions {
   versions: ReadonlyMap<string, FunctionVersion>
-  /** Sources to be stored with the batch. */
   sources: FunctionSource[]
 }
 
 export interface AcceptedFunctionsOptions
   extends Pick<VersionFolders, 'versionsDir' | 'functionsDir'> {
   settings: HostSettings
-  /** Time limit for loading a module, ms. */
   loadMs?: number
 }
 
-/** Returns a function's key in `ResolvedFunctions.versions`. */
 export function versionKey(
   role: FunctionTarget['role'],
   path: string,
@@ -60,10 +56,7 @@ export class AcceptedFunctions {
     this.#options = options
   }
 
-  /**
-   * Reads and inspects the functions of a reward.
-   * @throws RewardOpsError `function_outside_folder`, `invalid_function`, `sandbox_unavailable`
-   */
+  /** @throws RewardOpsError `function_outside_folder`, `invalid_function`, `sandbox_unavailable` */
   async resolve(spec: RewardSpec): Promise<ResolvedFunctions> {
     const versions = new Map<string, FunctionVersion>()
     const sources = new Map<string, FunctionSource>()
@@ -131,7 +124,6 @@ export class AcceptedFunctions {
   }
 }
 
-/** Yields every custom function that a reward names, including its manager and the components of a composite reward. */
 function* functionsIn(
   spec: RewardSpec,
 ): Generator<{ at: string; role: FunctionTarget['role']; path: string; name: string | undefined }> {

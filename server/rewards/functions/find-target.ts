@@ -1,9 +1,7 @@
 import type { FunctionForm } from './protocol.ts'
 
-/** An export that can be called. */
 export interface FoundTarget {
   form: FunctionForm
-  /** The function, class or object itself. */
   value: unknown
 }
 
@@ -11,7 +9,6 @@ export interface FoundTarget {
 export const SCORE_METHODS = ['computeScore', 'compute_score', 'score', 'call'] as const
 /** Names of a manager class's method that scores one sample, in order of lookup. */
 export const MANAGER_METHODS = ['runSingle', 'run_single'] as const
-/** Exports that are used after the default export if no name is given. */
 const DEFAULT_NAMES = ['compute_score', 'computeScore'] as const
 
 /**
@@ -68,13 +65,12 @@ function formOf(value: unknown, methods: readonly string[]): FunctionForm | null
   return methodOf(value, methods) === null ? null : 'object'
 }
 
-/** Returns the first of these names that is a method of the object, or null if none is. */
 export function methodOf(value: object, names: readonly string[]): string | null {
   const own = value as Record<string, unknown>
   return names.find((name) => typeof own[name] === 'function') ?? null
 }
 
-/** Names of every method of an object, including inherited ones. */
+/** Includes inherited methods. */
 export function methodsOf(value: object): string[] {
   const names = new Set<string>()
   for (

@@ -24,13 +24,12 @@ export interface FunctionCall {
   unstarted: number
   settled: boolean
   settle: (end: CallEnd['end']) => void
-  /** Aborts the call's requests to the router when the call is settled. */
   routerCalls: AbortController | null
   /** Listener that cancels the call when its signal is aborted; removed when the call is settled. */
   onAbort: (() => void) | null
 }
 
-/** A call that has ended. `waitedMs` is how long the call waited for a process, ms. */
+/** `waitedMs` is how long the call waited for a process. */
 export interface EndedCall {
   end: CallEnd['end']
   waitedMs: number
@@ -45,7 +44,6 @@ export function outcomeOf({ end, waitedMs }: EndedCall): RewardOutcome {
   return { ...end, ...rest }
 }
 
-/** Returns the outcomes of a group's members. A failed call fails all of them. */
 export function groupOutcomesOf(ended: EndedCall, members: number): RewardOutcome[] {
   const { end, waitedMs } = ended
   if (end.ok && 'results' in end) {
@@ -55,7 +53,6 @@ export function groupOutcomesOf(ended: EndedCall, members: number): RewardOutcom
   return Array.from({ length: members }, () => failed)
 }
 
-/** The outcome of a call of `FunctionCaller.method`. */
 export function methodOutcomeOf({ end }: EndedCall): MethodOutcome {
   if (!end.ok) return end
   if ('score' in end) return { ok: true, value: end.score }

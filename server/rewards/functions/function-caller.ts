@@ -2,7 +2,6 @@ import type { FunctionRef, ResolvedReward } from '../../contract/resolved-reward
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 
-/** Limits and context of one call of user code. */
 export interface FunctionCallOptions {
   /**
    * Time limit, ms, from the call's start in a process. A process that the call blocks for longer is killed;
@@ -10,7 +9,6 @@ export interface FunctionCallOptions {
    */
   timeoutMs: number
   signal: AbortSignal | undefined
-  /** Name of the run, for the function's context and its calls to the router. */
   run: string
   /** The sample's id, such as `b12-3`; errors name it if its call ends the process. */
   sampleId: string
@@ -29,7 +27,6 @@ export interface FunctionCallOptions {
   processes?: number
 }
 
-/** The scorer that a manager class wraps. */
 export interface WrappedScorer {
   /** The wrapped custom function, called in the manager's process; absent for other scorers. */
   function?: FunctionRef
@@ -56,7 +53,6 @@ export interface FunctionCaller {
     samples: readonly RewardSample[],
     options: FunctionCallOptions,
   ): Promise<RewardOutcome[]>
-  /** Scores one sample by a custom manager class (`runSingle`). */
   runSingle(
     ref: FunctionRef,
     sample: RewardSample,
@@ -74,7 +70,6 @@ export interface FunctionCaller {
     args: unknown[],
     options: FunctionCallOptions,
   ): Promise<MethodOutcome>
-  /** Scores one sample by a built-in rule, in a process that can be killed. */
   scoreByRule(
     sample: RewardSample,
     reward: ResolvedReward,

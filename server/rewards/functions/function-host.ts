@@ -16,7 +16,6 @@ import {
 import { readLines } from './read-lines.ts'
 import { type HostSettings, type StartedHost, startHost } from './start-host.ts'
 
-/** Events of a process, reported to its lane (`FunctionLane`). */
 export interface HostListener {
   ready(): void
   /** A call returned a promise. */
@@ -59,12 +58,10 @@ const MAX_ABANDONED = 256
  * blocked.
  */
 const SILENT_MS = 30_000
-/** Maximum wait for a process's last output after its exit. */
 const LAST_WORDS_MS = 500
 const MAX_LINE_CHARS = 4_000
 /** Maximum reports per second of a process. The watchdog and the load average send at most about 45. */
 const MAX_REPORTS_PER_SECOND = 500
-/** Limits of the functions' output, which is written to the service's log. */
 const PRINTED = { maxChars: MAX_LINE_CHARS, perSecond: 50 }
 
 /**
@@ -79,7 +76,6 @@ export class FunctionHost {
   busy = 0
   idleSinceMs = performance.now()
   ready = false
-  /** Whether the process takes no more calls. */
   retiring = false
   readonly #host: StartedHost
   readonly #channel: HostChannel | null
@@ -93,7 +89,6 @@ export class FunctionHost {
   /** Numbers of the calls' open requests to the router. */
   readonly #openQuestions = new Set<number>()
   readonly #heldUp = new HeldUp()
-  /** Number of reports and of log lines in the current second. */
   readonly #second = { atMs: 0, reports: 0, logLines: 0 }
   /** Id of the call whose code is on the stack: it has begun and not yet returned. */
   #onStack: number | null = null
@@ -170,17 +165,15 @@ export class FunctionHost {
     return this.#heldUp.ms
   }
 
-  /** Whether the process takes calls and no cancelled call is still running in it. */
   get isClean(): boolean {
     return !this.retiring && this.#abandoned.size === 0
   }
 
-  /** Whether the process could not be started. */
   get hasNoProcess(): boolean {
     return this.#host.child.pid === undefined
   }
 
-  /** Sends a call to the process, which must have loaded the call's target. */
+  /** The process must have loaded the call's target. */
   dispatch(call: FunctionCall, target: string | null): void {
     const id = FunctionHost.#nextId++
     this.calls.set(id, { id, call, startedAtMs: null, heldUpAtStartMs: 0 })
@@ -197,7 +190,7 @@ export class FunctionHost {
     }
   }
 
-  /** Sends the router's answer to a request; `bytes` is the size of the request. */
+  /** `bytes` is the size of the request that is answered. */
   answer(message: Extract<ToHost, { type: 'answer' }>, bytes: number): void {
     this.#openQuestions.delete(message.request)
     this.#channel?.answered(bytes)
@@ -250,7 +243,6 @@ export class FunctionHost {
     }
     const { holder, totalMs } = this.#heldUp
     if (holder !== null && this.#abandoned.has(holder)) {
-      // The call was cancelled already, by its timeout or the end of its batch.
       if (this.heldUpMs > ABANDONED_MS) this.#endFor(null, true, 'timeout', this.#goesOn(holder))
       return
     }
@@ -325,7 +317,6 @@ export class FunctionHost {
     this.#endFor(culprit, false, 'function_error', `its process ${what}`)
   }
 
-  /** Counts a message of this kind. Returns false if there are more than `limit` in a second. */
   #isWithin(kind: 'reports' | 'logLines', limit: number): boolean {
     const now = performance.now()
     if (now - this.#second.atMs > 1_000) {
@@ -495,7 +486,6 @@ export class FunctionHost {
     })
   }
 
-  /** The verdict on a process that exited by itself. */
   #byItself(
     code: number | null,
     signal: NodeJS.Signals | null,
@@ -516,7 +506,6 @@ export class FunctionHost {
   }
 }
 
-/** Whether the result of a call has the form that its kind of work requires. */
 function answers(end: CallEnd['end'], work: FunctionCall['work']): boolean {
   if (!end.ok) return true
   switch (work.op) {

@@ -8,7 +8,7 @@ import { Suspects } from './suspects.ts'
 /** Maximum concurrent calls in one process of a function that returns promises. */
 const MAX_ASYNC_CALLS = 4_096
 /**
- * Maximum computing time of the calls queued in one process, ms. Other workers may start the remaining calls sooner.
+ * Maximum computing time of the calls queued in one process, ms. Calls beyond it may start sooner in another worker.
  */
 const AHEAD_MS = 150
 const MAX_SYNC_CALLS = 64
@@ -21,14 +21,9 @@ const IDLE_MS = 10_000
 const LAST_IDLE_MS = 60_000
 /** Maximum number of processes that run only suspects: calls that may have ended a process. */
 const MAX_ALONE = 2
-/**
- * Maximum number of shared processes while all of them only finish their calls. Below it, another process is started.
- */
+/** Maximum number of shared processes when all of them take no more calls and only finish the ones they have. */
 const MAX_RETIRING = 4
-/**
- * Retry interval and maximum retries after a process could not be started because of too few processes or too little
- * memory.
- */
+/** Retry interval and maximum retries after a process could not be started. */
 const NOT_STARTED_MS = 1_000
 const MAX_NOT_STARTED = 20
 /** A module that failed to load is loaded again after this long, because a missing dependency may exist by then. */
@@ -36,20 +31,16 @@ const FAILED_FOR_MS = 5_000
 /** A waiting call fails once this many processes have exited without starting a call. */
 const MAX_UNSTARTED = 5
 
-/** The parts of the pool that a lane uses. */
 export interface LaneSurroundings {
   settings: HostSettings
   mayStart(): boolean
-  /** Called when the lane can take more calls than before. */
   onCapacity(): void
   rewardRouterAddress: string | null
   answer(question: RouterQuestion, call: FunctionCall): Promise<RouterAnswer>
   log(level: 'debug' | 'info' | 'warn' | 'error', fields: object, message: string): void
 }
 
-/** The function that a lane runs. */
 export interface LaneOptions {
-  /** Name in the log. */
   name: string
   /** Null for built-in rules. */
   target: FunctionTarget | null
@@ -69,7 +60,6 @@ export class FunctionLane {
   readonly #waiting: FunctionCall[] = []
   readonly #hosts = new Set<FunctionHost>()
   readonly #suspects = new Suspects()
-  /** Processes that run suspects alone. */
   readonly #alone = new Set<FunctionHost>()
   /** Whether the function returns values, not promises; null until a call has returned. */
   #sync: boolean | null = null
@@ -91,12 +81,10 @@ export class FunctionLane {
     return this.#hosts.size
   }
 
-  /** Process ids, including those of suspects. */
   get pids(): number[] {
     return [...this.#hosts, ...this.#alone].flatMap(({ pid }) => (pid === undefined ? [] : [pid]))
   }
 
-  /** Number of calls that wait or are inside a process. */
   get inUse(): number {
     let n = this.#waiting.length + this.#suspects.size
     for (const host of [...this.#hosts, ...this.#alone]) n += host.calls.size
@@ -109,7 +97,6 @@ export class FunctionLane {
     return Math.max(1, this.#hosts.size) * this.#window(this.#busiest())
   }
 
-  /** Whether the lane has been idle long enough to be removed. */
   get isOver(): boolean {
     return (
       this.inUse === 0 &&
@@ -127,7 +114,6 @@ export class FunctionLane {
     this.dispatch()
   }
 
-  /** Cancels a call whose caller is gone. */
   cancel(call: FunctionCall): void {
     const at = this.#waiting.indexOf(call)
     if (at >= 0) this.#waiting.splice(at, 1)
@@ -163,7 +149,6 @@ export class FunctionLane {
     await Promise.all(hosts.map((host) => host.closed))
   }
 
-  /** Sends waiting calls to processes, and starts more processes if they would help. */
   dispatch(): void {
     if (this.#ended) return
     if (this.#failed !== null && performance.now() > this.#failed.untilMs) this.#failed = null
@@ -197,7 +182,6 @@ export class FunctionLane {
     return best
   }
 
-  /** Maximum number of calls in a process now. */
   #window(busy: number): number {
     if (this.#options.processes !== null || this.#sync === null) return 1
     const computed = Math.ceil(AHEAD_MS / Math.max(this.#busyMs, 0.01))
@@ -369,7 +353,6 @@ export class FunctionLane {
     }
   }
 
-  /** Sends the next suspects to a process if no cancelled call still runs in it; otherwise ends the process. */
   #nextAlone(host: FunctionHost): void {
     const calls = host.isClean ? this.#suspects.next() : undefined
     if (calls !== undefined) {

@@ -39,7 +39,6 @@ export interface FunctionPoolOptions extends VersionFolders {
   maxProcesses: number
   /** `host:port` of the router address; null if unknown. */
   rewardRouterAddress: string | null
-  /** Called when the pool can take more samples than before. */
   onCapacity?: () => void
   log: Logger
 }
@@ -88,7 +87,6 @@ export class FunctionPool implements FunctionCaller {
     kwargs: Record<string, unknown>,
     options: FunctionCallOptions,
   ): Promise<RewardOutcome> {
-    // The function's own kwargs take precedence, as in verl.
     const work: CallWork = { op: 'score', sample, kwargs: { ...kwargs, ...ref.kwargs } }
     return outcomeOf(await this.#call(await this.#target(ref, 'function'), work, options, null))
   }
@@ -141,7 +139,6 @@ export class FunctionPool implements FunctionCaller {
     await Promise.all(ended)
   }
 
-  /** Returns the target of an unpacked version, or the reason why there is none. */
   async #target(
     ref: FunctionRef,
     role: FunctionTarget['role'],
@@ -280,7 +277,6 @@ export class FunctionPool implements FunctionCaller {
         }
   }
 
-  /** Makes a function's request to the router, within the time limits of its sample. */
   async #answer(raw: RouterQuestion, call: FunctionCall): Promise<RouterAnswer> {
     const { options } = call
     const read = readQuestion(raw)
@@ -341,7 +337,6 @@ export class FunctionPool implements FunctionCaller {
   }
 }
 
-/** The parts of an outcome that a wrapping manager receives. */
 function scoreOf({ score, extra, verdict, rewards }: Extract<RewardOutcome, { ok: true }>) {
   return { score, extra, ...(verdict && { verdict }), ...(rewards && { rewards }) }
 }

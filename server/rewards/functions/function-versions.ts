@@ -25,10 +25,7 @@ export class FunctionVersions {
     this.#folders = folders
   }
 
-  /**
-   * Returns the folder of a version, and unpacks the version if needed.
-   * @throws Error if the version is neither on disk nor stored
-   */
+  /** @throws Error if the version is neither on disk nor stored */
   unpacked(hash: string): Promise<string> {
     let dir = this.#unpacking.get(hash)
     if (dir === undefined) {

@@ -2,15 +2,12 @@ import type { PostProcessed } from '../../contract/post-processed.ts'
 import type { FunctionRef } from '../../contract/resolved-reward.ts'
 import type { FunctionCaller, FunctionCallOptions } from './function-caller.ts'
 
-/** Names of the method that changes the scores of a completed group. */
 export const POST_PROCESS_METHODS = ['postProcessScores', 'post_process_scores']
 
-/** Whether an object with these methods post-processes the scores of its groups. */
 export function postProcesses(methods: readonly string[]): boolean {
   return methods.some((method) => POST_PROCESS_METHODS.includes(method))
 }
 
-/** A scored group, as its post-processing receives it. */
 export interface ScoredGroup {
   uid: string
   /** The scored members in order of their index, except failed ones and those submitted with a score. */
@@ -38,7 +35,6 @@ export async function postProcessGroup(
   return called.ok ? readScores(called.value, scores.length) : called
 }
 
-/** Reads the result of post-processing: a list of `members` finite numbers. */
 export function readScores(value: unknown, members: number): PostProcessed {
   const failed = (detail: string): PostProcessed => ({
     ok: false,

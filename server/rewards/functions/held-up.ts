@@ -12,12 +12,10 @@ export class HeldUp {
     return this.#holder
   }
 
-  /** Time for which the process has been blocked so far, ms; 0 while it responds. */
   get ms(): number {
     return this.#holder === null ? 0 : performance.now() - this.#sinceMs
   }
 
-  /** Total time for which the process has been blocked, ms. */
   get totalMs(): number {
     return this.#beforeMs + this.ms
   }
@@ -28,7 +26,6 @@ export class HeldUp {
     this.#holder = holder
   }
 
-  /** Records that the process responds again. */
   over(): void {
     this.#beforeMs += this.ms
     this.#holder = null

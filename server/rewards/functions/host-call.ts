@@ -20,13 +20,11 @@ export class RouterCallError extends Error {
   }
 }
 
-/** Functions that the process provides to a call's context. */
 export interface CallHost {
   ask(question: RouterQuestion): Promise<RouterAnswer>
   log(level: LogLevel, message: string, fields: object | undefined): void
 }
 
-/** Returns the input of a function: the sample's fields under both names, and the kwargs as further fields. */
 export function inputOf(sample: RewardSample, kwargs: Record<string, unknown>): FunctionInput {
   const { dataSource, solutionStr, groundTruth, extraInfo, prompt } = sample
   const responseLength = sample.responseLength ?? null
@@ -76,7 +74,6 @@ export function groupInputOf(
   }
 }
 
-/** Converts a function input, which a manager may have changed, back to a sample. */
 export function sampleOf(input: FunctionInput): RewardSample {
   const { dataSource, prompt, solutionStr, messages, groundTruth, extraInfo, responseLength } =
     input

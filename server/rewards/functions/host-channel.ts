@@ -82,13 +82,11 @@ export class HostChannel {
     this.#hold()
   }
 
-  /** Stops reading and reports the violation to the listener. */
   violated(problem: string): void {
     this.#reader.stop()
     this.#onViolation(problem)
   }
 
-  /** Pauses reading while the process does not consume its answers. */
   #hold(): void {
     const full =
       this.#stream.writableLength > MAX_PENDING_BYTES || this.#questionBytes > MAX_PENDING_BYTES

@@ -59,7 +59,6 @@ export function problemOfBody(body: Buffer): string | null {
   return values > MAX_VALUES ? `it holds more than ${MAX_VALUES} values` : null
 }
 
-/** The position of the quote that ends the string begun at `start`. */
 function endOfString(body: Buffer, start: number): number {
   let end = start
   for (;;) {
@@ -119,7 +118,6 @@ export class FrameReader {
     }
   }
 
-  /** Drops buffered bytes and ignores further ones. */
   stop(): void {
     this.#stopped = true
     this.#buffer = Buffer.alloc(0)

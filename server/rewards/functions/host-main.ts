@@ -82,10 +82,7 @@ setInterval(() => {
   before = now
 }, STATS_MS).unref()
 
-/**
- * Starts the watchdog thread. This process's first argument is its memory limit: bytes in addition to the memory that
- * it uses at start.
- */
+/** The process's first argument is its memory limit: bytes in addition to the memory that it uses at start. */
 function startWatchdog(): void {
   const { port1, port2 } = new MessageChannel()
   port1.on('message', (ping: number) => Atomics.store(shared, SHARED.pong, ping))
@@ -111,7 +108,7 @@ function forwardRouter(port: number): void {
   forwarder.listen(port, '127.0.0.1').unref()
 }
 
-/** Sends a message to the worker. Throws an Error for a message that cannot be encoded. */
+/** @throws Error for a message that cannot be encoded */
 function send(message: FromHost): void {
   channel.write(encodeLimitedFrame(message))
 }
@@ -257,7 +254,6 @@ async function load(target: FunctionTarget): Promise<Loaded> {
   return { dir, score: (...args) => self[method]?.(...args), self }
 }
 
-/** Returns the scorer for a manager: the wrapped function, run in this process, or the worker's scorer. */
 async function wrappedBy(
   target: FunctionTarget,
 ): Promise<(input: FunctionInput, context?: FunctionContext) => Promise<unknown>> {
@@ -389,7 +385,6 @@ async function ask(question: RouterQuestion): Promise<RouterAnswer> {
 
 const logSecond = { atMs: 0, lines: 0, leftOut: 0 }
 
-/** Sends a line to the log. Lines beyond the limit are dropped, and the next line reports their number. */
 function log(call: number, level: LogLevel, text: string, fields: object | undefined): void {
   const now = performance.now()
   if (now - logSecond.atMs > 1_000) Object.assign(logSecond, { atMs: now, lines: 0 })
@@ -416,10 +411,6 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   )
 }
 
-/**
- * Converts fields to plain JSON, or returns null if they cannot be converted. Fields that are too long are replaced by
- * their length.
- */
 function plain(fields: object | undefined): object | null {
   if (fields === undefined) return null
   try {

@@ -79,7 +79,7 @@ const Message = z.discriminatedUnion('type', [
 
 export type ReadMessage = { ok: true; message: FromHost } | { ok: false; problem: string }
 
-/** Reads the body of a frame. Never throws. */
+/** Never throws. */
 export function readHostMessage(body: Buffer): ReadMessage {
   const problem = problemOfBody(body)
   if (problem !== null) return { ok: false, problem }

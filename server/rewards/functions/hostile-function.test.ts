@@ -23,7 +23,6 @@ import { FUNCTION_ENV, lives, sampleOf, type TestPool, testPool } from './testin
 const SANDBOX_PLAN = await planIsolation({ level: 'sandbox', network: 'none', paths: HOST_PATHS })
 const SECRET = 'a-secret-of-the-service'
 
-/** The targets of an attempt. */
 interface Aims {
   /**
    * Process ids: a process of the service with the secret in its environment, the worker, and another function's
@@ -52,9 +51,7 @@ interface Attempt {
   code: string
   /** Whether level `process` blocks the attempt if each function process has its own user. */
   process: boolean
-  /** Whether the target is unharmed, checked from outside. */
   unharmed?: (aims: Aims) => boolean
-  /** Whether quick runs include the attempt. */
   quick?: boolean
 }
 
@@ -382,7 +379,6 @@ const options = (sampleId: string, timeoutMs = 15_000) => ({
   sampleId,
 })
 
-/** The isolation plans under test, with their columns in the printed table. */
 const PLANS: [column: string, plan: IsolationPlan][] = [
   ['process', TEST_PLAN],
   ...inFullRun<[string, IsolationPlan]>([
@@ -438,7 +434,7 @@ describe.each(PLANS)('at level %s, a hostile function cannot', (column, plan) =>
   })
 })
 
-/** Whether a condition holds within 3 s. Processes end some time after their function. */
+/** Waits up to 3 s, because processes end some time after their function. */
 async function eventually(condition: () => boolean): Promise<boolean> {
   for (const until = performance.now() + 3_000; performance.now() < until; ) {
     if (condition()) return true

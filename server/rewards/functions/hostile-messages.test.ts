@@ -9,8 +9,6 @@ import type { FromHost } from './protocol.ts'
 import { TEST_PLAN } from './testing/test-plan.ts'
 import { lives, sampleOf, type TestPool, testPool } from './testing/test-pool.ts'
 
-/** No message of a user-code process harms the worker, and only the sender's call fails. */
-
 let made: TestPool[] = []
 const rejections: unknown[] = []
 const onRejection = (error: unknown) => rejections.push(error)
@@ -22,7 +20,6 @@ afterEach(async () => {
   expect(rejections.splice(0)).toEqual([])
 })
 
-/** Returns a generator of numbers from 0 to 1 that is deterministic per seed. */
 function seeded(seed: number): () => number {
   let state = seed
   return () => {
@@ -64,7 +61,6 @@ const VALID: FromHost[] = [
 ]
 
 describe('a channel', () => {
-  /** Writes bytes into a channel; returns its messages and problems. */
   function read(chunks: Buffer[]): { messages: FromHost[]; problems: string[] } {
     const stream = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() })
     const messages: FromHost[] = []
@@ -102,7 +98,6 @@ describe('a channel', () => {
       [[]],
       { cmd: 'NODE_HANDLE_ACK' },
     ]
-    /** Replaces, removes or adds a value at a random place inside `value`. */
     const mutate = (value: unknown): unknown => {
       if (typeof value !== 'object' || value === null || random() < 0.2) return pick(ODD)
       const copy = structuredClone(value) as Record<string, unknown>
@@ -199,7 +194,6 @@ function frameOf(body: Buffer): Buffer[] {
   return [head, body]
 }
 
-/** Functions of an attacker, which write raw bytes, frames, JSON messages and marks. */
 const ATTACKER = `
 import { writeSync } from 'node:fs'
 const all = (fd, bytes) => {

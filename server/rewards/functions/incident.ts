@@ -12,9 +12,7 @@ export interface DispatchedCall {
 /** The end of a process and the calls in it, whether the worker ended it or it exited by itself. */
 export interface Incident {
   reason: 'timeout' | 'function_error'
-  /** Detail for the culprit's failure and the log. */
   detail: string
-  /** The call at fault; null if unknown. */
   culprit: DispatchedCall | null
   /** Whether the culprit is certain; otherwise it runs again, alone. */
   certain: boolean

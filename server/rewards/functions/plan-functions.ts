@@ -9,7 +9,6 @@ export interface PlannedFunctions extends Omit<FunctionConfig, 'settings' | 'iso
   settings: HostSettings
 }
 
-/** Determines how this machine can isolate function processes. */
 export async function planFunctions({
   settings,
   isolation,

@@ -13,9 +13,7 @@ import type { Finding, ReadResult } from './read-result.ts'
 
 /** A callable export of a version, constructed once per process. */
 export interface FunctionTarget {
-  /** Identifies the target in calls. */
   key: string
-  /** The version's folder on disk. */
   dir: string
   /** The version's entry file, relative to `dir`. */
   path: string
@@ -25,7 +23,6 @@ export interface FunctionTarget {
   isolation: Isolation
   /** A reward function, or a manager class that wraps another scorer. */
   role: 'function' | 'manager'
-  /** The custom function that a manager wraps, if any. */
   wraps?: FunctionTarget
 }
 
@@ -37,9 +34,7 @@ export interface CallOfSample {
 
 export type CallWork =
   | ({ op: 'score' } & CallOfSample)
-  /** All members of a group, in one call with lists. */
   | { op: 'group'; samples: RewardSample[]; kwargs: Record<string, unknown> }
-  /** A built-in rule, in a process that can be killed. */
   | { op: 'rule'; sample: RewardSample; reward: ResolvedReward }
   /** Another method of the object: the first existing name, or the scoring method if no names are given. */
   | { op: 'method'; names: string[]; args: unknown[] }
@@ -55,18 +50,15 @@ export type ToHost =
   | { type: 'abort'; id: number; why: string }
   | { type: 'answer'; request: number; answer: RouterAnswer }
 
-/** A call's context in addition to its sample. */
 export interface CallAbout {
   sampleId: string
   run: string
   rewardRouterAddress: string | null
 }
 
-/** A function's request to the router, sent to its worker. */
 export type RouterQuestion =
   | { op: 'score'; model: string; input: ScoreInput; options: RouterCallOptions }
   | { op: 'chat'; model: string; chat: ChatRequest; options: RouterCallOptions }
-  /** The chat template that the model was registered with. */
   | { op: 'template'; model: string }
   /** Scores a sample by the scorer that a manager class wraps, if that scorer is not a custom function. */
   | { op: 'wrapped'; sample: RewardSample }
@@ -84,10 +76,7 @@ export type RouterAnswer =
   | { ok: true; template: string }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
-/**
- * The end of a call. `sync` is true if the function returned a value, not a promise. `busyMs` is the time until the
- * function returned, ms.
- */
+/** `sync` is true if the function returned a value, not a promise. `busyMs` is the time until the function returned. */
 export interface CallEnd {
   type: 'end'
   id: number
@@ -104,7 +93,6 @@ export type FunctionForm = 'function' | 'class' | 'object'
 
 export type Inspected =
   | { ok: true; form: FunctionForm; methods: string[] }
-  /** `exports` lists the callable exports of the module. */
   | { ok: false; message: string; exports: string[] }
 
 /** Messages from the child to the worker. */
@@ -170,7 +158,6 @@ export function readMark(line: string): Mark | null {
   }
 }
 
-/** The encoding of a non-finite number, which JSON lacks. */
 interface NonFinite {
   nonFinite: string
 }
@@ -185,7 +172,6 @@ export function packValue(value: unknown): unknown {
   )
 }
 
-/** Decodes the value of {@link packValue}. */
 export function unpackValue(value: unknown): unknown {
   if (!Array.isArray(value)) return value
   return value.map((entry) => {
@@ -202,7 +188,6 @@ export const SHARED_FOLDER = '/run/rewardops'
 export const ROUTER_SOCKET = 'router.sock'
 /** File descriptor of the channel in the child, after stdin, stdout and stderr. */
 export const CHANNEL_FD = 3
-/** File descriptor of the pipe of marks in the child. */
 export const MARKS_FD = 4
 /** Maximum lines per second of a function's logger; further lines are dropped and counted. */
 export const MAX_LOG_LINES_PER_SECOND = 1_000

@@ -65,7 +65,6 @@ export function readResult(value: unknown): ReadResult {
   return withExtra(Number(given.score), given)
 }
 
-/** Reads a function's result for a whole group: a list of one result per member, in order. */
 export function readGroupResults(
   value: unknown,
   members: number,
@@ -123,7 +122,6 @@ function withExtra(
   }
 }
 
-/** The verdict, and the turn and span rewards, of a result. */
 export interface Finding {
   verdict?: Verdict
   rewards?: PartRewards

@@ -8,11 +8,8 @@ import type { FunctionSource } from './function-source.ts'
 /** Maximum files and bytes of a function with its imports, because a version is stored in one database row. */
 const MAX_FILES = 200
 const MAX_BYTES = 4 << 20
-/** Extensions that Node runs directly. */
 const RUNNABLE = /\.[cm]?[jt]s$/
-/** Endings that `require` tries. */
 const ENDINGS = ['', '.js', '.cjs', '.json', '.ts', '.cts', '/index.js', '/index.cjs', '/index.ts']
-/** Maximum number of files that are suggested for a missing one. */
 const MAX_PROPOSED = 100
 
 /**
@@ -211,7 +208,6 @@ async function importsOf(path: string, text: string): Promise<Imported[]> {
   return found
 }
 
-/** Parses a file with a bundler's parser, in a separate thread. */
 async function parseImports(path: string, text: string): Promise<Imported[]> {
   // Loaded on first use, because it is a native library of some megabytes.
   const { parse, Visitor } = await import('rolldown/utils')

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { FUNCTION_CALLER_HEADER } from '../../contract/isolation.ts'
 import { ROUTER_SOCKET } from './protocol.ts'
 
-/** A proxy to the router address for one sandbox. */
 export interface RouterGateway {
   /** Opens the socket in the folder that the sandbox sees. */
   listen(folder: string, user: { uid: number; gid: number } | null): void

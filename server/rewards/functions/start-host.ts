@@ -14,7 +14,6 @@ import { serveRouter } from './router-gateway.ts'
 
 const MAIN = fileURLToPath(new URL('./host-main.ts', import.meta.url))
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
-/** The files and folders of the project that a function process imports. */
 const PROJECT = ['package.json', 'node_modules', 'packages', 'server'].map((name) =>
   join(ROOT, name),
 )
@@ -104,14 +103,12 @@ export function startHost(
   }
 }
 
-/** The folders that a sandbox for a target can read. */
 function bindsOf(target: FunctionTarget | null): SandboxBind[] {
   const versions = target === null ? [] : [target.dir, ...(target.wraps ? [target.wraps.dir] : [])]
   const modules = versions.flatMap((dir) => linkedModules(dir))
   return [...HOST_PATHS, ...versions, ...modules].map((from) => ({ from }))
 }
 
-/** The folder that a version's `node_modules` links to. */
 function linkedModules(dir: string): string[] {
   const link = join(dir, 'node_modules')
   return existsSync(link) ? [readlinkSync(link), realpathSync(link)] : []

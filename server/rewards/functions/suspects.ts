@@ -11,12 +11,10 @@ const GROUPS = 16
 export class Suspects {
   readonly #groups: FunctionCall[][] = []
 
-  /** Number of groups that wait to run. */
   get groups(): number {
     return this.#groups.length
   }
 
-  /** Number of calls in the groups. */
   get size(): number {
     return this.#groups.reduce((n, group) => n + group.length, 0)
   }
@@ -38,7 +36,6 @@ export class Suspects {
     return others.filter((call) => call.incidents === 1)
   }
 
-  /** The next group to run alone; undefined if there is none. */
   next(): FunctionCall[] | undefined {
     for (;;) {
       const group = this.#groups.shift()

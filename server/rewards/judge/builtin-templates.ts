@@ -55,7 +55,6 @@ const inputs: JudgeTemplateInput[] = [
   },
 ]
 
-/** Built-in templates by name; custom templates have the same form. */
 export const BUILTIN_JUDGES: ReadonlyMap<string, JudgeTemplate> = new Map(
   inputs.map((input) => [input.name, JudgeTemplate.parse(input)]),
 )

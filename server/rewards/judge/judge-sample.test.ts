@@ -11,7 +11,6 @@ afterEach(async () => {
   await Promise.all(harnesses.splice(0).map((harness) => harness.close()))
 })
 
-/** A judge whose fake server replies to each conversation with `say`. */
 async function judgeThat(
   say: (call: FakeCall, body: ChatBody) => string | number | object,
 ): Promise<{ harness: Harness; server: FakeServer }> {
@@ -232,7 +231,6 @@ describe('several votes', () => {
     sampling: { temperature: 0.7, seed: 40 },
     votes: { k, combine },
   })
-  /** Replies to each vote by its seed. */
   const voters = (said: (string | number)[]) =>
     judgeThat((_, body) => (isCanary(body) ? 'yes' : (said[(body.seed ?? 0) - 40] ?? 500)))
 

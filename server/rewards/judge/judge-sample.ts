@@ -13,19 +13,18 @@ import { readReply } from './read-reply.ts'
 import type { Verdict } from './verdict.ts'
 import { combineVotes } from './votes.ts'
 
-/** One sample to judge; the fields of RouteRequest apply to each vote's call. */
+/** The fields of `RouteRequest` apply to each vote's call. */
 export interface JudgeRequest extends RouteRequest {
   template: JudgeTemplate
   sample: Pick<RewardSample, 'prompt' | 'solutionStr' | 'messages' | 'groundTruth' | 'extraInfo'>
 }
 
-/** One reply of the judge, kept even if it could not be read. */
+/** Kept even if it could not be read. */
 export interface JudgeReply {
   /** Vote number from 0. A pair judged in both orders has two replies per vote. */
   vote: number
   /** Whether the response was shown second. */
   swapped: boolean
-  /** Text of the reply; null if no reply arrived. */
   content: string | null
   reasoning: string | null
   /** The value in the reply, from the response's point of view; null if the reply has none (see `problem`). */
@@ -36,11 +35,9 @@ export interface JudgeReply {
   serverId: number | null
   promptTokens: number | null
   completionTokens: number | null
-  /** Whether the reply was cut off at the token limit. */
   truncated: boolean
 }
 
-/** Calls, tokens and cost of a sample's votes. */
 export interface JudgeUsage {
   calls: number
   promptTokens: number
@@ -52,7 +49,6 @@ export interface JudgeUsage {
   complete: boolean
 }
 
-/** A judged sample. Replies and usage are present whether it succeeded or failed. */
 export type JudgeOutcome = (
   | { ok: true; score: number; extra: Record<string, unknown> }
   | { ok: false; reason: SampleFailureReason; detail: string }
@@ -94,9 +90,7 @@ export async function judgeSample(
   return { ok: true, score: combined.value, extra, ...common }
 }
 
-/**
- * Converts a judged sample to a reward manager's outcome. Replies are not included, because they are stored as texts.
- */
+/** Replies are not included, because they are stored as texts. */
 export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
   const { attempts, usage } = outcome
   const { promptTokens, completionTokens, complete } = usage
@@ -114,7 +108,6 @@ interface Order {
   messages: ChatRequest['messages']
 }
 
-/** Returns the conversations to send, one per order of the pair. They are the same for all votes. */
 function ordersOf(
   template: JudgeTemplate,
   sample: JudgeRequest['sample'],
@@ -199,10 +192,7 @@ async function ask(
   return { reply: { vote, swapped, ...said, ...read }, attempts }
 }
 
-/**
- * Describes where a truncated reply was cut off and how it ended, which shows whether it needed more tokens or would
- * never have stopped.
- */
+/** The end of a truncated reply shows whether it needed more tokens or would never have stopped. */
 function cutOff(content: string, maxTokens: number | undefined): string {
   const limit = maxTokens === undefined ? "the server's own token limit" : `maxTokens ${maxTokens}`
   const end =
@@ -226,7 +216,7 @@ function fromResponse(
     : { value: parser.b, side: 'other' }
 }
 
-/** Returns a vote's value, or null if any of its replies could not be read. Two orders that disagree are a tie. */
+/** Returns null if a reply could not be read. Two orders of a pair that disagree are a tie. */
 function valueOfVote(calls: readonly JudgeCall[], { parser }: JudgeTemplate): number | null {
   const [first, second] = calls
   if (!first || first.reply.value === null) return null
@@ -236,7 +226,6 @@ function valueOfVote(calls: readonly JudgeCall[], { parser }: JudgeTemplate): nu
   return parser.kind === 'verdict' ? parser.tie : null
 }
 
-/** Returns the most frequent failure reason of the votes, or the first of several that are equally frequent. */
 function failureOf(
   replies: readonly JudgeReply[],
   problem: string,
@@ -269,7 +258,7 @@ function usageOf(replies: readonly JudgeReply[], { price }: JudgeTemplate): Judg
   return { calls: replies.length, promptTokens, completionTokens, cost, currency, complete }
 }
 
-/** Returns flat extra info with one type of value per key, so that each key can be a column. */
+/** The extra info is flat, with one type of value per key, so that each key can be a column. */
 function extraOf(
   template: JudgeTemplate,
   read: readonly (number | null)[],

@@ -3,7 +3,6 @@ import { JudgeParser } from './parser-spec.ts'
 import { checkPlaceholders, valuePath } from './placeholders.ts'
 import { schemaIsUsable } from './read-json.ts'
 
-/** One message to the judge; its text may contain placeholders. */
 const Turn = z.strictObject({
   role: z.enum(['system', 'user', 'assistant']),
   content: z.string().max(100_000),
@@ -91,7 +90,6 @@ export const JudgeTemplate = template.superRefine((t, context) => {
 export type JudgeTemplate = z.infer<typeof JudgeTemplate>
 export type JudgeTemplateInput = z.input<typeof JudgeTemplate>
 
-/** Number of calls that a template makes per sample: one per vote, or two if each pair is judged in both orders. */
 export function callsPerSample({ votes, kind, pair }: JudgeTemplate): number {
   return votes.k * (kind === 'pair' && pair.swap ? 2 : 1)
 }

@@ -4,7 +4,6 @@ export interface NumberRange {
   max?: number | undefined
 }
 
-/** A number in a text. `problem` says why it is not a score. */
 export type NumberFound =
   | { ok: true; value: number; text: string }
   | { ok: false; text: string; problem: string }
@@ -16,7 +15,6 @@ export type NumberFound =
 const NUMBER =
   /(?<![\p{L}\p{N}_]|\p{N}[.,]|\p{L}-)(?<sign>[+\-\u2212\u2013])?(?<digits>\d+(?:[.,]\d+)*|(?<![.,])\.\d+)(?![.,]?\p{N}|\p{L}|_)(?:\s*(?:\/|out\s+of)\s*(?<scale>\d+(?:\.\d+)?)(?![.,]?\p{N}|\p{L}))?(?<percent>\s?%)?/giu
 
-/** Every number in a text, in order. */
 export function numbersIn(text: string, range: NumberRange): NumberFound[] {
   return [...text.matchAll(NUMBER)].map((match) => read(match, range))
 }
@@ -30,7 +28,6 @@ export function numberOf(text: string, range: NumberRange): NumberFound | null {
   return whole === match[0] || whole === `${match[0]}.` ? read(match, range) : null
 }
 
-/** Returns the number at the start of a text, after `:`, `=`, `*` and spaces, or null if there is none. */
 export function numberAtStartOf(text: string, range: NumberRange): NumberFound | null {
   const start = /^[\s*:=]*/.exec(text)?.[0].length ?? 0
   const rest = text.slice(start)
@@ -65,8 +62,7 @@ export function withinRange(value: number, text: string, { min, max }: NumberRan
 }
 
 /**
- * Parses digits with thousands separated by commas, or with a decimal point. Returns null for other texts, such as
- * `1.5.2` and `7,5`.
+ * Commas separate thousands, and a point begins the decimals. Returns null for other texts, such as `1.5.2` and `7,5`.
  */
 function sizeOf(digits: string): number | null {
   if (/^\d+(?:\.\d+)?$|^\.\d+$/.test(digits)) return Number(digits)

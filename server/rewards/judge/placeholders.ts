@@ -4,7 +4,6 @@ import { nearestName } from '../nearest-name.ts'
 
 /** Values for placeholders; `responseA` and `responseB` are the two responses of a pair, in the order shown. */
 export interface JudgedTexts extends Pick<RewardSample, 'prompt' | 'groundTruth' | 'extraInfo'> {
-  /** The response of a single-response template. */
   response?: string
   responseA?: string
   responseB?: string
@@ -113,7 +112,6 @@ export function fillIn(
   return missing === null ? { ok: true, text } : { ok: false, missing }
 }
 
-/** Returns the value of a placeholder, or null or undefined if the sample has none. */
 export function placeholderValue(name: string, texts: JudgedTexts): unknown {
   switch (name) {
     case 'prompt':
@@ -137,7 +135,6 @@ export function placeholderValue(name: string, texts: JudgedTexts): unknown {
   }
 }
 
-/** Converts a conversation to text. A single user message is unchanged; otherwise each turn is preceded by its role. */
 function promptText(prompt: JudgedTexts['prompt']): string {
   if (typeof prompt === 'string') return prompt
   const [only] = prompt

@@ -217,7 +217,7 @@ describe('yes and no by their probabilities', () => {
 })
 
 describe('ten thousand random replies', () => {
-  /** Returns a generator of numbers from 0 to 1, the same ones each time (mulberry32). */
+  /** mulberry32 */
   function seeded(seed: number): () => number {
     let state = seed
     return () => {

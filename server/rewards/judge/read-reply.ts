@@ -4,7 +4,6 @@ import { readJson } from './read-json.ts'
 import { readBoxed, readBracketed, readNumber, readVerdict } from './read-text.ts'
 import type { Verdict } from './verdict.ts'
 
-/** The parts of a reply that are read. */
 export type ReplyText = Pick<ChatReply, 'content' | 'logprobs'> & {
   /** Whether the reply was cut off at the token limit. Default false. */
   truncated?: boolean
@@ -97,7 +96,6 @@ function readYesNo(
   return { ok: true, value: mass.yes / both, found: position.token }
 }
 
-/** Returns a token as a word, without the characters that tokenizers write for a space. */
 function wordOf(token: string): string {
   return token.replace(/^[\s\u2581\u0120\u010a]+|[\s\u2581]+$/g, '').toLowerCase()
 }

@@ -4,10 +4,7 @@ import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
 
 type Spec<Kind extends JudgeParser['kind']> = Extract<JudgeParser, { kind: Kind }>
 
-/**
- * Reads a number where `spec` says: in the last line with text (as verl's judge does), as the whole reply, anywhere in
- * the reply, or after a label.
- */
+/** `last_line` is the last line with text, as in verl's judge. */
 export function readNumber(text: string, spec: Spec<'number'>): Verdict {
   const { where, label } = spec
   const part =
@@ -98,7 +95,6 @@ function closingBrace(text: string, start: number): number {
   return -1
 }
 
-/** Reads `[[A]]`, `[[B]]`, or `[[C]]` for a tie. */
 export function readVerdict(text: string, spec: Spec<'verdict'>): Verdict {
   const sides = { A: 'A', B: 'B', C: 'tie' } as const
   const scores = { A: spec.a, B: spec.b, tie: spec.tie }
@@ -115,7 +111,6 @@ export function readVerdict(text: string, spec: Spec<'verdict'>): Verdict {
   return { ok: true, value: scores[only.side], found: only.text, side: only.side }
 }
 
-/** The score of a word, ignoring case. */
 export function scoreOfWord(
   word: string,
   labels: Record<string, number> | undefined,

@@ -8,7 +8,6 @@ export interface LimiterRef {
   limits: RequestLimits
 }
 
-/** The gates for calls to external services, one per name. */
 export interface CallLimits {
   readonly clock: LimitClock
   /**

@@ -1,8 +1,7 @@
-/** The clock by which limits are kept: the process's clock, or a test's. */
 export interface LimitClock {
   /** Monotonic milliseconds since an arbitrary start. */
   nowMs(): number
-  /** Calls back after `ms` milliseconds. Returns a function that cancels it. */
+  /** Returns a function that cancels the callback. */
   after(ms: number, callback: () => void): () => void
 }
 

@@ -56,13 +56,10 @@ const limiterKwarg = z.strictObject({
     .describe('Name under which batches share the limits; default: the model'),
 })
 
-/**
- * All kwargs of the manager: its limits and its limiter's name. The name is an addition: verl has one limiter per
- * process.
- */
+/** The limiter's name is an addition: verl has one limiter per process. */
 export const rateLimitedOptions = limitKwargs.extend(limiterKwarg.shape)
 
-/** Reads the limits in the kwargs. Throws a ZodError that names the invalid kwarg. */
+/** @throws ZodError that names the invalid kwarg */
 export function readLimits(kwargs: Record<string, unknown>): RequestLimits {
   const read = limitKwargs.parse(kwargs)
   return {
@@ -76,10 +73,7 @@ export function readLimits(kwargs: Record<string, unknown>): RequestLimits {
   }
 }
 
-/**
- * Returns the refill per second and the capacity of a bucket for a limit per minute. `ofOne` is the number of requests
- * or tokens of a single call.
- */
+/** `ofOne` is the number of requests or tokens of a single call. */
 export function bucketOf(
   perMinute: number,
   ofOne: number,

@@ -19,7 +19,6 @@ type Scorer = (sample: Sample, clock: TestClock) => unknown
 
 const right: Sample = { solutionStr: 'answer', groundTruth: 'answer' }
 
-/** A judge's API that takes 10 ms. */
 const judge: Scorer = async ({ solutionStr, groundTruth }, clock) => {
   await clock.sleep(10)
   return solutionStr.trim() === groundTruth.trim() ? 1 : 0
@@ -42,7 +41,6 @@ function setUp(kwargs: Record<string, unknown>, scorer: Scorer = judge, compat?:
   return { clock, gate, calls, score, all, inTurn }
 }
 
-/** Start times of calls, in whole ms. */
 const rounded = (calls: number[]) => calls.map((ms) => Math.round(ms))
 
 describe('rate-limited manager', () => {

@@ -2,7 +2,6 @@ import type { LimitClock } from './clock.ts'
 import { bucketOf, type RequestLimits } from './limit-settings.ts'
 import { type Rate, TokenBucket } from './token-bucket.ts'
 
-/** Waiting time of a call before it started, by cause, in ms. */
 export interface GateWaits {
   slotMs: number
   rpmMs: number
@@ -42,7 +41,6 @@ interface Waiter {
   tokens: number
   signal: AbortSignal | undefined
   atStart: GateWaits
-  /** Whether the call's signal was aborted. */
   gone: boolean
   resolve(permit: GatePermit): void
   reject(error: unknown): void
@@ -66,7 +64,6 @@ export class RequestGate {
   readonly #requests: Rate | null
   readonly #tokens: Rate | null
   readonly #queue: Waiter[] = []
-  /** Maximum number of calls in flight now. */
   #slots: number
   readonly #inFlight = new Set<AbortController>()
   /** Whether the first call in the queue has a slot and waits for its rates. */
@@ -89,7 +86,6 @@ export class RequestGate {
     this.#slots = sources.leased ? 0 : limits.maxConcurrent
   }
 
-  /** Sets the maximum number of calls in flight; running calls continue. */
   setSlots(slots: number): void {
     this.#slots = slots
     this.#kick()
@@ -105,7 +101,6 @@ export class RequestGate {
     return this.#inFlight.size + (this.#reserved ? 1 : 0)
   }
 
-  /** Number of slots that the calls in flight and in the queue could use now. */
   get demand(): number {
     return this.#inFlight.size + this.#queue.length
   }
@@ -187,10 +182,7 @@ export class RequestGate {
     this.#pumping = false
   }
 
-  /**
-   * Reserves requests and tokens for the first call and starts it. If the call loses its slot while it waits, it stays
-   * in the queue.
-   */
+  /** If the call loses its slot while it waits, it stays in the queue. */
   async #serve(head: Waiter): Promise<void> {
     this.#blockedBy(null)
     if (!head.gone) {
@@ -216,7 +208,6 @@ export class RequestGate {
     if (!head.gone) this.#admit(head)
   }
 
-  /** Reserves the call's requests and estimated tokens, and waits until they are covered. */
   async #reserve(head: Waiter): Promise<void> {
     const requestedAtMs = this.#clock.nowMs()
     const [rpmMs, tpmMs] = await Promise.all([

@@ -5,7 +5,6 @@ import { describe, expect, test } from 'vitest'
 import { TestClock } from './testing/test-clock.ts'
 import { TokenBucket } from './token-bucket.ts'
 
-/** A bucket with verl's `acquire`. */
 function bucketOn(clock: TestClock, ratePerSecond: number, capacity?: number) {
   const bucket = new TokenBucket(ratePerSecond, capacity)
   return {
@@ -17,7 +16,6 @@ function bucketOn(clock: TestClock, ratePerSecond: number, capacity?: number) {
   }
 }
 
-/** Time that an action takes on the clock, ms. */
 async function timed(clock: TestClock, run: () => Promise<unknown>): Promise<number> {
   const startedMs = clock.nowMs()
   await clock.until(run())

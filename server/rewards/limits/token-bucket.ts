@@ -50,7 +50,6 @@ export class TokenBucket implements Rate {
     this.tokens = Math.min(this.capacity, this.tokens + amount)
   }
 
-  /** Tokens in the bucket at `nowMs`; none are taken. */
   tokensAt(nowMs: number): number {
     const elapsedMs = this.lastUpdateMs === null ? 0 : Math.max(0, nowMs - this.lastUpdateMs)
     return Math.min(this.capacity, this.tokens + (elapsedMs / 1_000) * this.ratePerSecond)

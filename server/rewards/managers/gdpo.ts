@@ -17,10 +17,7 @@ export const gdpoOptions = z.strictObject({
     .describe('Weight per dimension; default: 1 each'),
 })
 
-/**
- * The dimensions in a batch's kwargs.
- * @throws z.ZodError; a wrong number of weights is reported for the path `gdpo_reward_weights`
- */
+/** @throws z.ZodError; a wrong number of weights is reported for the path `gdpo_reward_weights` */
 export function readDimensions(
   kwargs: Record<string, unknown>,
 ): NonNullable<ResolvedReward['gdpo']> {

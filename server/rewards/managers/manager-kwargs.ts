@@ -7,7 +7,6 @@ import { DAPO_KWARGS, readOverlongBuffer } from './overlong-buffer.ts'
 import { rateLimitedManager } from './rate-limited.ts'
 import { remoteManager, remoteOptions } from './remote.ts'
 
-/** A batch's kwargs, split between its manager and its scorer. */
 export type TakenKwargs<Value = unknown> =
   | {
       ok: true
@@ -15,7 +14,6 @@ export type TakenKwargs<Value = unknown> =
       rest: Record<string, Value>
       /** Kwargs that the manager reads while it scores. */
       kept: Record<string, Value>
-      /** Names of the manager's kwargs. */
       own: readonly string[]
       limiter?: { name: string | null; limits: NonNullable<ResolvedReward['limiter']>['limits'] }
       gdpo?: NonNullable<ResolvedReward['gdpo']>
@@ -24,7 +22,6 @@ export type TakenKwargs<Value = unknown> =
     }
   | { ok: false; message: string; hint: string }
 
-/** Names of the kwargs that belong to a manager. The managers that are not listed have none. */
 const OWN_KWARGS: Record<string, readonly string[]> = {
   [dapoManager.name]: DAPO_KWARGS,
   [gdpoManager.name]: Object.keys(gdpoOptions.shape),
@@ -75,7 +72,6 @@ function split<Value>(kwargs: Record<string, Value>, own: readonly string[]) {
   return { mine: of(true), rest: of(false) }
 }
 
-/** Runs `read`. If it throws, the result names the invalid kwarg and describes its allowed values. */
 function reading<Value>(
   manager: string,
   options: z.ZodObject,

@@ -1,4 +1,3 @@
-/** One suite for the common behavior of all reward managers. */
 import { describe, expect, test } from 'vitest'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { SAMPLE_FAILURE_REASONS } from '../../contract/sample-reason.ts'
@@ -9,7 +8,6 @@ import { scoreByRule } from '../scoring/by-rule.ts'
 import type { RewardContext, RewardSample } from './manager.ts'
 import { managerNamed, managerNames } from './registry.ts'
 
-/** Fields of a manager's resolved reward, as acceptance sets them. */
 const OF_MANAGER: Record<string, Partial<ResolvedReward>> = {
   dapo: {
     kwargs: { max_resp_len: 100, overlong_buffer_cfg: { enable: true, len: 10, log: true } },
@@ -19,7 +17,6 @@ const OF_MANAGER: Record<string, Partial<ResolvedReward>> = {
     limiter: { name: 'contract', limits: readLimits({ max_concurrent: 4, timeout: 5 }) },
   },
 }
-/** Extra info keys added by managers. */
 const OWN_KEYS = ['overlong_reward', 'overlong', 'rate_limit']
 
 const attempt = {

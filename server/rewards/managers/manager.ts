@@ -8,7 +8,6 @@ import type { FunctionCaller } from '../functions/function-caller.ts'
 import type { CallLimits } from '../limits/call-limits.ts'
 import type { Sandboxes } from '../sandboxes.ts'
 
-/** One rollout as a reward manager sees it. */
 export interface RewardSample {
   dataSource: string
   prompt: string | ChatTurn[]
@@ -22,7 +21,7 @@ export interface RewardSample {
   responseLength?: number | null
 }
 
-/** Why a sample got its score, as a class by which samples are counted and filtered, and the extracted answer. */
+/** A class by which samples are counted and filtered, and the extracted answer. */
 export interface Verdict {
   /** A class in one or two words: `equal`, `different`, `no answer`, … */
   verdict: string
@@ -30,7 +29,7 @@ export interface Verdict {
   extracted: string | null
 }
 
-/** The outcome of a sample. A failure never has a score. */
+/** A failure never has a score. */
 export type RewardOutcome = (
   | {
       ok: true
@@ -39,7 +38,6 @@ export type RewardOutcome = (
       rawScore?: number
       extra: Record<string, unknown> | null
       verdict?: Verdict
-      /** Rewards of the response's messages and spans. */
       rewards?: PartRewards
     }
   | {
@@ -58,11 +56,9 @@ export type RewardOutcome = (
   waitedMs?: number
 }
 
-/** The tools that a process provides for scoring. */
 export interface RewardTools {
   router: RewardRouter
   functions: FunctionCaller
-  /** Limits of the manager `rate_limited`. */
   limits: CallLimits
   sandboxes: Sandboxes
 }

@@ -26,7 +26,6 @@ export const dapoOptions = z.strictObject({
 
 export const DAPO_KWARGS: readonly string[] = Object.keys(dapoOptions.shape)
 
-/** An enabled buffer: every input of the penalty except the response. */
 export interface OverlongBuffer {
   maxResponseLength: number
   bufferLength: number
@@ -74,7 +73,7 @@ export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBuf
   return { ok: true, buffer: { maxResponseLength, bufferLength: len, penaltyFactor, log, clamp } }
 }
 
-/** Returns the penalty of a response of this length, at most 0, and the extra info that verl adds with `log`. */
+/** The penalty is at most 0. `extra` is what verl adds with `log`. */
 export function penaltyOf(
   buffer: OverlongBuffer,
   responseLength: number,

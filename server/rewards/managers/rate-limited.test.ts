@@ -1,6 +1,3 @@
-/**
- * Tests the manager on a clock that stands still between steps; the tests in limits/ cover the limits themselves.
- */
 import { describe, expect, test } from 'vitest'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { RouterChatResult, RouterResult, ScoreRequest } from '../../router/router-types.ts'

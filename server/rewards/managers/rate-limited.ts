@@ -76,7 +76,6 @@ async function attemptsSoFar(
   return outcome?.attempts ?? null
 }
 
-/** Returns the number of requests of a sample: a judge's calls, the sum over a composite reward's models, else one. */
 function requestsOf(reward: ResolvedReward): number {
   const components = reward.components ?? []
   if (components.length === 0)

@@ -23,12 +23,12 @@ const managers = new Map<string, RewardManager>(
 /** Aliases of managers, as verl accepts them. */
 export const MANAGER_ALIASES: Readonly<Record<string, string>> = RATE_LIMITED_ALIASES
 
-/** Names of the registered reward managers; a custom class is named by its path. */
+/** Omits the manager of custom classes, which a reward names by their path. */
 export function managerNames(): string[] {
   return [...managers.keys()].filter((name) => name !== moduleManager.name)
 }
 
-/** Returns a registered manager. Throws for a name that acceptance should have refused. */
+/** @throws Error for a name that acceptance should have refused */
 export function managerNamed(name: string): RewardManager {
   const manager = managers.get(name)
   if (!manager) throw new Error(`reward manager "${name}" is not registered`)

@@ -20,10 +20,7 @@ export interface AsyncRuleContext {
 
 /** A built-in scorer that calls a service: like `Rule`, but asynchronous, so it never runs in the synchronous path. */
 export interface AsyncRule extends RuleDescription {
-  /**
-   * Scores one rollout.
-   * @throws RuleInputError as `Rule.score` does; RuleServiceError if the service returned no verdict
-   */
+  /** @throws RuleInputError as `Rule.score` does; RuleServiceError if the service returned no verdict */
   score(input: RuleInput, context: AsyncRuleContext): Promise<RuleResult>
 }
 
@@ -38,7 +35,6 @@ export class RuleServiceError extends Error {
   }
 }
 
-/** Makes an async rule. Its `score` receives the rule's kwargs parsed, with defaults. */
 export function defineAsyncRule<Options extends z.ZodObject>(
   definition: RuleDescription<Options> & {
     score(

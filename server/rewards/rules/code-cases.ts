@@ -16,19 +16,17 @@ interface StdioCases {
   asserts: string[] | null
 }
 
-/** Unit tests, as Python code. */
 export interface UnitTests {
   kind: 'tests'
   /** Definitions that precede the program and are also available to the tests. */
   helpers: string
-  /** Definitions of the tests. */
   setup: string
   cases: string[]
   /** The function that the tests call, or null for all functions that they call and do not define. */
   entryPoint: string | null
 }
 
-/** The test cases of a sample. @throws RuleInputError */
+/** @throws RuleInputError */
 export function testCasesOf(groundTruth: unknown): StdioCases | UnitTests {
   let truth = groundTruth
   if (typeof truth === 'string') {

@@ -1,4 +1,3 @@
-/** Tests the code rule against a fake HTTP sandbox. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -22,7 +21,6 @@ const finished = (stdout: string) => ({
   run_result: { status: 'Finished', stdout, stderr: '', return_code: 0, execution_time: 0.01 },
 })
 
-/** The sandbox's answer to a job; no program is run. */
 let answer: (job: Job, response: ServerResponse) => unknown
 let jobs: Job[]
 let open: Set<ServerResponse>

@@ -10,9 +10,7 @@ import { runInSandbox, type SandboxOutcome, testInSandbox } from './sandbox-fusi
 /** Number of test cases that count if `continuous` is set, as in verl. */
 const COUNTED_CASES = 10
 
-/** Maximum characters of a program that are stored with its score. */
 const MAX_EXTRACT_CHARS = 2_000
-/** Maximum characters of a failed case's message that are stored with the score. */
 const MAX_FAILURE_CHARS = 300
 
 /**
@@ -132,7 +130,6 @@ const kwargs = z.strictObject({
 })
 type Options = z.output<typeof kwargs>
 
-/** The outcomes of a sample's test cases. */
 interface Tested {
   isolation: Isolation
   /** The reason why the isolation is weak, unless weak isolation was requested. */
@@ -286,7 +283,6 @@ function runOne(
   return limited(options, context, () => runInSandbox(job, context))
 }
 
-/** Makes a call as soon as the limit of concurrent calls to the sandbox allows it. */
 function limited<T>(
   { max_concurrent: most }: Options,
   { service, signal }: AsyncRuleContext,

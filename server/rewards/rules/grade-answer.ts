@@ -26,7 +26,7 @@ const brackets = '()[]'
 const MAX_LETTERS = 2
 
 /**
- * Returns whether an answer is correct; answer and ground truth are LaTeX or plain text.
+ * Both texts are LaTeX or plain text.
  * @throws OutOfBudget
  */
 export function gradeAnswer(given: string, truth: string, budget: Budget): boolean {
@@ -80,7 +80,6 @@ export function gradedForms(
   ]
 }
 
-/** Returns the trimmed content of the last `\boxed{…}`, or null if there is none or it is not closed. */
 export function lastBoxedContent(text: string): string | null {
   const start = text.lastIndexOf('\\boxed{')
   if (start < 0) return null
@@ -94,7 +93,7 @@ export function lastBoxedContent(text: string): string | null {
 }
 
 /**
- * Parses an answer. Returns null if it cannot be parsed.
+ * Returns null if the answer cannot be parsed.
  * @throws OutOfBudget
  */
 export function readAnswer(answer: string, budget: Budget): Node | null {
@@ -109,7 +108,7 @@ export function readAnswer(answer: string, budget: Budget): Node | null {
 }
 
 /**
- * Returns whether two answers are equal by the comparison of `math_verify`.
+ * Compares as `math_verify` does.
  * @throws OutOfBudget
  */
 export function equalByValue(given: string, truth: string, budget: Budget): boolean {

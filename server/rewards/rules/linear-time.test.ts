@@ -46,7 +46,6 @@ test.for(cases)('$title', { timeout: 60_000 }, (given) => {
   }
 })
 
-/** The least CPU time of up to three runs, ms. It stops after a run of at most `noiseMs`. */
 function cpuMs(work: () => void): number {
   let least = Number.POSITIVE_INFINITY
   for (let run = 0; run < 3 && least > noiseMs; run++) {

@@ -5,7 +5,6 @@ import { defineRule, groundTruthText, versionOption } from './rule.ts'
 
 /** Code points at the end of a response that are searched for an answer; the longest answer of MATH-500 has 159. */
 const clipCodePoints = 300
-/** Code points at the end that are searched for a boxed answer. */
 const boxCodePoints = 100
 
 const invalid = '[INVALID]'
@@ -26,7 +25,6 @@ interface Verdict {
   by: 'answer line' | 'box'
 }
 
-/** Compares the last `Answer: …` with the ground truth, both normalized. */
 function verifyMinerva(tail: string, groundTruth: string): Verdict {
   let raw: string | null = null
   for (const match of tail.matchAll(answerLine)) raw = match[1]!
@@ -34,7 +32,6 @@ function verifyMinerva(tail: string, groundTruth: string): Verdict {
   return { correct: pred === normalizeFinalAnswer(groundTruth), pred, raw, by: 'answer line' }
 }
 
-/** Compares the last `\boxed{…}` near the end with the ground truth, both unchanged. */
 function verifyStrictBox(
   tail: string,
   groundTruth: string,

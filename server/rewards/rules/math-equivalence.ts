@@ -30,10 +30,7 @@ const laterReplacements: readonly (readonly [from: string, to: string])[] = [
 /** Thrown for a text that cannot be normalized; the two texts are then compared unchanged. */
 class NotNormalizable extends Error {}
 
-/**
- * Returns the compared form of an answer, or null if it cannot be normalized. In that case the texts themselves are
- * compared.
- */
+/** Returns the compared form of an answer, or null if it cannot be normalized. */
 export function mathForm(answer: string): string | null {
   try {
     return normalizeMath(answer)

@@ -18,10 +18,7 @@ import {
   versionOption,
 } from './rule.ts'
 
-/**
- * Runs a part of the comparison and translates its errors.
- * @throws RuleInputError for an unusable ground truth, RuleTimeoutError
- */
+/** @throws RuleInputError for an unusable ground truth, RuleTimeoutError */
 function translated<T>(part: 'the comparison' | 'reading', run: () => T): T {
   try {
     return run()

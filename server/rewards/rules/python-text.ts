@@ -79,7 +79,6 @@ export function replaceLiteral(text: string, from: string, to: string): string {
   return text.includes(from) ? text.split(from).join(to) : text
 }
 
-/** Counts the non-overlapping occurrences of `part` in `text`, up to `limit`. */
 export function countUpTo(text: string, part: string, limit: number): number {
   let count = 0
   let at = text.indexOf(part)

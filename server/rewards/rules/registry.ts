@@ -23,9 +23,7 @@ const rules: readonly Rule[] = [
 
 const asyncRules: readonly AsyncRule[] = [codeRule]
 
-/** Rules by the exact name of a data source. */
 const exact = new Map<string, Rule>()
-/** Rules by a prefix of the data source, in order of lookup. */
 const prefixes: { prefix: string; rule: Rule }[] = []
 for (const rule of rules) {
   for (const source of rule.dataSources) {
@@ -34,22 +32,19 @@ for (const rule of rules) {
   }
 }
 
-/** Returns the rule that a data source selects, or undefined if there is none. */
 export function ruleForDataSource(dataSource: string): Rule | undefined {
   return exact.get(dataSource) ?? prefixes.find(({ prefix }) => dataSource.startsWith(prefix))?.rule
 }
 
-/** Returns the rule with this name. `reward.function` selects it for every data source. */
+/** `reward.function` selects the rule for every data source. */
 export function ruleByName(name: string): Rule | undefined {
   return rules.find((rule) => rule.name === name)
 }
 
-/** The rule that calls a service and is selected by this data source. */
 export function asyncRuleForDataSource(dataSource: string): AsyncRule | undefined {
   return asyncRules.find((rule) => rule.dataSources.includes(dataSource))
 }
 
-/** The rule with this name that calls a service. */
 export function asyncRuleByName(name: string): AsyncRule | undefined {
   return asyncRules.find((rule) => rule.name === name)
 }

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { plainText } from '../../plain-text.ts'
 
-/** Input of a rule: one rollout, as the trainer sent it. */
 export interface RuleInput {
   dataSource: string
   /** The response text alone; the prompt is never scored. */
@@ -36,21 +35,17 @@ export interface RuleResult {
  * scored. Each form is the response's answer and the ground truth after one step; the last one is compared.
  */
 export interface RuleExplanation {
-  /** The part of the response in which the rule searches for the answer, in words. */
   where: string
   /** The answer as written in the response; null if there is none. */
   found: string | null
   /** The forms from the written text to the compared one; null where a side has none. */
   forms: { step: string; response: string | null; groundTruth: string | null }[]
-  /** The method by which the last forms are compared, in words. */
   comparison: string
 }
 
 /** The description of a built-in scorer, also for the tables of docs/rewards.md. */
 export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
-  /** verl's name of the scorer, e.g. `math_dapo`. */
   name: string
-  /** The display name, e.g. `DAPO math`. */
   title: string
   /** The data sources that select this rule: exact names, or a prefix as in `aime*`. */
   dataSources: readonly string[]
@@ -63,7 +58,6 @@ export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
     score: string
     /** The reasons, and each verdict that differs from its reason. */
     reason: string
-    /** The keys of `rewardExtraInfo`. */
     extraInfo: string
   }
 }
@@ -71,7 +65,6 @@ export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
 /** A built-in scorer: pure, synchronous, and linear in the length of the response. */
 export interface Rule extends RuleDescription {
   /**
-   * Scores one rollout.
    * @throws RuleInputError if the ground truth or a kwarg is unusable, RuleTimeoutError if the rule exceeds its own
    * deadline; such a sample never scores 0
    */
@@ -105,7 +98,6 @@ export const versionOption = z
   .default('2026-01')
   .describe('Version of verl whose scores are reproduced: `2026-01` or `2026-08`')
 
-/** Makes a rule. `score` and `explain` receive the parsed kwargs, with defaults. */
 export function defineRule<Options extends z.ZodObject>(
   definition: RuleDescription<Options> & {
     score(input: RuleInput, options: z.output<Options>): RuleResult
@@ -143,7 +135,6 @@ export function optionsParser<Options extends z.ZodObject>({
   }
 }
 
-/** The entries of `given` that a rule with these options knows. */
 export function ownKwargs(
   options: z.ZodObject,
   given: Record<string, unknown>,
@@ -155,7 +146,6 @@ export function ownKwargs(
   return own
 }
 
-/** Describes which kwarg of which rule is invalid, and its allowed values. */
 export function explainKwargsError(
   ruleName: string,
   options: z.ZodObject,
@@ -212,7 +202,6 @@ export function decimalText(value: number): string {
   return `${sign}${whole}${fraction.padEnd(exponent, '0')}`
 }
 
-/** The type of a value in words, for messages: `an array`, `a number` … */
 export function typeInWords(value: unknown): string {
   if (value === null) return 'null'
   if (value === undefined) return 'missing'
@@ -221,7 +210,6 @@ export function typeInWords(value: unknown): string {
   return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
 }
 
-/** Whether the value is a JSON object: not null and not an array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -11,7 +11,6 @@ import { type AsyncRuleContext, RuleServiceError } from './async-rule.ts'
 export interface SandboxJob {
   code: string
   language: string
-  /** Standard input; null for none. */
   stdin: string | null
   /** Time limit of the compilation and of the run, each in seconds. */
   timeoutS: number
@@ -30,7 +29,6 @@ export type SandboxOutcome =
 /** Time for queue, start and network in addition to compilation and run, s; as in verl. */
 const graceS = 10
 const tries = 3
-/** Maximum attempts of a request to the local sandbox. */
 const localTries = 10
 /** Delay before the first retry of a 504; the second retry waits twice as long. As in verl. */
 const retryDelayMs = 1_000

@@ -27,7 +27,6 @@ function readLines<Row>(path: string): Row[] {
     .map((line) => JSON.parse(line) as Row)
 }
 
-/** Rows of a CSV by column name; quoted fields may contain commas and line breaks. */
 function readCsv(path: string): Record<string, string>[] {
   const fields = /("(?:[^"]|"")*"|[^",\r\n]*)(,|\r?\n|$)/g
   const rows: string[][] = [[]]
@@ -89,7 +88,6 @@ const golden = hasData
   ? (JSON.parse(read('golden/verl_scorers.json')) as Record<string, GoldenCase[]>)
   : {}
 
-/** The values of this project's rules for the keys of a golden case. */
 function ours(scorer: string, given: GoldenCase): Partial<Record<keyof GoldenCase, unknown>> {
   const { solution, ground_truth: truth } = given
   if (scorer === 'gsm8k') {

@@ -84,7 +84,6 @@ describe('a composite reward', () => {
       score: 1 - 1.5 - 0.5,
       extra: { correct: 1, 'correct/acc': 1, rm: -3, 'rm/label': 'x', style: 0.25 },
       verdict: { verdict: 'equal', extracted: '72' },
-      // Sorted by start time.
       attempts: [attempt(2, 10), attempt(1, 20)],
       tokens: 10,
     })

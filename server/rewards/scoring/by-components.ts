@@ -124,7 +124,6 @@ function combinedVerdict(
   }
 }
 
-/** Adds the component's name to a failed attempt. */
 function named(attempt: AttemptRecord, component: string): AttemptRecord {
   return attempt.outcome === 'ok'
     ? attempt
@@ -134,7 +133,6 @@ function named(attempt: AttemptRecord, component: string): AttemptRecord {
       }
 }
 
-/** Returns the attempts of all components, sorted by start time, or null if no component records attempts. */
 function attemptsOf(
   components: readonly Component[],
   outcomes: readonly RewardOutcome[],

@@ -6,7 +6,6 @@ import type {
   RewardTools,
 } from '../managers/manager.ts'
 
-/** Calls a custom reward function in a child process. */
 export function scoreByFunction(
   sample: RewardSample,
   context: RewardContext,
@@ -16,7 +15,6 @@ export function scoreByFunction(
   return functions.score(reward.function, sample, {}, callOptions(context))
 }
 
-/** Derives the limits and context of a call of user code from the manager's context. */
 export function callOptions(context: Omit<RewardContext, keyof RewardTools>): FunctionCallOptions {
   const { reward, signal, run, key, sampleId, urgent, priority, group, deadlineMs } = context
   const { timeoutMs, maxAttempts, processes } = reward

@@ -5,10 +5,6 @@ import type { JudgeTemplate } from '../judge/judge-template.ts'
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { tokenRewards } from './token-rewards.ts'
 
-/**
- * Scores a sample on the servers of a reward model: by a discriminative model's score, or by a generative model's reply
- * to a judge template.
- */
 export async function scoreByModel(
   sample: RewardSample,
   context: RewardContext,

@@ -6,7 +6,6 @@ import { type RuleResult, RuleTimeoutError } from '../rules/rule.ts'
 /** Time limit of a built-in rule for one sample, ms. Rules take a few ms per MB, in linear time. */
 const RULE_DEADLINE_MS = 5_000
 
-/** Scores by a built-in rule: the one that the reward names, else the one that the sample's data source selects. */
 export function scoreByRule(sample: RewardSample, reward: ResolvedReward): RewardOutcome {
   const { rule: name } = reward
   const rule = name === undefined ? ruleForDataSource(sample.dataSource) : ruleByName(name)

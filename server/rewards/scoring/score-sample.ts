@@ -5,7 +5,7 @@ import { scoreByModel } from './by-model.ts'
 import { scoreByRule } from './by-rule.ts'
 import { scoreByService } from './by-service.ts'
 
-/** Scores a sample by the kind of its reward. Never rejects: an internal error fails only this sample. */
+/** Never rejects: an internal error fails only this sample. */
 export async function scoreSample(
   sample: RewardSample,
   context: RewardContext,

@@ -7,7 +7,6 @@ import type {
 } from '../../router/router-types.ts'
 import type { RewardOutcome, RewardSample, RewardTools } from '../managers/manager.ts'
 
-/** A recorded call to a reward model and its result. */
 export interface RecordedScore {
   request: ScoreRequest
   result: RouterResult
@@ -42,7 +41,6 @@ export interface RecordedCalls {
   functions: RecordedFunction[]
 }
 
-/** Wraps the tools so that every scoring call is recorded. */
 export function recordTools(tools: RewardTools): { tools: RewardTools; calls: RecordedCalls } {
   const calls: RecordedCalls = { scores: [], chats: [], functions: [] }
   const { router, functions } = tools

@@ -13,7 +13,6 @@ import { ownKwargs, type Rule, type RuleExplanation, type RuleResult } from '../
 import { scoreByRule } from '../scoring/by-rule.ts'
 import { scorerEnd } from './tried-end.ts'
 
-/** Maximum displayed characters of a form. */
 const MAX_FORM_CHARS = 4_000
 
 /**

@@ -20,10 +20,9 @@ export interface Tried {
   requestFor: RewardRouter['requestFor']
 }
 
-/** Maximum displayed characters of a request. */
 const MAX_BODY_CHARS = 20_000
 
-/** The steps of the scorers for one sample, in order. Removes their calls from `tried.calls`. */
+/** Removes the calls of the returned steps from `tried.calls`. */
 export async function stepsOf(
   sample: RewardSample,
   reward: ResolvedReward,

@@ -2,7 +2,6 @@ import type { TriedAttempt, TriedEnd } from '../../contract/rewards.ts'
 import type { AttemptRecord } from '../../router/router-types.ts'
 import type { RewardOutcome } from '../managers/manager.ts'
 
-/** Attempts for display, with start times in ms after `startedAtMs`. */
 export function attemptsOf(
   attempts: readonly AttemptRecord[],
   startedAtMs: number,

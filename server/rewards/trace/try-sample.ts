@@ -67,9 +67,6 @@ export async function trySample(
   }
 }
 
-/**
- * Post-processes the sample as a group of one. Returns null if the function does not post-process or the sample failed.
- */
 async function postProcessed(
   outcome: RewardOutcome,
   { dataSource }: RewardSample,

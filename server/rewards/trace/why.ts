@@ -3,7 +3,6 @@ import type { RewardSample } from '../managers/manager.ts'
 import { readOverlongBuffer } from '../managers/overlong-buffer.ts'
 import { asyncRuleForDataSource, ruleForDataSource } from '../rules/registry.ts'
 
-/** A sentence that says why this reward scores the sample. */
 export function whyReward(reward: ResolvedReward, sample: RewardSample): string {
   switch (reward.kind) {
     case 'model':
@@ -36,7 +35,6 @@ function whyRule({ rule: named }: ResolvedReward, dataSource: string): string {
     : `Data source "${dataSource}" starts with ${prefix}, which selects rule ${rule.name}.`
 }
 
-/** The manager's effect on the score, in a sentence. */
 export function whyManager(reward: ResolvedReward, sample: RewardSample): string {
   switch (reward.manager) {
     case 'dapo':

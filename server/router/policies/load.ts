@@ -3,7 +3,6 @@ import type { PolicyServer } from './policy.ts'
 /** Weights are clamped to these bounds so that quotients stay finite. */
 const MIN_WEIGHT = 1e-6
 const MAX_WEIGHT = 1e6
-/** Counts are clamped to this maximum. */
 const MAX_COUNT = 1e12
 /**
  * A reported queue longer than this is ignored, because the server's counter must be wrong: the limit is ten times the

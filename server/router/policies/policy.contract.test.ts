@@ -25,7 +25,6 @@ const server = (id: number, facts: Partial<PolicyServer> = {}): TestServer => ({
 const servers = (count: number, facts: Partial<PolicyServer> = {}): TestServer[] =>
   Array.from({ length: count }, (_, i) => server(i + 1, facts))
 
-/** A sample of 20 to 2,000 tokens, in a group of eight. */
 const sample = (i: number): PolicySample => ({
   tokens: 20 + ((i * 7919) % 1_981),
   group: `group-${Math.floor(i / 8)}`,

@@ -11,7 +11,6 @@ export interface PolicyServer {
   readonly inFlight: number
   /** Maximum samples in flight from this process. */
   readonly slots: number
-  /** Estimated tokens of the samples in flight. */
   readonly workTokens: number
   /** Measured goodput. If it is null (not measured), the median of the other servers applies. */
   readonly tokensPerSecond: number | null
@@ -25,7 +24,6 @@ export interface PolicyServer {
 }
 
 export interface PolicySample {
-  /** Estimated cost of the sample, in tokens. */
   readonly tokens: number
   /** The sample's group. Samples of a group share a prefix. */
   readonly group: string | undefined
@@ -41,6 +39,5 @@ export interface BalancingPolicy {
   readonly name: PolicyName
   /** Returns one of the candidates. There is at least one. */
   pick<T extends PolicyServer>(candidates: readonly T[], sample: PolicySample): T
-  /** Removes the state of a server that left the pool. */
   forget(serverId: number): void
 }

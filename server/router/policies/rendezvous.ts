@@ -7,7 +7,6 @@ export function hashText(text: string, seed: number): number {
   return mix(hash)
 }
 
-/** Seeded 32-bit hash of a number. */
 export function hashNumber(value: number, seed: number): number {
   return mix(Math.imul(value, 0x9e3779b1) ^ mix(seed))
 }

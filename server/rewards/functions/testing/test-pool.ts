@@ -14,18 +14,15 @@ import { TEST_PLAN } from './test-plan.ts'
 
 const FUNCTIONS = fileURLToPath(new URL('../', import.meta.url))
 
-/** A pool with separate child processes and functions given as text. */
 export interface TestPool {
   pool: FunctionPool
-  /** Stores a module as a version. */
   ref(text: string, fields?: Partial<FunctionRef> & { files?: Record<string, string> }): FunctionRef
-  /** Lines written to the pool's log. */
   lines: { level: string; message: string; fields: Record<string, unknown> }[]
   close(): Promise<void>
 }
 
 const { NODE_COMPILE_CACHE } = process.env
-/** The environment of a test's functions. With the compile cache, a process starts in a third of the time. */
+/** With the compile cache, a process starts in a third of the time. */
 export const FUNCTION_ENV: Record<string, string> = {
   PATH: '/usr/bin:/bin',
   ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
@@ -78,7 +75,7 @@ export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
   }
 }
 
-/** Makes a sample. The test function reads from the response how to behave. */
+/** The test function reads from the response how to behave. */
 export function sampleOf(solutionStr: string, fields: Partial<RewardSample> = {}): RewardSample {
   return {
     dataSource: 'mine',

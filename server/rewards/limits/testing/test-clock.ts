@@ -1,6 +1,5 @@
 import type { LimitClock } from '../clock.ts'
 
-/** A clock that advances only on request. */
 export class TestClock implements LimitClock {
   #nowMs = 0
   #timers: { atMs: number; callback: () => void }[] = []
@@ -21,7 +20,6 @@ export class TestClock implements LimitClock {
     return new Promise((resolve) => this.after(ms, resolve))
   }
 
-  /** Advances by a number of ms and runs due callbacks at their time. */
   async pass(ms: number): Promise<void> {
     const untilMs = this.#nowMs + ms
     await this.#idle()
@@ -29,7 +27,6 @@ export class TestClock implements LimitClock {
     this.#nowMs = untilMs
   }
 
-  /** Advances from timer to timer until a promise has settled, and returns its value. */
   async until<Value>(promise: Promise<Value>): Promise<Value> {
     let settled = false
     const mark = () => {
@@ -58,7 +55,6 @@ export class TestClock implements LimitClock {
     return true
   }
 
-  /** Waits until pending promise callbacks have run. */
   async #idle(): Promise<void> {
     for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
   }
