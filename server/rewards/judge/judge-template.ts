@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { JudgeParser } from './parser-spec.ts'
 import { checkPlaceholders, valuePath } from './placeholders.ts'
-import { schemaIsUsable } from './read-json.ts'
+import { unusableSchemaProblem } from './read-json.ts'
 
 const Turn = z.strictObject({
   role: z.enum(['system', 'user', 'assistant']),
@@ -83,7 +83,7 @@ export const JudgeTemplate = template.superRefine((t, context) => {
     refuse(['votes', 'k'], 'yes_no reads the same probabilities in each vote: use one vote')
   }
   if (t.parser.kind === 'json' && t.parser.schema !== undefined) {
-    const problem = schemaIsUsable(t.parser.schema)
+    const problem = unusableSchemaProblem(t.parser.schema)
     if (problem !== null) refuse(['parser', 'schema'], problem)
   }
 })

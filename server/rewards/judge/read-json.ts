@@ -113,7 +113,7 @@ function schemaProblem(value: unknown, schema: Record<string, unknown>): string 
 }
 
 /** Returns why a schema cannot be used, or null if it can. */
-export function schemaIsUsable(schema: Record<string, unknown>): string | null {
+export function unusableSchemaProblem(schema: Record<string, unknown>): string | null {
   try {
     schemaProblem({}, schema)
     return null
