@@ -1,6 +1,13 @@
 import { expect, test } from 'vitest'
 import { FLEET_MONITORS, MONITORS } from '../../server/contract/monitors.ts'
-import { selectedMonitors, subscriptionOf } from './webhook-form.prepare.ts'
+import {
+  readRuns,
+  runsText,
+  selectedMonitors,
+  severitiesOf,
+  severityChoice,
+  subscriptionOf,
+} from './webhook-form.prepare.ts'
 
 test('a fully selected group is stored as an empty list, any other selection by monitor name', () => {
   expect(subscriptionOf([...MONITORS, ...FLEET_MONITORS])).toEqual({ monitors: [], fleet: true })
@@ -26,4 +33,22 @@ test('a stored selection is selected again', () => {
   expect(selectedMonitors({ monitors: ['floor', 'server_unavailable'], fleet: false })).toEqual([
     'floor',
   ])
+})
+
+test('saving a webhook without an edit keeps its severities, monitors and runs', () => {
+  // This list would become empty, which would also include the monitors of later versions.
+  const stored = { monitors: [...MONITORS], fleet: true }
+  expect(subscriptionOf(selectedMonitors(stored).toReversed(), stored)).toEqual(stored)
+  expect(subscriptionOf(['floor'], stored)).toEqual({ monitors: ['floor'], fleet: false })
+  for (const severities of [['warning'], ['alerting'], ['warning', 'alerting']] as const) {
+    expect(severitiesOf(severityChoice(severities))).toEqual(severities)
+  }
+  for (const runs of [[], ['lr=1e-6, seed=1', 'b,c'], [' outer spaces ', 'two\nlines']]) {
+    expect(readRuns(runsText(runs), runs)).toEqual(runs)
+  }
+})
+
+test('runs are read one per line, and those that stay in the text are unchanged', () => {
+  expect(readRuns(' a, b \n\nc\nc')).toEqual(['a, b', 'c'])
+  expect(readRuns(' kept \n added ', [' kept '])).toEqual([' kept ', 'added'])
 })
