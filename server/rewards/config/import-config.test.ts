@@ -283,7 +283,7 @@ sandbox_fusion: {url: 'http://localhost:8080/run_code', max_concurrent: 32}
       groupSize: 16,
       normAdvByStd: false,
       dataSourceColumn: 'source',
-      reward: { maxConcurrency: 64 },
+      reward: { maxConcurrency: 64, advantages: { normByStd: false } },
       sandbox: { url: 'http://localhost:8080/run_code', maxConcurrent: 32, memoryLimitMb: 1024 },
       problems: [],
     })
@@ -299,6 +299,21 @@ algorithm: {gdpo_reward_keys: [acc, format], gdpo_reward_weights: [1, 0.5]}
       kwargs: { gdpo_reward_keys: ['acc', 'format'], gdpo_reward_weights: [1, 0.5] },
     })
     expect(config.problems).toEqual([])
+  })
+
+  test('kwargs that a submit would refuse are reported', () => {
+    const gdpo = (algorithm: string) =>
+      messages(importConfig(`reward: {reward_manager: {name: gdpo}}\nalgorithm: ${algorithm}\n`))
+    expect(gdpo('{}')).toMatch(/kwarg "gdpo_reward_keys" of manager gdpo is not valid/)
+    expect(gdpo('{gdpo_reward_keys: acc}')).toMatch(/"gdpo_reward_keys" .* is not valid/)
+    expect(gdpo('{gdpo_reward_keys: [a, b], gdpo_reward_weights: [1]}')).toMatch(
+      /"gdpo_reward_weights" .* is not one weight for each/,
+    )
+    expect(gdpo('{gdpo_reward_keys: [a], gdpo_reward_weights: null}')).toBe('')
+    const limited = importConfig(
+      'reward: {reward_manager: {name: rate_limited}, max_concurrent: 0}',
+    )
+    expect(messages(limited)).toMatch(/"max_concurrent" .* is not valid/)
   })
 })
 
