@@ -476,6 +476,50 @@ NCCL_DEBUG=WARN python3 -m verl.trainer.main_ppo \\
     })
   })
 
+  /** The values of the overrides in a script. */
+  const valuesOf = (...lines: string[]) =>
+    Object.fromEntries(
+      importConfig(`set -x\n${lines.join('\n')}\n`).keys.map(({ key, value }) => [key, value]),
+    )
+
+  test.each([
+    ['a.b=$((1024 * 4))', 4096],
+    ['a.b=$(((1 + 2) * 3))', 9],
+    [`a.b=$((2 * $n + \${n}))`, 12],
+    ['a.b=x$n/y', 'x4/y'],
+    ["a.b='/my dir/f.py'", '/my dir/f.py'],
+    ["'a.b=/my dir/$n.py'", '/my dir/$n.py'],
+    ['"a.b=/my dir/$n.py"', '/my dir/4.py'],
+    ['a.b=/my\\ dir/"f #1".py', '/my dir/f #1.py'],
+    ['a.b=x # a comment with c.d=1', 'x'],
+    ['a.b=$(nproc --all)', '$(nproc --all)'],
+    ["a.b=\"['x y', 'z']\"", ['x y', 'z']],
+    ['a.b=[x, [1, 2]]', ['x', [1, 2]]],
+    [`"a.b=\\\${data.len}"`, `\${data.len}`],
+    ['a.b=\'"5"\'', '5'],
+    ["a.b='{}'", {}],
+    ['bash -c "python3 -m verl a.b=7"', 7],
+    ['echo "it starts; python3 -m verl a.b=8', 8],
+    ['echo it doesn\'t cut a.b="9 and 10"', '9 and 10'],
+    ['all="c a.b=11"\npython3 -m verl $all', 11],
+  ])('the value of %s is whole', (line, value) => {
+    expect(valuesOf('n=4', line)).toEqual({ 'a.b': value })
+  })
+
+  test('a map gives a setting for each of its keys', () => {
+    expect(
+      valuesOf(
+        'n="4096"',
+        '+reward.reward_kwargs={max_resp_len:20480, overlong_buffer_cfg: {enable: True, "len":$n}}',
+        'reward.reward_kwargs.max_resp_len=8192',
+      ),
+    ).toEqual({
+      'reward.reward_kwargs.overlong_buffer_cfg.enable': true,
+      'reward.reward_kwargs.overlong_buffer_cfg.len': 4096,
+      'reward.reward_kwargs.max_resp_len': 8192,
+    })
+  })
+
   test('the last one of a key counts, and nothing is executed', () => {
     const config = importConfig('reward.num_workers=2 reward.num_workers=$(nproc)\n')
     expect(config.workers).toBeNull()
