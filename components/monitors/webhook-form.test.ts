@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { FLEET_MONITORS, MONITORS } from '../../server/contract/monitors.ts'
+import { readThreshold, typedThreshold } from './monitor-words.ts'
 import {
   readRuns,
   runsText,
@@ -51,4 +52,15 @@ test('saving a webhook without an edit keeps its severities, monitors and runs',
 test('runs are read one per line, and those that stay in the text are unchanged', () => {
   expect(readRuns(' a, b \n\nc\nc')).toEqual(['a, b', 'c'])
   expect(readRuns(' kept \n added ', [' kept '])).toEqual([' kept ', 'added'])
+})
+
+test('a threshold that is not edited keeps its exact value', () => {
+  for (const definition of [{ unit: 'share' }, { unit: 'ratio' }] as const) {
+    const stored = 2 / 3
+    const typed = typedThreshold(definition, stored)
+    expect(readThreshold(definition, typed, stored)).toBe(stored)
+  }
+  expect(readThreshold({ unit: 'share' }, '66,5', 2 / 3)).toBe(0.665)
+  expect(readThreshold({ unit: 'ratio' }, '−0.5', 1)).toBe(-0.5)
+  expect(readThreshold({ unit: 'ratio' }, ' ', 1)).toBeNaN()
 })
