@@ -1,5 +1,6 @@
 import type { WebhookDto } from '../../server/contract/alerts.ts'
 import { FLEET_MONITORS, MONITORS, type Severity } from '../../server/contract/monitors.ts'
+import { MAX_LISTED_RUNS } from '../../server/contract/runs.ts'
 
 type Subscription = Pick<WebhookDto, 'monitors' | 'fleet'>
 type Monitors = WebhookDto['monitors']
@@ -75,4 +76,15 @@ export function readRuns(text: string, stored: readonly string[] = []): string[]
     .map((line) => (stored.includes(line) ? line : line.trim()))
     .filter((name) => name !== '')
   return [...new Set(names)]
+}
+
+/**
+ * The names without a run in `listed`, the output of `runs.list`. Empty if that list is not loaded or may be incomplete.
+ */
+export function unknownRuns(
+  names: readonly string[],
+  listed: readonly { name: string }[] | undefined,
+): string[] {
+  if (listed === undefined || listed.length >= MAX_LISTED_RUNS) return []
+  return names.filter((name) => listed.every((run) => run.name !== name))
 }

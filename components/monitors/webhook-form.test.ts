@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { FLEET_MONITORS, MONITORS } from '../../server/contract/monitors.ts'
+import { MAX_LISTED_RUNS } from '../../server/contract/runs.ts'
 import { readThreshold, typedThreshold } from './monitor-words.ts'
 import {
   readRuns,
@@ -8,6 +9,7 @@ import {
   severitiesOf,
   severityChoice,
   subscriptionOf,
+  unknownRuns,
 } from './webhook-form.prepare.ts'
 
 test('a fully selected group is stored as an empty list, any other selection by monitor name', () => {
@@ -63,4 +65,11 @@ test('a threshold that is not edited keeps its exact value', () => {
   expect(readThreshold({ unit: 'share' }, '66,5', 2 / 3)).toBe(0.665)
   expect(readThreshold({ unit: 'ratio' }, '−0.5', 1)).toBe(-0.5)
   expect(readThreshold({ unit: 'ratio' }, ' ', 1)).toBeNaN()
+})
+
+test('a run is called unknown only if the list of runs is complete', () => {
+  const runs = Array.from({ length: MAX_LISTED_RUNS }, (_, i) => ({ name: `r${i}` }))
+  expect(unknownRuns(['r1', 'old'], runs.slice(1))).toEqual(['old'])
+  expect(unknownRuns(['r1', 'old'], runs)).toEqual([])
+  expect(unknownRuns(['r1'], undefined)).toEqual([])
 })

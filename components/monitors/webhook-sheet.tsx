@@ -18,6 +18,7 @@ import {
   severitiesOf,
   severityChoice,
   subscriptionOf,
+  unknownRuns,
 } from './webhook-form.prepare.ts'
 
 export function WebhookSheet({
@@ -56,7 +57,7 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
   const [error, setError] = useState<string | null>(null)
   const known = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
   const named = readRuns(runs, before?.runs)
-  const unknown = named.filter((run) => known.data?.every(({ name }) => name !== run))
+  const unknown = unknownRuns(named, known.data)
   const outcome = {
     onError: (thrown: unknown) => setError(describeFailure(thrown).message),
     onSuccess: () => {
