@@ -6,7 +6,7 @@ import { formatCount, formatScore, formatSigned, percentText } from '../format/n
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
-import { shareText } from './pair-words.ts'
+import { kappaText, shareText } from './pair-words.ts'
 
 export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
   const { groups, classes } = pair
@@ -17,7 +17,7 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
       ? []
       : ([
           ['Equal scores', percentText(classes.equal), `of ${formatCount(pair.n)} samples`],
-          ['Cohen’s κ', formatScore(classes.kappa), kappaWord(classes.kappa) ?? 'not defined'],
+          ['Cohen’s κ', kappaText(classes.kappa), kappaWord(classes.kappa) ?? 'not defined'],
         ] as [string, string, string][])),
     [
       'Kendall τ-b within groups',

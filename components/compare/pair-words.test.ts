@@ -44,17 +44,18 @@ test('the verdict is one sentence, followed by details on advantages', () => {
   expect(verdict.detail).not.toContain('only in the first')
 })
 
-test('a κ of 0 or below is no agreement beyond chance', () => {
+test('the verdict describes κ by the same word as the table', () => {
   const titleOf = (kappa: number | null) =>
     pairVerdict(pair({ classes: { equal: 0.5, kappa } })).title.split(', ')[1]
   expect([0, -0.2, 1e-17, -0.0004, 0.01].map(titleOf)).toEqual([
-    'no agreement beyond chance (κ 0)',
-    'no agreement beyond chance (κ −0.200)',
-    'no agreement beyond chance (κ 0)',
-    'no agreement beyond chance (κ 0)',
+    'poor agreement beyond chance (κ 0)',
+    'poor agreement beyond chance (κ −0.200)',
+    'poor agreement beyond chance (κ 0)',
+    'poor agreement beyond chance (κ 0)',
     'slight agreement beyond chance (κ 0.010)',
   ])
   expect(titleOf(null)).toBeUndefined()
+  expect([1e-17, -0.0004].map(kappaWord)).toEqual(['poor', 'poor'])
 })
 
 test('the share of a total of 0 is a dash', () => {

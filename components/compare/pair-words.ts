@@ -1,4 +1,4 @@
-import { correlationWord, kappaWord } from '../../server/contract/agreement.ts'
+import { correlationWord, kappaWord, shownKappa } from '../../server/contract/agreement.ts'
 import type { ComparePairDto, DisagreementMeasure } from '../../server/contract/compare.ts'
 import { formatCount, formatScore, percentText, plural } from '../format/numbers.ts'
 
@@ -37,7 +37,10 @@ export function pairVerdict(pair: ComparePairDto): { title: string; detail: stri
       details.push(`${plural(gained, 'group')} ${has(gained)} signal only in the second batch.`)
   }
   if (classes !== null) {
-    const beyond = classes.kappa === null ? '' : `, ${beyondChance(classes.kappa)}`
+    const beyond =
+      classes.kappa === null
+        ? ''
+        : `, ${kappaWord(classes.kappa)} agreement beyond chance (κ ${kappaText(classes.kappa)})`
     return {
       title: `Equal scores for ${percentText(classes.equal)} of ${plural(n, 'sample')}${beyond}`,
       detail: details.join(' '),
@@ -50,10 +53,8 @@ export function pairVerdict(pair: ComparePairDto): { title: string; detail: stri
   return { title, detail: details.join(' ') }
 }
 
-/** The agreement beyond chance in words. A κ that rounds to 0 at three decimals counts as 0. */
-function beyondChance(kappa: number): string {
-  const shown = Math.abs(kappa) < 0.0005 ? 0 : kappa
-  return `${shown > 0 ? kappaWord(shown) : 'no'} agreement beyond chance (κ ${formatScore(shown)})`
+export function kappaText(kappa: number | null): string {
+  return formatScore(kappa === null ? null : shownKappa(kappa))
 }
 
 function has(groups: number): string {

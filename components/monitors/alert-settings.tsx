@@ -22,7 +22,12 @@ import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { DeliveryStateView } from './delivery-state.tsx'
 import { monitorLabel } from './monitor-words.ts'
-import { MONITOR_GROUPS, selectedMonitors } from './webhook-form.prepare.ts'
+import {
+  MONITOR_GROUPS,
+  SEVERITY_CHOICES,
+  selectedMonitors,
+  severityChoice,
+} from './webhook-form.prepare.ts'
 import { WebhookSheet } from './webhook-sheet.tsx'
 
 export function AlertSettings() {
@@ -188,11 +193,7 @@ function subscriptionText(webhook: WebhookDto): string {
     return `${some.length === 0 ? 'no' : 'all'} ${label.toLowerCase()}`
   })
   return [
-    severities.length === 2
-      ? 'warnings and alerts'
-      : severities[0] === 'alerting'
-        ? 'alerts only'
-        : 'warnings only',
+    SEVERITY_CHOICES.find(({ value }) => value === severityChoice(severities))?.label.toLowerCase(),
     ...groups,
     runs.length === 0 ? 'all runs' : plural(runs.length, 'run'),
     signed ? 'signed' : 'not signed',

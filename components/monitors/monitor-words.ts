@@ -39,10 +39,18 @@ export function typedThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, value:
   return String(Number((unit === 'share' ? value * 100 : value).toPrecision(6)))
 }
 
-/** Parses a threshold. Shares are entered in percent. Returns NaN if the text is not a number. */
-export function readThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, typed: string): number {
+/**
+ * Parses a threshold. Shares are entered in percent. Returns `stored` if the text is still its {@link typedThreshold},
+ * which is rounded, and NaN if the text is not a number.
+ */
+export function readThreshold(
+  definition: Pick<MonitorDefinition, 'unit'>,
+  typed: string,
+  stored: number,
+): number {
+  if (typed === typedThreshold(definition, stored)) return stored
   const value = readNumber(typed)
-  return unit === 'share' ? value / 100 : value
+  return definition.unit === 'share' ? value / 100 : value
 }
 
 export function monitorHref(

@@ -118,8 +118,8 @@ function Form({
     event.preventDefault()
     submitted()
     const values = {
-      warning: readThreshold(definition, warning),
-      alerting: readThreshold(definition, alerting),
+      warning: readThreshold(definition, warning, setting.warning),
+      alerting: readThreshold(definition, alerting, setting.alerting),
       openAfter: Number(openAfter),
     }
     if (!Number.isFinite(values.warning) || !Number.isFinite(values.alerting))

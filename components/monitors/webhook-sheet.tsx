@@ -3,14 +3,23 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { WebhookDto } from '../../server/contract/alerts.ts'
-import type { Severity } from '../../server/contract/monitors.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Sheet } from '../ui/dialog.tsx'
-import { Checkbox, FieldAbout, Segmented, TextField } from '../ui/field.tsx'
+import { Checkbox, FieldAbout, Segmented, TextArea, TextField } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import { monitorLabel } from './monitor-words.ts'
-import { MONITOR_GROUPS, selectedMonitors, subscriptionOf } from './webhook-form.prepare.ts'
+import {
+  MONITOR_GROUPS,
+  readRuns,
+  runsText,
+  SEVERITY_CHOICES,
+  selectedMonitors,
+  severitiesOf,
+  severityChoice,
+  subscriptionOf,
+  unknownRuns,
+} from './webhook-form.prepare.ts'
 
 export function WebhookSheet({
   webhook,
@@ -40,18 +49,15 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
   const [url, setUrl] = useState('')
   const [secret, setSecret] = useState('')
   const [unsigned, setUnsigned] = useState(false)
-  const [alertsOnly, setAlertsOnly] = useState(before?.severities.length === 1)
+  const [severity, setSeverity] = useState(severityChoice(before?.severities ?? []))
   const [monitors, setMonitors] = useState(() =>
     selectedMonitors(before ?? { monitors: [], fleet: true }),
   )
-  const [runs, setRuns] = useState(before?.runs.join(', ') ?? '')
+  const [runs, setRuns] = useState(runsText(before?.runs ?? []))
   const [error, setError] = useState<string | null>(null)
   const known = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
-  const named = runs
-    .split(',')
-    .map((run) => run.trim())
-    .filter((run) => run !== '')
-  const unknown = named.filter((run) => known.data?.every(({ name }) => name !== run))
+  const named = readRuns(runs, before?.runs)
+  const unknown = unknownRuns(named, known.data)
   const outcome = {
     onError: (thrown: unknown) => setError(describeFailure(thrown).message),
     onSuccess: () => {
@@ -66,9 +72,8 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
     if (before === null && url.trim() === '') return setError('Enter a URL.')
     if (monitors.length === 0) return setError('Select at least one monitor.')
     setError(null)
-    const severities: Severity[] = alertsOnly ? ['alerting'] : ['warning', 'alerting']
     const wanted = {
-      ...{ name, severities, ...subscriptionOf(monitors) },
+      ...{ name, severities: severitiesOf(severity), ...subscriptionOf(monitors, before) },
       runs: named,
     }
     if (before === null) {
@@ -128,12 +133,9 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
         <p className="mb-1 text-xs font-medium text-ink-2">Notify on</p>
         <Segmented
           label="Severity"
-          value={alertsOnly ? 'alerting' : 'all'}
-          options={[
-            { value: 'all', label: 'Warnings and alerts' },
-            { value: 'alerting', label: 'Alerts only' },
-          ]}
-          onChange={(value) => setAlertsOnly(value === 'alerting')}
+          value={severity}
+          options={SEVERITY_CHOICES}
+          onChange={setSeverity}
         />
       </div>
       <fieldset>
@@ -152,8 +154,9 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
           />
         ))}
       </fieldset>
-      <TextField
+      <TextArea
         label="Runs"
+        rows={3}
         hint={
           unknown.length > 0 ? (
             <span className="text-warn">
@@ -161,7 +164,7 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
               sent once it exists.
             </span>
           ) : (
-            'Names of the runs whose monitors notify this webhook, separated by commas. Leave empty for all runs.'
+            'Names of the runs whose monitors notify this webhook, one per line. Leave empty for all runs.'
           )
         }
         value={runs}

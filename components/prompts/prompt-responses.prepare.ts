@@ -13,10 +13,18 @@ export interface Responses<T> {
 
 type Scored = Pick<SampleRowDto, 'index' | 'score' | 'substituted'>
 
-/** Orders the samples of a group. Failed and substituted samples come last and are never best or worst. */
-export function responsesOf<T extends Scored>(samples: readonly T[]): Responses<T> {
+/**
+ * Orders the samples of a group. Failed and substituted samples come last and are never best or worst. If `samples` is
+ * only a part of the group, `ends` are the samples with the highest and the lowest score of the whole group, or null
+ * while they are unknown; then no sample is best or worst.
+ */
+export function responsesOf<T extends Scored>(
+  samples: readonly T[],
+  ends: readonly T[] | null = [],
+): Responses<T> {
   const scoreOf = ({ score, substituted }: T) => (substituted ? null : score)
-  const byScore = samples.toSorted((a, b) => {
+  const byIndex = new Map([...(ends ?? []), ...samples].map((sample) => [sample.index, sample]))
+  const byScore = [...byIndex.values()].toSorted((a, b) => {
     const [x, y] = [scoreOf(a), scoreOf(b)]
     if (x === null || y === null)
       return Number(x === null) - Number(y === null) || a.index - b.index
@@ -24,7 +32,12 @@ export function responsesOf<T extends Scored>(samples: readonly T[]): Responses<
   })
   const counted = byScore.filter((sample) => scoreOf(sample) !== null)
   const [best, worst] = [counted[0], counted.at(-1)]
-  if (best === undefined || worst === undefined || scoreOf(best) === scoreOf(worst)) {
+  if (
+    ends === null ||
+    best === undefined ||
+    worst === undefined ||
+    scoreOf(best) === scoreOf(worst)
+  ) {
     return { listed: byScore, best: null, worst: null }
   }
   const others = byScore.filter((sample) => sample !== best && sample !== worst)

@@ -20,3 +20,11 @@ test('failed and substituted samples come last, and equal scores have no best', 
   expect([best, worst]).toEqual([null, null])
   expect(responsesOf([]).listed).toEqual([])
 })
+
+test('if a group is read in part, the best and the worst response are those of the whole group', () => {
+  const read = [sample(7, 0.5), sample(6, null), sample(5, 0.4)]
+  const { listed, best, worst } = responsesOf(read, [sample(7, 0.5), sample(2, 0.1)])
+  expect([best?.index, worst?.index]).toEqual([7, 2])
+  expect(listed.map(({ index }) => index)).toEqual([7, 2, 5, 6])
+  expect(responsesOf(read, null)).toMatchObject({ best: null, worst: null })
+})

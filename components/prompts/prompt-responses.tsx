@@ -67,11 +67,25 @@ function Visit({
   const { batchId, uid } = visit
   const samples = useQuery(
     trpc.samples.list.queryOptions(
-      { batch: batchId, uid: uid ?? undefined, sort: 'best', limit: MAX_RESPONSES },
+      // The order by score would leave out failed samples.
+      { batch: batchId, uid: uid ?? undefined, limit: MAX_RESPONSES },
       { enabled: uid !== null, meta: { topics: [`batch:${batchId}`] } },
     ),
   )
-  const responses = samples.data ? responsesOf(samples.data.items) : null
+  const isPart = samples.data ? samples.data.nextCursor !== null : false
+  const endOf = (sort: 'best' | 'worst') =>
+    trpc.samples.list.queryOptions(
+      { batch: batchId, uid: uid ?? undefined, substituted: false, sort, limit: 1 },
+      { enabled: isPart, meta: { topics: [`batch:${batchId}`] } },
+    )
+  const highest = useQuery(endOf('best'))
+  const lowest = useQuery(endOf('worst'))
+  const ends = isPart
+    ? highest.data && lowest.data
+      ? [...highest.data.items, ...lowest.data.items]
+      : null
+    : []
+  const responses = samples.data ? responsesOf(samples.data.items, ends) : null
   const shown = responses?.listed.slice(0, all ? undefined : INITIAL_RESPONSES) ?? []
   return (
     <Section
@@ -140,9 +154,15 @@ function Visit({
                 {responses.listed.length > shown.length && (
                   <div className="px-5 pb-4">
                     <Button small onClick={() => setAll(true)}>
-                      Show all {plural(responses.listed.length, 'response')}
+                      Show {isPart ? '' : 'all '}
+                      {plural(responses.listed.length, 'response')}
                     </Button>
                   </div>
+                )}
+                {all && isPart && (
+                  <p className="px-5 pb-4 text-xs text-ink-3">
+                    The group has further responses, which the list of samples shows.
+                  </p>
                 )}
               </>
             )

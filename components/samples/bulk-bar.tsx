@@ -7,7 +7,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'
 import { Button, IconButton } from '../ui/button.tsx'
-import type { Selected } from './selection.ts'
+import { MAX_SELECTED, type Selected } from './selection.ts'
 
 export function BulkBar({
   selected,
@@ -30,6 +30,7 @@ export function BulkBar({
   onRescore(): void
 }) {
   const refused = useMay('trainer')
+  const isFull = selected.ids.size >= MAX_SELECTED
   return (
     <section
       aria-label="Selected samples"
@@ -39,10 +40,10 @@ export function BulkBar({
         {selected.all ? (
           <AllWords filter={filter} />
         ) : (
-          `${plural(selected.ids.size, 'sample')} selected`
+          `${plural(selected.ids.size, 'sample')} selected${isFull ? ', the maximum' : ''}`
         )}
       </span>
-      {!selected.all && hasMore && selected.ids.size >= Math.min(loaded, 100) && (
+      {!selected.all && (hasMore || isFull) && selected.ids.size >= Math.min(loaded, 100) && (
         <Button small variant="quiet" onClick={onAll}>
           Select all matching
         </Button>

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { exportColumns } from './export-columns.ts'
 import { RowCounter } from './export-download.ts'
-import { noneSelected, toggled, toggledShown } from './selection.ts'
+import { MAX_SELECTED, noneSelected, toggled, toggledShown } from './selection.ts'
 
 const rows = ['a', 'b', 'c', 'd', 'e'].map((id) => ({ id }))
 
@@ -20,6 +20,13 @@ describe('selection', () => {
     expect(toggledShown(all, rows).ids.size).toBe(0)
     const less = toggled({ ...all, all: true }, rows, 'a', false)
     expect([less.all, [...less.ids]]).toEqual([false, ['b', 'c', 'd', 'e']])
+  })
+
+  test('a selection of as many samples as possible can be cleared', () => {
+    const many = Array.from({ length: MAX_SELECTED + 1 }, (_, i) => ({ id: `s${i}` }))
+    const most = toggledShown(noneSelected('k'), many)
+    expect(most.ids.size).toBe(MAX_SELECTED)
+    expect(toggledShown(most, many).ids.size).toBe(0)
   })
 })
 

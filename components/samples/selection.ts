@@ -12,7 +12,8 @@ export interface Selected {
   last: string | null
 }
 
-const MAX_SELECTED = 1_000
+/** Maximum samples that are selected by their ids. */
+export const MAX_SELECTED = 1_000
 
 export function noneSelected(key: string): Selected {
   return { key, ids: new Set(), all: false, last: null }
@@ -40,11 +41,13 @@ export function toggled(
   return { ...selected, ids: new Set([...ids].slice(0, MAX_SELECTED)), all: false, last: id }
 }
 
+/** Selects all loaded samples, at most {@link MAX_SELECTED}, or none. */
 export function toggledShown(selected: Selected, rows: readonly { id: string }[]): Selected {
-  const whole = selected.all || rows.every((row) => selected.ids.has(row.id))
+  const selectable = rows.slice(0, MAX_SELECTED)
+  const whole = selected.all || selectable.every((row) => selected.ids.has(row.id))
   return {
     ...selected,
     all: false,
-    ids: whole ? new Set() : new Set(rows.slice(0, MAX_SELECTED).map((row) => row.id)),
+    ids: whole ? new Set() : new Set(selectable.map((row) => row.id)),
   }
 }

@@ -28,6 +28,25 @@ function number(fits: (value: number) => boolean) {
     return fits(value) ? value : undefined
   }
 }
+
+function splitTags(text: string): string[] {
+  return text
+    .split(',')
+    .map((tag) => tag.trim())
+    .filter((tag) => tag !== '')
+}
+
+/** The tags of an edited field. Stored tags that contain commas stay whole. */
+function mergeTags(tags: readonly string[], stored: readonly string[]): string[] {
+  const merged = [...tags]
+  for (const tag of stored) {
+    const parts = splitTags(tag)
+    const at = merged.findIndex((_, i) => parts.every((part, k) => merged[i + k] === part))
+    if (at >= 0 && parts.length > 0) merged.splice(at, parts.length, tag)
+  }
+  return merged
+}
+
 const rate = {
   placeholder: 'no limit',
   inputMode: 'numeric',
@@ -63,11 +82,7 @@ export const SETTING_FIELDS = {
     placeholder: 'a100, team-b',
     hint: 'Separate with commas.',
     empty: [],
-    read: (text) =>
-      text
-        .split(',')
-        .map((tag) => tag.trim())
-        .filter((tag) => tag !== ''),
+    read: splitTags,
     wrong: '',
   },
 } as const satisfies { [field in keyof FilledSettings]?: SettingField<FilledSettings[field]> }
@@ -157,8 +172,7 @@ export function prepareRegister(
 /** The initial edit form: the current values, except the key. */
 export function editDraft(server: ServerDto): EditDraft {
   const before = settingsOf(server)
-  const text = (value: unknown) => (Array.isArray(value) ? value.join(', ') : String(value ?? ''))
-  const fields = SETTINGS.map(([field]) => [field, text(before[field])])
+  const fields = SETTINGS.map(([field]) => [field, fieldText(before[field])])
   return {
     ...(Object.fromEntries(fields) as Record<SettingName, string>),
     url: server.url,
@@ -166,6 +180,10 @@ export function editDraft(server: ServerDto): EditDraft {
     removeKey: false,
     chatTemplate: null,
   }
+}
+
+function fieldText(value: unknown): string {
+  return Array.isArray(value) ? value.join(', ') : String(value ?? '')
 }
 
 function settingsOf(server: ServerDto): Pick<FilledSettings, SettingName> {
@@ -187,7 +205,10 @@ export function prepareUpdate(
   const given = readSettings(draft, errors)
   if (Object.keys(errors).length > 0) return { errors }
   const before = settingsOf(server)
-  const settings = SETTINGS.map(([field, { empty }]) => [field, given[field] ?? empty] as const)
+  const tags = given.tags && mergeTags(given.tags, before.tags)
+  const settings = SETTINGS.map(
+    ([field, { empty }]) => [field, { ...given, tags }[field] ?? empty] as const,
+  ).filter(([field]) => draft[field] !== fieldText(before[field]))
   const changes = {
     ...(url === server.url ? {} : { url }),
     ...Object.fromEntries(

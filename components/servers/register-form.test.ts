@@ -148,6 +148,18 @@ describe('edit form', () => {
     })
   })
 
+  test('keeps stored tags that contain commas or outer spaces', () => {
+    const tagged = { ...server, tags: ['rack 1, top', ' x', 'y'] }
+    expect(update({}, tagged)).toEqual({ input: null })
+    const text = editDraft(tagged).tags
+    expect(update({ tags: `${text}, z` }, tagged)).toEqual({
+      input: { id: 's3', tags: ['rack 1, top', ' x', 'y', 'z'] },
+    })
+    expect(update({ tags: 'rack 1, y' }, tagged)).toEqual({
+      input: { id: 's3', tags: ['rack 1', 'y'] },
+    })
+  })
+
   test('changes, removes or keeps the template', () => {
     const template = (chatTemplate: string | null) =>
       prepareUpdate(server, { ...editDraft(server), chatTemplate }, 'before')

@@ -194,7 +194,8 @@ function LimitSheet({ of, onClose }: { of: Editing; onClose(): void }) {
       return
     }
     setErrors({})
-    set.mutate({ run: run === null ? null : run.trim(), limits: read.limits })
+    // The name of a run with limits is not edited, and may begin or end with a space.
+    set.mutate({ run: of.run === '' ? (run ?? '').trim() : of.run, limits: read.limits })
   }
   const failure = set.error && failureText(set.error)
   return (

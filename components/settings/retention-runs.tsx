@@ -4,6 +4,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Pin, PinOff, Trash2 } from 'lucide-react'
 import { useState } from 'react'
 import type { RetentionDto } from '../../server/contract/retention.ts'
+import { MAX_LISTED_RUNS } from '../../server/contract/runs.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount } from '../format/numbers.ts'
@@ -114,6 +115,11 @@ export function RetentionRuns({ kept }: { kept: RetentionDto['kept'] }) {
                   })}
                 </tbody>
               </table>
+              {data.length >= MAX_LISTED_RUNS && (
+                <p className="px-5 py-3 text-xs text-ink-3">
+                  Only the newest {formatCount(MAX_LISTED_RUNS)} runs are listed.
+                </p>
+              )}
             </Scroll>
           )
         }

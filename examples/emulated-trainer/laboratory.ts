@@ -10,8 +10,8 @@ export interface Compared {
   scale: number
   emulated: Emulated
   predicted: { stepMs: number; steadyMs: number; waitMs: number }
+  /** The planner's bound of the step time. */
   boundMs: number
-  slowestMs: number
 }
 
 export interface Laboratory {
@@ -77,17 +77,12 @@ export async function conduct(
   }
   const work = workloadOf(job, run, scale)
   const { stepMs, steadyMs, waitMs } = predict(work, run.strategy)
-  let slowestMs = 0
-  for (const { rewardMs } of work.steps) {
-    for (const ms of Array.from(rewardMs)) slowestMs = Math.max(slowestMs, ms)
-  }
   return {
     job,
     scale,
     emulated,
     predicted: { stepMs, steadyMs, waitMs },
     boundMs: boundOf(work).boundMs,
-    slowestMs,
   }
 }
 

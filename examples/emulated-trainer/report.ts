@@ -20,10 +20,8 @@ export function tableOf(compared: readonly Compared[]): string {
     compared.find(({ emulated }) => emulated.run.name === 'barrier@256') ??
     compared.find(({ emulated }) => emulated.run.strategy === 'barrier')
   const rows = compared.map((one) => {
+    const { boundMs } = one
     const { run, stepMs, steadyMs, waitMs } = one.emulated
-    // With one step in flight, a step takes at least as long as its slowest reward. With two steps in flight it can be
-    // shorter, but the table uses the same bound for both.
-    const boundMs = Math.max(one.boundMs, one.slowestMs)
     const less = barrier ? 100 * (1 - stepMs / barrier.emulated.stepMs) : null
     return [
       run.name,
@@ -44,7 +42,7 @@ export function tableOf(compared: readonly Compared[]): string {
   return [
     `${job.prompts} prompts × ${job.responses}, ${job.miniBatches} mini-batches, ${job.steps} steps, rewards of ${seconds(job.rewardMs.fromMs)} to ${seconds(job.rewardMs.toMs)} s, 1:${scale}; seconds before scaling.`,
     `Trainer time per step: ${seconds(rolloutMs)} + ${seconds(logProbMs)} + ${seconds(updateMs)} s (rollout, log-probs, updates). @256: 256 concurrent rewards.`,
-    'Bound: the largest of compute, total reward time divided by the limit, and slowest reward. Steady: without the first and the last step. Reported: saving that verl PR 2854 reports.',
+    'Bound: the planner’s, the larger of trainer time and total reward time divided by the limit. Steady: without the first and the last step. Reported: saving that verl PR 2854 reports.',
     '',
     ...markdown(HEAD, rows),
   ].join('\n')

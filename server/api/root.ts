@@ -349,7 +349,7 @@ export const appRouter = router({
   prompts: promptsRouter,
   /** Runs and their steps. */
   runs: router({
-    /** Lists runs with their numbers of batches. */
+    /** Lists the newest 1,000 runs with their numbers of batches. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.runs.list()),
     /**
      * Returns the steps of a run with scores, group signals, failures, waits and data sources. More than 1,000 steps

@@ -40,5 +40,10 @@ export function correlationWord(r: number | null): string | null {
 /** Returns the word for Cohen's κ, or null if κ is undefined. */
 export function kappaWord(kappa: number | null): string | null {
   if (kappa === null) return null
-  return KAPPA_WORDS.find(({ from }) => kappa > from)?.word ?? 'poor'
+  return KAPPA_WORDS.find(({ from }) => shownKappa(kappa) > from)?.word ?? 'poor'
+}
+
+/** Returns a κ as it is shown and described: if it rounds to 0 at three decimals, it is 0. */
+export function shownKappa(kappa: number): number {
+  return Math.abs(kappa) < 0.0005 ? 0 : kappa
 }

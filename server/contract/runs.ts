@@ -11,6 +11,8 @@ export const MAX_STEPS = 2_000
 export const MAX_POINTS = 1_000
 /** Number of newest steps that `runs.get` sends in `recent`, never merged into bins. */
 export const RECENT_STEPS = 25
+/** Maximum runs that `runs.list` returns. Older ones are left out. */
+export const MAX_LISTED_RUNS = 1_000
 
 /** The input of `runs.get`. */
 export const RunInput = z.strictObject({

@@ -69,7 +69,8 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
       })),
     )
   const one = (value: (server: ServerFigures) => number) => each((s) => [{ value: value(s) }])
-  const counted = (key: 'hedges' | 'tokens') => one((s) => calls.get(s.id)?.[key] ?? 0)
+  const counted = (key: 'requests' | 'retries' | 'hedges' | 'tokens') =>
+    one((s) => calls.get(s.id)?.[key] ?? 0)
   const seen = (key: 'inFlight' | 'slots' | 'waiting' | 'tokensPerSecond') =>
     one((s) => sum(viewsOf(s, views).map((view) => view[key] ?? 0)))
   return [
@@ -116,11 +117,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
       'Samples that wait for a free slot of any server of the `model`. All servers of a model report the same number.',
       seen('waiting'),
     ),
-    counter(
-      'server_requests_total',
-      'Requests sent.',
-      one((s) => s.requests),
-    ),
+    counter('server_requests_total', 'Requests sent.', counted('requests')),
     counter(
       'server_errors_total',
       'Failed requests by `class`: `client` (the server refused the sample), `busy` (the server was overloaded), `corrupt` (the answer holds no valid score), `fault` (any other failure).',
@@ -129,7 +126,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     counter(
       'server_retries_total',
       'Retries: requests sent after an earlier request for the same sample failed.',
-      one((s) => s.retries),
+      counted('retries'),
     ),
     counter(
       'server_hedges_total',

@@ -49,6 +49,9 @@ export interface MetricsSources {
 export function createMetrics(sources: MetricsSources) {
   const { access, log } = sources
   const reader = new MetricsReader(sources.db)
+  void reader.begin().catch((error: Error) => {
+    log.debug({ err: error.message }, 'counters start with the first scrape')
+  })
   const ofProcess = new Registry()
   collectDefaultMetrics({ register: ofProcess, prefix: 'rewardops_' })
   for (const name of MISNAMED) ofProcess.removeSingleMetric(name)

@@ -53,9 +53,11 @@ export async function checkBatch(client: Client, batchId: number): Promise<boole
     const reading = readings[monitor]
     const limits = { ...MONITOR_DEFINITIONS[monitor], ...settings[monitor] }
     const { after, change } = advance(before, reading, batch.step, limits)
+    if (monitor === 'variance_collapse') {
+      const isOpen = after.state === 'warning' || after.state === 'alerting'
+      after.reference = isOpen ? referenceOf(watched) : null
+    }
     if (change !== null) {
-      if (monitor === 'variance_collapse')
-        after.reference = change === 'resolved' ? null : referenceOf(watched, reading.value)
       await follow(client, batch, { monitor, before, after, change, reading, limits })
       hasAlert = true
     } else if (after.incident !== null && after.worst !== before.worst) {

@@ -218,17 +218,12 @@ function readDrop({ figures, window }: Watched): Reading {
   }
 }
 
-/** Returns the standard deviation within groups divided by its median over the previous batches. */
-function readCollapse({ figures, window, reference }: Watched): Reading {
-  const before = window
-    .filter(
-      ({ group_std_of }) => (group_std_of ?? 0) >= MONITOR_DEFINITIONS.variance_collapse.minCount,
-    )
-    .flatMap(({ group_std }) => group_std ?? [])
-  const usual = reference ?? (before.length < MIN_REFERENCES ? null : median(before))
+/** Returns the standard deviation within groups divided by {@link referenceOf}. */
+function readCollapse(watched: Watched): Reading {
+  const { figures } = watched
+  const usual = referenceOf(watched)
   const n = figures.group_std_of ?? 0
-  if (figures.group_std === null || usual === null || usual === 0)
-    return { value: null, n, detail: null }
+  if (figures.group_std === null || usual === null) return { value: null, n, detail: null }
   return {
     value: figures.group_std / usual,
     n,
@@ -236,11 +231,21 @@ function readCollapse({ figures, window, reference }: Watched): Reading {
   }
 }
 
-/** Returns the reference standard deviation behind a variance-collapse ratio, or null if it cannot be computed. */
-export function referenceOf({ figures }: Watched, ratio: number | null): number | null {
-  return ratio === null || ratio === 0 || figures.group_std === null
-    ? null
-    : figures.group_std / ratio
+/**
+ * Returns the standard deviation with which that of a batch is compared: the reference of an open variance collapse,
+ * otherwise the median over the previous batches. Null if there are too few of them or their median is 0.
+ */
+export function referenceOf({
+  window,
+  reference,
+}: Pick<Watched, 'window' | 'reference'>): number | null {
+  if (reference !== null) return reference
+  const before = window
+    .filter(
+      ({ group_std_of }) => (group_std_of ?? 0) >= MONITOR_DEFINITIONS.variance_collapse.minCount,
+    )
+    .flatMap(({ group_std }) => group_std ?? [])
+  return before.length < MIN_REFERENCES ? null : median(before) || null
 }
 
 /** Returns the share of scores at one end of the score range. The range is over this and the previous batches. */

@@ -281,6 +281,19 @@ describe('the monitors', () => {
     expect(ended).toMatchObject({ closedStep: 33, worstStep: expect.any(Number) })
   })
 
+  it('keep the reference of a collapse whose first standard deviations are 0', async () => {
+    const spread = (by: number) => usual((i) => ({ score: 0.5 + (i % 2) * by }))
+    const widths = [...Array(6).fill(0.4), ...Array(3).fill(0), ...Array(20).fill(0.04)]
+    for (const [at, by] of widths.entries()) await batchOf('to-zero', at + 1, spread(by))
+    await loop.all()
+    const { items } = await new MonitorsView(db).history({
+      ...{ run: 'to-zero', monitor: 'variance_collapse', limit: 9 },
+    })
+    expect(items).toMatchObject([
+      { openedStep: 9, value: 0, closedAt: null, latest: expect.closeTo(0.1, 9) },
+    ])
+  })
+
   it('compare a resumed run only with the steps before the one that it repeats', async () => {
     for (let step = 1; step <= 4; step++)
       await batchOf(

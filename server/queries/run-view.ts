@@ -1,6 +1,7 @@
 import { MAX_STEP } from '../contract/fields.ts'
 import type { RunMarkDto } from '../contract/marks.ts'
 import {
+  MAX_LISTED_RUNS,
   MAX_POINTS,
   RECENT_STEPS,
   type RunDto,
@@ -38,8 +39,6 @@ import { intervalOf } from './run-table.ts'
 
 /** Maximum number of automatic marks of one kind, because more would hide the chart. */
 const MAX_MARKS_OF_A_KIND = 40
-/** Maximum number of runs in lists to choose from. */
-const MAX_LISTED = 1_000
 /** Time that a run's page is cached. */
 const TTL_MS = 700
 /**
@@ -61,7 +60,7 @@ export class RunView {
 
   /** The runs, newest first. */
   async list(): Promise<RunRowDto[]> {
-    return (await runRows(this.#db, MAX_LISTED)).map((row) => ({
+    return (await runRows(this.#db, MAX_LISTED_RUNS)).map((row) => ({
       name: row.name,
       batches: row.batches,
       validationBatches: row.validation_batches,

@@ -20,7 +20,7 @@ describe('finished data', () => {
     const minute = (minutesAgo: number, tokens: number) =>
       db.adhoc(
         `insert into server_minute as m (server_id, minute, requests, errors, retries, latency_ms, tokens)
-         values ($1, date_trunc('minute', now()) - $2 * interval '1 minute', 1, 1, 0, array[0, $3::int], $3)
+         values ($1, date_trunc('minute', now()) - $2 * interval '1 minute', 1, 1, 1, array[0, $3::int], $3)
          on conflict (server_id, minute) do update set tokens = m.tokens + excluded.tokens`,
         [id, minutesAgo, tokens],
       )
@@ -34,13 +34,14 @@ describe('finished data', () => {
       const calls = figures.calls.get(id)!
       expect(calls.tokens).toBe(111 + round)
       expect(calls.latency).toEqual([0, 111])
-      expect(calls.errors).toBe(3)
+      // All counters of calls leave out what happened before the reader began.
+      expect([calls.requests, calls.errors, calls.retries]).toEqual([3, 3, 3])
       await minute(0, 1)
     }
     // Settled minutes are not read again: deleting them changes no figure.
     await db.adhoc("delete from server_minute where minute < now() - interval '2 minutes'")
     expect((await reader.read()).calls.get(id)?.tokens).toBe(114)
-    // By default, counters start when the reader is created.
+    // By default, counters start with the minute of `begin`, or of the first reading.
     expect((await new MetricsReader(db).read()).calls.get(id)?.tokens).toBe(4)
   })
 
@@ -65,6 +66,16 @@ describe('finished data', () => {
     const { batches } = await reader.read()
     expect(batches.scored).toBe(37)
     expect(batches.batches).toEqual(new Map([['completed', 4]]))
+    // An open batch keeps the later ones from being settled. Removing those decreases no counter.
+    await batch(5, 'running', 0, null)
+    await batch(6, 'completed', 10, '1 hour')
+    expect((await reader.read()).batches.scored).toBe(47)
+    await db.adhoc('delete from batch where id = 6')
+    const { batches: after, runs } = await reader.read()
+    expect(after.scored).toBe(47)
+    await db.adhoc('update batch set scored = 2 where id = 5')
+    expect((await reader.read()).batches.scored).toBe(49)
+    expect(runs.counts.get('other')?.scored).toBe(19)
   })
 })
 
@@ -119,6 +130,21 @@ describe('runs', () => {
       { run: 'a', split: 'train', step: 7, mean: 0.25, noSignal: 0.25, seconds: 4 },
       { run: 'a', split: 'val', step: 6, mean: 0.5, noSignal: null, seconds: 4 },
     ])
+  })
+
+  it('keep their counters if batches are removed', async () => {
+    await run(1, 'a')
+    await batch(1, { status: 'running', rolled_up: false, scored: 3 }, null)
+    await batch(1, { scored: 9 })
+    const reader = new MetricsReader(db)
+    const scored = async () => (await reader.read()).runs.counts.get('a')?.scored
+    expect(await scored()).toBe(12)
+    await db.adhoc("delete from batch where status = 'completed'")
+    expect(await scored()).toBe(12)
+    await db.adhoc('update batch set scored = 5')
+    expect(await scored()).toBe(14)
+    await db.adhoc('delete from batch')
+    expect(await scored()).toBe(14)
   })
 
   it('without new results stay inactive at the next reading', async () => {

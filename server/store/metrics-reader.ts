@@ -2,6 +2,7 @@ import type { Database } from './database.ts'
 import { SANDBOX_POOL } from './job-queue.ts'
 import { type RunBatchesRow, type RunFigures, RunTotals } from './run-totals.ts'
 
+/** A registered server's labels and limits. */
 export interface ServerFigures {
   id: number
   name: string
@@ -12,14 +13,13 @@ export interface ServerFigures {
   verdict: string | null
   max_in_flight: number | null
   max_concurrent: number | null
-  requests: number
-  errors: number
-  retries: number
   lease_slots: number
 }
 
 /** Calls to a server since the reader's first minute: see the constructor of {@link MetricsReader}. */
 export interface CallFigures {
+  requests: number
+  retries: number
   errors: number
   hedges: number
   busy: number
@@ -80,7 +80,9 @@ interface MinuteRow extends CallFigures {
   settled: boolean
 }
 
-const COUNTS = ['errors', 'hedges', 'busy', 'corrupt', 'client', 'tokens'] as const
+const COUNTS = [
+  ...(['requests', 'retries', 'errors', 'hedges', 'busy', 'corrupt', 'client', 'tokens'] as const),
+]
 
 /**
  * Reads the figures of the metrics. Finished batches and minutes are counted once, so a scrape costs as much as the
@@ -90,6 +92,8 @@ export class MetricsReader {
   readonly #db: Database
   #reading: Promise<Figures> | null = null
   #settledBatches = emptyBatches()
+  /** Counts at the last reading. */
+  #lastBatches = emptyBatches()
   readonly #runs: RunTotals
   /** Batches below this id are in `#settledBatches` and settled in `#runs`. */
   #fromBatch = 0
@@ -97,11 +101,21 @@ export class MetricsReader {
   /** Minutes before this one are in `#settledCalls` or precede the reader. */
   #fromMinute: Date | null
 
-  /** Counters of calls begin with the minute `from`, or if it is null, with the minute of the first reading. */
+  /** Counters of calls begin with the minute `from`, or if it is null, with the minute of {@link begin}. */
   constructor(db: Database, from: Date | null = null) {
     this.#db = db
     this.#runs = new RunTotals(db)
     this.#fromMinute = from
+  }
+
+  /**
+   * Starts the counters of calls, unless they have started. If it fails, the next reading starts them.
+   * @throws when the database does not answer
+   */
+  async begin(): Promise<Date> {
+    const minute = "select date_trunc('minute', now()) as at"
+    this.#fromMinute ??= (await this.#db.adhoc<{ at: Date }>(minute))[0]!.at
+    return this.#fromMinute
   }
 
   /** Reads the current figures; concurrent callers share one reading. @throws when the database does not answer */
@@ -136,7 +150,6 @@ export class MetricsReader {
     return this.#db.rows<ServerFigures>(
       'metrics-servers',
       `select id, name, model, engine, state, self_test->>'verdict' as verdict, max_in_flight, max_concurrent,
-         requests::float8 as requests, errors::float8 as errors, retries::float8 as retries,
          (select coalesce(sum(slots), 0)::int from lease
           where resource = 'server:' || server.id and expires_at > clock_timestamp()) as lease_slots
        from server where removed_at is null order by id`,
@@ -145,21 +158,19 @@ export class MetricsReader {
 
   /** Counts from `#fromMinute` on, because adding up the histograms of a year takes longer than a scrape may. */
   async #calls(): Promise<Map<number, CallFigures>> {
-    this.#fromMinute ??= (
-      await this.#db.adhoc<{ at: Date }>("select date_trunc('minute', now()) as at")
-    )[0]!.at
+    const from = await this.begin()
     // A minute still receives calls for a moment after its end.
     const [clock] = await this.#db.adhoc<{ at: Date }>(
       "select date_trunc('minute', now() - interval '1 minute') as at",
     )
-    const upTo = new Date(Math.max(clock!.at.getTime(), this.#fromMinute.getTime()))
+    const upTo = new Date(Math.max(clock!.at.getTime(), from.getTime()))
     const rows = await this.#db.rows<MinuteRow>(
       'metrics-minutes',
-      `select m.server_id, m.minute < $2 as settled, m.errors, m.hedges, m.busy, m.corrupt, m.client,
+      `select m.server_id, m.minute < $2 as settled, m.requests, m.retries, m.errors, m.hedges, m.busy, m.corrupt, m.client,
               m.tokens::float8 as tokens, m.latency_ms as latency
        from server s join server_minute m on m.server_id = s.id and m.minute >= $1
        where s.removed_at is null`,
-      [this.#fromMinute, upTo],
+      [from, upTo],
     )
     for (const row of rows) if (row.settled) addTo(this.#settledCalls, row)
     this.#fromMinute = upTo
@@ -193,6 +204,13 @@ export class MetricsReader {
       all[key] = this.#settledBatches[key]
     }
     for (const row of rows) if (!row.settled) addBatches(all, row)
+    // Batches that were removed before they were settled stay counted: a counter must not decrease.
+    for (const key of ['scored', 'failed', 'groups'] as const) {
+      const removed = Math.max(0, this.#lastBatches[key] - all[key])
+      this.#settledBatches[key] += removed
+      all[key] += removed
+    }
+    this.#lastBatches = all
     return { batches: all, runs: await this.#runs.read(rows) }
   }
 }
@@ -211,6 +229,8 @@ function addBatches(to: BatchFigures, row: BatchRow): void {
 
 function addTo(calls: Map<number, CallFigures>, row: CallFigures & { server_id: number }): void {
   const sum = calls.get(row.server_id) ?? {
+    requests: 0,
+    retries: 0,
     errors: 0,
     hedges: 0,
     busy: 0,

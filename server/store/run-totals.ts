@@ -74,6 +74,7 @@ export class RunTotals {
     for (const row of rows) if (row.settled) addTo(this.#settled, row)
     const totals = new Map([...this.#settled].map(([id, one]) => [id, { ...one }]))
     for (const row of rows) if (!row.settled) addTo(totals, row)
+    this.#keepRemoved(totals)
     const active = [...totals]
       .filter(([, { atMs, pending }]) => pending > 0 || atMs > performance.now() - ACTIVE_MS)
       .sort(([, a], [, b]) => b.atMs - a.atMs)
@@ -93,6 +94,18 @@ export class RunTotals {
       active: active.length,
       counts,
       lastBatches: await this.#lastBatches([...names.keys()]),
+    }
+  }
+
+  /** Counts batches that were removed before they were settled, because a counter must not decrease. */
+  #keepRemoved(totals: Map<number, Totals>): void {
+    for (const [id, before] of this.#last ?? []) {
+      const removed = { ...noCounts(), atMs: before.atMs }
+      for (const key of ['scored', 'failed', 'groups'] as const) {
+        removed[key] = Math.max(0, before[key] - (totals.get(id)?.[key] ?? 0))
+      }
+      if (removed.scored + removed.failed + removed.groups === 0) continue
+      for (const to of [totals, this.#settled]) add(to, id, removed)
     }
   }
 
@@ -140,11 +153,15 @@ function noCounts(): RunCounts {
 }
 
 function addTo(totals: Map<number, Totals>, row: RunBatchesRow): void {
-  const sum = totals.get(row.run_id) ?? { ...noCounts(), atMs: Number.NEGATIVE_INFINITY }
-  totals.set(row.run_id, sum)
-  sum.pending += row.pending ?? 0
-  sum.scored += row.scored
-  sum.failed += row.failed
-  sum.groups += row.groups
-  sum.atMs = Math.max(sum.atMs, performance.now() - row.age_ms)
+  add(totals, row.run_id, {
+    ...{ pending: row.pending ?? 0, scored: row.scored, failed: row.failed, groups: row.groups },
+    atMs: performance.now() - row.age_ms,
+  })
+}
+
+function add(totals: Map<number, Totals>, id: number, more: Totals): void {
+  const sum = totals.get(id) ?? { ...noCounts(), atMs: Number.NEGATIVE_INFINITY }
+  totals.set(id, sum)
+  for (const key of ['pending', 'scored', 'failed', 'groups'] as const) sum[key] += more[key]
+  sum.atMs = Math.max(sum.atMs, more.atMs)
 }

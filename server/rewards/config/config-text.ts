@@ -9,6 +9,7 @@ import {
   parseDocument,
   type ScalarTag,
 } from 'yaml'
+import { shellWords } from './shell-words.ts'
 
 export interface ConfigLeaf {
   /** Dotted key, as written. */
@@ -42,9 +43,9 @@ const YAML_OPTIONS = {
   customTags: (tags: unknown[]) => [words, ...(tags as ScalarTag[])],
 }
 
-const VARIABLE = /^\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)=(.*)$/
-const OVERRIDE =
-  /(?<![^\s'"])\+{0,2}([A-Za-z_][\w-]*(?:[./@][\w-]+)*)=((?:"(?:[^"\\]|\\.)*"|'[^']*'|\[[^\]\n]*\]|\$\{[^}\n]*\}|[^\s'"\\])*)/g
+/** A shell variable. A line with no other words sets it. */
+const VARIABLE = /^([A-Za-z_]\w*)=(.*)$/s
+const OVERRIDE = /^\+{0,2}([A-Za-z_][\w-]*(?:[./@][\w-]+)*)=(.*)$/s
 
 /**
  * Reads YAML as Hydra does (`yes`, `on` and `True` are booleans), or the overrides of a command line
@@ -80,11 +81,26 @@ function readYaml(text: string): ConfigText {
   const { contents } = document!
   if (contents === null) return { ok: true, leaves: [] }
   if (!isMap(contents)) return { ok: false, line: 1, message: 'not a map of settings' }
+  const leaves = leavesOf(contents, document!, (node) =>
+    node.range ? lines.linePos(node.range[0]).line : 1,
+  )
+  if (leaves.length >= MAX_LEAVES) {
+    return { ok: false, line: null, message: `more than ${MAX_LEAVES} settings` }
+  }
+  return { ok: true, leaves }
+}
+
+/** The settings of a map and of the maps in it, at most {@link MAX_LEAVES}. */
+function leavesOf(
+  contents: Node,
+  document: Document,
+  lineOf: (node: Node) => number,
+  path: string[] = [],
+): ConfigLeaf[] {
   const leaves: ConfigLeaf[] = []
-  const lineOf = (node: Node) => (node.range ? lines.linePos(node.range[0]).line : 1)
   const visit = (node: Node, path: string[], line: number, depth: number): void => {
     if (leaves.length >= MAX_LEAVES) return
-    const target = isAlias(node) ? node.resolve(document!) : node
+    const target = isAlias(node) ? node.resolve(document) : node
     if (target !== undefined && isMap(target) && target.items.length > 0 && depth < 32) {
       for (const { key, value } of target.items) {
         const name = isScalar(key) ? (key.source ?? String(key.value)) : String(key)
@@ -97,13 +113,10 @@ function readYaml(text: string): ConfigText {
       }
       return
     }
-    leaves.push({ key: path.join('.'), value: plainValue(target, document!), line })
+    leaves.push({ key: path.join('.'), value: plainValue(target, document), line })
   }
-  visit(contents, [], lineOf(contents), 0)
-  if (leaves.length >= MAX_LEAVES) {
-    return { ok: false, line: null, message: `more than ${MAX_LEAVES} settings` }
-  }
-  return { ok: true, leaves }
+  visit(contents, path, lineOf(contents), 0)
+  return leaves
 }
 
 /**
@@ -116,56 +129,76 @@ function readCommandLine(text: string): ConfigLeaf[] | null {
   if (lines.some((line) => /^\s*(?!\+)[\w-]+\s*:(\s|$)/.test(line))) return null
   const found = new Map<string, ConfigLeaf>()
   const variables = new Map<string, string>()
+  const expand = (part: string) => putIn(part, variables)
   let continues = false
   for (const [at, line] of lines.entries()) {
     if (/^\s*(#|$)/.test(line)) continue
-    const variable = continues ? null : VARIABLE.exec(line)
+    const isFirst = !continues
     continues = line.trimEnd().endsWith('\\')
-    if (variable && !/^\S+\s+\S*[./]\S*=/.test(line)) {
-      const [, name = '', raw = ''] = variable
-      // Only a text of several lines sets variables. A single line such as `max_concurrency=8` is an override.
-      if (!continues && lines.length > 1) {
-        variables.set(name, putIn(withoutComment(raw), variables))
+    // Only a text of several lines sets variables. A single line such as `max_concurrency=8` is an override.
+    if (isFirst && !continues && lines.length > 1) {
+      const words = shellWords(line.replace(/^\s*(?:export|local)\s/, ''), expand)
+      const assigned = words.map((word) => VARIABLE.exec(word) ?? [])
+      if (assigned.every(({ length }) => length > 0)) {
+        for (const [, name = '', value = ''] of assigned) variables.set(name, value)
         continue
       }
     }
-    for (const [, key = '', raw = ''] of line.matchAll(OVERRIDE)) {
-      // Names in capitals are environment variables of the command, as in `NCCL_DEBUG=WARN python3 -m …`.
-      if (/^[A-Z_][A-Z0-9_]*$/.test(key)) continue
-      found.delete(key)
-      found.set(key, { key, value: overrideValue(putIn(raw, variables)), line: at + 1 })
+    for (const [key, value] of overridesOf(line, expand)) {
+      for (const leaf of overrideLeaves(key, value, at + 1)) {
+        found.delete(leaf.key)
+        found.set(leaf.key, leaf)
+      }
     }
   }
   return found.size === 0 ? null : [...found.values()]
 }
 
-function withoutComment(raw: string): string {
-  return /^(?:"[^"]*"|'[^']*'|[^\s"'#]|\s(?!#))*/.exec(raw)?.[0].trim() ?? ''
+/**
+ * The overrides in a line of a script, also those of a command or a variable that is one word
+ * (`bash -c "python3 -m … a.b=1"`, `$OVERRIDES`).
+ */
+function overridesOf(
+  line: string,
+  expand: (text: string) => string,
+  depth = 0,
+): [key: string, value: string][] {
+  return shellWords(line, expand).flatMap((word): [string, string][] => {
+    const [, key, value = ''] = OVERRIDE.exec(word) ?? []
+    // Names in capitals are environment variables of the command, as in `NCCL_DEBUG=WARN python3 -m …`.
+    if (key !== undefined && !/^[A-Z_][A-Z0-9_]*$/.test(key)) return [[key, value]]
+    const inner = key === undefined ? word : value
+    return depth < 3 && /\s/.test(inner) ? overridesOf(inner, (part) => part, depth + 1) : []
+  })
 }
 
 function putIn(raw: string, variables: ReadonlyMap<string, string>): string {
-  if (/^'[^']*'$/.test(raw)) return raw
   const named = (name: string, fallback?: string) =>
     variables.get(name) ?? fallback ?? `\${${name}}`
   return raw
     .replace(/\$HOME\b|\$\{HOME\}/g, '~')
-    .replace(/\$\(\(([^$]*?)\)\)(?!\))/g, (whole, expression: string) => {
+    .replace(/\$\(\(((?:[^$]|\$(?=\w|\{\w+\}))*?)\)\)(?!\))/g, (whole, expression: string) => {
       const value = arithmetic(expression, variables)
-      return value === null ? whole.replace('$', '$_') : String(value)
+      return value === null ? whole.replace('$((', '$_((') : String(value)
     })
     .replace(/\$\{(\w+)(?::?-([^}]*))?\}/g, (_, name: string, fallback) => named(name, fallback))
     .replace(/\$([A-Za-z]\w*)/g, (_, name: string) => named(name))
     .replaceAll('$_((', '${((')
 }
 
-/** The value as Hydra reads it, without the shell's quotes around it. */
-function overrideValue(raw: string): unknown {
-  const text = /^(["'])(.*)\1$/s.exec(raw)?.[2] ?? raw
-  if (text === '' || text.includes('${')) return text
-  const document = parseDocument(text, YAML_OPTIONS)
-  if (document.errors.length > 0) return text
-  const value = plainValue(document.contents, document)
-  return typeof value === 'object' && value !== null && !/^[[{]/.test(text) ? text : value
+/** The settings of an override as Hydra reads them. A map such as `{a:1,b:{c:2}}` gives a setting for each key in it. */
+function overrideLeaves(key: string, text: string, line: number): ConfigLeaf[] {
+  const leaf = (value: unknown) => [{ key, value, line }]
+  // In YAML, ` #` would begin a comment.
+  if (text === '' || text.includes('${') || /^[^"'[{].*\s#/.test(text)) return leaf(text)
+  // YAML needs a space after the colon.
+  const spaced = text.startsWith('{') ? text.replace(/([{,]\s*[\w./@-]+):(?=\S)/g, '$1: ') : text
+  const document = parseDocument(spaced, YAML_OPTIONS)
+  if (document.errors.length > 0) return leaf(text)
+  const { contents } = document
+  if (isMap(contents) && contents.flow) return leavesOf(contents, document, () => line, [key])
+  const value = plainValue(contents, document)
+  return leaf(typeof value === 'object' && value !== null && !text.startsWith('[') ? text : value)
 }
 
 /** @throws Error for a node that contains itself or has more than 100 aliases */
@@ -181,7 +214,8 @@ function plainValue(node: Node | null | undefined, document: Document): unknown 
 
 /** Evaluates `+ - * / ( )` on whole numbers and variables; null for anything else. */
 function arithmetic(expression: string, variables: ReadonlyMap<string, string>): number | null {
-  const tokens = expression.match(/\d+|[A-Za-z_]\w*|[-+*/()]|\S/g) ?? []
+  const tokens =
+    expression.replace(/\$\{?(\w+)\}?/g, '$1').match(/\d+|[A-Za-z_]\w*|[-+*/()]|\S/g) ?? []
   let at = 0
   const atom = (): number => {
     const token = tokens[at++]

@@ -282,7 +282,7 @@ sandbox_fusion: {url: 'http://localhost:8080/run_code', max_concurrent: 32}
       groupSize: 16,
       normAdvByStd: false,
       dataSourceColumn: 'source',
-      reward: { maxConcurrency: 64 },
+      reward: { maxConcurrency: 64, advantages: { normByStd: false } },
       sandbox: { url: 'http://localhost:8080/run_code', maxConcurrent: 32, memoryLimitMb: 1024 },
       problems: [],
     })
@@ -298,6 +298,21 @@ algorithm: {gdpo_reward_keys: [acc, format], gdpo_reward_weights: [1, 0.5]}
       kwargs: { gdpo_reward_keys: ['acc', 'format'], gdpo_reward_weights: [1, 0.5] },
     })
     expect(config.problems).toEqual([])
+  })
+
+  test('kwargs that a submit would refuse are reported', () => {
+    const gdpo = (algorithm: string) =>
+      messages(importConfig(`reward: {reward_manager: {name: gdpo}}\nalgorithm: ${algorithm}\n`))
+    expect(gdpo('{}')).toMatch(/kwarg "gdpo_reward_keys" of manager gdpo is not valid/)
+    expect(gdpo('{gdpo_reward_keys: acc}')).toMatch(/"gdpo_reward_keys" .* is not valid/)
+    expect(gdpo('{gdpo_reward_keys: [a, b], gdpo_reward_weights: [1]}')).toMatch(
+      /"gdpo_reward_weights" .* is not one weight for each/,
+    )
+    expect(gdpo('{gdpo_reward_keys: [a], gdpo_reward_weights: null}')).toBe('')
+    const limited = importConfig(
+      'reward: {reward_manager: {name: rate_limited}, max_concurrent: 0}',
+    )
+    expect(messages(limited)).toMatch(/"max_concurrent" .* is not valid/)
   })
 })
 
@@ -457,6 +472,50 @@ NCCL_DEBUG=WARN python3 -m verl.trainer.main_ppo \\
     expect(config.keys.find(({ key }) => key === 'reward_model.model.path')).toMatchObject({
       value: 'Skywork/rm',
       line: 18,
+    })
+  })
+
+  /** The values of the overrides in a script. */
+  const valuesOf = (...lines: string[]) =>
+    Object.fromEntries(
+      importConfig(`set -x\n${lines.join('\n')}\n`).keys.map(({ key, value }) => [key, value]),
+    )
+
+  test.each([
+    ['a.b=$((1024 * 4))', 4096],
+    ['a.b=$(((1 + 2) * 3))', 9],
+    [`a.b=$((2 * $n + \${n}))`, 12],
+    ['a.b=x$n/y', 'x4/y'],
+    ["a.b='/my dir/f.py'", '/my dir/f.py'],
+    ["'a.b=/my dir/$n.py'", '/my dir/$n.py'],
+    ['"a.b=/my dir/$n.py"', '/my dir/4.py'],
+    ['a.b=/my\\ dir/"f #1".py', '/my dir/f #1.py'],
+    ['a.b=x # a comment with c.d=1', 'x'],
+    ['a.b=$(nproc --all)', '$(nproc --all)'],
+    ["a.b=\"['x y', 'z']\"", ['x y', 'z']],
+    ['a.b=[x, [1, 2]]', ['x', [1, 2]]],
+    [`"a.b=\\\${data.len}"`, `\${data.len}`],
+    ['a.b=\'"5"\'', '5'],
+    ["a.b='{}'", {}],
+    ['bash -c "python3 -m verl a.b=7"', 7],
+    ['echo "it starts; python3 -m verl a.b=8', 8],
+    ['echo it doesn\'t cut a.b="9 and 10"', '9 and 10'],
+    ['all="c a.b=11"\npython3 -m verl $all', 11],
+  ])('the value of %s is whole', (line, value) => {
+    expect(valuesOf('n=4', line)).toEqual({ 'a.b': value })
+  })
+
+  test('a map gives a setting for each of its keys', () => {
+    expect(
+      valuesOf(
+        'n="4096"',
+        '+reward.reward_kwargs={max_resp_len:20480, overlong_buffer_cfg: {enable: True, "len":$n}}',
+        'reward.reward_kwargs.max_resp_len=8192',
+      ),
+    ).toEqual({
+      'reward.reward_kwargs.overlong_buffer_cfg.enable': true,
+      'reward.reward_kwargs.overlong_buffer_cfg.len': 4096,
+      'reward.reward_kwargs.max_resp_len': 8192,
     })
   })
 

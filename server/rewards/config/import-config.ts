@@ -45,6 +45,8 @@ export function importConfig(text: string, address: string | null = null): Impor
   readKwargs(settings, result, manager)
   readLimits(settings, result, manager)
   readRest(settings, result)
+  readDimensions(settings, result, manager)
+  checkKwargs(settings, result, manager)
   if (manager !== 'naive') result.reward.manager = manager
   const checked = RewardSpec.safeParse(result.reward)
   if (!checked.success) {
@@ -214,8 +216,7 @@ function readKwargs(settings: Settings, result: ImportedConfigDto, manager: stri
         if (Object.hasOwn(kwargs, key)) noteKwarg(settings, result, key, kwargs[key])
       }
     } else {
-      const end = /[.?!]$/.test(taken.message) ? '' : '.'
-      settings.problem(null, `${taken.message}${end} ${taken.hint}`)
+      settings.problem(null, problemOf(taken))
       settings.leaveUnder(KWARGS, 'not used: see the problems')
     }
   } else {
@@ -274,7 +275,8 @@ function readRest(settings: Settings, result: ImportedConfigDto): void {
   result.groupSize = settings.number('actor_rollout_ref.rollout.n', 1) ?? null
   settings.honour('actor_rollout_ref.rollout.n', 'groupSize of batches.submit')
   result.normAdvByStd = settings.flag('algorithm.norm_adv_by_std_in_grpo') ?? null
-  settings.honour('algorithm.norm_adv_by_std_in_grpo', 'the normalization of displayed advantages')
+  if (result.normAdvByStd === false) result.reward.advantages = { normByStd: false }
+  settings.honour('algorithm.norm_adv_by_std_in_grpo', 'reward.advantages.normByStd')
   result.dataSourceColumn = settings.text('data.reward_fn_key') ?? null
   settings.honour('data.reward_fn_key', 'the column to send as dataSource')
   const most = settings.number('max_concurrency', 1)
@@ -299,16 +301,30 @@ function readRest(settings: Settings, result: ImportedConfigDto): void {
       )
     }
   }
-  if (result.reward.manager !== 'gdpo' && settings.text(`${MANAGER}name`) !== 'gdpo') {
-    for (const key of ['gdpo_reward_keys', 'gdpo_reward_weights']) {
-      settings.leave(`algorithm.${key}`, 'read by the manager gdpo')
+}
+
+const GDPO_KEYS = ['gdpo_reward_keys', 'gdpo_reward_weights']
+
+function readDimensions(settings: Settings, result: ImportedConfigDto, manager: string): void {
+  for (const key of GDPO_KEYS) {
+    if (manager !== 'gdpo') {
+      settings.leave(`algorithm.${key}`, `read by the manager gdpo; this one is ${manager}`)
+      continue
     }
-    return
-  }
-  for (const key of ['gdpo_reward_keys', 'gdpo_reward_weights']) {
     const value = settings.value(`algorithm.${key}`)
     if (value === undefined) continue
     result.reward.kwargs = { ...result.reward.kwargs, [key]: value as never }
     settings.honour(`algorithm.${key}`, `reward.kwargs.${key}`)
   }
+}
+
+/** Reports kwargs with which `batches.submit` would refuse the reward. {@link readKwargs} checks those of dapo. */
+function checkKwargs(settings: Settings, result: ImportedConfigDto, manager: string): void {
+  if (manager === 'dapo') return
+  const taken = takeManagerKwargs(manager, result.reward.kwargs ?? {})
+  if (!taken.ok) settings.problem(null, problemOf(taken))
+}
+
+function problemOf({ message, hint }: { message: string; hint: string }): string {
+  return `${message}${/[.?!]$/.test(message) ? '' : '.'} ${hint}`
 }
