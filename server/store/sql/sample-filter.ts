@@ -9,15 +9,13 @@ import { MAX_VERDICTS } from '../../contract/verdicts.ts'
 import type { Database } from '../database.ts'
 import { type Arg, args } from './args.ts'
 
-/** A filter with the batch as a number. The filter's text is searched by `sample-texts.ts`. */
+/** The filter's text is searched by `sample-texts.ts`. */
 export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
   batchId?: number | undefined
 }
 
-/** Maximum number of batches that one query considers. */
 const MAX_BATCHES = 2_000
 
-/** A batch that may have matching samples. */
 export interface CandidateBatch {
   id: number
   samples: number
@@ -116,7 +114,6 @@ function signalsOf(filter: GroupSignalFilter): GroupSignal[] {
   return filter === 'no_signal' ? GROUP_SIGNALS.filter((signal) => signal !== 'varied') : [filter]
 }
 
-/** SQL condition that a batch is a rescore, or that it is not. */
 export function isRescored(rescored: boolean): string {
   return `rescored_from is ${rescored ? 'not null' : 'null'}`
 }

@@ -2,7 +2,6 @@ import type { ServerEventDto, ServerMinuteDto } from '../../contract/server-deta
 import type { Database } from '../database.ts'
 import type { RowOf } from '../row-of.ts'
 
-/** The last events of a server, newest first. */
 export function serverEvents(
   db: Database,
   id: number,
@@ -16,7 +15,6 @@ export function serverEvents(
   )
 }
 
-/** The level of a server's last sleep, or null if it is unknown. */
 export async function lastSleepLevel(db: Database, id: number): Promise<number | null> {
   const [row] = await db.rows<{ level: number | null }>(
     'server-sleep-level',
@@ -27,7 +25,6 @@ export async function lastSleepLevel(db: Database, id: number): Promise<number |
   return row?.level ?? null
 }
 
-/** A server's stored chat template, or null if it has none. */
 export async function chatTemplateOfServer(db: Database, id: number): Promise<string | null> {
   const [row] = await db.rows<{ chat_template: string | null }>(
     'server-chat-template',
