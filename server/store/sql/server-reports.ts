@@ -19,7 +19,6 @@ export interface ServerCalls {
   latency: number[]
 }
 
-/** Columns that are added up in the rows of ten seconds, minutes and hours. */
 const ADDED = [
   ...['requests', 'errors', 'retries', 'hedges', 'busy', 'corrupt', 'client', 'ejections'],
   ...['in_flight_seconds', 'capacity_seconds'],
@@ -69,7 +68,6 @@ export async function addServerCalls(db: Database, calls: readonly ServerCalls[]
   )
 }
 
-/** Adds the excluded row's columns to those of row `m`. */
 function added(columns: readonly string[]): string {
   return columns.map((name) => `${name} = m.${name} + excluded.${name}`).join(', ')
 }
@@ -88,10 +86,6 @@ export interface WorkerLoad {
   loopP99Ms: number
 }
 
-/**
- * Adds a worker's load since `from` to the worker's rows of the ten seconds, the minute and the hour that contain
- * `from`.
- */
 export async function addWorkerLoad(
   db: Database,
   workerId: number,
@@ -111,7 +105,6 @@ export async function addWorkerLoad(
 /** Durations that are counted over time; defined at `LatencySlice` in prisma/schema.prisma. */
 export const LATENCY_KINDS = ['queue', 'router', 'service'] as const
 export type LatencyKind = (typeof LATENCY_KINDS)[number]
-/** The intervals that rows of durations and retries cover, in seconds. */
 export const SLICE_SECONDS = [10, 60, 3_600]
 
 /** Adds durations in the router's latency buckets. All workers add to the same rows, in the same order. */
@@ -130,7 +123,6 @@ export async function addLatencies(
   )
 }
 
-/** Deletes old rows: rows of ten seconds after a day, rows of minutes after thirty days, rows of hours after a year. */
 export async function pruneFleetHistory(db: Database): Promise<void> {
   const old = `(seconds = 10 and at < now() - interval '1 day' or seconds = 60 and at < now() - interval '30 days'
     or seconds = 3600 and at < now() - interval '1 year')`
@@ -164,7 +156,6 @@ export interface HealthEvent {
   agoMs: number
 }
 
-/** Stores health events in order. */
 export async function addHealthEvents(db: Database, events: readonly HealthEvent[]): Promise<void> {
   if (events.length === 0) return
   await db.rows(

@@ -2,7 +2,6 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { TraceContext } from '../../trace-context.ts'
 import type { Database } from '../database.ts'
 
-/** An ended batch whose spans are to be exported. */
 export interface TracedBatch {
   id: number
   run: string
@@ -76,7 +75,6 @@ export async function endTrace(db: Database, batchId: number): Promise<void> {
   await db.rows('end-trace', 'update batch set trace_due = null where id = $1', [batchId])
 }
 
-/** Up to `limit` groups from number `from` on. */
 export function tracedGroups(
   db: Database,
   batchId: number,
