@@ -1,7 +1,6 @@
 import type { FetchedJob } from '../store/job-queue.ts'
 import type { ActiveBatch } from './active-batches.ts'
 
-/** A job claimed by this worker, with its unfinished samples and the state of its claim. */
 export class ClaimedJob {
   readonly job: FetchedJob
   readonly pool: string
