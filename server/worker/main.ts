@@ -46,7 +46,6 @@ const EXIT_MS = 9_500
  */
 const NOT_ITS_TURN_MS = 25
 
-/** Runs a worker process: connects, registers and serves the queues until it is stopped. */
 async function main(): Promise<void> {
   const { local, routerAddress } = loadWorkerHandover()
   const config = loadConfig()
@@ -204,7 +203,6 @@ function sandboxOfServer(): Pick<SandboxProcess, 'ready' | 'stop'> {
   }
 }
 
-/** Serves the pool of the sandbox as soon as this worker has one. */
 async function serveSandboxPool(
   sandbox: Pick<SandboxProcess, 'ready'>,
   worker: RewardLoopWorker,
@@ -221,7 +219,6 @@ async function serveSandboxPool(
   worker.intake.pump(SANDBOX_POOL)
 }
 
-/** Notifies the service that started this worker of committed samples. */
 function notifyServer(workerId: number, samples: EndedSample[]): void {
   if (!process.connected) return
   const message: EndedMessage = {

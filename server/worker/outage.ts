@@ -19,7 +19,6 @@ export class Outage {
     return this.#begunAtMs !== null
   }
 
-  /** Starts an outage after a failed write. */
   begin(error: unknown): void {
     if (this.#begunAtMs !== null) return
     this.#begunAtMs = performance.now()
@@ -28,7 +27,6 @@ export class Outage {
     this.#onChange(true)
   }
 
-  /** Ends the outage after a successful write. */
   end(): void {
     if (this.#begunAtMs === null) return
     const awayMs = Math.round(performance.now() - this.#begunAtMs)
@@ -38,7 +36,6 @@ export class Outage {
     for (const go of this.#waiting.splice(0)) go()
   }
 
-  /** Resolves when results can be written. */
   over(): Promise<void> {
     if (!this.isOn) return Promise.resolve()
     return new Promise((resolve) => this.#waiting.push(resolve))
