@@ -24,7 +24,6 @@ const gated = workload.jobs.find(({ maxConcurrency }) => maxConcurrency !== null
 const single = workload.jobs.find(({ kind }) => kind === 'single') as TrainerJob
 const schedule: Schedule = { seed: SEED, setup: setupNamed('embedded'), faults: [] }
 
-/** The history of an episode without violations. */
 function flawless(): History {
   const events: HistoryEvent[] = [{ e: 'phase', at: 1_000, name: 'work' }]
   const batches: DatabaseState['batches'] = []

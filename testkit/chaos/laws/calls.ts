@@ -1,7 +1,6 @@
 import type { HistoryEvent } from '../history.ts'
 import { type Evidence, type FaultSpan, faultSpans, type Violation } from './law.ts'
 
-/** One request, as the reward model recorded it. */
 export interface ModelCall {
   server: number
   n: number
