@@ -10,7 +10,6 @@ const HANGS_MS = 700
 
 type Ready = Extract<HistoryEvent, { e: 'ready' }>
 
-/** Calls that write to the database. */
 const WRITING = new Set(['batches.submit', 'batches.append', 'samples.score'])
 
 /** Faults of the database or of its link. */
