@@ -26,7 +26,6 @@ export class SourceTree {
     this.#folder = folder
   }
 
-  /** Creates a tree: the checkout itself, or a patched copy if a bug is given. */
   static async make(bug: PlantedBug | null): Promise<SourceTree> {
     const folder = mkdtempSync(join(tmpdir(), 'chaos-tree-'))
     execFileSync('chmod', ['755', folder])
