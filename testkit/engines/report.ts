@@ -21,7 +21,6 @@ const OBSERVATIONS = [
   'All observations:',
 ].join('\n')
 
-/** Formats the outcomes as a table of checks by release, with the details of each check below. */
 export function markdownOf(planned: Planned[], outcomes: Outcome[], date: string): string {
   const releases = [...new Set(planned.map(({ release }) => release))]
   const checks = [...new Set(planned.map(({ check }) => check))]
