@@ -6,7 +6,6 @@ import type { ErrorData } from '../../server/contract/error-reasons.ts'
 
 /** All procedures, typed: `api.batches.next.query({…})`. */
 export type Api = TRPCClient<AppRouter>
-/** Inputs of the procedures, by router and name. */
 export type ApiInputs = inferRouterInputs<AppRouter>
 
 /** An HTTP answer: status, headers, and the body, parsed if it is JSON. */
@@ -42,7 +41,6 @@ export class CallError extends TRPCClientError<AppRouter> {
   }
 }
 
-/** Sends one request and reads the whole answer. */
 export async function rawRequest(
   url: string,
   options: RawRequest,

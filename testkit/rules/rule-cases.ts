@@ -29,7 +29,6 @@ export interface SlowText {
   /** The accepted answer. Default: `1`. */
   accepted?: (units: string) => string
   kwargs?: Record<string, unknown>
-  /** The expected score. */
   wanted: number
 }
 
@@ -177,12 +176,10 @@ export const RULE_CASES: Readonly<Record<string, RuleCases>> = {
   },
 }
 
-/** Builds the ground truth of a rule for an accepted answer. */
 export function truthOf(rule: string, accepted: string): unknown {
   return RULE_CASES[rule]?.groundTruth?.(accepted) ?? accepted
 }
 
-/** A slow text for each unit. */
 function each(units: readonly string[], text: Omit<SlowText, 'unit'>): SlowText[] {
   return units.map((unit) => ({ unit, ...text }))
 }
