@@ -62,7 +62,6 @@ async function sendHttp(
   return answer
 }
 
-/** Sends bytes over a bare socket and reads until the other side closes, or for {@link PATIENCE_MS}. */
 async function sendRaw(origin: string, bytes: Buffer): Promise<Omit<Answer, 'ms'>> {
   const { hostname, port, host } = new URL(origin)
   const socket = connect(Number(port), hostname)

@@ -27,7 +27,6 @@ export interface DecodedSpan {
 const PYTHON = process.env.REWARDOPS_OTLP_PYTHON ?? 'python3'
 const SCRIPT = fileURLToPath(new URL('./main.py', import.meta.url))
 
-/** Whether the receiver can start on this machine. */
 export function hasOtlpReceiver(): boolean {
   const check = 'import opentelemetry.proto.collector.trace.v1.trace_service_pb2'
   return spawnSync(PYTHON, ['-c', check]).status === 0
@@ -52,7 +51,6 @@ export class OtlpReceiver {
     return new OtlpReceiver(child, JSON.parse(first[0]).port)
   }
 
-  /** All spans received so far. */
   async spans(): Promise<DecodedSpan[]> {
     return (await fetch(`${this.url}/spans`)).json()
   }
