@@ -15,7 +15,6 @@ export const systemClock: Clock = {
   },
 }
 
-/** A manually advanced clock, for tests that compute instead of waiting. */
 export class VirtualClock implements Clock {
   #nowMs = 0
   readonly #due = new Map<number, { atMs: number; run: () => void }>()
