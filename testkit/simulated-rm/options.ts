@@ -134,7 +134,6 @@ export const ServerOptions = z.strictObject({
   metrics: changeable.metrics.default('true'),
   faults: FaultChange.optional(),
 })
-/** {@link ServerOptions} as input. */
 export type ServerOptionsInput = z.input<typeof ServerOptions>
 /** {@link ServerOptions} with the dialect's defaults filled in. */
 export type ServerSettings = Required<Omit<z.output<typeof ServerOptions>, 'faults'>>
@@ -155,9 +154,7 @@ export const ControlChange = z
     revive: z.literal(true),
     /** Whether the server sleeps like vLLM: it then accepts requests without answering them. */
     asleep: z.boolean(),
-    /** Resets the counters and records. */
     resetStats: z.literal(true),
   })
   .partial()
-/** {@link ControlChange} as input. */
 export type ControlChangeInput = z.input<typeof ControlChange>
