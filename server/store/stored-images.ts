@@ -152,7 +152,7 @@ export class ImageCollector {
     return this.#byteLength
   }
 
-  /** Returns the images in memory, which the caller keeps from now on. */
+  /** Returns the images in memory and drops them here. */
   handOver(): Map<string, Buffer> {
     const images = new Map<string, Buffer>()
     for (const [sha256, bytes] of this.images) if (bytes !== null) images.set(sha256, bytes)

@@ -110,7 +110,6 @@ export function decodeTexts(row: {
 
 const MAX_LINE_CHARS = 200
 
-/** The first lines of stored texts, of which only the start was read. */
 export function firstLines(start: { prompt: string; response: string; encoding: number }): {
   prompt: string
   response: string
@@ -168,7 +167,7 @@ function decodeText(
   return isEscaped !== 0 ? (JSON.parse(stored) as string) : stored
 }
 
-/** A sample's texts as JSON, exactly as sent; null for absent ones. A removed text is JSON's `null`. */
+/** A sample's texts as JSON, exactly as sent. Absent fields are null; removed texts are the JSON text `null`. */
 export interface TextsAsJson {
   prompt: string
   response: string

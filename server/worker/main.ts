@@ -30,7 +30,6 @@ import { WorkerReport } from './worker-report.ts'
 
 /** Time that a starting worker waits for the database, ms. */
 const START_MS = 10_000
-/** Time that a stopping worker waits for calls in flight, ms. */
 const DRAIN_MS = 5_000
 /**
  * Maximum time, after {@link DRAIN_MS}, to write finished samples and requeue the others, ms. It is limited, because

@@ -315,7 +315,6 @@ export class RewardLoopWorker {
     }
   }
 
-  /** Adds a job to its batch. A job that was given up in the meantime leaves the batch immediately. */
   async #enter(job: ClaimedJob): Promise<ActiveBatch | null> {
     job.batch = await this.#batches.enter(job)
     if (job.isGivenUp && job.batch) this.#batches.leave(job.batch, job)

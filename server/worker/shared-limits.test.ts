@@ -62,7 +62,6 @@ class Worker {
     )
   }
 
-  /** Simulates `kill -9`: nothing is released. */
   async kill(): Promise<void> {
     this.limits.close()
     await this.db.close()
@@ -202,7 +201,6 @@ describe('the limits in force', () => {
     const limits = new SharedLimits(worker.db, worker.leases, silent)
     const gateOf = () => limits.gate({ name: 'judge', limits: readLimits({ max_concurrent: 1 }) })
     const gate = await gateOf()
-    // The last call began 11 s ago.
     const now = vi.spyOn(performance, 'now')
     now.mockReturnValueOnce(performance.now() - 11_000)
     await gateOf()

@@ -111,7 +111,6 @@ function lawsBroken(history: History, under: Schedule = schedule): string[] {
   ].sort()
 }
 
-/** Returns the data of answer number `at` to a job's calls, for a test to change. */
 function answerTo(history: History, op: string, key = job.key, at = 0) {
   const answers = history.events.filter(
     (event) => event.e === 'answer' && event.op === op && event.key === key,
@@ -409,7 +408,6 @@ test('refused calls of the trainer contradict `/readyz` unless a write succeeded
     const answer = { op: 'batches.submit', key: 'refused', status: 503 } as const
     return { e: 'answer', at, n: 9_000 + k, ...answer, reason: 'database_unavailable' }
   })
-  // The database works for a moment between two outages.
   const between: HistoryEvent[] = [
     { e: 'write', at: 1e9 + 4_010, ok: true },
     { e: 'ready', at: 1e9 + 4_020, server: 0, status: 200 },

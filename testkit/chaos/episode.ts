@@ -78,7 +78,6 @@ async function run(stack: Stack, schedule: Schedule): Promise<void> {
   const phase = (name: string) => stack.history.add({ e: 'phase', at: Date.now(), name })
   phase('start')
   const startMs = await stack.start()
-  // The time limits of laws grow with the slowness of the machine.
   stack.slowness = Math.min(MAX_SLOWNESS, Math.max(1, startMs / USUAL_START_MS))
   stack.history.add({ e: 'slowness', at: Date.now(), factor: stack.slowness })
   phase('work')

@@ -36,7 +36,6 @@ export interface AnswerEvent {
   data?: unknown
 }
 
-/** The trainer gives up a job after a permanent refusal. */
 export interface AbandonedEvent {
   e: 'abandoned'
   at: number

@@ -22,7 +22,6 @@ export interface Launch {
 export class Running {
   readonly child: ChildProcess
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  /** Standard output so far. */
   said = ''
 
   constructor(child: ChildProcess) {

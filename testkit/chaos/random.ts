@@ -50,7 +50,6 @@ export class Random {
   }
 }
 
-/** A 32-bit hash of a text: FNV-1a with a final mix. */
 export function hash32(text: string): number {
   let h = 0x811c9dc5
   for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193)

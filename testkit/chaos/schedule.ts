@@ -72,7 +72,6 @@ export function canStrike(kind: FaultKind, setup: Setup): boolean {
 export interface Wishes {
   setup?: string | undefined
   kinds?: readonly FaultKind[] | undefined
-  /** Duration of every fault, ms. */
   forMs?: number | undefined
 }
 

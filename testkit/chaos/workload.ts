@@ -14,7 +14,6 @@ export interface TrainerJob {
   samples: number
   groupSize: number
   startsAfterMs: number
-  /** The reward's `maxConcurrency`. */
   maxConcurrency: number | null
   /** Time from acceptance to cancellation, ms, or null if the batch is not cancelled. */
   cancelAfterMs: number | null

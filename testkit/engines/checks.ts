@@ -42,7 +42,6 @@ export interface Stage extends Omit<Serving, 'release'> {
 
 /** Maximum time of a check; a restart of vLLM on a busy CPU takes minutes. */
 const CHECK_MS = 60 * 60_000
-/** Maximum number of the service's warnings and errors printed for a failed check. */
 const MAX_LOG_LINES = 20
 
 /**

@@ -8,7 +8,6 @@ import type { ErrorData } from '../../server/contract/error-reasons.ts'
 export type Api = TRPCClient<AppRouter>
 export type ApiInputs = inferRouterInputs<AppRouter>
 
-/** An HTTP answer: status, headers, and the body, parsed if it is JSON. */
 export interface RawAnswer {
   status: number
   headers: Record<string, string | string[] | undefined>

@@ -24,7 +24,6 @@ export interface SlowText {
   unit: string
   /** Where the units are, for the test title. Default: they are the whole response. */
   place?: string
-  /** Builds the response from the units. */
   response?: (units: string) => string
   /** The accepted answer. Default: `1`. */
   accepted?: (units: string) => string

@@ -30,7 +30,6 @@ export const SHARED_SECRETS_KEY = { REWARDOPS_SECRETS_KEY: '5e'.repeat(32) }
 /** Maximum time of a drain after SIGTERM. */
 export const STOP_MS = 8_000
 
-/** Process ids reported by /healthz on loopback. */
 export interface Pids {
   server: number
   postgres: number | null

@@ -1,4 +1,3 @@
-/** Time source of the capacity model: the system clock, or a clock that tests advance. */
 export interface Clock {
   /** Monotonic time in ms. */
   now(): number

@@ -22,7 +22,6 @@ const changeable = {
   tokensPerSecond: z.coerce.number().positive().nullable(),
   /** Number of concurrent texts that use the full token rate. */
   saturation: count.min(1),
-  /** Maximum number of texts in progress. */
   running: count.min(1),
   /** Factor of the speed; 0.35 simulates a slow server. */
   speed: z.coerce.number().positive(),
@@ -115,7 +114,6 @@ export const ServerOptions = z.strictObject({
   healthDelayMs: ms.optional(),
   /** Minimum number of tokens of a judge's reply, which ends with the rating. */
   replyTokens: count.default(24),
-  /** Seed of all draws. */
   seed: seed.default(1),
   tokensPerSecond: changeable.tokensPerSecond.default(null),
   saturation: changeable.saturation.default(8),

@@ -107,7 +107,6 @@ export class SimulatedServer {
     })
   }
 
-  /** Stops permanently and cuts all calls in flight. */
   async close(): Promise<void> {
     this.#closed = true
     for (const timer of this.#timers) clearTimeout(timer)

@@ -71,7 +71,6 @@ export class Simulation {
   readonly #active = new Set<Active>()
   /** Requests accepted while asleep or falling asleep. */
   readonly #parked = new Set<Active>()
-  /** Sleeping parts; empty while the engine is awake. */
   readonly #asleep = new Set<string>()
   #parking = false
   #garbage = false

@@ -8,7 +8,6 @@ export interface FacetRows {
   batches: number
   /** Batches without a roll-up. Only the counts by state include their samples. */
   pending: number
-  /** True if there are more than {@link MAX_BATCHES} batches. */
   capped: boolean
   scored: number
   failed: number

@@ -40,7 +40,6 @@ export type ServerMinuteRow = Omit<ServerMinuteDto, 'minute' | 'p50Ms' | 'p99Ms'
   latency_ms: number[]
 }
 
-/** The last minutes with a call, oldest first. */
 export function lastMinutes(db: Database, id: number, limit: number): Promise<ServerMinuteRow[]> {
   return db.rows(
     'server-last-minutes',

@@ -25,9 +25,9 @@ const ADDED = [
 ]
 
 /**
- * Adds calls to the servers' rows of the current ten seconds, minute and hour, and to their totals. Every process adds
- * to the same rows, in the order of the servers' ids. The totals of servers without requests, errors and retries are
- * not written.
+ * Adds calls to the servers' rows of the current ten seconds, minute and hour, and to their totals. Rows are written in
+ * the order of the servers' ids, because all processes add to the same rows. The totals of servers without requests,
+ * errors and retries are not written.
  */
 export async function addServerCalls(db: Database, calls: readonly ServerCalls[]): Promise<void> {
   if (calls.length === 0) return
@@ -72,7 +72,10 @@ function added(columns: readonly string[]): string {
   return columns.map((name) => `${name} = m.${name} + excluded.${name}`).join(', ')
 }
 
-/** Adds the excluded row's latency buckets to those of row `m`. Most reports of idle servers have none. */
+/**
+ * Adds the excluded row's latency buckets to those of row `m`. Reports of idle servers usually have none, so the array
+ * is kept.
+ */
 function addedBuckets(column: string): string {
   return `${column} = case when 0 = all(excluded.${column}) then m.${column} else (
     select array_agg(coalesce(a, 0) + coalesce(b, 0) order by i)
@@ -107,7 +110,10 @@ export const LATENCY_KINDS = ['queue', 'router', 'service'] as const
 export type LatencyKind = (typeof LATENCY_KINDS)[number]
 export const SLICE_SECONDS = [10, 60, 3_600]
 
-/** Adds durations in the router's latency buckets. All workers add to the same rows, in the same order. */
+/**
+ * Adds durations in the router's latency buckets. Rows are written in a fixed order, because all workers add to the
+ * same rows.
+ */
 export async function addLatencies(
   db: Database,
   counts: Readonly<Record<LatencyKind, readonly number[]>>,

@@ -46,7 +46,7 @@ export interface TracedAttempt {
   detail: string | null
   isHedge: boolean
   workerId: number | null
-  /** The sample's score, if this is its last successful attempt, or its last one if none succeeded. */
+  /** The sample's score. Only the last successful attempt has it, or the last attempt if none succeeded. */
   score: number | null
   verdict: string | null
   serverName: string | null
@@ -70,7 +70,6 @@ export function batchesToTrace(db: Database, limit: number): Promise<TracedBatch
   )
 }
 
-/** Marks a batch as exported, or its export as given up. */
 export async function endTrace(db: Database, batchId: number): Promise<void> {
   await db.rows('end-trace', 'update batch set trace_due = null where id = $1', [batchId])
 }

@@ -41,7 +41,6 @@ export async function webhookRows(db: Database): Promise<WebhookRow[]> {
   return rows.map((row) => ({ ...row, url: db.secrets.tryOpen('webhook.url', row.url).secret }))
 }
 
-/** The URL of a webhook, and the secret that signs its events. */
 export interface WebhookTarget {
   url: string
   secret: string | null

@@ -11,7 +11,6 @@ export interface BatchSpec {
   bucket: string
   deadline_at: Date | null
   status: string
-  /** Null if the batch is not traced. */
   trace: TraceContext | null
 }
 

@@ -12,7 +12,6 @@ type Ready = Extract<HistoryEvent, { e: 'ready' }>
 
 const WRITING = new Set(['batches.submit', 'batches.append', 'samples.score'])
 
-/** Faults of the database or of its link. */
 const OUTAGES = /^(postgres|backend)-|^(net-postgres|failover|read-only|disk-full)$/
 
 interface Write {

@@ -129,7 +129,6 @@ function textsOf({ _def }: AnyProcedure, known: Known): fc.Arbitrary<string> {
   return withChanges(inputsOf(schema as InputSchema, known)).map(jsonText)
 }
 
-/** Calls of two procedures in one request. */
 function batchedCalls({ known }: Target): fc.Arbitrary<Call> {
   const one = fc
     .constantFrom(...PROCEDURES)

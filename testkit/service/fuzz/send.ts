@@ -7,7 +7,6 @@ export interface Answer {
   /** The status, or null if the connection closed before a status arrived, or the caller left. */
   status: number | null
   headers: Record<string, string | string[] | undefined>
-  /** The first characters of the body, up to about {@link MAX_TEXT}. */
   text: string
   ms: number
   /** `left`: the caller closed a long poll or a stream. `late`: no answer within the limit. `cut`: the connection broke. */

@@ -4,7 +4,6 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 export interface DecodedSpan {
-  /** The content type of the request that contained the span. */
   type: string
   resource: Record<string, unknown>
   scope: string
@@ -23,7 +22,6 @@ export interface DecodedSpan {
   events: { name: string; attributes: Record<string, unknown> }[]
 }
 
-/** A Python with the package `opentelemetry-proto`. */
 const PYTHON = process.env.REWARDOPS_OTLP_PYTHON ?? 'python3'
 const SCRIPT = fileURLToPath(new URL('./main.py', import.meta.url))
 

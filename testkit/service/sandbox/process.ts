@@ -5,7 +5,6 @@ import { rawRequest } from '../../processes/trpc-call.ts'
 import type { SandboxStats } from './main.ts'
 
 export interface Sandbox extends Child {
-  /** URL of `POST /run_code`. */
   runUrl: string
   stats(): Promise<SandboxStats>
 }
