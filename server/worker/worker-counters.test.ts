@@ -11,7 +11,6 @@ import { DirectScores } from './direct-scores.ts'
 import type { RewardLoopWorker } from './reward-loop-worker.ts'
 import { insertBatch, queueSamples, testWorker } from './testing/test-worker.ts'
 
-
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
 const functions = testPool()
