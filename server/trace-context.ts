@@ -19,7 +19,6 @@ export interface TraceContext {
 /** The trace of the current request or scoring. Empty while tracing is off. */
 export const activeTrace = new AsyncLocalStorage<{ trace: TraceContext; spanId: string | null }>()
 
-/** The fields of log lines that are written within a trace. */
 export function traceFields(): { trace_id?: string; span_id?: string } {
   const active = activeTrace.getStore()
   if (active === undefined) return {}
@@ -31,7 +30,6 @@ const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{
 /** W3C Trace Context requires that at least 512 characters are passed on. */
 const MAX_STATE_CHARS = 512
 
-/** The trace context of a request, or null if it has no valid `traceparent`. */
 export function traceOfHeaders(headers: IncomingHttpHeaders): TraceContext | null {
   const { traceparent, tracestate } = headers
   if (typeof traceparent !== 'string') return null
@@ -55,7 +53,6 @@ export function spanIdOf({ traceId }: TraceContext, path: string): string {
   return hash('sha256', `${traceId}/${path}`, 'hex').slice(0, 16)
 }
 
-/** Paths of the spans of a batch, for {@link spanIdOf}. */
 export const spanPaths = {
   batch: (batchId: number) => `b${batchId}`,
   group: (batchId: number, no: number) => `b${batchId}/g${no}`,
@@ -63,7 +60,6 @@ export const spanPaths = {
   call: (batchId: number, idx: number, call: number | string) => `b${batchId}/s${idx}/${call}/call`,
 }
 
-/** Headers that pass a trace on, with the span under which the receiver records its own spans. */
 export function traceHeaders(trace: TraceContext, spanId: string): Record<string, string> {
   return {
     traceparent: `00-${trace.traceId}-${spanId}-${trace.isSampled ? '01' : '00'}`,
@@ -79,7 +75,6 @@ export class SampleTrace {
   readonly #idx: number | null
   #calls: number
 
-  /** @param calls number of earlier calls of the sample */
   constructor(trace: TraceContext, batchId: number, idx: number | null, calls = 0) {
     this.trace = trace
     this.#batchId = batchId
@@ -87,7 +82,6 @@ export class SampleTrace {
     this.#calls = calls
   }
 
-  /** Returns the number for a call that begins now. */
   nextCall(): number {
     return ++this.#calls
   }

@@ -70,7 +70,6 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-/** Configures the TCP access of Postgres. Resolves when the configuration applies to new connections. */
 async function serve({ ssl = 'on', hba = 'host all all all trust' }): Promise<void> {
   write('hba.conf', `local all all trust\n${hba}\n`)
   await admin.adhoc(`alter system set ssl = ${ssl}`)
@@ -99,7 +98,6 @@ function urlOf(params: Record<string, string>, host = '127.0.0.1'): string {
   return `postgresql://rewardops@${host}:${port}/rewardops?${new URLSearchParams(params)}`
 }
 
-/** `tls` or `plain`, through a pool and without one; throws the connection's error. */
 async function encryptionOf(url: string): Promise<string> {
   const sql = 'select ssl from pg_stat_ssl where pid = pg_backend_pid()'
   const client = await connectSession(url)

@@ -23,14 +23,12 @@ const OTHER = noisePng('b', 40)
 const LAST = noisePng('c', 40)
 const hashOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
 
-/** A prompt whose message has images with these URLs, encoded as sent. */
 const withImages = (...urls: string[]): GivenTexts => ({
   prompt: [
     { role: 'user', content: urls.map((url) => ({ type: 'image_url', image_url: { url } })) },
   ],
   response: 'r',
 })
-/** Encodes a sample and takes its images out. */
 const taken = (images: ImageCollector, sample: GivenTexts, where = 'sample') =>
   images.take(encodeTexts(sample), sample, where)
 const collector = (policy = {}) => new ImageCollector({ maxBytes: 1e6, isApart: true, ...policy })
@@ -134,7 +132,6 @@ it('an image is deleted with the last batch that refers to it', async () => {
   expect(await count()).toBe(0)
 })
 
-/** Whether the session with this process id waits for a lock. */
 const waits = async (pid: number) => {
   const [row] = await db.adhoc<{ blocked: boolean }>(
     'select cardinality(pg_blocking_pids($1)) > 0 as blocked',

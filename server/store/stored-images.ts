@@ -29,7 +29,6 @@ const MIN_STORED_CHARS = 512
 const REFERENCE = /;base64,\\\/([0-9a-f]{64})"/g
 
 export interface ImagePolicy {
-  /** Size of the largest image that is accepted. */
   maxBytes: number
   /**
    * False if images must stay in their messages, because a running process of an earlier version cannot read
@@ -47,7 +46,6 @@ interface StoredTexts {
   encoding: number | null
 }
 
-/** Takes the images out of the texts of a batch and collects them, each once. */
 export class ImageCollector {
   /** Bytes by SHA-256 in hexadecimal; null once handed over to the caller. */
   readonly images = new Map<string, Buffer | null>()
@@ -130,7 +128,6 @@ export class ImageCollector {
     return taken + json.slice(done)
   }
 
-  /** Keeps an image and returns its SHA-256, or returns null if the image stays in its message. */
   #keep(base64: string, where: string): string | null {
     const { maxBytes, isApart } = this.#policy
     if (base64.length * 0.75 > maxBytes + 2) {
@@ -151,12 +148,11 @@ export class ImageCollector {
     return sha256
   }
 
-  /** Bytes of the images in memory. */
   get byteLength(): number {
     return this.#byteLength
   }
 
-  /** Returns the images in memory, which the caller keeps from now on. */
+  /** Returns the images in memory and drops them here. */
   handOver(): Map<string, Buffer> {
     const images = new Map<string, Buffer>()
     for (const [sha256, bytes] of this.images) if (bytes !== null) images.set(sha256, bytes)

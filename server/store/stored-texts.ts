@@ -13,7 +13,6 @@ const RESPONSE_ESCAPED = 2
 export const PROMPT_IS_MESSAGES = 4
 export const RESPONSE_IS_MESSAGES = 8
 
-/** A sample's texts as a trainer sends them. */
 export interface GivenTexts {
   prompt: string | SentTurn[]
   response: string | SentTurn[]
@@ -21,7 +20,6 @@ export interface GivenTexts {
   extraInfo?: Record<string, unknown> | null | undefined
 }
 
-/** A sample's texts as stored in `sample_text`. */
 export interface EncodedTexts {
   prompt: string
   response: string
@@ -58,10 +56,7 @@ export function encodeTexts(sample: GivenTexts): EncodedTexts {
   }
 }
 
-/**
- * A text or messages as stored, with the bits of `encoding` for this form. A text that Postgres cannot hold is stored
- * as a JSON string literal, so every text can be restored byte for byte.
- */
+/** A text that Postgres cannot hold is stored as a JSON string literal, so every text can be restored byte for byte. */
 function encodeText(
   given: string | SentTurn[],
   escaped: number,
@@ -113,10 +108,8 @@ export function decodeTexts(row: {
   }
 }
 
-/** Maximum length of a first line, in characters. */
 const MAX_LINE_CHARS = 200
 
-/** The first lines of stored texts, of which only the start was read. */
 export function firstLines(start: { prompt: string; response: string; encoding: number }): {
   prompt: string
   response: string
@@ -151,7 +144,6 @@ function decodeStart(json: string): string {
   }
 }
 
-/** The first line with text, after an opening reasoning tag or code fence. */
 function firstLine(text: string): string {
   const line = text
     .replace(/^\s*<(?:think|thinking|reasoning)>/, '')
@@ -175,7 +167,7 @@ function decodeText(
   return isEscaped !== 0 ? (JSON.parse(stored) as string) : stored
 }
 
-/** A sample's texts as JSON, exactly as sent; null for absent ones. A removed text is JSON's `null`. */
+/** A sample's texts as JSON, exactly as sent. Absent fields are null; removed texts are the JSON text `null`. */
 export interface TextsAsJson {
   prompt: string
   response: string

@@ -7,7 +7,6 @@ export function textBucket(now = Date.now()): string {
   return new Date(now).toISOString().slice(0, 10)
 }
 
-/** The partition of sample_text for a day. */
 export function textPartition(bucket: string): string {
   return `sample_text_${bucket.replaceAll('-', '')}`
 }
@@ -28,7 +27,6 @@ export async function ensureTextPartition(db: Database, bucket: string): Promise
   })
 }
 
-/** Creates the partition of a day in the caller's transaction. */
 export async function createTextPartition(
   client: Pick<ClientBase, 'query'>,
   bucket: string,

@@ -6,10 +6,8 @@ import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import type { ClaimedJob } from './claimed-job.ts'
 import { type GateSlot, SlotGate } from './slot-gate.ts'
 
-/** Time for which a batch is cached after its last job, ms. */
 const KEEP_BATCH_MS = 2_000
 
-/** A batch with claimed jobs. */
 export interface ActiveBatch {
   spec: BatchSpec
   manager: RewardManager
@@ -21,7 +19,6 @@ export interface ActiveBatch {
   leaving: boolean
 }
 
-/** The batches with jobs claimed by this worker now or recently. */
 export class ActiveBatches {
   readonly #db: Database
   readonly #leases: LeaseHolder
@@ -70,7 +67,6 @@ export class ActiveBatches {
     return gate.enter(job.abort.signal)
   }
 
-  /** Stops the calls of a batch that was cancelled or passed its deadline. */
   ended(id: number): void {
     void this.#batches.get(id)?.then(
       (batch) => {

@@ -29,7 +29,6 @@ export class ChunkReader {
     this.#db = db
   }
 
-  /** The pending samples of these ranges, in order of index. */
   read(batch: BatchSpec, ranges: readonly number[]): Promise<PendingSample[]> {
     return new Promise((resolve, reject) => {
       const wanted = { ranges, resolve, reject }
@@ -47,7 +46,6 @@ export class ChunkReader {
     })
   }
 
-  /** The groups with pending samples in these ranges, with all their members. */
   async readGroups(batch: BatchSpec, ranges: readonly number[]): Promise<WholeGroup[]> {
     const groups = await wholeGroups(this.#db, batch, ranges)
     await this.withImages(
@@ -57,7 +55,6 @@ export class ChunkReader {
     return groups
   }
 
-  /** Inserts the stored images into the texts of `rows`, in place, if the batch's reward reads images. */
   async withImages(batch: BatchSpec, rows: PendingSample[]): Promise<PendingSample[]> {
     if (readsImages(batch.reward)) await loadImages(this.#db, rows)
     return rows
@@ -83,7 +80,6 @@ export class ChunkReader {
   }
 }
 
-/** The union of ranges; adjacent ones are joined. */
 function merged(all: readonly (readonly number[])[]): number[] {
   const indexes = new Set<number>()
   for (const ranges of all) for (const i of each(ranges)) indexes.add(i)

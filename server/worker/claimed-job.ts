@@ -1,7 +1,6 @@
 import type { FetchedJob } from '../store/job-queue.ts'
 import type { ActiveBatch } from './active-batches.ts'
 
-/** A job claimed by this worker, with its unfinished samples and the state of its claim. */
 export class ClaimedJob {
   readonly job: FetchedJob
   readonly pool: string
@@ -27,7 +26,6 @@ export class ClaimedJob {
   counted = { samples: 0, chars: 0 }
   /** The batch of the job; null until the batch is loaded. */
   batch: ActiveBatch | null = null
-  /** Cancels the job's calls when its batch ends or the job is given up. */
   readonly abort = new AbortController()
   /** Time when the fetch of the job was sent, on the clock of `performance.now()`. */
   readonly fetchedAtMs: number

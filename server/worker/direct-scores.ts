@@ -9,7 +9,6 @@ import { SampleTrace } from '../trace-context.ts'
 import { checkedParts, sampleEndOf } from './sample-end.ts'
 import type { WorkerCounters } from './worker-counters.ts'
 
-/** Number of batches whose reward is cached. */
 const REMEMBERED = 256
 
 /**
@@ -41,7 +40,6 @@ export class DirectScores {
     this.#tell = options.tell
   }
 
-  /** Scores a sample and reports its result, unless `forget` was called in the meantime. */
   async score(message: DirectScoreMessage): Promise<void> {
     const { id } = message
     const abort = new AbortController()

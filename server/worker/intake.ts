@@ -47,10 +47,8 @@ const IDLE_WEIGHT = 0.02
 const SAMPLES_PER_JOB = 48
 const MAX_JOBS_PER_FETCH = 16
 
-/** A queue that this worker serves. */
 interface PoolState {
   name: string
-  /** The reward model, or null if none is used. */
   model: string | null
   inUse: number
   fetching: boolean
@@ -67,7 +65,6 @@ interface PoolState {
   hadWorkMs: number
 }
 
-/** The methods of a worker that the intake calls. */
 export interface IntakeHost {
   /** Samples that this worker may have in flight to a model now, over all servers. */
   slotsOf(model: string): number
@@ -75,9 +72,7 @@ export interface IntakeHost {
   fairShareOf(model: string): number
   /** Requests a lease, because there is work for a model but no slot. */
   wantSlots(model: string): void
-  /** Maximum number of samples of functions in this worker now. */
   functionCapacity(): number
-  /** Maximum number of samples of a limiter's pool in this worker now. */
   limiterCapacity(pool: string): number
   /** Receives a fetched job. `fetchedAtMs`: time when the fetch was sent, on the clock of `performance.now()`. */
   take(pool: string, job: FetchedJob, fetchedAtMs: number): void
@@ -137,7 +132,6 @@ export class Intake {
     return n
   }
 
-  /** Maximum number of samples in this worker now, over all pools. */
   get capacity(): number {
     let n = 0
     for (const pool of this.#pools.values()) n += this.#capacityOf(pool)
@@ -186,7 +180,6 @@ export class Intake {
     for (const name of this.#pools.keys()) this.pump(name)
   }
 
-  /** Fetches work of a pool if there is capacity. */
   pump(name: string): void {
     const pool = this.#pools.get(name)
     if (!pool || this.#paused || this.#halted) return

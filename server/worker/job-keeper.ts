@@ -13,7 +13,6 @@ const CLAIM_AGAIN_MS = 500
 /** Time within which ended jobs are collected and completed together, ms. */
 const COMPLETE_AFTER_MS = 20
 
-/** Claims, completes, requeues and splits jobs in the queue's tables. */
 export class JobKeeper {
   readonly #db: Database
   readonly #queue: JobQueue
@@ -51,7 +50,6 @@ export class JobKeeper {
     }, again)
   }
 
-  /** Marks a job as completed after all its samples are committed. */
   completed(job: ClaimedJob): void {
     job.release()
     const list = this.#completed.get(job.pool) ?? []
@@ -93,7 +91,6 @@ export class JobKeeper {
     await throughOutage(() => this.#replace(job, [rest]), { forMs })
   }
 
-  /** Splits a job into jobs of one sample each, with the same count of losses. */
   async splitToSingles(job: ClaimedJob): Promise<void> {
     const { b, t } = job.job.data
     const ones = indexesOf(job.job.data).map((i): ChunkJob => ({ b, t, i: [i, i], l: job.losses }))

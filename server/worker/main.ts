@@ -30,7 +30,6 @@ import { WorkerReport } from './worker-report.ts'
 
 /** Time that a starting worker waits for the database, ms. */
 const START_MS = 10_000
-/** Time that a stopping worker waits for calls in flight, ms. */
 const DRAIN_MS = 5_000
 /**
  * Maximum time, after {@link DRAIN_MS}, to write finished samples and requeue the others, ms. It is limited, because
@@ -46,7 +45,6 @@ const EXIT_MS = 9_500
  */
 const NOT_ITS_TURN_MS = 25
 
-/** Runs a worker process: connects, registers and serves the queues until it is stopped. */
 async function main(): Promise<void> {
   const { local, routerAddress } = loadWorkerHandover()
   const config = loadConfig()
@@ -204,7 +202,6 @@ function sandboxOfServer(): Pick<SandboxProcess, 'ready' | 'stop'> {
   }
 }
 
-/** Serves the pool of the sandbox as soon as this worker has one. */
 async function serveSandboxPool(
   sandbox: Pick<SandboxProcess, 'ready'>,
   worker: RewardLoopWorker,
@@ -221,7 +218,6 @@ async function serveSandboxPool(
   worker.intake.pump(SANDBOX_POOL)
 }
 
-/** Notifies the service that started this worker of committed samples. */
 function notifyServer(workerId: number, samples: EndedSample[]): void {
   if (!process.connected) return
   const message: EndedMessage = {

@@ -19,7 +19,6 @@ export class Outage {
     return this.#begunAtMs !== null
   }
 
-  /** Starts an outage after a failed write. */
   begin(error: unknown): void {
     if (this.#begunAtMs !== null) return
     this.#begunAtMs = performance.now()
@@ -38,7 +37,6 @@ export class Outage {
     for (const go of this.#waiting.splice(0)) go()
   }
 
-  /** Resolves when results can be written. */
   over(): Promise<void> {
     if (!this.isOn) return Promise.resolve()
     return new Promise((resolve) => this.#waiting.push(resolve))

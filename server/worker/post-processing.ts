@@ -33,7 +33,6 @@ export class PostProcessing {
   readonly #tools: RewardTools
   readonly #workerId: number
   readonly #log: Logger
-  /** Batches that are searched now or soon. */
   readonly #awake = new Map<number, { again: boolean }>()
 
   constructor(options: {
@@ -50,10 +49,7 @@ export class PostProcessing {
     this.#log = options.log
   }
 
-  /**
-   * Searches a batch for ready groups after samples were scored or failed. A sweep of the service repeats a failed
-   * search.
-   */
+  /** A sweep of the service repeats a failed search. */
   wake(batchId: number): void {
     const looking = this.#awake.get(batchId)
     if (looking) {
@@ -78,13 +74,12 @@ export class PostProcessing {
     }, pauseMs).unref()
   }
 
-  /** The staged samples of groups, by group number, without finished groups. */
   async staged(batchId: number, groups: readonly number[]): Promise<Map<number, StagedSample[]>> {
     const rows = await stagedSamples(this.#db, batchId, groups)
     return Map.groupBy(rows, (row) => row.group_no)
   }
 
-  /** Calls the post-processing function for a group of a job. `nowMs` is on the database's clock. */
+  /** `nowMs` is on the database's clock. */
   async process(
     batch: ActiveBatch,
     signal: AbortSignal,

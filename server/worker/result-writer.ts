@@ -4,7 +4,6 @@ import { PoolClosedError } from '../store/session.ts'
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
 import { retriesStatement } from '../store/sql/retries.ts'
 
-/** A scored or failed sample whose result must still be written. */
 export interface EndedSample extends FlushedSample {
   /**
    * Called when the result is committed (`written` true) or could not be written (false). An outage only delays the
@@ -63,7 +62,6 @@ export class ResultWriter {
     this.#log = log
   }
 
-  /** Adds a result. With `now`, flushes immediately. */
   add(sample: EndedSample, now = false): void {
     this.#waiting.push(sample)
     if (this.#waiting.length >= FLUSH_SAMPLES || now) this.#flush()
@@ -75,7 +73,6 @@ export class ResultWriter {
     return this.#waiting.length + this.#flushes
   }
 
-  /** Resolves when all added results are committed. */
   async drain(): Promise<void> {
     while (this.pending > 0) {
       this.#flush()
@@ -120,7 +117,7 @@ export class ResultWriter {
       })
   }
 
-  /** Writes samples. Returns how many of them were still pending. */
+  /** Returns how many of the samples were still pending. */
   async #write(samples: EndedSample[]): Promise<number> {
     const attempts = attemptsStatement(this.#workerId, samples)
     const flush = this.#statement(this.#workerId, samples)

@@ -98,7 +98,6 @@ export class RewardLoopWorker {
     functionCapacity: () => number
     limiterCapacity: (pool: string) => number
     clock: DatabaseClock
-    /** Called with committed interactive samples. */
     onUrgentCommitted: ((samples: EndedSample[]) => void) | null
     log: Logger
   }) {
@@ -138,12 +137,10 @@ export class RewardLoopWorker {
     )
   }
 
-  /** Number of samples being scored. */
   get inFlight(): number {
     return this.#running
   }
 
-  /** The claimed jobs by pool, for heartbeats. */
   jobsByPool(): Map<string, { id: string; retryCount: number }[]> {
     const out = new Map<string, { id: string; retryCount: number }[]>()
     for (const job of [...this.#jobs, ...this.#alone]) {
@@ -155,7 +152,6 @@ export class RewardLoopWorker {
     return out
   }
 
-  /** Stops the calls of a batch that was cancelled or passed its deadline. */
   batchEnded(batchId: number): void {
     this.#batches.ended(batchId)
   }
@@ -319,14 +315,12 @@ export class RewardLoopWorker {
     }
   }
 
-  /** Adds a job to its batch. A job that was given up in the meantime leaves the batch immediately. */
   async #enter(job: ClaimedJob): Promise<ActiveBatch | null> {
     job.batch = await this.#batches.enter(job)
     if (job.isGivenUp && job.batch) this.#batches.leave(job.batch, job)
     return job.batch
   }
 
-  /** Removes a job whose remaining samples this worker does not score. */
   #drop(job: ClaimedJob): void {
     this.#jobs.delete(job)
     job.release()
@@ -335,7 +329,6 @@ export class RewardLoopWorker {
     if (job.batch) this.#batches.leave(job.batch, job)
   }
 
-  /** Starts a job of groups that wait for post-processing. `job.open` contains the numbers of these groups. */
   async #startPost(job: ClaimedJob, nos: readonly number[]): Promise<void> {
     this.#jobs.add(job)
     this.#count(job, nos.length, 0)
@@ -388,14 +381,12 @@ export class RewardLoopWorker {
     if (job.open.delete(no)) this.#count(job, -1, 0)
   }
 
-  /** The samples to score: from the job if it contains them and was not lost before, otherwise from the tables. */
   async #samplesOf(job: ClaimedJob, batch: ActiveBatch): Promise<PendingSample[]> {
     const inline = job.losses === 0 ? job.job.data.s : undefined
     if (inline !== undefined) return this.#reader.withImages(batch.spec, inline)
     return this.#reader.read(batch.spec, job.job.data.i)
   }
 
-  /** Runs built-in rules on this event loop with breaks in between, interactive samples first. */
   #runRules(): void {
     if (this.#ruleLoop) return
     this.#ruleLoop = true
@@ -644,7 +635,6 @@ function shortly(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 20))
 }
 
-/** Runs the batch's manager, within the sample's trace if it has one. */
 function runManager(
   { manager }: ActiveBatch,
   row: PendingSample,
@@ -655,7 +645,6 @@ function runManager(
   return activeTrace.run(trace, () => manager.run(toRewardSample(row), context))
 }
 
-/** Runs a rule. An error fails the sample and does not crash the worker. */
 function runRule(batch: ActiveBatch, row: PendingSample): RewardOutcome {
   try {
     return batch.manager.runRule(toRewardSample(row), batch.spec.reward)

@@ -88,7 +88,6 @@ describe('the log of a sample’s attempts', () => {
     expect(endOf(failed(null)).attemptLog).toMatchObject([{ ...why, attempt: 1 }])
     const answered = endOf(failed([attempt()]))
     expect(answered.attemptLog).toMatchObject([{ serverId: 3 }, { ...why, attempt: 2 }])
-    // No further call was made.
     expect(answered).toMatchObject({ attempts: 1, serverName: 'rm-0' })
   })
 

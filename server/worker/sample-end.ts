@@ -6,10 +6,8 @@ import type { AttemptRecord } from '../router/router-types.ts'
 import type { FlushedSample } from '../store/sql/flush.ts'
 import { storableText } from '../store/stored-texts.ts'
 
-/** The result of a sample: score or failure, without its batch and index. */
 export type SampleEnd = Omit<FlushedSample, 'batchId' | 'index'>
 
-/** Converts an outcome to the fields to write: score or reason, the reward's substitute score, and attempts. */
 export function sampleEndOf(
   outcome: RewardOutcome,
   reward: ResolvedReward,

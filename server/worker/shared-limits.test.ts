@@ -25,13 +25,11 @@ afterEach(async () => {
   for (const worker of workers.splice(0)) await worker.close()
 })
 
-/** A worker with its own connections, leases and limits. */
 class Worker {
   readonly db: Database
   readonly leases: LeaseHolder
   readonly limits: SharedLimits
   readonly warnings: { ignored: string[] }[] = []
-  /** Time of each call, on this process's clock. */
   readonly sent: number[] = []
   inFlight = 0
 
@@ -47,7 +45,6 @@ class Worker {
     workers.push(this)
   }
 
-  /** Makes `count` calls of `forMs` each; resolves with their results. */
   async run(count: number, kwargs: Record<string, unknown>, forMs = 0, used?: number) {
     const limits = readLimits(kwargs)
     return Promise.all(
@@ -65,7 +62,6 @@ class Worker {
     )
   }
 
-  /** Simulates `kill -9`: nothing is released. */
   async kill(): Promise<void> {
     this.limits.close()
     await this.db.close()
@@ -82,7 +78,6 @@ let most = 0
 const inFlight = () => workers.reduce((sum, worker) => sum + worker.inFlight, 0)
 const allSent = () => workers.flatMap((worker) => worker.sent).sort((a, b) => a - b)
 
-/** The largest number of calls within any window of `forMs`. */
 function mostWithin(sorted: readonly number[], forMs: number): number {
   let from = 0
   return sorted.reduce((so, atMs, i) => {
@@ -158,7 +153,6 @@ describe('Q16: one limit over all workers', () => {
     expect(await run(b, [20])).toMatchObject({ ok: true, value: 20 })
     expect(most).toBe(1)
     lost.mockRestore()
-    // The cancelled call is repeated with the next slot.
     expect(await ofA).toMatchObject({ ok: true, value: 10 })
     expect(most).toBe(1)
   }, 30_000)
@@ -207,7 +201,6 @@ describe('the limits in force', () => {
     const limits = new SharedLimits(worker.db, worker.leases, silent)
     const gateOf = () => limits.gate({ name: 'judge', limits: readLimits({ max_concurrent: 1 }) })
     const gate = await gateOf()
-    // The last call began 11 s ago.
     const now = vi.spyOn(performance, 'now')
     now.mockReturnValueOnce(performance.now() - 11_000)
     await gateOf()

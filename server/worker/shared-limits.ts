@@ -31,7 +31,6 @@ interface Shared {
   /** Calls that may be in flight from this worker now. */
   slots: number
   lastUseMs: number
-  /** Ignored limits that were already logged. */
   logged: Set<string>
 }
 
@@ -49,7 +48,6 @@ export class SharedLimits implements CallLimits {
   readonly #leases: LeaseHolder
   readonly #log: Logger
   readonly #shared = new Map<string, Promise<Shared>>()
-  /** The agreed limits, by the pool of their samples. */
   readonly #byPool = new Map<string, Shared>()
   readonly #timer: NodeJS.Timeout
 
@@ -86,7 +84,6 @@ export class SharedLimits implements CallLimits {
     return Math.max(MIN_CAPACITY, 2 * (this.#byPool.get(pool)?.slots ?? 0))
   }
 
-  /** Stops the timer that reports and releases limiters. */
   close(): void {
     clearInterval(this.#timer)
   }

@@ -1,7 +1,7 @@
 export interface GateSlot {
   /** Aborts when other processes may use the slot. The call in the slot is then cancelled. */
   readonly recalled: AbortSignal
-  /** Releases the slot. Called exactly once. */
+  /** Releases the slot. Must be called exactly once. */
   leave(): void
 }
 

@@ -28,7 +28,6 @@ afterEach(() => {
   database.close()
 })
 
-/** Starts a worker as its server does, and waits for its first query. */
 async function waiting(): Promise<void> {
   const { port } = database.address() as AddressInfo
   const databaseUrl = `postgresql://nobody@127.0.0.1:${port}/none`

@@ -11,8 +11,6 @@ import { DirectScores } from './direct-scores.ts'
 import type { RewardLoopWorker } from './reward-loop-worker.ts'
 import { insertBatch, queueSamples, testWorker } from './testing/test-worker.ts'
 
-/** Tests that each sample of a worker is counted once in the history of the fleet, and durations only if it ran. */
-
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
 const functions = testPool()
@@ -54,7 +52,6 @@ const durations = () => {
   return [queue.total, router.total, service.total]
 }
 
-/** The results in the history of the fleet, and the stored samples of the worker. */
 async function results(): Promise<{ scored: number; failed: number; samples: number }> {
   const [found] = await db.adhoc<{ scored: number; failed: number; samples: number }>(
     `select coalesce(sum(scored), 0)::int as scored, coalesce(sum(failed), 0)::int as failed,

@@ -8,7 +8,6 @@ import type { LatencyKind } from '../store/sql/server-reports.ts'
  */
 const UNTIMED: ReadonlySet<string> = new Set(['cancelled', 'deadline', 'worker_lost'])
 
-/** A worker's counters, read once a second. */
 export class WorkerCounters {
   /** Samples scored here, including those that still wait for post-processing. */
   scored = 0
@@ -20,10 +19,7 @@ export class WorkerCounters {
     service: new LatencyHistogram(),
   }
 
-  /**
-   * Counts a sample that this worker scored or failed, with its durations. For a sample without recorded calls, the
-   * whole scoring time counts as the duration of calls. A sample that was never dispatched has no durations.
-   */
+  /** For a sample without recorded calls, the whole scoring time counts as the duration of calls. */
   ended(outcome: RewardOutcome, times: { queueMs: number; scoreMs: number }): void {
     if (outcome.ok) this.scored++
     else this.failed++

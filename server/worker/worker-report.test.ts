@@ -51,7 +51,6 @@ function scored(): void {
   counters.ended(SCORED, { queueMs: 1, scoreMs: 1 })
 }
 
-/** Number of workers with a stored load, and of counted durations, in the history per minute. */
 async function stored(): Promise<{ loads: number; durations: number }> {
   const [row] = await db.adhoc<{ loads: number; durations: number }>(
     `select (select count(distinct worker_id) from worker_minute where capacity_seconds > 0)::int as loads,
@@ -60,7 +59,6 @@ async function stored(): Promise<{ loads: number; durations: number }> {
   return row!
 }
 
-/** Runs `work` while writes to a table wait. */
 async function whileLocked(table: string, work: () => Promise<void>): Promise<void> {
   await db.transaction(async (client) => {
     await client.query(`lock table ${table} in access exclusive mode`)

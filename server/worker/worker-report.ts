@@ -39,7 +39,6 @@ export interface ReportSources {
   log: Logger
 }
 
-/** Reports the worker's state once a second and sends its jobs' heartbeats. */
 export class WorkerReport {
   readonly #o: ReportSources
   #timer: NodeJS.Timeout | undefined
@@ -55,7 +54,6 @@ export class WorkerReport {
   #loadFromMs: number
   #wasBusy = false
   #isEnding = false
-  /** Samples that this worker had scored or failed at the last write of the load. */
   #endedTotal = 0
 
   constructor(options: ReportSources) {

@@ -24,7 +24,6 @@ const gated = workload.jobs.find(({ maxConcurrency }) => maxConcurrency !== null
 const single = workload.jobs.find(({ kind }) => kind === 'single') as TrainerJob
 const schedule: Schedule = { seed: SEED, setup: setupNamed('embedded'), faults: [] }
 
-/** The history of an episode without violations. */
 function flawless(): History {
   const events: HistoryEvent[] = [{ e: 'phase', at: 1_000, name: 'work' }]
   const batches: DatabaseState['batches'] = []
@@ -112,7 +111,6 @@ function lawsBroken(history: History, under: Schedule = schedule): string[] {
   ].sort()
 }
 
-/** Returns the data of answer number `at` to a job's calls, for a test to change. */
 function answerTo(history: History, op: string, key = job.key, at = 0) {
   const answers = history.events.filter(
     (event) => event.e === 'answer' && event.op === op && event.key === key,
@@ -410,7 +408,6 @@ test('refused calls of the trainer contradict `/readyz` unless a write succeeded
     const answer = { op: 'batches.submit', key: 'refused', status: 503 } as const
     return { e: 'answer', at, n: 9_000 + k, ...answer, reason: 'database_unavailable' }
   })
-  // The database works for a moment between two outages.
   const between: HistoryEvent[] = [
     { e: 'write', at: 1e9 + 4_010, ok: true },
     { e: 'ready', at: 1e9 + 4_020, server: 0, status: 200 },

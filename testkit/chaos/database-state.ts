@@ -1,8 +1,6 @@
-/** Query for the numbers of finished and pending samples over all batches. */
 export const ENDED_SAMPLES = `select coalesce(sum(scored + failed), 0)::int as ended,
     coalesce(sum(samples - scored - failed), 0)::int as open from batch`
 
-/** Query for a `DatabaseState`, in one row. */
 export const DATABASE_STATE = `
 with rows as (
   select batch_id, count(*) filter (where status < 2) as pending, count(*) filter (where status = 2) as scored,

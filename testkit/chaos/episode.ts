@@ -25,11 +25,8 @@ const BOUND_MS = 150_000
 const IDLE_MS = 20_000
 /** Time that a server with its workers takes to start on an otherwise idle machine. */
 const USUAL_START_MS = 4_000
-/** Interval at which the harness checks whether its event loop was blocked. */
 const DELAY_CHECK_MS = 20
-/** Shortest block of the harness's event loop that is recorded. */
 const DELAY_MS = 30
-/** Maximum factor by which time limits are extended on a slow machine. */
 const MAX_SLOWNESS = 6
 
 /**
@@ -47,12 +44,10 @@ export interface EpisodeResult {
   samples: number
   tookMs: number
   history: History
-  /** The folder of the history and the logs, which `remove` removes. */
   folder: string
   remove(): void
 }
 
-/** Runs one episode on a source tree and checks its history. */
 export async function runEpisode(schedule: Schedule, tree: SourceTree): Promise<EpisodeResult> {
   const beganAt = performance.now()
   const { seed, setup } = schedule
@@ -83,7 +78,6 @@ async function run(stack: Stack, schedule: Schedule): Promise<void> {
   const phase = (name: string) => stack.history.add({ e: 'phase', at: Date.now(), name })
   phase('start')
   const startMs = await stack.start()
-  // The time limits of laws grow with the slowness of the machine.
   stack.slowness = Math.min(MAX_SLOWNESS, Math.max(1, startMs / USUAL_START_MS))
   stack.history.add({ e: 'slowness', at: Date.now(), factor: stack.slowness })
   phase('work')
@@ -121,7 +115,6 @@ function watchDelays(stack: Stack): NodeJS.Timeout {
   }, DELAY_CHECK_MS)
 }
 
-/** Waits until the trainer is done, its samples make no more progress, or the time limit has passed. */
 async function untilDone(stack: Stack): Promise<void> {
   const until = performance.now() + BOUND_MS * Math.sqrt(stack.slowness)
   let last = -1
@@ -144,7 +137,6 @@ async function untilDone(stack: Stack): Promise<void> {
   }
 }
 
-/** Records the state of the database once the service is idle, or at the time limit. */
 async function noteDatabase(stack: Stack): Promise<void> {
   const isIdle = async () => {
     const state = await stack.databaseState()

@@ -19,7 +19,6 @@ export async function strike(stack: Stack, fault: Fault): Promise<void> {
   stack.history.add({ e: 'healed', at: Date.now(), kind: fault.kind, what: '' })
 }
 
-/** Begins a fault. Returns the function that heals it. */
 async function begin(stack: Stack, fault: Fault): Promise<() => Promise<void>> {
   const [victim, action] = fault.kind.split('-') as [string, string]
   const note = (what: string, detail: Record<string, unknown> = {}) =>
@@ -71,7 +70,6 @@ function partOf(stack: Stack, victim: string, fault: Fault): Managed | null {
   return stack.trainer?.running ? stack.trainer : null
 }
 
-/** Ends a process; healing starts it again. */
 async function end(
   stack: Stack,
   part: Managed,
@@ -163,7 +161,6 @@ async function endBackend(stack: Stack, action: string, note: Note) {
   return async () => {}
 }
 
-/** Kills the servers, all workers and the embedded Postgres together. */
 async function killAll(stack: Stack, note: Note) {
   const postgres = stack.cluster === null ? stack.postgresPid : null
   const workers = stack.workerPids()

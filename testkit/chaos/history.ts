@@ -36,7 +36,6 @@ export interface AnswerEvent {
   data?: unknown
 }
 
-/** The trainer gives up a job after a permanent refusal. */
 export interface AbandonedEvent {
   e: 'abandoned'
   at: number
@@ -44,7 +43,6 @@ export interface AbandonedEvent {
   why: string
 }
 
-/** The reward model receives a request with these texts. */
 export interface ModelStartEvent {
   e: 'rm-start'
   at: number
@@ -62,7 +60,6 @@ export interface ModelEndEvent {
   outcome: 'answered' | 'aborted'
 }
 
-/** The harness's actions on the processes, and its observations. */
 export type HarnessEvent =
   | { e: 'phase'; at: number; name: string }
   | { e: 'slowness'; at: number; factor: number }
@@ -78,7 +75,6 @@ export type HarnessEvent =
       signal: string | null
       /** Whether the process was healthy at any time since its start. */
       wasUp: boolean
-      /** Time since the process's start. */
       ageMs: number
     }
   | { e: 'ready'; at: number; server: number; status: number }
@@ -146,7 +142,6 @@ export function readEvents(path: string): HistoryEvent[] {
 /** Matches log lines that show a defect, such as results that the database refused although it was available. */
 const DEFECT = /unhandled|uncaught|orphaned samples returned|results could not be written/i
 
-/** A whole episode, the input of the checker. */
 export interface History {
   seed: number
   events: HistoryEvent[]
@@ -154,7 +149,6 @@ export interface History {
   unhandled: string[]
 }
 
-/** Loads the history of an episode from its folder. */
 export function loadHistory(folder: string, seed: number): History {
   const files = readdirSync(folder)
   const events = files

@@ -4,7 +4,6 @@ import type { PlantedBug } from './planted-bugs.ts'
 import { scheduleOf } from './schedule.ts'
 import { SourceTree } from './source-tree.ts'
 
-/** The episode that caught a planted bug. */
 export interface Catch {
   seed: number
   setup: string
@@ -63,7 +62,6 @@ function lawsOf({ violations }: EpisodeResult): string[] {
   return [...new Set(violations.map(({ law }) => law as string))]
 }
 
-/** Writes a catch to a JSON file, under the bug's name. */
 export function recordCatch(path: string, name: string, caught: Catch): void {
   const catches = existsSync(path)
     ? (JSON.parse(readFileSync(path, 'utf8')) as Record<string, Catch>)

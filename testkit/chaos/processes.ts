@@ -19,11 +19,9 @@ export interface Launch {
   gid?: number
 }
 
-/** A process that the harness started. */
 export class Running {
   readonly child: ChildProcess
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  /** Standard output so far. */
   said = ''
 
   constructor(child: ChildProcess) {
@@ -64,7 +62,6 @@ export function launch(o: Launch): Running {
   return new Running(child)
 }
 
-/** A process as shown by /proc. */
 export interface Found {
   pid: number
   parent: number
@@ -74,7 +71,6 @@ export interface Found {
   command: string
 }
 
-/** Reads a process from /proc; null if it does not exist or is a zombie. */
 export function inspect(pid: number): Found | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -123,7 +119,6 @@ function worksIn(pid: number, folder: string): boolean {
   }
 }
 
-/** Sends a signal; does nothing if the process has ended. */
 export function signal(pid: number, name: NodeJS.Signals): void {
   try {
     if (pid > 0) process.kill(pid, name)

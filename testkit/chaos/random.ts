@@ -31,7 +31,6 @@ export class Random {
     return items[this.int(0, items.length - 1)] as T
   }
 
-  /** Log-uniform between two positive bounds. */
   logUniform(min: number, max: number): number {
     return min * (max / min) ** this.next()
   }
@@ -46,13 +45,11 @@ export class Random {
     return Math.max(10, Math.round(this.pick(around) + (this.next() - 0.5) * 1_000))
   }
 
-  /** Returns an independent source, for example for the workload of an episode. */
   fork(name: string): Random {
     return new Random(hash32(`${this.#state}/${name}`))
   }
 }
 
-/** A 32-bit hash of a text: FNV-1a with a final mix. */
 export function hash32(text: string): number {
   let h = 0x811c9dc5
   for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193)

@@ -24,14 +24,12 @@ export function summaryLine({
   ].join('  ')
 }
 
-/** The number of texts that the reward models received, and of texts that were sent again. */
 function sentTwice(events: readonly HistoryEvent[]): string {
   const sent = events.flatMap((event) => (event.e === 'rm-start' ? event.ids : []))
   const texts = new Set(sent).size
   return `${sent.length - texts} of ${texts} texts sent again`
 }
 
-/** Seconds during which the first server's `/readyz` did not answer 200. */
 function unreadySeconds(events: readonly HistoryEvent[]): number {
   const probes = events.filter((event) => event.e === 'ready')
   let ms = 0
@@ -41,7 +39,6 @@ function unreadySeconds(events: readonly HistoryEvent[]): number {
   return ms / 1_000
 }
 
-/** Prints an episode's violations with its schedule and the relevant part of the history. */
 export function printViolations({ schedule, violations, history }: EpisodeResult): void {
   console.log(`  schedule: ${JSON.stringify({ ...schedule, setup: schedule.setup.name })}`)
   const faults = history.events.filter(({ e }) => ['fault', 'healed', 'phase', 'exit'].includes(e))

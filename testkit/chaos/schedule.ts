@@ -46,14 +46,12 @@ export interface Fault {
   stepS?: number
 }
 
-/** The schedule of an episode, drawn from a seed. */
 export interface Schedule {
   seed: number
   setup: Setup
   faults: Fault[]
 }
 
-/** Conditions on the setup, for kinds of fault that only some setups support. */
 const NEEDS: Partial<Record<FaultKind, (setup: Setup) => boolean>> = {
   'postgres-term': (setup) => setup.database === 'own',
   'net-postgres': (setup) => setup.database === 'own',
@@ -71,15 +69,12 @@ export function canStrike(kind: FaultKind, setup: Setup): boolean {
   return NEEDS[kind]?.(setup) ?? true
 }
 
-/** Fields of a schedule that the caller sets instead of the seed. */
 export interface Wishes {
   setup?: string | undefined
   kinds?: readonly FaultKind[] | undefined
-  /** Duration of every fault, ms. */
   forMs?: number | undefined
 }
 
-/** Draws the schedule of a seed. @throws when the setup supports none of the kinds */
 export function scheduleOf(seed: number, wishes: Wishes = {}): Schedule {
   const random = new Random(hash32(`schedule/${seed}`))
   const kinds = wishes.kinds ?? KINDS.filter((kind) => kind !== 'none')
@@ -121,7 +116,6 @@ function faultOf(kind: FaultKind, setup: Setup, random: Random): Fault {
   return fault
 }
 
-/** Describes a fault for the episode's summary. */
 export function describeFault(fault: Fault): string {
   const more = [
     fault.mode,

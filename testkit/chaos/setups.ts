@@ -1,4 +1,3 @@
-/** The processes that an episode runs. */
 export interface Setup {
   name: string
   /** `embedded`: the server's own Postgres; `own`: a separate one behind a proxy. */
@@ -10,7 +9,6 @@ export interface Setup {
   extraWorkers: number
   /** Number of reward-model servers, which all serve the same model. */
   models: number
-  /** The pooler between servers and Postgres. */
   pooler: 'none' | 'pgbouncer'
   hasStandby: boolean
   /** Size of a separate file system for Postgres's data, MiB, or null if there is none. */
@@ -40,7 +38,6 @@ export const SETUPS: readonly Setup[] = [
   { ...PLAIN, name: 'small-disk', database: 'own', diskMb: 320 },
 ]
 
-/** Finds a setup by its name. @throws for an unknown name */
 export function setupNamed(name: string): Setup {
   const setup = SETUPS.find((one) => one.name === name)
   if (setup === undefined)

@@ -13,7 +13,6 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const PARTS = ['server', 'prisma', 'packages', 'package.json']
 const START_MS = 90_000
 
-/** A source tree of the product, possibly with a planted bug, and a migrated Postgres cluster. */
 export class SourceTree {
   readonly root: string
   /** Data folder of a migrated cluster that was shut down cleanly. */
@@ -26,7 +25,6 @@ export class SourceTree {
     this.#folder = folder
   }
 
-  /** Creates a tree: the checkout itself, or a patched copy if a bug is given. */
   static async make(bug: PlantedBug | null): Promise<SourceTree> {
     const folder = mkdtempSync(join(tmpdir(), 'chaos-tree-'))
     execFileSync('chmod', ['755', folder])

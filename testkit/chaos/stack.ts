@@ -37,7 +37,6 @@ const FAKETIME = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-li
 export const hasFaketime = existsSync(FAKETIME)
 export const hasPgBouncer = existsSync('/usr/sbin/pgbouncer')
 
-/** A process that runs unless a fault keeps it down. */
 export interface Managed {
   name: string
   running: Running | null
@@ -45,7 +44,6 @@ export interface Managed {
   isHeld: boolean
   /** Whether the process was healthy at any time since its last start. */
   isUp: boolean
-  /** Number of starts. */
   generation: number
   start(): Running
 }
@@ -67,7 +65,6 @@ process.on('exit', () => {
   }
 })
 
-/** All processes of an episode and the links between them. */
 export class Stack {
   readonly setup: Setup
   readonly folder: string
@@ -139,7 +136,6 @@ export class Stack {
     return `postgresql://rewardops${password}@localhost/rewardops?host=${encodeURIComponent(socket)}`
   }
 
-  /** The postmaster's process id; null if none runs. */
   get postgresPid(): number | null {
     if (this.cluster !== null) return this.cluster.pid
     const file = join(this.servers[0]!.dataDir, 'postgres/postmaster.pid')
@@ -148,14 +144,12 @@ export class Stack {
     return inspect(pid) === null ? null : pid
   }
 
-  /** Process ids of all workers, started by servers or by the harness. */
   workerPids(): number[] {
     return findProcesses(MARK, this.mark, null)
       .filter(({ command }) => command.includes(WORKER_ENTRY))
       .map(({ pid }) => pid)
   }
 
-  /** Numbers of finished and pending samples in the database; null while it does not answer. */
   async endedSamples(): Promise<{ ended: number; open: number } | null> {
     const url = this.databaseUrl()
     if (url === null) return null
@@ -163,7 +157,6 @@ export class Stack {
     return rows[0] ?? null
   }
 
-  /** The current state of the database; null while it does not answer. */
   async databaseState(): Promise<DatabaseState | null> {
     const url = this.databaseUrl()
     if (url === null) return null
@@ -191,7 +184,6 @@ export class Stack {
     }
   }
 
-  /** Starts the trainer, which is restarted when a fault ends it. */
   startTrainer(): void {
     const urls = this.servers.map(({ link }) => `http://127.0.0.1:${link.port}`)
     const trainer = this.#managed('trainer', () =>
@@ -211,7 +203,6 @@ export class Stack {
     this.spawn(trainer)
   }
 
-  /** Whether a batch of the trainer was acknowledged. */
   hasAccepted(): boolean {
     return readEvents(join(this.folder, 'trainer.jsonl')).some(
       (event) => event.e === 'answer' && event.op === 'batches.submit' && event.status === 200,
@@ -247,7 +238,6 @@ export class Stack {
     })
   }
 
-  /** Ends a process with a signal and keeps it down until the next `spawn`. */
   async down(part: Managed, name: NodeJS.Signals): Promise<void> {
     part.isHeld = true
     const running = part.running
@@ -256,7 +246,6 @@ export class Stack {
     await running.ended
   }
 
-  /** Fills the small disk completely, or frees it. */
   async fillDisk(isFull: boolean): Promise<void> {
     const file = join(this.#disk as string, 'filler')
     if (!isFull) return rmSync(file, { force: true })
@@ -266,7 +255,6 @@ export class Stack {
     } catch {}
   }
 
-  /** Promotes the standby and points every link at it. */
   async failOver(): Promise<void> {
     const { standby } = this
     // After a concurrent failover, no standby is left.
@@ -287,7 +275,6 @@ export class Stack {
     return links.filter((link) => link !== null)
   }
 
-  /** Sends SIGTERM to the service, waits until it has ended, and records the processes that are left. */
   async stop(): Promise<void> {
     this.#isEnding = true
     const parts = [...this.workers, ...this.servers]
@@ -311,14 +298,12 @@ export class Stack {
     this.history.add({ e: 'leftover', at: Date.now(), after: 'the end', processes })
   }
 
-  /** Kills every process of the episode; returns their number. */
   killNow(): number {
     const left = findProcesses(MARK, this.mark, this.folder)
     for (const { pid } of left) signal(pid, 'SIGKILL')
     return left.length
   }
 
-  /** Ends all remaining processes and closes the links. The folder is kept. */
   async destroy(): Promise<void> {
     this.#isEnding = true
     for (let round = 0; round < 50 && this.killNow() > 0; round++) {
@@ -329,7 +314,6 @@ export class Stack {
     this.unmount()
   }
 
-  /** Unmounts the small disk, if any. */
   unmount(): void {
     if (this.#disk !== null) execFileSync('umount', ['-l', this.#disk])
     this.#disk = null

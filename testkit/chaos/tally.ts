@@ -1,12 +1,10 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import type { EpisodeResult } from './episode.ts'
 
-/** One line of a tally file: the outcome of an episode. */
 export interface TallyEntry {
   seed: number
   setup: string
   kinds: string[]
-  /** The planted bug, or null if there is none. */
   bug: string | null
   samples: number
   tookMs: number
@@ -14,7 +12,6 @@ export interface TallyEntry {
   messages: string[]
 }
 
-/** Reads the episodes of a tally file, one per line; none if there is no file yet. */
 export function readTally(path: string): TallyEntry[] {
   if (!existsSync(path)) return []
   const lines = readFileSync(path, 'utf8').split('\n')
@@ -37,7 +34,7 @@ export function addToTally(path: string, result: EpisodeResult, bug: string | nu
   appendFileSync(path, `${JSON.stringify(entry)}\n`)
 }
 
-/** Renders a tally as a Markdown table by kind of fault. An episode with several kinds counts for each. */
+/** An episode with several kinds of fault counts for each. */
 export function tallyTable(entries: readonly TallyEntry[]): string {
   const lines = ['| fault | episodes | samples | broken | laws |', '|---|---|---|---|---|']
   const own = entries.filter(({ bug }) => bug === null)

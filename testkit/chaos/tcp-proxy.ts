@@ -28,7 +28,6 @@ export class TcpProxy {
     this.#server = createServer({ allowHalfOpen: true }, (client) => this.#accept(client))
   }
 
-  /** Listens on 127.0.0.1; `port` 0 selects a free port. */
   static async start(targetPort: number, port = 0): Promise<TcpProxy> {
     const proxy = new TcpProxy(targetPort)
     await new Promise<void>((resolve, reject) => {
@@ -42,7 +41,6 @@ export class TcpProxy {
     return (this.#server.address() as { port: number }).port
   }
 
-  /** Sets the mode of open and new connections. */
   set(mode: LinkMode, delayMs = 0): void {
     this.#mode = mode
     this.#delayMs = delayMs
@@ -50,7 +48,6 @@ export class TcpProxy {
     else for (const pair of this.#pairs) this.#apply(pair)
   }
 
-  /** Resets every open connection. */
   cut(): void {
     for (const { client, upstream } of this.#pairs) {
       client.resetAndDestroy()

@@ -41,7 +41,6 @@ interface SingleAnswer {
 /** A permanent refusal of a call. */
 class Refused extends Error {}
 
-/** Repeats a call until it is answered with data. @throws Refused */
 async function until<T>(op: string, key: string, input: () => unknown, detail = {}): Promise<T> {
   for (;;) {
     const answer = await send(op, key, input(), detail)
@@ -84,7 +83,6 @@ async function send(op: string, key: string, input: unknown, detail = {}): Promi
   return answer
 }
 
-/** Successful answers that were recorded before this trainer's restart. */
 function pastAnswers(op: string, key: string): AnswerEvent[] {
   return past.filter(
     (event): event is AnswerEvent =>
@@ -149,7 +147,6 @@ async function streamJob(job: TrainerJob): Promise<void> {
   await followed
 }
 
-/** Reads a batch group by group to its end, then once more as a whole. */
 async function follow(job: TrainerJob, batchId: string): Promise<void> {
   const last = pastAnswers('batches.next', job.key).at(-1)?.data as NextAnswer | undefined
   let after = last?.cursor ?? null
@@ -194,7 +191,6 @@ async function singleJob(job: TrainerJob): Promise<void> {
   await until('batches.close', job.key, () => ({ batchId }))
 }
 
-/** Calls the reward model through the router address, with twice as many callers as the model's limit. */
 async function routerJob(job: TrainerJob): Promise<void> {
   let next = 0
   const one = async () => {

@@ -1,9 +1,7 @@
 import { hash32, Random } from './random.ts'
 
-/** The registered name of the episode's reward model. */
 export const MODEL = 'chaos-rm'
 
-/** One job of the trainer, from its first call to its last answer. */
 export interface TrainerJob {
   /** Unique in an episode; part of every uid, text and idempotency key. */
   key: string
@@ -16,7 +14,6 @@ export interface TrainerJob {
   samples: number
   groupSize: number
   startsAfterMs: number
-  /** The reward's `maxConcurrency`. */
   maxConcurrency: number | null
   /** Time from acceptance to cancellation, ms, or null if the batch is not cancelled. */
   cancelAfterMs: number | null
@@ -28,7 +25,6 @@ export interface TrainerJob {
   readSamples: number
 }
 
-/** The trainer's jobs and the reward model's behavior in an episode. */
 export interface Workload {
   jobs: TrainerJob[]
   /** The registered limit of the reward-model server. */
@@ -112,7 +108,6 @@ function clamp(value: number, min: number, max: number): number {
   return Math.min(max, Math.max(min, value))
 }
 
-/** The idempotency key of a job's batch. */
 export function batchKey(job: TrainerJob): string {
   return `chaos-${job.key}`
 }
@@ -166,7 +161,6 @@ export function expectedScore(job: TrainerJob, index: number): number | null {
   return response.endsWith(`#### ${groundTruth}`) ? 1 : 0
 }
 
-/** Maximum text length of the episode's reward model, characters. */
 export const MAX_TEXT_CHARS = 1_000
 
 /** The score of a response, from −8 to 8 in steps of 1/4096, which JSON and doubles represent exactly. */

@@ -24,7 +24,6 @@ interface Rollout {
 /** Maximum characters of prompt and response, which then fit the context of the tiny models. */
 const MAX_CHARS = 700
 
-/** `count` samples of the demo rollouts, some with difficult texts, some with a conversation as prompt. */
 export function samplesOf(count: number, label: string): Sample[] {
   const rollouts = readFileSync(ROLLOUTS, 'utf8')
     .trim()
@@ -62,7 +61,6 @@ export function messagesOf({ prompt, response }: Sample): { role: string; conten
   return [...turns, { role: 'assistant', content: response }]
 }
 
-/** The prompt as one text. */
 export function promptOf({ prompt }: Sample): string {
   return typeof prompt === 'string' ? prompt : prompt.map(({ content }) => content ?? '').join('\n')
 }
@@ -70,7 +68,6 @@ export function promptOf({ prompt }: Sample): string {
 /** The form in which the service sends a sample; see {@link ReferenceRequest}. */
 export type WrittenAs = 'messages' | 'text' | 'pair' | 'llamacpp'
 
-/** The request to transformers for a sample in this form. */
 export function referenceOf(sample: Sample, as: WrittenAs): ReferenceRequest {
   const query = promptOf(sample)
   switch (as) {
@@ -88,7 +85,6 @@ export function referenceOf(sample: Sample, as: WrittenAs): ReferenceRequest {
 /** Maximum wait for a batch. A batch with an engine restart takes minutes. */
 const BATCH_MS = 45 * 60_000
 
-/** Submits a batch to the model; returns its id. */
 export async function submit(
   service: Service,
   model: string,
@@ -104,7 +100,6 @@ export async function submit(
   return batchId
 }
 
-/** The summary and results of a finished batch. @throws Error when it does not end */
 export async function ended(service: Service, batchId: string) {
   const until = Date.now() + BATCH_MS
   for (;;) {
@@ -119,7 +114,6 @@ export async function ended(service: Service, batchId: string) {
   }
 }
 
-/** Number of failures by reason: `3 rejected, 1 timeout`; empty if there are none. */
 export function reasonsOf({ reason }: ResultsColumns): string {
   const counts = new Map<string, number>()
   for (const word of reason) if (word !== null) counts.set(word, (counts.get(word) ?? 0) + 1)

@@ -7,7 +7,6 @@ import { fileURLToPath } from 'node:url'
 /** Engines under test, which run without a GPU. */
 export type ReleaseEngine = 'vllm' | 'llamacpp'
 
-/** One release of an engine, in its own virtual environment. */
 export interface Release {
   engine: ReleaseEngine
   version: string
@@ -31,7 +30,6 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SCRIPTS = fileURLToPath(new URL('./python/', import.meta.url))
 const TEXTS = join(ROOT, 'examples/data/demo-rollouts.jsonl')
 
-/** The name of a release, such as `vllm@0.32.0`. */
 export function nameOf({ engine, version }: Release): string {
   return `${engine}@${version}`
 }
@@ -45,7 +43,6 @@ export function scriptPath(name: string): string {
   return join(SCRIPTS, name)
 }
 
-/** The Python of a release's virtual environment. */
 export function pythonOf(release: Release): string {
   return join(cacheDir(), 'venvs', `${release.engine}-${release.version}`, 'bin/python')
 }
@@ -59,7 +56,6 @@ export function ggufPath(name: string): string {
   return join(cacheDir(), 'gguf', `${name}.gguf`)
 }
 
-/** Installs the release unless its environment is complete. @throws with the end of the output of a failed command */
 export async function install(release: Release): Promise<void> {
   const venv = join(cacheDir(), 'venvs', `${release.engine}-${release.version}`)
   if (existsSync(join(venv, '.installed'))) return
@@ -71,7 +67,6 @@ export async function install(release: Release): Promise<void> {
   ])
 }
 
-/** Creates the missing models, and installs the release that creates them. */
 export async function makeModels(): Promise<void> {
   const folder = join(cacheDir(), 'models')
   if (!existsSync(join(folder, 'rank2'))) {
@@ -84,7 +79,6 @@ export async function makeModels(): Promise<void> {
   await runCommand(pythonOf(llamacpp), [scriptPath('gguf_models.py'), folder, gguf])
 }
 
-/** Runs a command at low priority. @throws with the end of its stderr when it fails */
 async function runCommand(command: string, args: string[]): Promise<void> {
   const child = spawn(command, args, {
     stdio: ['ignore', 'ignore', 'pipe'],

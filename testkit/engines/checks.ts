@@ -6,7 +6,6 @@ import { nameOf, type Release } from './cache.ts'
 import { EngineProcess, type Serving } from './engine-process.ts'
 import { endReferences } from './reference.ts'
 
-/** The outcome of one check on one release. */
 export interface Outcome {
   release: string
   check: string
@@ -19,7 +18,6 @@ export interface CheckContext {
   release: Release
   engine: EngineProcess
   service: Service
-  /** Name of the registered server. */
   server: string
   /** Name of the model in the cache. */
   model: string
@@ -27,7 +25,6 @@ export interface CheckContext {
   pool: string
   /** Registers the server as the stage specifies, for example after a check has removed it. */
   register(): Promise<ServerDto>
-  /** Reads the service's details of the server. */
   get(): Promise<ServerDetailDto>
 }
 
@@ -37,7 +34,6 @@ export interface Check {
   run(context: CheckContext): Promise<string>
 }
 
-/** A served model, its registration and its checks. */
 export interface Stage extends Omit<Serving, 'release'> {
   /** Fields of `servers.register` in addition to name and URL. */
   register?: Partial<ApiInputs['servers']['register']>
@@ -46,7 +42,6 @@ export interface Stage extends Omit<Serving, 'release'> {
 
 /** Maximum time of a check; a restart of vLLM on a busy CPU takes minutes. */
 const CHECK_MS = 60 * 60_000
-/** Maximum number of the service's warnings and errors printed for a failed check. */
 const MAX_LOG_LINES = 20
 
 /**
@@ -105,20 +100,17 @@ export async function runStage(
   await engine.stop()
 }
 
-/** Stops the remaining processes of the engine and starts it again on the same port. */
 export async function restart(engine: EngineProcess): Promise<void> {
   await engine.stop()
   await engine.start()
 }
 
-/** The message of an error in one line of at most 400 characters. */
 export function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   const line = text.replaceAll(/\s+/g, ' ').trim()
   return line.length <= 400 ? line : `${line.slice(0, 399)}…`
 }
 
-/** @throws Error with the message unless the condition is true */
 export function must(holds: boolean, message: string): void {
   if (!holds) throw new Error(message)
 }

@@ -20,7 +20,6 @@ import {
 const READY_MS = 40 * 60_000
 const STOP_MS = 15_000
 
-/** A served model and its options. */
 export interface Serving {
   release: Release
   /** Name of the model in the cache, and on the server. */
@@ -74,7 +73,6 @@ export class EngineProcess {
     return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  /** Starts or restarts the server and waits until it is healthy. */
   async start(): Promise<void> {
     const log = createWriteStream(this.logPath, { flags: 'a' })
     const { command, env } = commandOf(this.serving, this.port)
@@ -107,7 +105,6 @@ export class EngineProcess {
     }
   }
 
-  /** The last 4,000 characters of the server's log. */
   logTail(): string {
     return readFileSync(this.logPath, 'utf8').slice(-4_000)
   }
@@ -122,7 +119,6 @@ export class EngineProcess {
     while (isProcess(core)) await sleep(50)
   }
 
-  /** Ends all remaining processes of the server. */
   async stop(): Promise<void> {
     const child = this.#child
     if (child === null) return
@@ -136,7 +132,6 @@ export class EngineProcess {
     running.delete(this)
   }
 
-  /** Sends SIGKILL to the whole group, without waiting. */
   killNow(): void {
     if (this.#child?.pid !== undefined) signalGroup(this.#child.pid, 'SIGKILL')
   }

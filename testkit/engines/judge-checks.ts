@@ -14,7 +14,6 @@ const SCHEMA = {
 
 type Reward = NonNullable<Submit['reward']>
 
-/** Scores a batch with the model as a judge, and returns the detail of the first failed sample. */
 async function judged({ service, model, pool }: CheckContext, judge: Reward['judge']) {
   const samples = samplesOf(COUNT, `judge-${model}`)
   const batchId = await submit(service, pool, samples, { judge })
@@ -29,7 +28,6 @@ async function judged({ service, model, pool }: CheckContext, judge: Reward['jud
   return { results, why }
 }
 
-/** Checks the scores of a judge that says Yes with probability 0.75, read from its log-probabilities. */
 export const probability: Check = {
   name: 'judge, P(Yes) = 0.75',
   async run(context) {
@@ -41,7 +39,6 @@ export const probability: Check = {
   },
 }
 
-/** Checks that a JSON schema leads to scores from 1 to 5, or to a failure that reports a blank reply. */
 export const jsonSchema: Check = {
   name: 'judge, JSON schema',
   async run(context) {

@@ -28,7 +28,6 @@ const { values } = parseArgs({
 })
 const models = values.models?.split(',') ?? null
 
-/** The requested releases, and whether the check of `rewardops serve-reward` is requested. */
 function wanted(): { releases: Release[]; servesReward: boolean } {
   const names = values.only?.split(',')
   if (names === undefined) return { releases: [...RELEASES], servesReward: true }

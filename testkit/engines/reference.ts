@@ -73,7 +73,6 @@ export function referenceLogits(
   return reference.ask(requests)
 }
 
-/** Ends the Python processes of all models. */
 export function endReferences(): void {
   for (const reference of references.values()) reference.end()
   references.clear()

@@ -1,6 +1,5 @@
 import type { Outcome } from './checks.ts'
 
-/** A check that is planned for a release, whether it was run or not. */
 export type Planned = Pick<Outcome, 'release' | 'check'>
 
 /** Formats the outcomes as a table of checks by release, with the details of each failed check below. */

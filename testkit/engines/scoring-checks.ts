@@ -35,7 +35,6 @@ async function rowOf({ service, server }: CheckContext): Promise<{ route: Router
   return row as { route: RouterServer['route'] }
 }
 
-/** Checks that engine, version, route and max context are detected and that the server is ready. */
 export function detection(route: RouterServer['route']): Check {
   return {
     name: 'detection',
@@ -60,7 +59,6 @@ const CALIBRATION = {
   response: 'The capital of France is Paris. It lies on the river Seine.',
 }
 
-/** Checks the self-test's verdict, and its raw score against the model's logit. */
 export function selfTest(as: WrittenAs, verdict: string, tolerance = MAX_EXACT): Check {
   return {
     name: 'self-test',
@@ -81,7 +79,6 @@ export function selfTest(as: WrittenAs, verdict: string, tolerance = MAX_EXACT):
   }
 }
 
-/** Checks stored scores against transformers' logits. */
 export function scores(as: WrittenAs, tolerance = MAX_EXACT): Check {
   return {
     name: 'scores',
@@ -114,7 +111,6 @@ export function scores(as: WrittenAs, tolerance = MAX_EXACT): Check {
   }
 }
 
-/** Checks the server's token counts against transformers'. */
 export function tokenCounts(as: WrittenAs): Check {
   return {
     name: 'token counts',
@@ -141,7 +137,6 @@ export function tokenCounts(as: WrittenAs): Check {
   }
 }
 
-/** Checks that texts beyond the context fail with `context_exceeded`, and that all other texts are scored. */
 export const tooLong: Check = {
   name: 'texts too long',
   async run({ service, model, pool }) {
@@ -159,7 +154,6 @@ export const tooLong: Check = {
   },
 }
 
-/** Checks that registration refuses a model name that the server does not serve. */
 export const wrongModel: Check = {
   name: 'wrong model',
   async run({ service, engine }) {
@@ -176,7 +170,6 @@ export const wrongModel: Check = {
   },
 }
 
-/** Checks the engine's load metrics and the service's count of requests in flight, under load and at idle. */
 export const load: Check = {
   name: 'load signals',
   async run(context) {
@@ -211,7 +204,6 @@ export const load: Check = {
   },
 }
 
-/** Checks that all samples are scored when the process with the model is killed and restarted 15 s later. */
 export const killed: Check = {
   name: 'engine killed in mid-batch',
   async run(context) {
@@ -345,17 +337,12 @@ function templated(sample: Sample, { version }: Release): ReferenceRequest {
 const TEMPLATE =
   "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
 
-/** Number of POST requests to /classify, from vLLM's counter. */
 async function callsOf(url: string): Promise<number> {
   const { body } = await request(`${url}/metrics`)
   const lines = (await body.text()).match(/^http_requests_total\{handler="\/classify".*$/gm) ?? []
   return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
 }
 
-/**
- * Checks that the service renders the texts if the chat template is registered, and that the scores equal transformers'
- * logits.
- */
 export const chatTemplate: Check = {
   name: 'chat template',
   async run({ service, model, pool, engine, release, server, register }) {

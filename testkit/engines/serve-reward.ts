@@ -12,7 +12,6 @@ const MODEL = 'zero-or-one'
 /** Name of the check of `rewardops serve-reward`, which needs no engine. */
 export const SERVE_REWARD_CHECK = 'a 0/1 function is ready and scores'
 
-/** Checks that `rewardops serve-reward` with a function that returns 0 or 1 registers, becomes ready and scores. */
 export async function checkServeReward(service: Service): Promise<Outcome> {
   const check = SERVE_REWARD_CHECK
   const child = spawn(

@@ -5,7 +5,6 @@ import {
 } from '../../server/engines/testing/recorded.ts'
 import type { Release } from './cache.ts'
 
-/** A request whose answer is recorded. */
 export type Situation = Pick<RecordedAnswer, 'situation' | 'request'>
 
 /** The recorded models of each engine. `kind`: how llama.cpp serves the model. */
@@ -54,7 +53,6 @@ function post(situation: string, path: string, body: unknown): Situation {
   return { situation, request: { method: 'POST', path, body } }
 }
 
-/** Requests to a vLLM that serves the model. */
 export function vllmSituations(model: string, { serves }: RecordedModel): Situation[] {
   const raw = { use_activation: false, activation: false }
   const whole = (situation: string, path: string, more: object) => [
@@ -126,7 +124,6 @@ export function vllmSituations(model: string, { serves }: RecordedModel): Situat
   ]
 }
 
-/** Requests for the scores and the texts of the same tokens. */
 function tokenSituations(model: string): Situation[] {
   const raw = { task: 'token_classify', use_activation: false, activation: false }
   const strings = { return_token_strs: true }
@@ -185,7 +182,6 @@ export function deadVllmSituations(model: string): Situation[] {
   ]
 }
 
-/** Requests to a llama-server. */
 export function llamacppSituations(model: string, { serves }: RecordedModel): Situation[] {
   const rerank = (situation: string, body: unknown) => post(situation, '/rerank', body)
   const common = [

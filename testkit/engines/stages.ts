@@ -27,7 +27,6 @@ function of(model: string, checks: Check[]): Check[] {
   return checks.map((check) => ({ ...check, name: `${check.name} (${model})` }))
 }
 
-/** The models served on a release, and their checks. */
 export function stagesOf(release: Release): Stage[] {
   return release.engine === 'vllm' ? vllmStages(release) : LLAMACPP
 }

@@ -5,7 +5,6 @@ export async function freePort(host = '127.0.0.1'): Promise<number> {
   return (await tryListen(0, host)) as number
 }
 
-/** Whether a process listens on the port. */
 export async function portTaken(port: number, host = '127.0.0.1'): Promise<boolean> {
   return (await tryListen(port, host)) === null
 }

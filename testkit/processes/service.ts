@@ -96,7 +96,6 @@ export async function startService(options: {
   throw new Error(`the service ${why}. The end of ${logPath}:\n${said.join('\n')}`)
 }
 
-/** The host to connect to for a service that listens on `host`. */
 function reachable(host: string | undefined): string {
   if (host === undefined || host === '' || host === '0.0.0.0') return '127.0.0.1'
   if (host === '::') return '[::1]'

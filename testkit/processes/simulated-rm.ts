@@ -7,16 +7,13 @@ import { startServerProcess } from './server-process.ts'
 
 /** Simulated reward-model servers in a separate process. */
 export interface SimulatedServers extends Child {
-  /** URL of the first server. */
   url: string
-  /** URLs of all servers, in order. */
   urls: string[]
   model: string
   /** Changes the settings of one server, or of all. @throws when the change is invalid */
   control(change: ControlChangeInput, server?: number): Promise<void>
   /** Counters of one server, by default the first. */
   counters(server?: number): Promise<ServerCounters>
-  /** Counters and records of each server. */
   stats(): Promise<ServerStats[]>
 }
 

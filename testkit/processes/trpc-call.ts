@@ -6,10 +6,8 @@ import type { ErrorData } from '../../server/contract/error-reasons.ts'
 
 /** All procedures, typed: `api.batches.next.query({…})`. */
 export type Api = TRPCClient<AppRouter>
-/** Inputs of the procedures, by router and name. */
 export type ApiInputs = inferRouterInputs<AppRouter>
 
-/** An HTTP answer: status, headers, and the body, parsed if it is JSON. */
 export interface RawAnswer {
   status: number
   headers: Record<string, string | string[] | undefined>
@@ -42,7 +40,6 @@ export class CallError extends TRPCClientError<AppRouter> {
   }
 }
 
-/** Sends one request and reads the whole answer. */
 export async function rawRequest(
   url: string,
   options: RawRequest,

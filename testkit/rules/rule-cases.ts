@@ -24,12 +24,10 @@ export interface SlowText {
   unit: string
   /** Where the units are, for the test title. Default: they are the whole response. */
   place?: string
-  /** Builds the response from the units. */
   response?: (units: string) => string
   /** The accepted answer. Default: `1`. */
   accepted?: (units: string) => string
   kwargs?: Record<string, unknown>
-  /** The expected score. */
   wanted: number
 }
 
@@ -177,12 +175,10 @@ export const RULE_CASES: Readonly<Record<string, RuleCases>> = {
   },
 }
 
-/** Builds the ground truth of a rule for an accepted answer. */
 export function truthOf(rule: string, accepted: string): unknown {
   return RULE_CASES[rule]?.groundTruth?.(accepted) ?? accepted
 }
 
-/** A slow text for each unit. */
 function each(units: readonly string[], text: Omit<SlowText, 'unit'>): SlowText[] {
   return units.map((unit) => ({ unit, ...text }))
 }

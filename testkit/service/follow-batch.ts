@@ -6,18 +6,15 @@ import type { Service } from './service.ts'
 /** State of a trainer that reads a batch group by group through outages. */
 export interface FollowedBatch {
   batchId: string
-  /** Groups in the order they were delivered. */
   groups: GroupResult[]
   /** Resolves when the batch is done; failed calls are repeated with the same cursor. */
   done: Promise<void>
-  /** Number of failed calls that were retried. */
   repeated: number
   stop(): void
 }
 
 const AGAIN_MS = 50
 
-/** Reads a batch to its end by `batches.next`, from cursor to cursor, as a training loop does. */
 export function followBatch(service: Service, batchId: string): FollowedBatch {
   let stopped = false
   const followed: FollowedBatch = {

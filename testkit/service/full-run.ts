@@ -8,5 +8,4 @@ export const itInFullRun: typeof it = FULL
   ? it
   : (Object.assign(() => {}, it, { skipIf: () => () => {} }) as unknown as typeof it)
 
-/** Rows of `it.each` that only the full run executes. */
 export const inFullRun = <T>(...rows: T[]): T[] => (FULL ? rows : [])

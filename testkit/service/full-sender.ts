@@ -74,7 +74,6 @@ export interface HeldRequest {
   hangUp(): void
 }
 
-/** Sends `first`, waits for `goOn`, then sends `rest`. */
 export function holdHalfWay(
   url: string,
   first: Buffer,

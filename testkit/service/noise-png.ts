@@ -19,7 +19,6 @@ export function noisePng(seed: string, side: number): Buffer {
   return Buffer.concat([signature, ...chunks])
 }
 
-/** The bytes as a data URL. */
 export function dataUrl(bytes: Buffer, type = 'image/png'): string {
   return `data:${type};base64,${bytes.toString('base64')}`
 }

@@ -2,7 +2,6 @@ import type { z } from 'zod'
 import type { ProcedureMeta } from '../../server/api/procedure-meta.ts'
 import { appRouter } from '../../server/api/root.ts'
 
-/** The parts of a procedure that tests of all procedures use. */
 export interface AnyProcedure {
   _def: {
     type: 'query' | 'mutation' | 'subscription'

@@ -17,7 +17,6 @@ export interface MoodyServer {
   url: string
   /** Requests without a complete answer. */
   active: number
-  /** Open connections. */
   open: number
   requests: number
   close(): Promise<void>
@@ -144,7 +143,6 @@ export interface StormCounts {
   refused: number
   /** 503 answers of the router: every attempt failed. */
   failed: number
-  /** Requests aborted by the client. */
   aborted: number
   /** Answers cut off after their start. */
   broken: number
@@ -159,7 +157,6 @@ export interface StormOptions {
   inFlight: number
   seed: number
   headers?: Record<string, string>
-  /** Called after each tenth of the requests. */
   onTenth?: (tenth: number) => Promise<void> | void
 }
 

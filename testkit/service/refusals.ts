@@ -4,7 +4,6 @@ import type { RawAnswer } from '../processes/trpc-call.ts'
 import type { Service } from './service.ts'
 import { waitFor } from './wait-for.ts'
 
-/** Expected content of an error answer. */
 export interface Refusal {
   status: number
   reason: ErrorReason
@@ -13,7 +12,6 @@ export interface Refusal {
   hint?: RegExp
 }
 
-/** Asserts that an answer is a clear error in the contract's envelope, without internal details. */
 export function expectRefusal(answer: RawAnswer, refusal: Refusal): ErrorData {
   const error = (answer.json as { error?: { message: string; code: number; data: ErrorData } })
     ?.error
@@ -57,7 +55,6 @@ const COUNTS = `select
   (select count(*)::int from pgboss.queue) as queue,
   (select count(*)::int from pgboss.job where state < 'completed') as job`
 
-/** Runs an action while the service is idle and asserts that it leaves no rows behind. */
 export async function nothingStored<T>(service: Service, act: () => Promise<T>): Promise<T> {
   const count = async () => (await service.sql<Record<string, number>>(COUNTS))[0]!
   const before = await waitFor('an empty queue', async () => {

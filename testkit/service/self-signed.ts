@@ -36,7 +36,6 @@ export function selfSignedCertificate(): { key: string; cert: string } {
   }
 }
 
-/** Starts an HTTPS server with a self-signed certificate. */
 export async function startSelfSigned(
   handler: RequestListener,
 ): Promise<{ url: string; server: Server }> {

@@ -1,7 +1,6 @@
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 
-/** One line of a service process's standard error. */
 export interface LogLine {
   /** pino's level: 30 info, 40 warn, 50 error; null if the logger did not write the line. */
   level: number | null
@@ -17,7 +16,6 @@ export class ServiceLog {
   /** Number of open streams. The stream of an ended process may still have data. */
   #open = 0
 
-  /** Reads a process's standard error to its end. */
   read(stream: Readable): void {
     this.#open++
     const lines = createInterface({ input: stream })
@@ -25,12 +23,10 @@ export class ServiceLog {
     lines.on('close', () => this.#open--)
   }
 
-  /** Whether a stream that this log reads is still open. */
   get isOpen(): boolean {
     return this.#open > 0
   }
 
-  /** Lines from number `from` on whose message contains a text. */
   find(text: string, from = 0): LogLine[] {
     return this.lines.slice(from).filter((line) => line.msg.includes(text))
   }
@@ -46,7 +42,6 @@ export class ServiceLog {
       .filter((raw) => raw.trim() !== '' && !expected.some((text) => raw.includes(text)))
   }
 
-  /** The last lines, for the message of a failed start. */
   tail(count = 20): string {
     return this.lines
       .slice(-count)

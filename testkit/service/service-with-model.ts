@@ -5,7 +5,6 @@ import { expect } from 'vitest'
 import { type SimulatedServers, startSimulatedServers } from '../processes/simulated-rm.ts'
 import { Service } from './service.ts'
 
-/** Starts a simulated reward model and registers it as `rm` with a service that is starting. */
 export async function startWithModel(
   starting: Promise<Service>,
 ): Promise<[Service, SimulatedServers]> {

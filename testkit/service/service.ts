@@ -30,14 +30,12 @@ export const SHARED_SECRETS_KEY = { REWARDOPS_SECRETS_KEY: '5e'.repeat(32) }
 /** Maximum time of a drain after SIGTERM. */
 export const STOP_MS = 8_000
 
-/** Process ids reported by /healthz on loopback. */
 export interface Pids {
   server: number
   postgres: number | null
   workers: number[]
 }
 
-/** Processes that a test can kill. */
 export type Part = 'server' | 'postgres' | 'worker' | 'all'
 
 export interface ServiceOptions {
@@ -94,7 +92,6 @@ export class Service {
     return service
   }
 
-  /** Starts the service again after `kill9('server')`, `kill9('all')` or `stop`, with the same data. */
   async restart(): Promise<void> {
     if (this.#child) throw new Error('the service is still running')
     await this.#spawn()
@@ -156,12 +153,10 @@ export class Service {
     return row!.n
   }
 
-  /** A typed client whose calls have additional headers, such as another key. */
   apiWith(headers: Record<string, string>): Api {
     return createApi(() => this.url, { ...this.#options.headers, ...headers }, this.#agent)
   }
 
-  /** Sends a raw body to a procedure. */
   post(
     path: string,
     body: string | Buffer,
@@ -174,7 +169,6 @@ export class Service {
     })
   }
 
-  /** Sends any request to the service. */
   raw(path: string, options: RawRequest = {}): Promise<RawAnswer> {
     return rawRequest(
       `${this.url}${path}`,
@@ -229,7 +223,6 @@ export class Service {
     return pids
   }
 
-  /** Waits until the service accepts batches, with Postgres and all workers running. */
   async healthy(): Promise<Pids> {
     const wanted = Number(this.#options.env?.REWARDOPS_WORKERS ?? 2)
     return waitFor(
@@ -249,7 +242,6 @@ export class Service {
     )
   }
 
-  /** Sends SIGTERM; returns the exit status and duration. The data is kept. */
   async stop(): Promise<{ code: number | null; signal: NodeJS.Signals | null; tookMs: number }> {
     const child = this.#child
     if (!child) throw new Error('the service is not running')
@@ -263,7 +255,6 @@ export class Service {
     return { code, signal, tookMs }
   }
 
-  /** Kills all remaining processes and removes the data. */
   async destroy(): Promise<void> {
     const child = this.#child
     this.killNow()
@@ -279,7 +270,6 @@ export class Service {
     })
   }
 
-  /** Sends SIGKILL to every known process. */
   killNow(): void {
     for (const pid of [this.#pids?.server, ...(this.#pids?.workers ?? []), this.#pids?.postgres]) {
       if (pid && this.#child && !hasEnded(this.#child)) tryKill(pid)
@@ -308,7 +298,6 @@ export class Service {
   }
 }
 
-/** The environment of a service process: the given settings, and PATH and a few more variables of this process. */
 export function environment(settings: Record<string, string>): NodeJS.ProcessEnv {
   const { PATH, HOME, TMPDIR, LANG, NODE_COMPILE_CACHE } = process.env
   return Object.fromEntries(

@@ -1,6 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 
-/** An answer created by a dialect. */
 export interface Answer {
   status: number
   body: string
@@ -14,13 +13,11 @@ export function json(status: number, value: unknown, headers?: Record<string, st
   return headers === undefined ? { status, body } : { status, body, headers }
 }
 
-/** The end of a call: answered, aborted by the client, or cut by the server. */
 export type CallEnd = 'answered' | 'aborted' | 'cut'
 
 /** Header of every answer, which marks it as simulated. */
 const MARK = { 'x-simulated': 'rewardops' }
 
-/** One request and its answer. */
 export class Call {
   readonly method: string
   readonly path: string
@@ -63,7 +60,6 @@ export class Call {
     return this.#response.writableEnded || this.#response.destroyed
   }
 
-  /** The parsed body; undefined if it is not JSON. */
   json(): unknown {
     try {
       return JSON.parse(this.body)
@@ -78,14 +74,12 @@ export class Call {
     this.#response.end(answer.body)
   }
 
-  /** Sends the headers of an answer and half of its body, then cuts the connection. */
   sendHalf(answer: Answer): void {
     if (this.over) return
     this.#head(answer)
     this.#response.write(answer.body.slice(0, answer.body.length >> 1), () => this.cut())
   }
 
-  /** Starts or continues a stream of server-sent events. */
   event(data: string): void {
     if (this.over) return
     if (this.status === null) {

@@ -4,7 +4,6 @@ import { VirtualClock } from './clock.ts'
 
 const SETTINGS: CapacitySettings = { tokensPerSecond: 8000, saturation: 8, running: 64, speed: 1 }
 
-/** Submits jobs together and returns their end times, in virtual ms. */
 function schedule(
   change: Partial<CapacitySettings>,
   jobs: { tokens?: number; fixedMs?: number }[],

@@ -1,6 +1,5 @@
 import type { Clock } from './clock.ts'
 
-/** Speed and concurrency of a server. */
 export interface CapacitySettings {
   /** Total tokens per second at `saturation` jobs and above. Infinity if tokens cost no time. */
   tokensPerSecond: number
@@ -21,7 +20,6 @@ export interface Work {
   done(atMs: number): void
 }
 
-/** A submitted job. */
 export interface Ticket {
   /** Completed share of `fixedMs`, 0 to 1; 0 while the job waits or processes tokens. */
   progress(): number
@@ -77,7 +75,6 @@ class Phase {
     this.#up(job)
   }
 
-  /** Removes and returns the next job that has ended. */
   takeDone(): Job | undefined {
     const [next] = this.#heap
     if (next === undefined || next.due - this.passed >= NOTHING) return undefined
@@ -142,7 +139,6 @@ function isBefore(a: Job, b: Job): boolean {
 export class Capacity {
   readonly #clock: Clock
   #settings: CapacitySettings
-  /** Jobs in progress; at most `running`. */
   readonly #jobs = new Set<Job>()
   readonly #queue = new Set<Job>()
   /** Jobs that share the token rate; `passed` counts tokens. */
@@ -161,7 +157,6 @@ export class Capacity {
     this.#atMs = clock.now()
   }
 
-  /** Number of jobs in progress. */
   get running(): number {
     return this.#jobs.size
   }
@@ -170,7 +165,6 @@ export class Capacity {
     return this.#queue.size
   }
 
-  /** Adds a job; it waits if the capacity is used up. */
   submit(work: Work): Ticket {
     const job = new Job(work, this.#count++, this)
     if (this.#takesNoTime(work)) {
@@ -201,7 +195,6 @@ export class Capacity {
     })
   }
 
-  /** Removes all jobs, as when the process dies. */
   clear(): void {
     this.#change(() => {
       this.#queue.clear()
@@ -229,12 +222,10 @@ export class Capacity {
     else this.#change(set)
   }
 
-  /** Advances the jobs to the clock's time. */
   catchUp(): void {
     this.#change(() => {})
   }
 
-  /** See {@link Ticket.progress}. */
   progressOf(job: Job): number {
     this.catchUp()
     if (job.phase === 'over') return 1
@@ -286,7 +277,6 @@ export class Capacity {
     }
   }
 
-  /** Starts the longest-waiting jobs while slots are free. */
   #admit(): void {
     for (const job of this.#queue) {
       if (this.#frozen || this.#jobs.size >= this.#settings.running) return

@@ -1,4 +1,3 @@
-/** Time source of the capacity model: the system clock, or a clock that tests advance. */
 export interface Clock {
   /** Monotonic time in ms. */
   now(): number
@@ -15,7 +14,6 @@ export const systemClock: Clock = {
   },
 }
 
-/** A manually advanced clock, for tests that compute instead of waiting. */
 export class VirtualClock implements Clock {
   #nowMs = 0
   readonly #due = new Map<number, { atMs: number; run: () => void }>()

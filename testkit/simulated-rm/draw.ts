@@ -6,7 +6,6 @@ export function uniformOf(draw: number, seed: number, purpose: number): number {
   return ((h ^ (h >>> 16)) >>> 0) / 0x1_0000_0000
 }
 
-/** A deterministic sequence of numbers in [0, 1) for a seed and purpose. */
 export class Draws {
   readonly #seed: number
   readonly #purpose: number

@@ -76,7 +76,6 @@ function orShare<T extends z.ZodType>(fault: T) {
   ) as unknown as z.ZodType<z.output<T>, number | z.input<T>>
 }
 
-/** Sets the named faults and keeps the others. */
 export const FaultChange = z
   .strictObject({
     slow: orShare(FAULTS.slow),
@@ -118,7 +117,6 @@ const ALONE = [
   'abort',
 ] as const satisfies FaultName[]
 
-/** The faults of one request. */
 export interface Struck {
   fault: (typeof ALONE)[number] | null
   /** 1 for normal speed. */
@@ -129,7 +127,6 @@ export interface Struck {
 
 export const UNSTRUCK: Struck = { fault: null, slowFactor: 1, driftedWeights: null }
 
-/** Draws the faults of a request; calls `onStruck` for each fault that strikes. */
 export function drawFaults(
   faults: FaultSettings,
   draws: Draws,
@@ -148,7 +145,6 @@ export function drawFaults(
   }
 }
 
-/** The headers in which a refusal states the retry delay. */
 export function retryAfterHeaders(
   set: { retryAfter: string; retryAfterMs: number },
   nowEpochMs: number,

@@ -110,7 +110,6 @@ const FINAL_ANSWERS = [
   /(?:^|\n)[ \t]*(?:Final )?Answer\s{0,3}:\s{0,3}([^\n]{1,200})/gi,
 ]
 
-/** The final answer that the response states; null if there is none. */
 export function finalAnswer(text: string): string | null {
   for (const pattern of FINAL_ANSWERS) {
     let last: string | undefined
@@ -179,7 +178,6 @@ const NUMBER_WORDS: Record<string, number> = {
   weekly: 7,
 }
 
-/** The numbers written in digits, without commas and signs. */
 function numbersIn(text: string): number[] {
   const numbers: number[] = []
   for (const [digits] of text.matchAll(/\d[\d,]{0,15}(?:\.\d{1,12})?/g)) {
@@ -188,7 +186,6 @@ function numbersIn(text: string): number[] {
   return numbers
 }
 
-/** The numbers in a problem, in digits or as words. */
 function numbersOfProblem(prompt: string): Set<number> {
   const numbers = new Set(numbersIn(prompt))
   for (const [word] of prompt.toLowerCase().matchAll(/[a-z]{3,12}/g)) {

@@ -1,6 +1,5 @@
 import { uniformOf } from './draw.ts'
 
-/** A judge's reply, as tokens. */
 export interface Reply {
   tokens: string[]
   /** Seed of the log-probabilities. */
@@ -41,7 +40,6 @@ export function ratedReply(
   return { tokens: [...tokens, ...tail], draw: Number.parseInt(id.slice(8, 16), 16) | 0 }
 }
 
-/** Converts a text, such as JSON of a schema, to a reply. */
 export function plainReply(id: string, text: string): Reply {
   return { tokens: tokensOf(text), draw: Number.parseInt(id.slice(8, 16), 16) | 0 }
 }

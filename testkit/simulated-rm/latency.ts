@@ -33,7 +33,6 @@ export const LatencyText = z
     return { kind: 'lognormal', medianMs: Number(first), sigma: Number(second) }
   })
 
-/** Settings that determine the latency of a text. */
 export type LatencySettings = Pick<ServerSettings, 'latency' | 'slowShare' | 'slowMs'>
 
 export function drawLatencyMs(settings: LatencySettings, draws: Draws): number {

@@ -3,7 +3,6 @@ import type { FaultName } from './faults.ts'
 /** Maximum number of individually recorded texts; further texts are only counted. */
 export const MAX_TEXTS_RECORDED = 10_000
 
-/** One text sent to be scored or judged. */
 export interface TextRecord {
   /** The text's {@link textId}. */
   id: string
@@ -21,7 +20,6 @@ export interface TextRecord {
 export interface LifecycleCall {
   route: string
   atMs: number
-  /** Texts in flight at `atMs`. */
   inFlight: number
 }
 
@@ -32,10 +30,8 @@ export interface ServerCounters {
   /** Valid scoring and judging requests, and those answered with 2xx. */
   requests: number
   answered: number
-  /** Requests in flight: current and maximum. */
   inFlight: number
   maxInFlight: number
-  /** Texts in flight: current, maximum, and total sent. */
   textsInFlight: number
   maxTextsInFlight: number
   textsTotal: number
@@ -48,13 +44,11 @@ export interface ServerCounters {
   state: 'up' | 'down' | 'hanging' | 'asleep'
 }
 
-/** Counters of a server, and its records of texts and lifecycle calls. */
 export interface ServerStats extends ServerCounters {
   lifecycle: LifecycleCall[]
   texts: TextRecord[]
 }
 
-/** Counts and records a server's calls and their outcomes. */
 export class Ledger {
   #calls: Record<string, Record<string, number>> = {}
   #requests = 0
@@ -89,7 +83,6 @@ export class Ledger {
     this.#texts = []
   }
 
-  /** Counts a finished call by its status, or by how it ended if it has no status. */
   called(route: string, outcome: number | 'aborted' | 'cut'): void {
     this.#calls[route] ??= {}
     const of = this.#calls[route]
@@ -133,7 +126,6 @@ export class Ledger {
     this.#faults[name] = (this.#faults[name] ?? 0) + 1
   }
 
-  /** Records a call of a sleep or wake route. */
   lifecycle(route: string): void {
     this.#lifecycle.push({ route, atMs: Date.now(), inFlight: this.#textsInFlight })
   }

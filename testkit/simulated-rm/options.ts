@@ -22,7 +22,6 @@ const changeable = {
   tokensPerSecond: z.coerce.number().positive().nullable(),
   /** Number of concurrent texts that use the full token rate. */
   saturation: count.min(1),
-  /** Maximum number of texts in progress. */
   running: count.min(1),
   /** Factor of the speed; 0.35 simulates a slow server. */
   speed: z.coerce.number().positive(),
@@ -115,7 +114,6 @@ export const ServerOptions = z.strictObject({
   healthDelayMs: ms.optional(),
   /** Minimum number of tokens of a judge's reply, which ends with the rating. */
   replyTokens: count.default(24),
-  /** Seed of all draws. */
   seed: seed.default(1),
   tokensPerSecond: changeable.tokensPerSecond.default(null),
   saturation: changeable.saturation.default(8),
@@ -134,7 +132,6 @@ export const ServerOptions = z.strictObject({
   metrics: changeable.metrics.default('true'),
   faults: FaultChange.optional(),
 })
-/** {@link ServerOptions} as input. */
 export type ServerOptionsInput = z.input<typeof ServerOptions>
 /** {@link ServerOptions} with the dialect's defaults filled in. */
 export type ServerSettings = Required<Omit<z.output<typeof ServerOptions>, 'faults'>>
@@ -155,9 +152,7 @@ export const ControlChange = z
     revive: z.literal(true),
     /** Whether the server sleeps like vLLM: it then accepts requests without answering them. */
     asleep: z.boolean(),
-    /** Resets the counters and records. */
     resetStats: z.literal(true),
   })
   .partial()
-/** {@link ControlChange} as input. */
 export type ControlChangeInput = z.input<typeof ControlChange>

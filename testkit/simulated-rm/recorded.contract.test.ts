@@ -11,7 +11,6 @@ import { SimulatedServer } from './server.ts'
 /** Situations whose answers the simulation reproduces only in part. The reproduced part must match. */
 const PART = /^(?:models|properties|embeddings|chat\b.*)$/
 
-/** Whether each kind of model is simulated. */
 const SIMULATED = Object.freeze({
   embed: false,
   classify: true,
@@ -145,7 +144,6 @@ function shapeOf(value: unknown, key = '', isPart = false): unknown {
   return key === 'id' ? value.replace(/-.*/, '-…') : 'string'
 }
 
-/** The fields of a shape that the other shape also has. */
 function restricted(shape: unknown, other: unknown): unknown {
   if (Array.isArray(shape) && Array.isArray(other)) {
     return shape.slice(0, other.length).map((entry, i) => restricted(entry, other[i]))

@@ -15,13 +15,11 @@ import {
 } from './options.ts'
 import { Simulation } from './simulation.ts'
 
-/** Description of a simulated server, for the printed line and the help text. */
 export const WHAT_IT_IS =
   'simulated reward-model server: speaks the protocol, follows a capacity model, no neural network'
 
 const BODY_LIMIT_BYTES = 64 << 20
 
-/** A connection: its calls, and the timer that closes it when idle. */
 interface Place {
   idle: NodeJS.Timeout | undefined
   idleMs: number | null
@@ -109,7 +107,6 @@ export class SimulatedServer {
     })
   }
 
-  /** Stops permanently and cuts all calls in flight. */
   async close(): Promise<void> {
     this.#closed = true
     for (const timer of this.#timers) clearTimeout(timer)
@@ -141,7 +138,6 @@ export class SimulatedServer {
     return this.#simulation.ledger.counters(this.#now())
   }
 
-  /** The current settings, faults and counters. */
   status() {
     const { settings, faults } = this.#simulation
     return {

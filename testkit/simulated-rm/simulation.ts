@@ -18,7 +18,6 @@ import type { ServerSettings } from './options.ts'
 import { PrefixCache } from './prefix-cache.ts'
 import { logitOf } from './text.ts'
 
-/** One text to process. */
 export interface Job {
   id: string
   prompt: string
@@ -36,7 +35,6 @@ export interface Outcome {
   abortedAt: number | null
 }
 
-/** A request in progress. */
 export interface Running {
   /** Elapsed share of `fixedMs`, 0 to 1; the minimum over the texts. */
   progress(): number
@@ -73,7 +71,6 @@ export class Simulation {
   readonly #active = new Set<Active>()
   /** Requests accepted while asleep or falling asleep. */
   readonly #parked = new Set<Active>()
-  /** Sleeping parts; empty while the engine is awake. */
   readonly #asleep = new Set<string>()
   #parking = false
   #garbage = false
@@ -98,7 +95,6 @@ export class Simulation {
     this.#capacity.set(this.#capacitySettings())
   }
 
-  /** Stops answering from the start of the n-th text from now on. 0 stops immediately, and null resumes. */
   hangAfter(texts: number | null): void {
     this.#textsToHang = texts === 0 ? null : texts
     this.#setHanging(texts === 0)
@@ -116,12 +112,10 @@ export class Simulation {
     return this.#asleep.size > 0
   }
 
-  /** The sleeping parts, by vLLM's names. */
   get asleepParts(): ReadonlySet<string> {
     return this.#asleep
   }
 
-  /** The seed of the current weights. */
   get weights(): number {
     return this.#garbage ? this.settings.weights ^ GARBAGE_WEIGHTS : this.settings.weights
   }
@@ -140,7 +134,6 @@ export class Simulation {
     return { running: this.#capacity.running, waiting: this.#capacity.waiting + parked }
   }
 
-  /** Numbers of texts that the metrics report, or null if the metrics route is missing. */
   reportedLoad(): { running: number; waiting: number } | null {
     switch (this.settings.metrics) {
       case 'negative':
@@ -270,12 +263,10 @@ export class Simulation {
     for (const active of parked) active.start()
   }
 
-  /** Reloads the weights from disk. */
   reloadWeights(): void {
     this.#garbage = false
   }
 
-  /** Resets the state as a new process would. */
   restart(): void {
     this.#active.clear()
     this.#parked.clear()

@@ -1,7 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { uniformOf } from './draw.ts'
 
-/** A prompt and its response, as a model sees them. */
 export interface TextPair {
   prompt: string
   response: string
@@ -33,7 +32,6 @@ export function textId(prompt: string, response: string): string {
 
 const TAIL_UNITS = 64
 
-/** FNV-1a over UTF-16 units. */
 function fnv1a(text: string): number {
   let hash = 0x811c9dc5
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
@@ -79,7 +77,6 @@ export function softmax(logits: readonly number[]): number[] {
   return powers.map((power) => power / sum)
 }
 
-/** The sigmoid, a pooler's activation for a single label. */
 export function sigmoid(logit: number): number {
   return 1 / (1 + Math.exp(-logit))
 }

@@ -10,7 +10,6 @@ import { textArray } from '../array-literal.ts'
 import type { Database } from '../database.ts'
 import { type Arg, args } from './args.ts'
 
-/** Maximum number of runs whose tags and configuration keys are listed. */
 const MAX_FACET_RUNS = 2_000
 const MAX_TAGS_LISTED = 500
 const MAX_KEYS_LISTED = 500
@@ -37,7 +36,6 @@ const TAIL = `tail as materialized (
 const STATUS = `case when coalesce(t.pending, 0) = 0 then 'idle'
   when t.progress_at < now() - ${STALLED_AFTER_MS} * interval '1 millisecond' then 'stalled' else 'scoring' end`
 
-/** SQL of the number that each sort uses; `name` and `reward` sort by text. */
 const NUMBERS: Record<Exclude<RunSort, 'name' | 'reward'>, string> = {
   activity: 'extract(epoch from coalesce(greatest(r.last_at, t.last_at), run.created_at))::float8',
   created: 'extract(epoch from run.created_at)::float8',
@@ -51,7 +49,7 @@ const NUMBERS: Record<Exclude<RunSort, 'name' | 'reward'>, string> = {
 }
 const TEXTS: Partial<Record<RunSort, string>> = { name: 'lower(run.name)', reward: 'r.reward_name' }
 
-/** The position of a row in the sorted table. */
+/** Keyset cursor: the position of a row in the sorted table, by its tag, its number `n` or text `t`, and its id. */
 export interface RunPlace {
   tag: string | null
   n: number | null
@@ -59,7 +57,6 @@ export interface RunPlace {
   id: number
 }
 
-/** A run with its roll-up and its batches that no roll-up includes yet. */
 export interface RunTableRow extends RunPlace {
   name: string
   seeded: boolean
@@ -94,7 +91,7 @@ export interface RunTableRow extends RunPlace {
   runs: number
 }
 
-/** A page of runs after `place`, sorted as `input` requests. Returns one row more than the limit if there are more. */
+/** Returns one row more than the limit if there are more. */
 export async function runTable(
   db: Database,
   input: RunTableInput,
@@ -154,7 +151,6 @@ export async function runTable(
   )
 }
 
-/** SQL that keeps the rows after a place. */
 function afterPlace(place: RunPlace, kind: string, up: boolean, arg: Arg): string {
   const placeKind = place.n !== null ? 0 : place.t !== null ? 1 : 2
   const section = `(tag is null, coalesce(tag, '') collate "C", ${kind})`
@@ -164,7 +160,6 @@ function afterPlace(place: RunPlace, kind: string, up: boolean, arg: Arg): strin
   return `(${section} > ${placed} or (${section} = ${placed} and ${row} ${up ? '>' : '<'} ${placedRow}))`
 }
 
-/** SQL of a condition on the configuration. */
 function configCondition({ key, is, value }: ConfigFilter, arg: Arg): string {
   const number = value.trim() === '' ? Number.NaN : Number(value)
   const needsNumber = is !== '~' && is !== '=' && is !== '!='
@@ -184,7 +179,6 @@ function configCondition({ key, is, value }: ConfigFilter, arg: Arg): string {
   return `case when ${isNumber} then (${found})::float8 ${is} ${arg(number)}::float8 else false end`
 }
 
-/** Tags and configuration keys of the newest runs: tags of the most runs first, keys with the most values first. */
 export async function runFacets(db: Database): Promise<{
   tags: { tag: string; runs: number }[]
   keys: { key: string; runs: number; values: number }[]
@@ -203,7 +197,6 @@ export async function runFacets(db: Database): Promise<{
   return row!
 }
 
-/** A run with the numbers of its training, validation and rescored batches. */
 export interface RunListRow {
   name: string
   batches: number
@@ -214,7 +207,6 @@ export interface RunListRow {
   seeded: boolean
 }
 
-/** Runs with the numbers of their batches, newest first. */
 export async function runRows(db: Database, limit: number): Promise<RunListRow[]> {
   return db.rows(
     'runs',

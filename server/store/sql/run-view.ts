@@ -2,10 +2,8 @@ import type { GroupSignalCounts } from '../../contract/group-signal.ts'
 import type { BatchStatus } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
 
-/** Maximum number of data sources shown per run, largest first. */
 export const MAX_SOURCES = 12
 
-/** A run with its totals in a split. */
 export interface RunRow {
   id: number
   name: string
@@ -28,7 +26,6 @@ export interface RunRow {
   change_steps: number
 }
 
-/** A run with its totals, or undefined if it does not exist. Rescores are counted separately. */
 export async function runByName(
   db: Database,
   name: string,
@@ -54,7 +51,6 @@ export async function runByName(
   return row
 }
 
-/** The steps of a run from `first` to `last`. */
 export interface StepsOfRun {
   runId: number
   split: 'train' | 'val'
@@ -62,7 +58,6 @@ export interface StepsOfRun {
   last: number
 }
 
-/** A step's batch with its roll-up. */
 export interface RunStepRow {
   id: number
   step: number
@@ -114,7 +109,6 @@ export async function runSteps(
   )
 }
 
-/** The numbers of a run's steps in a range, before it and after it. */
 export interface StepRangeRow {
   steps: number
   /** The first and the last step in the range; null if there is none. */
@@ -124,7 +118,6 @@ export interface StepRangeRow {
   later: number
 }
 
-/** Counts the steps of a run from `first` to `last`, before and after. Rescores are excluded. */
 export async function stepRange(
   db: Database,
   { runId, split, first, last }: StepsOfRun,
@@ -140,12 +133,10 @@ export async function stepRange(
   return row!
 }
 
-/** A step that was submitted with another reward configuration than the step before. */
 export interface RewardChangeRow {
   step: number
   submitted_at: Date
   reward_name: string
-  /** The name of the previous reward. */
   before: string
 }
 
@@ -169,7 +160,6 @@ export async function rewardChanges(
   )
 }
 
-/** A server of a run's models that was registered or removed during the run. */
 export interface ServerChangeRow {
   name: string
   model: string
@@ -179,7 +169,6 @@ export interface ServerChangeRow {
   step: number
 }
 
-/** Servers of the models of a batch that were registered or removed between two times, oldest first. */
 export async function serverChanges(
   db: Database,
   batchId: number,
@@ -209,7 +198,6 @@ export interface RescoreRow {
   reward_name: string
 }
 
-/** The newest rescores of some steps. */
 export async function rescoresOfSteps(
   db: Database,
   { runId, split, first, last }: StepsOfRun,
@@ -223,7 +211,6 @@ export async function rescoresOfSteps(
   )
 }
 
-/** The roll-up of a data source at one step. */
 export interface SourceRow {
   batch_id: number
   data_source: string
@@ -235,7 +222,6 @@ export interface SourceRow {
   q75: number
 }
 
-/** The roll-ups of these batches for their largest data sources. */
 export async function sourcesOfBatches(
   db: Database,
   batchIds: readonly number[],

@@ -16,10 +16,6 @@ const MAX_COUNTED = { samples: 524_288, ms: 500 }
 const MAX_PORTION = 65_536
 const KEYS_AT_ONCE = 5_000
 
-/**
- * Counts the samples that match a filter: from the batches' counters if they suffice, else by a search of at most
- * `maxMs`.
- */
 export async function sampleCount(
   db: Database,
   filter: SampleFilter,
@@ -34,7 +30,6 @@ export async function sampleCount(
   return filter.text === undefined ? looked(db, filter, maxMs) : searched(db, filter, maxMs)
 }
 
-/** The number of samples in each batch. */
 export async function batchSizes(
   db: Database,
   ids: readonly number[],

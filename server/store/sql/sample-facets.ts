@@ -2,15 +2,12 @@ import type { Database } from '../database.ts'
 import { args } from './args.ts'
 import { isRescored } from './sample-filter.ts'
 
-/** Maximum number of batches that are added up, newest first. */
 const MAX_BATCHES = 5_000
 
-/** The values of each filter among the samples of some batches, with counts. */
 export interface FacetRows {
   batches: number
   /** Batches without a roll-up. Only the counts by state include their samples. */
   pending: number
-  /** True if there are more than {@link MAX_BATCHES} batches. */
   capped: boolean
   scored: number
   failed: number

@@ -9,12 +9,11 @@ import { MAX_VERDICTS } from '../../contract/verdicts.ts'
 import type { Database } from '../database.ts'
 import { type Arg, args } from './args.ts'
 
-/** A filter with the batch as a number. The filter's text is searched by `sample-texts.ts`. */
+/** The filter's text is searched by `sample-texts.ts`. */
 export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
   batchId?: number | undefined
 }
 
-/** Maximum number of batches that one query considers. */
 const MAX_BATCHES = 2_000
 
 /** SQL condition that the roll-up of a batch `b` counts substituted scores. */
@@ -120,7 +119,6 @@ function signalsOf(filter: GroupSignalFilter): GroupSignal[] {
   return filter === 'no_signal' ? GROUP_SIGNALS.filter((signal) => signal !== 'varied') : [filter]
 }
 
-/** SQL condition that a batch is a rescore, or that it is not. */
 export function isRescored(rescored: boolean): string {
   return `rescored_from is ${rescored ? 'not null' : 'null'}`
 }

@@ -25,15 +25,11 @@ const PUT_IN_ORDER_TO_READ = 16_384
 const FIRST_READ = 256
 const MAX_PORTION = 2_048
 const READ_BYTES = 4 << 20
-/**
- * Samples checked by the first statement in order of arrival; each further statement checks twice as many as the last
- * one.
- */
+/** Samples checked by the first statement in order of arrival. Each further statement checks twice as many. */
 const FIRST_CHECKED = 8_192
 
 export type SampleSort = 'newest' | 'worst' | 'best' | 'slowest'
 
-/** Column and direction of each order; `newest` needs no key. */
 const KEYS: Record<Exclude<SampleSort, 'newest'>, { key: string; direction: 'asc' | 'desc' }> = {
   worst: { key: 's.score', direction: 'asc' },
   best: { key: 's.score', direction: 'desc' },
@@ -45,7 +41,6 @@ export type SampleCursor =
   | { after: { batchId: number; idx: number; key: number | null }; fromBatch: number }
   | { fromBatch: number }
 
-/** The samples checked for a page. */
 export interface SamplesSearched {
   batches: number
   samples: number
@@ -57,7 +52,6 @@ export interface SamplesSearched {
   texts: { samples: number; bytes: number; dropped: number } | null
 }
 
-/** A row of the list with the labels of its annotations. */
 export interface SampleListRow extends SampleRow {
   labels: string[] | null
 }
@@ -68,7 +62,6 @@ export interface SamplePage {
   searched: SamplesSearched
 }
 
-/** A page of samples by their keys alone. */
 export interface SampleKeyPage extends Omit<SamplePage, 'rows'> {
   keys: PickedSample[]
 }
@@ -76,13 +69,11 @@ export interface SampleKeyPage extends Omit<SamplePage, 'rows'> {
 interface PageOptions {
   cursor: SampleCursor | null
   limit: number
-  /** Default {@link MAX_SEARCHED_SAMPLES}. */
   maxSamples?: number
-  /** For a text search; default {@link MAX_READ}. */
+  /** For a text search. */
   maxRead?: { samples: number; bytes: number; ms: number }
 }
 
-/** A page of samples and the extent of its search. */
 export async function sampleList(
   db: Database,
   filter: SampleFilter,
@@ -92,7 +83,6 @@ export async function sampleList(
   return { rows: await rowsOf(db, keys), ...page }
 }
 
-/** The keys of a page of samples, in order. */
 export async function sampleKeys(
   db: Database,
   filter: SampleFilter,
@@ -299,7 +289,6 @@ class TextSearch {
     this.#most = most
   }
 
-  /** Whether the page's limit is reached. */
   get isSpent(): boolean {
     const { samples, bytes } = this.#most
     const late = this.samples > 0 && performance.now() >= this.#until

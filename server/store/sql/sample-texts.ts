@@ -8,11 +8,8 @@ export interface SampleKey {
   idx: number
 }
 
-/** The result of a search in some samples' texts. */
 export interface TextSearchResult {
-  /** Whether each sample has the text, in order. */
   hits: boolean[]
-  /** Bytes of the texts read. */
   bytes: number
   /** Samples whose texts were removed with their partition. */
   dropped: number
@@ -80,14 +77,14 @@ const HIT = `case
   when (ground_truth::json #>> '{}') ilike $4 then 2
   else 0 end`
 
-/** The start of each text of a sample, as stored. A prompt of chat messages starts at the user's first message. */
+/** A prompt of chat messages starts at the user's first message. */
 export interface TextStart extends SampleKey {
   prompt: string
   response: string
   encoding: number
 }
 
-/** The starts of some samples' texts: 200 characters, or 1,500 of JSON. Samples without texts are left out. */
+/** Returns 200 characters of each text, or 1,500 of JSON. Samples without texts are left out. */
 export async function textStarts(
   db: Database,
   samples: readonly SampleKey[],
@@ -157,7 +154,6 @@ function holds(
   return shown.some((one) => one.search(pattern) >= 0)
 }
 
-/** The pattern of `like` that matches a text literally. */
 export function likePattern(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
 }

@@ -6,7 +6,6 @@ type SavedViewRow = RowOf<SavedViewDto, 'createdAt' | 'updatedAt'>
 
 const COLUMNS = `id, page, name, state, version, author, created_at as "createdAt", updated_at as "updatedAt"`
 
-/** A page's views, in order of name. */
 export async function savedViews(
   db: Database,
   page: string,

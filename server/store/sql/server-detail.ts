@@ -2,7 +2,6 @@ import type { ServerEventDto, ServerMinuteDto } from '../../contract/server-deta
 import type { Database } from '../database.ts'
 import type { RowOf } from '../row-of.ts'
 
-/** The last events of a server, newest first. */
 export function serverEvents(
   db: Database,
   id: number,
@@ -16,7 +15,6 @@ export function serverEvents(
   )
 }
 
-/** The level of a server's last sleep, or null if it is unknown. */
 export async function lastSleepLevel(db: Database, id: number): Promise<number | null> {
   const [row] = await db.rows<{ level: number | null }>(
     'server-sleep-level',
@@ -27,7 +25,6 @@ export async function lastSleepLevel(db: Database, id: number): Promise<number |
   return row?.level ?? null
 }
 
-/** A server's stored chat template, or null if it has none. */
 export async function chatTemplateOfServer(db: Database, id: number): Promise<string | null> {
   const [row] = await db.rows<{ chat_template: string | null }>(
     'server-chat-template',
@@ -43,7 +40,6 @@ export type ServerMinuteRow = Omit<ServerMinuteDto, 'minute' | 'p50Ms' | 'p99Ms'
   latency_ms: number[]
 }
 
-/** The last minutes with a call, oldest first. */
 export function lastMinutes(db: Database, id: number, limit: number): Promise<ServerMinuteRow[]> {
   return db.rows(
     'server-last-minutes',

@@ -19,16 +19,15 @@ export interface ServerCalls {
   latency: number[]
 }
 
-/** Columns that are added up in the rows of ten seconds, minutes and hours. */
 const ADDED = [
   ...['requests', 'errors', 'retries', 'hedges', 'busy', 'corrupt', 'client', 'ejections'],
   ...['in_flight_seconds', 'capacity_seconds'],
 ]
 
 /**
- * Adds calls to the servers' rows of the current ten seconds, minute and hour, and to their totals. Every process adds
- * to the same rows, in the order of the servers' ids. The totals of servers without requests, errors and retries are
- * not written.
+ * Adds calls to the servers' rows of the current ten seconds, minute and hour, and to their totals. Rows are written in
+ * the order of the servers' ids, because all processes add to the same rows. The totals of servers without requests,
+ * errors and retries are not written.
  */
 export async function addServerCalls(db: Database, calls: readonly ServerCalls[]): Promise<void> {
   if (calls.length === 0) return
@@ -69,12 +68,14 @@ export async function addServerCalls(db: Database, calls: readonly ServerCalls[]
   )
 }
 
-/** Adds the excluded row's columns to those of row `m`. */
 function added(columns: readonly string[]): string {
   return columns.map((name) => `${name} = m.${name} + excluded.${name}`).join(', ')
 }
 
-/** Adds the excluded row's latency buckets to those of row `m`. Most reports of idle servers have none. */
+/**
+ * Adds the excluded row's latency buckets to those of row `m`. Reports of idle servers usually have none, so the array
+ * is kept.
+ */
 function addedBuckets(column: string): string {
   return `${column} = case when 0 = all(excluded.${column}) then m.${column} else (
     select array_agg(coalesce(a, 0) + coalesce(b, 0) order by i)
@@ -88,10 +89,6 @@ export interface WorkerLoad {
   loopP99Ms: number
 }
 
-/**
- * Adds a worker's load since `from` to the worker's rows of the ten seconds, the minute and the hour that contain
- * `from`.
- */
 export async function addWorkerLoad(
   db: Database,
   workerId: number,
@@ -111,10 +108,12 @@ export async function addWorkerLoad(
 /** Durations that are counted over time; defined at `LatencySlice` in prisma/schema.prisma. */
 export const LATENCY_KINDS = ['queue', 'router', 'service'] as const
 export type LatencyKind = (typeof LATENCY_KINDS)[number]
-/** The intervals that rows of durations and retries cover, in seconds. */
 export const SLICE_SECONDS = [10, 60, 3_600]
 
-/** Adds durations in the router's latency buckets. All workers add to the same rows, in the same order. */
+/**
+ * Adds durations in the router's latency buckets. Rows are written in a fixed order, because all workers add to the
+ * same rows.
+ */
 export async function addLatencies(
   db: Database,
   counts: Readonly<Record<LatencyKind, readonly number[]>>,
@@ -130,7 +129,6 @@ export async function addLatencies(
   )
 }
 
-/** Deletes old rows: rows of ten seconds after a day, rows of minutes after thirty days, rows of hours after a year. */
 export async function pruneFleetHistory(db: Database): Promise<void> {
   const old = `(seconds = 10 and at < now() - interval '1 day' or seconds = 60 and at < now() - interval '30 days'
     or seconds = 3600 and at < now() - interval '1 year')`
@@ -164,7 +162,6 @@ export interface HealthEvent {
   agoMs: number
 }
 
-/** Stores health events in order. */
 export async function addHealthEvents(db: Database, events: readonly HealthEvent[]): Promise<void> {
   if (events.length === 0) return
   await db.rows(

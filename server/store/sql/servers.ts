@@ -170,7 +170,6 @@ export async function changeState(
   return row?.from ?? null
 }
 
-/** Keeps woken servers awake for at least `forMs` from now. Does not shorten a longer time. */
 export async function prolongAwake(
   db: Database,
   ids: readonly number[],
@@ -205,13 +204,10 @@ export async function leasedSlots(db: Database, id: number): Promise<number> {
   })
 }
 
-/** A batch that determines whether a model's servers are awake. */
 export interface SleepRequest {
   id: number
   model: string
-  /** True if the batch requests that its model's servers are put to sleep after it. */
   sleep_after: boolean
-  /** True if the batch has not ended. */
   open: boolean
 }
 

@@ -1,13 +1,11 @@
 import type { Database } from '../database.ts'
 
-/** A setting with one value for the whole service. */
 export interface SettingRow<T> {
   value: T
   changed_at: Date
   changed_by: string
 }
 
-/** A setting, or undefined if it is not set. */
 export async function readSetting<T>(
   db: Database,
   name: string,

@@ -2,7 +2,6 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { TraceContext } from '../../trace-context.ts'
 import type { Database } from '../database.ts'
 
-/** An ended batch whose spans are to be exported. */
 export interface TracedBatch {
   id: number
   run: string
@@ -49,7 +48,7 @@ export interface TracedAttempt {
   detail: string | null
   isHedge: boolean
   workerId: number | null
-  /** The sample's score, if this is its last successful attempt, or its last one if none succeeded. */
+  /** The sample's score. Only the last successful attempt has it, or the last attempt if none succeeded. */
   score: number | null
   verdict: string | null
   serverName: string | null
@@ -74,12 +73,10 @@ export function batchesToTrace(db: Database, limit: number): Promise<TracedBatch
   )
 }
 
-/** Marks a batch as exported, or its export as given up. */
 export async function endTrace(db: Database, batchId: number): Promise<void> {
   await db.rows('end-trace', 'update batch set trace_due = null where id = $1', [batchId])
 }
 
-/** Up to `limit` groups from number `from` on. */
 export function tracedGroups(
   db: Database,
   batchId: number,

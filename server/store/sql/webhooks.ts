@@ -41,13 +41,11 @@ export async function webhookRows(db: Database): Promise<WebhookRow[]> {
   return rows.map((row) => ({ ...row, url: db.secrets.tryOpen('webhook.url', row.url).secret }))
 }
 
-/** The URL of a webhook, and the secret that signs its events. */
 export interface WebhookTarget {
   url: string
   secret: string | null
 }
 
-/** Decrypts the URL and the secret of a stored webhook. Returns the problem if that fails. */
 export function openTarget(
   { secrets }: Database,
   stored: WebhookTarget,
@@ -58,7 +56,6 @@ export function openTarget(
   return { problem: `${url.problem ?? problem}; enter it again` }
 }
 
-/** Encrypts the URL and the secret. */
 async function sealTarget<T extends Partial<WebhookValues>>(db: Database, values: T): Promise<T> {
   const { secrets } = db
   return {
@@ -68,7 +65,6 @@ async function sealTarget<T extends Partial<WebhookValues>>(db: Database, values
   }
 }
 
-/** The editable fields of a webhook. */
 export interface WebhookValues {
   name: string
   url: string
@@ -116,7 +112,6 @@ const FIELDS = {
   enabled: 'enabled',
 } as const satisfies Record<keyof WebhookValues, string>
 
-/** Changes the given fields. Returns `taken` if another webhook has the name. */
 export async function changeWebhook(
   db: Database,
   id: number,
@@ -146,7 +141,6 @@ export async function dropWebhook(db: Database, id: number): Promise<boolean> {
   return (await db.adhoc('delete from webhook where id = $1 returning id', [id])).length > 0
 }
 
-/** A webhook's decrypted target, or the problem if it cannot be decrypted. Undefined if the webhook does not exist. */
 export async function webhookTarget(
   db: Database,
   id: number,
@@ -158,7 +152,6 @@ export async function webhookTarget(
   return row && { name: row.name, target: openTarget(db, row) }
 }
 
-/** A delivery with its event. */
 export type DeliveryRow = RowOf<DeliveryDto, 'createdAt' | 'lastAttemptAt' | 'nextAttemptAt'>
 
 const DELIVERY = `'d' || d.id as id, 'w' || d.webhook_id as "webhookId", coalesce(w.name, 'removed') as webhook,
@@ -166,7 +159,6 @@ const DELIVERY = `'d' || d.id as id, 'w' || d.webhook_id as "webhookId", coalesc
   d.latency_ms as "latencyMs", d.error, d.created_at as "createdAt", d.last_attempt_at as "lastAttemptAt",
   d.next_attempt_at as "nextAttemptAt"`
 
-/** A keyset page of deliveries, newest first. */
 export async function listDeliveries(
   db: Database,
   filter: { webhookId: number | null; beforeId: number | null; limit: number },
@@ -182,7 +174,6 @@ export async function listDeliveries(
   )
 }
 
-/** The last delivery of each webhook. */
 export async function lastDeliveries(db: Database): Promise<DeliveryRow[]> {
   return db.rows(
     'last-deliveries',

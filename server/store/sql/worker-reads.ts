@@ -3,7 +3,6 @@ import type { TraceContext } from '../../trace-context.ts'
 import type { Database } from '../database.ts'
 import type { InlineSample } from '../job-queue.ts'
 
-/** The fields of a batch that a worker needs. */
 export interface BatchSpec {
   id: number
   run: string
@@ -12,7 +11,6 @@ export interface BatchSpec {
   bucket: string
   deadline_at: Date | null
   status: string
-  /** Null if the batch is not traced. */
   trace: TraceContext | null
 }
 

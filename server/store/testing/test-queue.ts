@@ -4,17 +4,12 @@ import { Database } from '../database.ts'
 import { JobQueue } from '../job-queue.ts'
 import { testDatabaseForFile } from '../postgres/test-database.ts'
 
-/** An open database with the tables of the job queue. */
 export interface TestQueue {
   readonly url: string
   readonly db: Database
   readonly queue: JobQueue
 }
 
-/**
- * A database and a started job queue for a test file, from its `beforeAll` to its `afterAll`.
- * @param max maximum number of connections
- */
 export function testQueueForFile({
   max = 2,
   level = 'error',

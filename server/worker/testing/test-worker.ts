@@ -32,7 +32,6 @@ export function testWorker(of: {
   })
 }
 
-/** Inserts a running batch with one group of queued samples; returns its id. */
 export async function insertBatch(db: Database, reward: object, samples: number): Promise<number> {
   const [batch] = await db.adhoc<{ id: number }>(
     `with new_run as (
@@ -60,7 +59,6 @@ export async function insertBatch(db: Database, reward: object, samples: number)
   return id
 }
 
-/** Queues the samples of a batch for workers of a pool. Their response and ground truth are `a`. */
 export async function queueSamples(
   db: Database,
   queue: JobQueue,

@@ -1,7 +1,6 @@
 import type { HistoryEvent } from '../history.ts'
 import { type Evidence, type FaultSpan, faultSpans, type Violation } from './law.ts'
 
-/** One request, as the reward model recorded it. */
 export interface ModelCall {
   server: number
   n: number
@@ -27,7 +26,6 @@ const HEDGE_SLACK_MS = 25
 const SPLIT_MS = 100
 /** A worker stopped for longer may be declared dead: 5 s after a report that is up to 1 s old. */
 const MAYBE_DEAD_MS = 4_000
-/** Maximum time that a worker outlives its server. */
 const OUTLIVE_MS = 10_000
 
 /** Checks the calls at the reward models: limits hold at every moment, and no call is repeated without a cause. */

@@ -29,7 +29,6 @@ interface Single extends Member {
   id: string
 }
 
-/** Checks the answers to the trainer: acknowledgements, groups, results, refusals. */
 export function checkDelivery(evidence: Evidence): Violation[] {
   const { events, workload } = evidence
   const answers = events.filter((event): event is AnswerEvent => event.e === 'answer')
@@ -175,7 +174,6 @@ function checkComplete(job: TrainerJob, groups: Group[], chain: AnswerEvent[]): 
   }))
 }
 
-/** Checks that scores are a function of the text, and that the faults explain each failure. */
 function checkScores(
   job: TrainerJob,
   members: Member[],
@@ -217,7 +215,6 @@ function checkScores(
   return violations
 }
 
-/** The reasons why a sample of a job may fail under a schedule. */
 function allowedReasons(job: TrainerJob, { faults }: Evidence['schedule']): Set<string> {
   const allowed = new Set<string>()
   if (job.cancelAfterMs !== null) allowed.add('cancelled')
@@ -261,7 +258,6 @@ function checkSingles(
   return violations
 }
 
-/** Checks that the router address returns the model's score for the same text. */
 function checkRouted(job: TrainerJob, byKey: Map<string, AnswerEvent[]>): Violation[] {
   for (let index = 0; index < job.samples; index++) {
     for (const answer of byKey.get(`${job.key}/${index}`) ?? []) {
@@ -274,7 +270,6 @@ function checkRouted(job: TrainerJob, byKey: Map<string, AnswerEvent[]>): Violat
   return []
 }
 
-/** The answers that contain these samples, without their other samples. */
 function withMembers(answers: AnswerEvent[], members: Member[]): AnswerEvent[] {
   const wanted = new Set(members.map(({ index }) => index))
   return answers.flatMap((answer) => {

@@ -2,7 +2,6 @@ import type { History, HistoryEvent } from '../history.ts'
 import type { Schedule } from '../schedule.ts'
 import type { Workload } from '../workload.ts'
 
-/** A violated law, with the events that show it. */
 export interface Violation {
   law: Law
   message: string
@@ -44,7 +43,6 @@ export type Law =
   | 'exit'
   | 'start'
 
-/** The input of every law's check. */
 export interface Evidence {
   history: History
   events: HistoryEvent[]

@@ -10,7 +10,6 @@ const UNHANDLED_MS = 400
 /** Two SIGTERMs within this time before a server's exit count as a forced stop. */
 const STOP_MS = 30_000
 
-/** Checks that no process is left over, that none ended by itself, and that no error was unhandled. */
 export function checkProcesses({ events, history }: Evidence): Violation[] {
   const violations: Violation[] = []
   const spans = faultSpans(events)

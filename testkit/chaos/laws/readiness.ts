@@ -10,10 +10,8 @@ const HANGS_MS = 700
 
 type Ready = Extract<HistoryEvent, { e: 'ready' }>
 
-/** Calls that write to the database. */
 const WRITING = new Set(['batches.submit', 'batches.append', 'samples.score'])
 
-/** Faults of the database or of its link. */
 const OUTAGES = /^(postgres|backend)-|^(net-postgres|failover|read-only|disk-full)$/
 
 interface Write {

@@ -4,7 +4,6 @@ import type { Evidence, Violation } from './law.ts'
 
 type Batch = DatabaseState['batches'][number]
 
-/** Checks the final database: every sample counts once, every key has one batch, and nothing is leased or claimed. */
 export function checkStored({ events, workload }: Evidence): Violation[] {
   const last = events.findLast((event) => event.e === 'database')
   if (last === undefined) return []

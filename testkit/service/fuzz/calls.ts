@@ -23,12 +23,10 @@ export interface Call {
   lasts: boolean
 }
 
-/** The service and the objects that calls may refer to. */
 export interface Target {
   known: Known
   /** Values of the header Authorization. Null means a call without the header. */
   authorizations: readonly (string | null)[]
-  /** Whether the service serves pages. */
   pages: boolean
 }
 
@@ -123,7 +121,6 @@ function procedureCalls({ known }: Target): fc.Arbitrary<Call> {
   return fc.oneof(...all)
 }
 
-/** Inputs of a procedure as JSON texts. */
 function textsOf({ _def }: AnyProcedure, known: Known): fc.Arbitrary<string> {
   const schema = z.toJSONSchema(_def.inputs[0] as z.ZodType, {
     io: 'input',
@@ -132,7 +129,6 @@ function textsOf({ _def }: AnyProcedure, known: Known): fc.Arbitrary<string> {
   return withChanges(inputsOf(schema as InputSchema, known)).map(jsonText)
 }
 
-/** Calls of two procedures in one request. */
 function batchedCalls({ known }: Target): fc.Arbitrary<Call> {
   const one = fc
     .constantFrom(...PROCEDURES)
@@ -155,7 +151,6 @@ function batchedCalls({ known }: Target): fc.Arbitrary<Call> {
     })
 }
 
-/** A call with the input in the URL or in the body. */
 function addressed(
   surface: string,
   path: string,

@@ -10,20 +10,16 @@ import { fillTarget } from './target.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 
-/** The outcome of a fuzz run on a new service. */
 export interface ServiceTally extends Tally {
   /** Heap of the server process in bytes, after a full garbage collection: at a tenth of the calls, and at the end. */
   heapBytes: [early: number, end: number]
   /** Whether the server process, Postgres and the worker kept running from start to end. */
   isSameProcesses: boolean
-  /** Unexpected lines of the log. */
   problems: string[]
 }
 
-/** Whether the pages were built. */
 export const HAS_PAGES = existsSync(join(ROOT, '.next/BUILD_ID'))
 
-/** Fuzzes a new service with one worker, a reward model and, if they were built, the pages. */
 export async function fuzzService(
   seed: number,
   calls: number,

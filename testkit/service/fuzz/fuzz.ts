@@ -4,7 +4,6 @@ import { type Call, callsOf, type Target } from './calls.ts'
 import { send } from './send.ts'
 import { judge } from './verdict.ts'
 
-/** A fault of the service, with the seed and number that reproduce its call. */
 export interface Fault {
   seed: number
   /** The call's number; the same seed and number make the same call. */
@@ -14,10 +13,8 @@ export interface Fault {
   answer: string
 }
 
-/** The outcome of a fuzz run. */
 export interface Tally {
   calls: number
-  /** Numbers of answers by kind. */
   kinds: Map<string, number>
   faults: Fault[]
   /** The answer that took longest, ms. Calls whose caller disconnected do not count. */
@@ -39,7 +36,6 @@ export interface FuzzOptions {
 /** Faults beyond this number are counted by kind only. */
 const MAX_FAULTS = 200
 
-/** Sends hostile and valid calls to every surface of a service and judges each answer. */
 export async function fuzz(options: FuzzOptions): Promise<Tally> {
   const { origin, target, seed, calls, secrets, from = 0, concurrency = 12 } = options
   const arbitrary = callsOf(target)

@@ -23,7 +23,6 @@ const RAW_TEXTS: Readonly<Record<string, string>> = {
   rawControl: '"\u0001\n"',
 }
 
-/** Values that fields rarely expect: bounds of integers, other types, prototype keys, hostile and long texts. */
 export const HOSTILE_VALUES: readonly unknown[] = [
   ...[0, -1, 0.5, 32_767, 32_768, 65_536, 1e308, 5e-324, 1e21],
   ...[0x7fff_ffff, 0x8000_0000, -0x8000_0000, -0x8000_0001, 0xffff_ffff, 0x1_0000_0000],
@@ -84,7 +83,6 @@ const change: fc.Arbitrary<Change> = fc.record({
   value: hostile,
 })
 
-/** A valid value, or one with up to three hostile changes. */
 export function withChanges(valid: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   const changes = fc.oneof(
     { weight: 2, arbitrary: fc.constant([]) },
@@ -121,7 +119,6 @@ function put(holder: object, key: string, value: unknown): void {
   })
 }
 
-/** Writes a value as JSON, with the texts of {@link RAW_TEXTS} in place of their names. */
 export function jsonText(value: unknown): string {
   const text = JSON.stringify(value) ?? ''
   return text.replaceAll(/"@raw:(\w+)"/g, (whole, name: string) => RAW_TEXTS[name] ?? whole)

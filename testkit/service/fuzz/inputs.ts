@@ -34,7 +34,6 @@ export interface Known {
 const MAX_ITEMS = 4
 const MAX_CHARS = 40
 
-/** Any small JSON value. */
 const anyJson = fc.jsonValue({ maxDepth: 2 })
 
 /**

@@ -7,7 +7,6 @@ export interface Answer {
   /** The status, or null if the connection closed before a status arrived, or the caller left. */
   status: number | null
   headers: Record<string, string | string[] | undefined>
-  /** The first characters of the body, up to about {@link MAX_TEXT}. */
   text: string
   ms: number
   /** `left`: the caller closed a long poll or a stream. `late`: no answer within the limit. `cut`: the connection broke. */
@@ -62,7 +61,6 @@ async function sendHttp(
   return answer
 }
 
-/** Sends bytes over a bare socket and reads until the other side closes, or for {@link PATIENCE_MS}. */
 async function sendRaw(origin: string, bytes: Buffer): Promise<Omit<Answer, 'ms'>> {
   const { hostname, port, host } = new URL(origin)
   const socket = connect(Number(port), hostname)

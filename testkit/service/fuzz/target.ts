@@ -11,10 +11,6 @@ const BATCHES = 8
 /** No name resolves below `.invalid`, and nothing listens on port 1, so no call leaves this machine. */
 const ADDRESSES = ['http://127.0.0.1:1/', 'http://nowhere.invalid/', 'http://[::1]:1/v1']
 
-/**
- * Fills a service that requires `adminKey` with batches, a server, keys, marks, views and a webhook, and returns the
- * objects to which calls may refer.
- */
 export async function fillTarget(
   service: Service,
   rm: SimulatedServers,

@@ -6,7 +6,6 @@ import type { Answer } from './send.ts'
 export interface Verdict {
   /** Surface, method, status and reason. Answers of one kind are counted together. */
   kind: string
-  /** The fault of the service that the answer shows, or null if it shows none. */
   fault: string | null
 }
 

@@ -4,7 +4,6 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 export interface DecodedSpan {
-  /** The content type of the request that contained the span. */
   type: string
   resource: Record<string, unknown>
   scope: string
@@ -23,11 +22,9 @@ export interface DecodedSpan {
   events: { name: string; attributes: Record<string, unknown> }[]
 }
 
-/** A Python with the package `opentelemetry-proto`. */
 const PYTHON = process.env.REWARDOPS_OTLP_PYTHON ?? 'python3'
 const SCRIPT = fileURLToPath(new URL('./main.py', import.meta.url))
 
-/** Whether the receiver can start on this machine. */
 export function hasOtlpReceiver(): boolean {
   const check = 'import opentelemetry.proto.collector.trace.v1.trace_service_pb2'
   return spawnSync(PYTHON, ['-c', check]).status === 0
@@ -52,7 +49,6 @@ export class OtlpReceiver {
     return new OtlpReceiver(child, JSON.parse(first[0]).port)
   }
 
-  /** All spans received so far. */
   async spans(): Promise<DecodedSpan[]> {
     return (await fetch(`${this.url}/spans`)).json()
   }

@@ -1,6 +1,5 @@
 import { existsSync, readFileSync, truncateSync } from 'node:fs'
 
-/** A group as recorded by a trainer. */
 export interface TrainedGroup {
   uid: string
   seq: number

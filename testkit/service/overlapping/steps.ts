@@ -3,7 +3,6 @@ import { rollouts, type Sample, type Submit } from '../rollouts.ts'
 export const BATCHES = 4
 export const BATCH_SAMPLES = 2_048
 export const GROUP_SIZE = 8
-/** Number of samples in one mini-batch. */
 export const CHUNK_SAMPLES = 64
 
 /** Response length of rollout `index`, in tokens; some are 0. */

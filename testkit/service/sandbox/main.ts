@@ -19,10 +19,8 @@ interface Job {
   language: string
 }
 
-/** Counters returned by `/__stats`. */
 export interface SandboxStats {
   runs: number
-  /** Maximum number of concurrent programs. */
   mostAtOnce: number
   memoryLimitsMb: number[]
   timeoutsS: number[]

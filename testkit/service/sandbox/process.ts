@@ -4,9 +4,7 @@ import { startServerProcess } from '../../processes/server-process.ts'
 import { rawRequest } from '../../processes/trpc-call.ts'
 import type { SandboxStats } from './main.ts'
 
-/** A sandbox in its own process. */
 export interface Sandbox extends Child {
-  /** URL of `POST /run_code`. */
   runUrl: string
   stats(): Promise<SandboxStats>
 }

@@ -4,17 +4,14 @@ import { startServerProcess } from '../../processes/server-process.ts'
 import { rawRequest } from '../../processes/trpc-call.ts'
 import type { ReceivedCall } from './main.ts'
 
-/** A receiver of webhooks in its own process. */
 export interface WebhookReceiver extends Child {
   url: string
   port: number
-  /** Received calls, in order. */
   received(): Promise<ReceivedCall[]>
 }
 
 const SCRIPT = fileURLToPath(new URL('./main.ts', import.meta.url))
 
-/** Starts a receiver on a free port, or on the given one. */
 export async function startWebhookReceiver(port = 0): Promise<WebhookReceiver> {
   const { child, printed } = await startServerProcess<{ port: number }>('the receiver', SCRIPT, [
     String(port),

@@ -4,14 +4,12 @@ import type { Job, Outcome, Running, Simulation } from '../simulation.ts'
 import { countTokens, pairOfMessages, textId } from '../text.ts'
 import { before } from './versions.ts'
 
-/** Creates an engine's answer to an invalid request. */
 export type RefuseRequest = (
   what: 'invalid' | 'context' | 'model',
   message: string,
   tokens?: { prompt: number; limit: number },
 ) => Answer
 
-/** The fields of a chat body that are read. */
 interface ChatBody {
   model?: unknown
   messages?: unknown
@@ -152,7 +150,6 @@ function spoiled(reply: Reply, reason: string, outcome: Outcome): [Reply | null,
   return [reply, reason]
 }
 
-/** A reply of free text with a rating, or in the format that the request demands. */
 function replyTo(simulation: Simulation, id: string, body: ChatBody): Reply {
   const { weights, settings } = simulation
   const rating = ratingOf(id, weights)
@@ -173,7 +170,6 @@ function replyTo(simulation: Simulation, id: string, body: ChatBody): Reply {
   return stopped(reply, body.stop)
 }
 
-/** The reply up to the first stop text. */
 function stopped(reply: Reply, stop: unknown): Reply {
   const stops = (Array.isArray(stop) ? stop : [stop]).filter(
     (text): text is string => typeof text === 'string' && text !== '',
@@ -191,7 +187,6 @@ function stopped(reply: Reply, stop: unknown): Reply {
   return { ...reply, tokens }
 }
 
-/** Creates the bodies of one completion. */
 class Completion {
   readonly wantsUsage: boolean
   readonly #simulation: Simulation

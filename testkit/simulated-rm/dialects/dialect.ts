@@ -2,13 +2,11 @@ import type { Answer, Call } from '../call.ts'
 import type { DialectName, ServerSettings } from '../options.ts'
 import type { Simulation } from '../simulation.ts'
 
-/** Defaults that differ between engines. */
 export type DialectDefaults = Pick<
   ServerSettings,
   'serves' | 'version' | 'running' | 'idleCloseMs' | 'healthDelayMs' | 'autoTruncate'
 >
 
-/** Kinds of refusals that an engine answers in its own format. */
 export type Refusal = 'error' | 'full' | 'limited' | 'unauthorized' | 'not_found' | 'method'
 
 /** Answer of a server whose engine has died: as its version answers, or with a fixed status. */

@@ -1,6 +1,5 @@
 import type { Answer } from '../call.ts'
 
-/** One metric of an exposition: its name, kind, labels and value. */
 export type Metric = [
   name: string,
   kind: 'gauge' | 'counter',
@@ -8,7 +7,6 @@ export type Metric = [
   labels?: Record<string, string>,
 ]
 
-/** Answers metrics in Prometheus's text format. */
 export function exposition(
   metrics: readonly Metric[],
   labels: Record<string, string> = {},

@@ -11,7 +11,6 @@ import {
 } from './vllm-errors.ts'
 import type { VllmBody } from './vllm-requests.ts'
 
-/** An error in the format of the server's version. */
 export function errorAnswer(
   simulation: Simulation,
   status: number,
@@ -68,7 +67,6 @@ export function aborted(simulation: Simulation): Answer {
   return errorAnswer(simulation, 500, 'InternalServerError', 'EngineGenerateError: aborted')
 }
 
-/** Answers a list of results with token counts. */
 export function listAnswer(
   simulation: Simulation,
   name: string,

@@ -9,7 +9,6 @@ export const SECOND_WORDS_SINCE: Release = [0, 12, 0]
 /** Start of the third generation of messages. Recordings of 0.14.0 and 0.32.0 differ; this release is inferred. */
 export const THIRD_WORDS_SINCE: Release = [0, 16, 0]
 
-/** An error in the format of a vLLM version. */
 export function vllmError(
   version: string,
   status: number,
@@ -35,7 +34,6 @@ export interface BrokenRule {
   message: string
 }
 
-/** The rule that a missing field breaks. */
 export function missing(field: string): BrokenRule {
   return { type: 'missing', field, message: 'Field required' }
 }
@@ -56,7 +54,6 @@ export function invalidBody(version: string, rules: BrokenRule[]): Answer {
   return vllmError(version, 400, 'Bad Request', [head, ...lines].join('\n'), param)
 }
 
-/** The answer to a body with another content type than JSON. */
 export function wrongMediaType(version: string): Answer {
   const said = "Unsupported Media Type: Only 'application/json' is allowed"
   const more = before(version, THIRD_WORDS_SINCE) ? ` ["${said}"]` : ''
@@ -80,7 +77,6 @@ export function unsupported(version: string, api: string): Answer {
 /** The kind of request, as named in the message for a text over the limit. */
 export type SentAs = 'input' | 'classification' | 'score' | 'pooling'
 
-/** The answer to a text over the limit of the model's context. */
 export function tooLong(version: string, sentAs: SentAs, tokens: number, limit: number): Answer {
   const head = `This model's maximum context length is ${limit} tokens. However,`
   if (!before(version, THIRD_WORDS_SINCE)) {
@@ -105,7 +101,6 @@ export function tooLong(version: string, sentAs: SentAs, tokens: number, limit: 
 
 const ENGINE_DEAD = 'EngineCore encountered an issue. See stack trace (above) for the root cause.'
 
-/** A route's answer after its engine died. */
 export function engineDead(version: string, as: DeadAnswer, path: string): Answer {
   const isOld = before(version, SECOND_WORDS_SINCE)
   // In the recordings, 0.11.0 answers 400 on /classify only, and 0.14.0 answers 200 on all other routes.

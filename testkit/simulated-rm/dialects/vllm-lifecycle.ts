@@ -39,7 +39,6 @@ export function lifecycle(simulation: Simulation): Record<string, Handler> {
   }
 }
 
-/** Answers metrics of load, sleep state and prefix cache. */
 export function metrics(simulation: Simulation): Handler {
   return (call) => {
     const load = simulation.reportedLoad()

@@ -49,7 +49,6 @@ export interface VllmBody {
   top_n?: unknown
 }
 
-/** Texts to process, or the error. */
 export type ReadTexts = { jobs: Job[]; tokens: number } | { refused: Answer }
 
 // These releases are inferred from the dates of changes on vLLM's main branch.
@@ -119,7 +118,6 @@ export function labelsBy(
 export const NO_TEMPLATE =
   'As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template if the tokenizer does not define one.'
 
-/** A text to score, with its number of tokens if known. */
 interface Read {
   pair: TextPair
   tokens?: number
@@ -212,7 +210,6 @@ export function readPairs(
   return 'refused' in read ? read : { ...read, documents: right }
 }
 
-/** Parses one query and its documents, for /rerank. */
 export function readRanking(simulation: Simulation, body: VllmBody): ReturnType<typeof readPairs> {
   const { version } = simulation.settings
   const { query, documents } = body

@@ -31,7 +31,6 @@ const ROUTES_BY_MODEL_SINCE = THIRD_WORDS_SINCE
 /** From this version to {@link ROUTES_BY_MODEL_SINCE}, every classifier scores both whole texts and tokens. */
 const BOTH_TASKS_SINCE = SECOND_WORDS_SINCE
 
-/** Whether the model scores whole texts, and whether it scores tokens, in the server's version. */
 function tasksOf({ settings: { version, serves } }: Simulation): { text: boolean; token: boolean } {
   const both = !before(version, BOTH_TASKS_SINCE) && before(version, ROUTES_BY_MODEL_SINCE)
   const scores = serves !== 'generate'
@@ -67,7 +66,6 @@ function classify(simulation: Simulation): Handler {
   }
 }
 
-/** Refuses a request on a route that does not support the model, as the server's vLLM version does. */
 function refuseUnsupported(
   simulation: Simulation,
   call: Call,
@@ -228,7 +226,6 @@ function rerank(simulation: Simulation): Handler {
   }
 }
 
-/** Answers the tokens of a text, or of a conversation, which needs a chat template. */
 function tokenize(simulation: Simulation): Handler {
   return (call) => {
     const body = readBody(simulation, call) as

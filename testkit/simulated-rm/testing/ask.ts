@@ -16,7 +16,6 @@ export interface HttpAnswer {
   text: string
 }
 
-/** Sends a POST request with JSON, or a GET request without a body. */
 export async function ask(
   server: Pick<SimulatedServer, 'url'>,
   path: string,
@@ -50,7 +49,6 @@ export async function askJson<T = Record<string, unknown>>(
   return JSON.parse(answer.text) as T
 }
 
-/** Scores a sample as the service's engines do. */
 export async function scoreBy(
   name: EngineName,
   server: Pick<SimulatedServer, 'url'>,
