@@ -48,7 +48,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         file: WORKER,
         find: '    job.uncommitted.add(index)\n',
         replace:
-          '    job.uncommitted.add(index)\n    if (job.open.size === 0) this.#finishJob(job, batch)\n',
+          '    job.uncommitted.add(index)\n    if (job.open.size === 0) this.#finishJob(job)\n',
       },
       // The longer interval makes it likely that a kill comes before the flush.
       {
