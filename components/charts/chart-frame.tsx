@@ -2,6 +2,7 @@
 
 import { ChartColumn, Download, Table2 } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
+import { formatCount, plural } from '../format/numbers.ts'
 import { IconButton } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { saveCsv } from '../ui/save-file.ts'
@@ -19,9 +20,14 @@ export interface LegendEntry {
   stroke?: 'solid' | 'dashed'
 }
 
+type Rows = (string | number)[][]
+
 interface Table {
   head: string[]
-  rows: (string | number)[][]
+  /** A function is called only when the table is shown. */
+  rows: Rows | (() => Rows)
+  /** Maximum number of rows on the page. The CSV file has all rows. */
+  maxShown?: number
 }
 
 export function ChartFrame({
@@ -52,7 +58,10 @@ export function ChartFrame({
 }) {
   const [asTable, setAsTable] = useState(false)
   const marks = useMarks()
-  const twin = asTable ? withMarks(table, marks) : table
+  const { head, rows, maxShown } = table
+  const twin = asTable
+    ? withMarks({ head, rows: typeof rows === 'function' ? rows() : rows }, marks)
+    : null
   return (
     <Section
       title={title}
@@ -62,7 +71,7 @@ export function ChartFrame({
       corner={
         <>
           {corner}
-          {asTable && (
+          {twin && (
             <IconButton
               label={`Save ${title} as CSV`}
               onClick={() => saveCsv(title, [twin.head, ...twin.rows])}
@@ -80,24 +89,10 @@ export function ChartFrame({
         </>
       }
     >
-      {asTable ? (
+      {twin ? (
         <div className="relative flex-1" style={{ minHeight: height }}>
           <Scroll label={`${title}, table`} className="absolute inset-0 overflow-auto">
-            <table className="grid-table">
-              <ColumnHeads columns={twin.head.map((cell, i) => (i > 0 ? { end: cell } : cell))} />
-              <tbody>
-                {twin.rows.map((row) => (
-                  <tr key={row.join('|')}>
-                    {row.map((cell, i) => (
-                      // biome-ignore lint/suspicious/noArrayIndexKey: columns do not move
-                      <td key={i} className={`num ${i > 0 ? 'end' : ''}`}>
-                        {cell}
-                      </td>
-                    ))}
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+            <ChartTable {...twin} maxShown={maxShown ?? twin.rows.length} />
           </Scroll>
         </div>
       ) : (
@@ -120,6 +115,44 @@ export function ChartFrame({
   )
 }
 
+/** The rows of a chart's table, and how many of them are only in the CSV file. */
+export function ChartTable({
+  head,
+  rows,
+  maxShown,
+}: {
+  head: string[]
+  rows: Rows
+  maxShown: number
+}) {
+  return (
+    <>
+      <table className="grid-table">
+        <ColumnHeads columns={head.map((cell, i) => (i > 0 ? { end: cell } : cell))} />
+        <tbody>
+          {rows.slice(0, maxShown).map((row) => (
+            <tr key={row.join('|')}>
+              {row.map((cell, i) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: columns do not move
+                <td key={i} className={`num ${i > 0 ? 'end' : ''}`}>
+                  {cell}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {rows.length > maxShown && (
+        <p className="px-5 py-3 text-xs text-ink-3">
+          The first {formatCount(maxShown)} of {plural(rows.length, 'row')}. The CSV file has all of
+          them.
+        </p>
+      )}
+    </>
+  )
+}
+
+/** The series of a chart, in the order in which they are drawn. */
 export function Legend({
   entries,
   className = '',

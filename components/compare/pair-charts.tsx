@@ -71,10 +71,10 @@ function JointChart({ pair, onChange }: Pick<CompareProps, 'onChange'> & { pair:
         />
       }
       table={{
+        maxShown: TABLE_ROWS,
         head: ['First', 'Second', 'Samples', 'Share of samples'],
-        rows: cells
-          .slice(0, TABLE_ROWS)
-          .map((cell) => [
+        rows: () =>
+          cells.map((cell) => [
             cell.first,
             cell.second,
             formatCount(cell.samples),
@@ -102,10 +102,10 @@ function CdfChart({ pair }: { pair: ComparePairDto }) {
       }
       chart={<CdfPlot data={data} n={pair.n} />}
       table={{
+        maxShown: TABLE_ROWS,
         head: ['Score', 'First', 'Second'],
-        rows: pair.cdf.values
-          .slice(0, TABLE_ROWS)
-          .map((value, at) => [
+        rows: () =>
+          pair.cdf.values.map((value, at) => [
             formatScore(value),
             percentText(pair.cdf.first[at] as number),
             percentText(pair.cdf.second[at] as number),

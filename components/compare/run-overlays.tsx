@@ -184,18 +184,19 @@ function Overlay({
         />
       }
       table={{
+        maxShown: TABLE_STEPS,
         head: ['Step', ...runs.map(({ name }) => name)],
-        rows: data.steps
-          .toReversed()
-          .filter((step) => runs.some((_, at) => typeof step[`v${at}`] === 'number'))
-          .slice(0, TABLE_STEPS)
-          .map((step) => [
-            stepText(step),
-            ...runs.map((_, at) => {
-              const value = step[`v${at}`]
-              return typeof value === 'number' ? write(value) : '–'
-            }),
-          ]),
+        rows: () =>
+          data.steps
+            .toReversed()
+            .filter((step) => runs.some((_, at) => typeof step[`v${at}`] === 'number'))
+            .map((step) => [
+              stepText(step),
+              ...runs.map((_, at) => {
+                const value = step[`v${at}`]
+                return typeof value === 'number' ? write(value) : '–'
+              }),
+            ]),
       }}
     />
   )
@@ -290,17 +291,18 @@ function DeltaChart({
       height={height ?? 212}
       chart={<StepDeltaPlot data={data} color={color} title={title} />}
       table={{
+        maxShown: TABLE_STEPS,
         head: ['Step', 'Difference', '95 % CI from', '95 % CI to', 'n'],
-        rows: steps
-          .toReversed()
-          .slice(0, TABLE_STEPS)
-          .map((one) => [
-            stepText({ step: one.step, last: lastStep(one.step, width) }),
-            formatSigned(one.delta),
-            formatSigned(one.low),
-            formatSigned(one.high),
-            `${formatCount(one.nFirst)} and ${formatCount(one.nOther)}`,
-          ]),
+        rows: () =>
+          steps
+            .toReversed()
+            .map((one) => [
+              stepText({ step: one.step, last: lastStep(one.step, width) }),
+              formatSigned(one.delta),
+              formatSigned(one.low),
+              formatSigned(one.high),
+              `${formatCount(one.nFirst)} and ${formatCount(one.nOther)}`,
+            ]),
       }}
     />
   )

@@ -73,7 +73,6 @@ function SpreadChart({ run }: { run: RunDto }) {
   }, [heat, run.steps, by, timeOf])
   if (heat === null || data === null)
     return <Nothing title="Reward distribution" reason={noSpreadText(run.steps)} />
-  const shown = data.columns.slice(-TABLE_STEPS)
   return (
     <ChartFrame
       className={FRAME}
@@ -93,13 +92,15 @@ function SpreadChart({ run }: { run: RunDto }) {
         />
       }
       table={{
+        maxShown: TABLE_STEPS,
         head: ['Step', ...data.rows],
-        rows: shown
-          .toReversed()
-          .map(({ shares, ...row }) => [
-            stepText(row),
-            ...shares.toReversed().map((share) => (share === 0 ? '0' : percentText(share))),
-          ]),
+        rows: () =>
+          data.columns
+            .toReversed()
+            .map(({ shares, ...row }) => [
+              stepText(row),
+              ...shares.toReversed().map((share) => (share === 0 ? '0' : percentText(share))),
+            ]),
       }}
     />
   )

@@ -300,6 +300,15 @@ algorithm: {gdpo_reward_keys: [acc, format], gdpo_reward_weights: [1, 0.5]}
     expect(config.problems).toEqual([])
   })
 
+  test('the manager batch without a function that it can call is reported', () => {
+    const batch = (path: string) =>
+      messages(
+        importConfig(`reward_model.reward_manager=batch custom_reward_function.path=${path}`),
+      )
+    expect(batch('mine.py')).toMatch(/the manager batch calls a function .* there is none/)
+    expect(batch('mine.ts')).toBe('')
+  })
+
   test('kwargs that a submit would refuse are reported', () => {
     const gdpo = (algorithm: string) =>
       messages(importConfig(`reward: {reward_manager: {name: gdpo}}\nalgorithm: ${algorithm}\n`))

@@ -46,7 +46,7 @@ export function importConfig(text: string, address: string | null = null): Impor
   readLimits(settings, result, manager)
   readRest(settings, result)
   readDimensions(settings, result, manager)
-  checkKwargs(settings, result, manager)
+  checkManager(settings, result, manager)
   if (manager !== 'naive') result.reward.manager = manager
   const checked = RewardSpec.safeParse(result.reward)
   if (!checked.success) {
@@ -318,8 +318,17 @@ function readDimensions(settings: Settings, result: ImportedConfigDto, manager: 
   }
 }
 
-/** Reports kwargs with which `batches.submit` would refuse the reward. {@link readKwargs} checks those of dapo. */
-function checkKwargs(settings: Settings, result: ImportedConfigDto, manager: string): void {
+/**
+ * Reports a manager or kwargs with which `batches.submit` would refuse the reward. {@link readKwargs} checks the kwargs
+ * of dapo.
+ */
+function checkManager(settings: Settings, result: ImportedConfigDto, manager: string): void {
+  if (manager === 'batch' && result.reward.function === undefined) {
+    settings.problem(
+      `${MANAGER}name`,
+      'the manager batch calls a function of the functions folder, in JavaScript or TypeScript, once per group; here there is none',
+    )
+  }
   if (manager === 'dapo') return
   const taken = takeManagerKwargs(manager, result.reward.kwargs ?? {})
   if (!taken.ok) settings.problem(null, problemOf(taken))
