@@ -19,7 +19,6 @@ export class IndexedHeap<T> {
     return this.#items.length
   }
 
-  /** The first item, or null if the heap is empty. */
   get first(): T | null {
     return this.#items[0] ?? null
   }
@@ -58,7 +57,6 @@ export class IndexedHeap<T> {
   #search(index: number, accept: (item: T) => boolean, checks: Checks, best: T | null): T | null {
     const item = this.#items[index]
     if (item === undefined || checks.left <= 0) return best
-    // Items below this one in the tree come after it, so none of them comes before `best`.
     if (best !== null && !this.#before(item, best)) return best
     checks.left--
     if (accept(item)) return item

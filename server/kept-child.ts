@@ -1,7 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 import type { Logger } from './log.ts'
 
-/** Maximum delay before a child that keeps dying is restarted, in ms. */
 const MAX_BACKOFF_MS = 5_000
 /** A child that ran for at least this long is restarted immediately, in ms. */
 const STABLE_MS = 10_000
@@ -84,7 +83,6 @@ export class KeptChild {
     })
   }
 
-  /** Ends the child with SIGTERM, or with SIGKILL if it has not ended after `withinMs`. */
   stop(withinMs: number): Promise<void> {
     this.#isStopping = true
     clearTimeout(this.#timer)

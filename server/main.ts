@@ -22,7 +22,6 @@ import { withTimeout } from './with-timeout.ts'
 
 /** Maximum duration of a stop, unless `drainMs` plus the last steps take longer. */
 const STOP_MS = 8_000
-/** Maximum time during a stop for sending the last responses. By then, no request waits for other work. */
 const ANSWER_MS = 3_000
 /** Time reserved during a stop for recording that the process ended. */
 const ROW_MS = 500

@@ -4,7 +4,6 @@ import { Memo } from './memo.ts'
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
 afterEach(() => void vi.useRealTimers())
 
-/** Returns a query whose calls the test counts and resolves. */
 function question() {
   const queries: PromiseWithResolvers<string>[] = []
   const ask = () => {

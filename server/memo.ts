@@ -45,7 +45,6 @@ export class Memo<T> {
   }
 
   #keep(key: string, value: Promise<T>, startedMs: number): Promise<T> {
-    // The promise is cached while the query runs, and for at least `ttlMs` after it.
     const entry: Entry<T> = { until: Number.POSITIVE_INFINITY, value, isRenewing: false }
     this.#entries.set(key, entry)
     value.then(

@@ -5,7 +5,6 @@ import { seededRandom } from './router/policies/seeded-random.ts'
 
 const GROUP = 8
 
-/** Visits of eight samples each, with the given numbers of passed samples. */
 function visits(...passes: number[]): Visit[] {
   return passes.map((passed, at) => visit(at, passed))
 }
@@ -18,7 +17,6 @@ function visit(step: number, passed: number, n = GROUP): Visit {
   }
 }
 
-/** One visit per pass rate, with a random number of passed samples. */
 function drawn(rates: readonly number[], random: () => number): Visit[] {
   return rates.map((rate, at) => {
     let passed = 0
@@ -39,7 +37,6 @@ describe('a class', () => {
     // Learned and forgotten: the later change counts.
     expect(classOf(visits(0, 1, 0, 8, 8, 7, 8, 0, 1, 0))).toBe('regressed')
     expect(classOf(visits(0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 1, 1))).toBe('regressed')
-    // A change before the last 64 visits is ignored.
     expect(classOf(visits(...Array(60).fill(1), ...Array(70).fill(6)))).toBe('mixed')
     expect(classOf(visits(8, 0, 8, 0, 8, 0, 8, 0))).toBe('flapping')
     expect(classOf([visit(0, 0, 2), visit(1, 2, 2), visit(2, 0, 2)])).toBe('never_varied')
@@ -50,7 +47,6 @@ describe('a class', () => {
   it('of a reward model follows from the means', () => {
     const models = (...means: number[]) =>
       means.map((mean, at): Visit => ({ ...visit(at, 0), passed: null, mean, std: 0.5 }))
-    // The scale of the scores does not matter.
     const small = models(-1, -1.1, -0.9, 1, 1.2, 0.9).map((one) => ({
       ...{ ...one, mean: one.mean / 100, std: one.std / 100 },
     }))

@@ -2,7 +2,6 @@ import { MAX_VISITS, type PromptClass, RECENT_VISITS } from './contract/prompts.
 
 /** A change is clear if twice its log likelihood ratio is at least this (p = 1e-6 by chance in one comparison). */
 const CLEAR_CHANGE = 24
-/** Smallest change of the pass rate that counts. */
 const CHANGED_RATE = 0.25
 /** Smallest change of a reward model's mean that counts, in standard deviations of the prompt's samples. */
 const CHANGED_DEVIATIONS = 0.5
@@ -10,7 +9,6 @@ const CHANGED_DEVIATIONS = 0.5
  * Standard normal quantile above which visits differ by more than chance; one prompt in a million exceeds it by chance.
  */
 const CLEAR_SPREAD = 4.75
-/** Number of newest visits searched for a change. */
 const SEARCHED = 64
 
 /** A visit of a prompt: one of its groups. */
@@ -27,7 +25,6 @@ export interface Visit {
   std: number
 }
 
-/** The stored figures of a prompt. */
 export interface PromptFigures {
   class: PromptClass
   scored: number
@@ -106,7 +103,6 @@ function sumOf(visits: readonly Visit[]): Sums {
   return visits.reduce(added, NONE)
 }
 
-/** The pass rate, or the mean score for reward models. */
 function rateOf({ n, passed, sum }: Sums): number {
   return (passed ?? sum) / n
 }
@@ -179,7 +175,6 @@ function xLogX(x: number): number {
   return x === 0 ? 0 : x * Math.log(x)
 }
 
-/** Sum of squared differences from the mean. */
 function residuals({ n, sum, squares }: Sums): number {
   return n === 0 ? 0 : Math.max(0, squares - (sum * sum) / n)
 }

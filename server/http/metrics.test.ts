@@ -33,7 +33,6 @@ beforeEach(async () => {
 })
 afterEach(() => server?.close())
 
-/** A scraper of a new metrics handler, whose counters start at 0. Each scrape waits until the cache has expired. */
 async function scraper(from: Database = db) {
   const handle = createMetrics({
     db: from,

@@ -36,7 +36,6 @@ export interface MetricsSources {
   version: string
   /** The statistics of the servers in this process's router; null if the process has no router. */
   own: (() => ProcessView) | null
-  /** Number of open live streams of pages. */
   liveStreams(): number
   /** Pending samples without a job that this process returned to the queue. */
   orphanedSamples(): number

@@ -10,7 +10,6 @@ const procedures = Object.entries(
   appRouter._def.procedures as unknown as Record<string, { _def: { inputs: z.ZodType[] } }>,
 )
 
-/** The input of an operation, with its example. */
 function inputOf(path: string): { example?: unknown } | undefined {
   const [operation] = Object.values<{
     parameters?: { content: Record<string, object> }[]

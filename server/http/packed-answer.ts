@@ -56,7 +56,6 @@ export function packAnswer(
     return packing ? packing.write(chunk) : write(chunk as Buffer)
   }) as ServerResponse['write']
   res.end = ((chunk?: Buffer | string) => {
-    // An answer without a body is not compressed.
     const packing = chunk === undefined ? gzip : packer()
     if (!packing) return end(chunk)
     packing.end(chunk)

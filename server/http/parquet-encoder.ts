@@ -31,7 +31,6 @@ export class ParquetEncoder {
     return this.#encode(columns)
   }
 
-  /** Ends the file and returns its last bytes. */
   end(): Promise<Uint8Array> {
     return this.#encode(null)
   }
@@ -45,7 +44,6 @@ export class ParquetEncoder {
       workerData: this.#columns satisfies ParquetThreadData,
       resourceLimits: { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 32 },
     })
-    // Without a listener, an error of the thread would end the process. `#encode` reports it.
     return thread.on('error', () => {})
   }
 

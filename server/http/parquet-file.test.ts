@@ -6,7 +6,6 @@ import { ParquetFile } from './parquet-file.ts'
 
 const COLUMNS = ['uid', 'step', 'score', 'substituted', 'submittedAt', 'rewardExtraInfo.acc']
 
-/** Writes `pages` pages of `rows` rows. Returns the file, and the bytes of each page. */
 function write(pages: number, rows: number, uid: (row: number) => string) {
   const file = new ParquetFile(COLUMNS)
   const parts: Uint8Array[] = []

@@ -4,7 +4,6 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer'
 import { type ColumnType, columnType } from '../contract/csv-cells.ts'
 import type { Cell } from './export-cells.ts'
 
-/** A row group ends when it has this number of rows, or this many characters of text. */
 const GROUP_ROWS = 50_000
 const GROUP_CHARS = 16 << 20
 /**
@@ -74,7 +73,6 @@ export class ParquetFile {
     return this.#take()
   }
 
-  /** Ends the file and returns its last bytes. */
   end(): Uint8Array<ArrayBuffer> {
     this.#endGroup()
     void this.#file.finish()

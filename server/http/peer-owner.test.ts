@@ -58,7 +58,6 @@ describe('the owner of a connection', () => {
     for (const one of open.splice(0)) one.destroy()
   })
 
-  /** Opens a connection and returns both ends. */
   async function pair(host: string): Promise<[Socket, Socket]> {
     const server = createServer().listen(0, host)
     await once(server, 'listening')

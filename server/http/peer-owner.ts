@@ -12,14 +12,12 @@ const LOOKS = 3
 
 /** The owner of the other end of a connection from this machine. */
 export type PeerOwner =
-  /** The user that the socket belongs to. */
   | { known: true; uid: number }
   /**
    * `gone`: the connection is closed or comes from another machine · `unreadable`: the system does not report owners.
    */
   | { known: false; why: 'gone' | 'unreadable' }
 
-/** The four values that identify a TCP connection. */
 interface Connection {
   localAddress: string
   localPort: number
@@ -27,7 +25,6 @@ interface Connection {
   remotePort: number
 }
 
-/** True when the kernel reports the owners of this machine's sockets. */
 export const HAS_PEER_OWNERS = process.platform === 'linux'
 
 /** Finds the owners of the other ends of connections. Connections that arrive during a read share the next read. */
@@ -77,7 +74,6 @@ export class PeerOwners {
 export function uidIn(tables: readonly string[], connection: Connection): number | null {
   const { localAddress, localPort, remoteAddress, remotePort } = connection
   for (const [ours, theirs] of addressForms(localAddress, remoteAddress)) {
-    // The other end's local address is the remote address here.
     const place = ` ${theirs}:${hexOf(remotePort, 4)} ${ours}:${hexOf(localPort, 4)} `
     for (const table of tables) {
       const at = table.indexOf(place)
@@ -93,7 +89,6 @@ export function uidIn(tables: readonly string[], connection: Connection): number
   return null
 }
 
-/** Returns both addresses as the tables write them. IPv4 addresses are also returned as IPv4-mapped IPv6 addresses. */
 function addressForms(a: string, b: string): [string, string][] {
   const [inA, inB] = [withoutPrefix(a), withoutPrefix(b)]
   if (inA.includes(':') || inB.includes(':')) return [[hexOfIpv6(inA), hexOfIpv6(inB)]]

@@ -20,12 +20,10 @@ const RPC_CODES: Record<string, number> = {
   SERVICE_UNAVAILABLE: -32603,
 }
 
-/** Whether a request failed because its caller disconnected. Such a failure is neither logged nor answered. */
 export function isCallerGone(res: ServerResponse, error: unknown): boolean {
   return res.destroyed && (error as Error | undefined)?.name === 'AbortError'
 }
 
-/** Answers with an error in tRPC's envelope. */
 export function refuse(
   res: ServerResponse,
   error: unknown,
@@ -37,7 +35,6 @@ export function refuse(
   sendRefusal(res, data.httpStatus, body, data.retryAfterMs)
 }
 
-/** Sends the JSON of an error, with `Retry-After` if given. If an answer has begun, destroys the connection instead. */
 export function sendRefusal(
   res: ServerResponse,
   status: number,

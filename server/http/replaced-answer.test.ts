@@ -5,7 +5,6 @@ import { expect, test } from 'vitest'
 import { packAnswer } from './packed-answer.ts'
 import { replacedIn, replaceInAnswer } from './replaced-answer.ts'
 
-/** Answers one request with `/__base-path__` replaced, and compressed if the client accepts compression. */
 async function answerOf(write: (res: ServerResponse) => void, method = 'GET'): Promise<Response> {
   const server = createServer((req, res) => {
     packAnswer(req, res, /^text\//)

@@ -2,14 +2,9 @@ import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { THEME_SCRIPT } from '../contract/theme-script.ts'
 
-/** The policy of every answer that is not a page: the answer loads nothing, and no page may frame it. */
 const DATA_POLICY =
   "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/**
- * The default headers of HTTP responses. Pages, the build's files and the OpenAPI document have another
- * `cache-control`. Pages also have another `content-security-policy`.
- */
 export const ANSWER_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': DATA_POLICY,
   'x-content-type-options': 'nosniff',
@@ -19,13 +14,10 @@ export const ANSWER_HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
 }
 
-/** {@link ANSWER_HEADERS} for `writeHead`: names and values alternating. */
 export const RAW_ANSWER_HEADERS: readonly string[] = Object.entries(ANSWER_HEADERS).flat()
 
-/** One year. Subdomains are left out, because they may belong to other services. */
 const STRICT_TRANSPORT_SECURITY = 'max-age=31536000'
 
-/** Sets {@link ANSWER_HEADERS} before a request is handled. */
 export function setAnswerHeaders(res: ServerResponse): void {
   for (const name in ANSWER_HEADERS) res.setHeader(name, ANSWER_HEADERS[name] as string)
 }

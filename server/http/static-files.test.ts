@@ -26,7 +26,6 @@ describe('the encoding of an answer', () => {
   })
 })
 
-/** Sends a request and returns the answer without decompressing it. */
 function fetchRaw(url: string, headers: Record<string, string>): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     get(url, { headers, agent: false }, resolve).on('error', reject)

@@ -5,7 +5,6 @@ import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { type ContentEncoding, chosenEncoding } from './content-encoding.ts'
 
-/** Path prefix of the build's files. */
 export const STATIC_PATH = '/_next/static/'
 
 const TYPES: Record<string, { type: string; packs: boolean }> = {
@@ -14,7 +13,6 @@ const TYPES: Record<string, { type: string; packs: boolean }> = {
   '.json': { type: 'application/json; charset=utf-8', packs: true },
   '.svg': { type: 'image/svg+xml', packs: true },
   '.txt': { type: 'text/plain; charset=utf-8', packs: true },
-  // These formats are compressed already.
   '.woff2': { type: 'font/woff2', packs: false },
   '.ico': { type: 'image/x-icon', packs: false },
   '.png': { type: 'image/png', packs: false },
@@ -61,7 +59,6 @@ export async function createStaticFiles(
   }
   const kept = new Map<string, Promise<Buffer>>()
 
-  /** A file's bytes in an encoding, read and compressed at the first request. */
   function bytesOf(path: string, encoding: ContentEncoding | null): Promise<Buffer> {
     const key = `${encoding ?? ''} ${path}`
     const found = kept.get(key)
@@ -99,7 +96,6 @@ export async function createStaticFiles(
   }
 }
 
-/** Returns a path with its escapes decoded, or null if it is malformed. */
 function decoded(path: string): string | null {
   try {
     return decodeURIComponent(path)

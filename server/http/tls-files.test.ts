@@ -35,7 +35,6 @@ afterAll(() => {
   rmSync(folder, { recursive: true })
 })
 
-/** Whether a new connection trusts the server with this certificate alone. */
 const serves = (cert: string) =>
   new Promise<boolean>((resolve) => {
     const { port } = server.address() as AddressInfo

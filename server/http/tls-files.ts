@@ -2,7 +2,6 @@ import { readFileSync, unwatchFile, watchFile } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import type { Logger } from '../log.ts'
 
-/** The files of the service's own certificate. */
 export interface TlsFiles {
   /** The certificate, followed by the chain, in PEM. */
   certFile: string

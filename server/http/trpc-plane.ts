@@ -22,7 +22,6 @@ import { isCallerGone, refuse } from './refuse.ts'
 
 const BASE_PATH = '/api/trpc/'
 
-/** Procedures whose large bodies are sent to the ingest thread as bytes. */
 const INGESTED: Readonly<Record<string, IngestKind>> = {
   'batches.submit': 'submit',
   'batches.append': 'append',
@@ -56,7 +55,6 @@ type Annotated = IncomingMessage & {
   body?: string
 }
 
-/** Serves tRPC on `/api/trpc`. Bodies are decompressed, limited and checked here; large ones go to the ingest thread. */
 export function createTrpcPlane(options: TrpcPlaneOptions) {
   const { modules, ingest, access, log, version } = options
 
@@ -98,7 +96,6 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       const refused = errors.map((e) => e.cause).find(isRewardOpsError)
       return {
         headers: {
-          // tRPC's own header would let browsers store the stream.
           ...(type === 'subscription' ? { 'cache-control': 'no-store, no-transform' } : {}),
           ...(refused?.retryAfterMs === undefined
             ? {}
@@ -192,7 +189,6 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
   }
 }
 
-/** Sends the result of a mutation in tRPC's envelope. */
 function answer(res: ServerResponse, data: unknown): void {
   const body = JSON.stringify({ result: { data } })
   res.writeHead(200, {
@@ -208,7 +204,6 @@ function scoreInput(input: unknown): ScoreInput {
   return parsed.data
 }
 
-/** Returns a signal that aborts when the caller disconnects before its answer is complete. */
 function closed(res: ServerResponse): AbortSignal {
   const gone = new AbortController()
   res.once('close', () => {

@@ -2,10 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import { type BlockList, isIP } from 'node:net'
 import { isWithin, networksOf } from '../networks.ts'
 
-/** The parts of a request that identify its sender. */
 export type SentRequest = Pick<IncomingMessage, 'headers' | 'socket'>
 
-/** Headers that proxies add to a request, in addition to those that begin with `x-forwarded-`. */
 const FORWARDING = new Set(['forwarded', 'x-real-ip', 'via'])
 
 /** Returns the name of a header that a proxy added to the request, or null if there is none. */
@@ -75,7 +73,6 @@ function peerAddress({ socket }: SentRequest): string {
   return (socket.remoteAddress ?? '').replace(/^::ffff:(?=\d+\.)/, '')
 }
 
-/** Returns the values of a comma-separated header, or null if it has none. */
 function listOf(header: string | string[] | undefined): string[] | null {
   if (header === undefined) return null
   const values = String(header)
@@ -85,7 +82,6 @@ function listOf(header: string | string[] | undefined): string[] | null {
   return values.length === 0 ? null : values
 }
 
-/** Returns the values of a parameter of `Forwarded`, without quotes, or null if there are none. */
 function forwardedValues({ headers }: SentRequest, name: string): string[] | null {
   const { forwarded } = headers
   if (forwarded === undefined) return null

@@ -3,14 +3,11 @@ import type { Logger } from '../log.ts'
 
 /** Number of wrong keys from an address that are answered with `unauthorized` before its back-off begins. */
 const FREE = 10
-/** The first back-off and the longest one. The back-off doubles with each further wrong key. */
 const FIRST_WAIT_MS = 1_000
 const LONGEST_WAIT_MS = 60_000
-/** An address that sends no wrong key for this time is forgotten. */
 const FORGET_MS = 15 * 60_000
 /** Maximum addresses in memory, about 2 MB together. The address whose last wrong key is oldest is forgotten first. */
 const MAX_ADDRESSES = 10_000
-/** Minimum time between two log lines. */
 const LOG_EVERY_MS = 10_000
 /** Maximum back-offs reported per hour. Each report becomes an entry of the audit log. */
 const MAX_REPORTS_PER_HOUR = 60
@@ -46,7 +43,6 @@ export class WrongKeys {
     this.#now = now
   }
 
-  /** Wrong keys since the start, by the reason of the refusal: `unauthorized` or `too_many_wrong_keys`. */
   get counts(): { unauthorized: number; tooMany: number } {
     return { unauthorized: this.#unauthorized, tooMany: this.#delayed }
   }
@@ -70,7 +66,6 @@ export class WrongKeys {
     this.#unauthorized++
     sender.wrong++
     sender.lastMs = now
-    // The map is ordered by the time of the last wrong key.
     this.#senders.delete(network)
     this.#senders.set(network, sender)
     if (this.#senders.size > MAX_ADDRESSES) {

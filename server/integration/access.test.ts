@@ -10,8 +10,6 @@ import { sample } from '../../testkit/service/rollouts.ts'
 import { environment, runToEnd, Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Access with API keys, access without them (only from this machine), and settings that are refused at start. */
-
 const KEYS = ['pT4wZ81mQx7RkV0s9LcB', 'n3HgY6uJd2WfE5aX8tKo'] as const
 const submission = { run: 'access', step: 1, samples: [sample()] }
 const large = { ...submission, samples: [sample({ response: 'x'.repeat(2 << 20) })] }
@@ -215,7 +213,6 @@ describe('with keys', () => {
 
     const headers = { authorization: `Bearer ${KEYS[0]}` }
     expect((await keyed.raw('/api/trpc/batches.list', { headers })).status).toBe(200)
-    // /metrics caches its answer, so a scrape may return earlier counts.
     await waitFor('the wrong keys in /metrics', async () => {
       const metrics = parsePrometheusText((await keyed.raw('/metrics', { headers })).text)
       const counted = (reason: string) =>
@@ -399,7 +396,6 @@ describe('settings with which a start is refused', () => {
       { REWARDOPS_WORKER: '4' },
       /REWARDOPS_WORKER is not a setting.*REWARDOPS_WORKERS/s,
     ],
-    // config.test.ts covers the other settings.
     ...inFullRun<[string, Record<string, string>, RegExp]>([
       'a database URL of MySQL',
       { DATABASE_URL: 'mysql://x' },
@@ -422,7 +418,6 @@ describe('settings with which a start is refused', () => {
   })
 })
 
-/** Sends the head of a request as written, and returns the whole answer. */
 async function exchange(service: Service, head: string): Promise<string> {
   const { hostname, port } = new URL(service.url)
   const socket = connect(Number(port), hostname)
@@ -430,7 +425,6 @@ async function exchange(service: Service, head: string): Promise<string> {
   return text(socket)
 }
 
-/** Sends a request from a process of another user; returns status and body. */
 async function callAs(uid: number, url: string): Promise<string> {
   const script = 'fetch(process.argv[1]).then(async (r) => console.log(r.status, await r.text()))'
   const child = spawn(process.execPath, ['-e', script, url], {

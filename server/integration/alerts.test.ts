@@ -13,8 +13,6 @@ import {
 import type { AlertPayload } from '../contract/alerts.ts'
 import type { ErrorReason } from '../contract/error-reasons.ts'
 
-/** Alerts, from a submitted batch to the webhook that receives them. */
-
 const SECRET = 'a-secret-that-nobody-sees'
 let service: Service
 let receiver: WebhookReceiver
@@ -31,7 +29,6 @@ afterAll(async () => {
   expect(JSON.stringify(problems)).not.toContain('very-hidden')
 })
 
-/** Submits a step of 32 samples in groups of 8 and waits for its end. The last `failing` samples fail. */
 async function step(run: string, number: number, failing: number): Promise<string> {
   const samples = rollouts(32).map((sample, i) =>
     i >= 32 - failing ? { ...sample, groundTruth: { not: 'text' } } : sample,
@@ -42,7 +39,6 @@ async function step(run: string, number: number, failing: number): Promise<strin
 }
 const create = (input: ApiInputs['alerts']['create']) => service.api.alerts.create.mutate(input)
 const deliveries = async (id: string) => (await service.api.alerts.deliveries.query({ id })).items
-/** The alerts of a run that arrived at a path. */
 async function alertsAt(path: string, run: string): Promise<AlertPayload[]> {
   const calls = (await receiver.received()).filter((call) => call.path === path)
   return calls
@@ -89,7 +85,6 @@ describe('alerts', () => {
     expect(log[0]).toMatchObject({ kind: 'resolved', attempts: 1, status: 200, error: null })
     expect(log[0]!.latencyMs).toBeGreaterThan(0)
 
-    // Pages show the same incidents.
     const { items } = await service.api.monitors.history.query({
       run: 'watched',
       monitor: 'failures',
@@ -187,7 +182,6 @@ describe('alerts', () => {
     expect(JSON.stringify(list)).not.toContain('very-hidden')
     const { id } = list.find(({ name }) => name === 'team')!
     const changed = await service.api.alerts.update.mutate({ id, enabled: false })
-    // Omitted fields keep their values.
     expect(changed).toMatchObject({ enabled: false, signed: true, runs: ['watched'] })
     const refused = async (input: object, reason: ErrorReason, message: string) => {
       const body = JSON.stringify({ name: 'refused', url: receiver.url, ...input })

@@ -19,8 +19,6 @@ import type { GroupResult } from '../contract/trainer.ts'
 import { createLogger } from '../log.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
-/** Backup, wipe and restore with the commands that an operator uses. */
-
 const ROOT = join(import.meta.dirname, '../..')
 const SAMPLES = 2_000
 const GROUPS = SAMPLES / 8
@@ -56,7 +54,6 @@ const start = (script: 'backup' | 'restore', args: string[], env: Record<string,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
 
-/** Runs a command to its end and returns its output. @throws Error with the command's message if it fails */
 async function run(
   script: 'backup' | 'restore',
   args: string[],
@@ -76,7 +73,6 @@ async function run(
   return said
 }
 
-/** The answers to all page queries that depend on stored data only. */
 async function pagesOf(service: Service): Promise<Record<string, unknown>> {
   const ask = async (procedure: string, input: unknown) => {
     const query = input === undefined ? '' : `?input=${encodeURIComponent(JSON.stringify(input))}`
@@ -181,7 +177,6 @@ it('a backup of a running service restores its pages and cursors, and its batch 
       await moved.stop()
       await moved.destroy()
     }
-    // A backup of this database can be restored into an embedded database.
     const back = { ...env, REWARDOPS_DATA_DIR: join(folder, 'back') }
     await run('backup', [join(folder, 'own.tar')], ownEnv)
     await run('restore', [join(folder, 'own.tar')], back)
@@ -224,6 +219,5 @@ it('a killed backup and a killed restore leave nothing', async () => {
   expect(restore.exitCode).toBe(null)
   restore.kill('SIGKILL')
   await once(restore, 'close')
-  // The database is empty, so the next restore needs no --replace.
   expect(await run('restore', [file], into)).toMatch(/Restored [\d,]+ rows/)
 }, 900_000)

@@ -11,8 +11,6 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
-/** Invalid requests are refused with a specific reason and a clear message, and store nothing. */
-
 let service: Service
 let rm: SimulatedServers
 
@@ -30,7 +28,6 @@ afterAll(async () => {
   expect(problems).toEqual([])
 })
 
-/** Sends a string body unchanged and any other body as JSON. */
 async function refused(path: string, body: unknown, refusal: Refusal): Promise<void> {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const data = await nothingStored(service, async () =>
@@ -481,7 +478,6 @@ describe('requests that reach no procedure', () => {
         '"a":0',
         `"a":${nested(depth)}`,
       )
-    // Large bodies go to the ingest thread.
     const long = 'r'.repeat(2 << 20)
     for (const depth of [250, 100_000]) {
       expectRefusal(await service.post('batches.submit', body(depth)), deep)
@@ -627,7 +623,6 @@ describe('servers.register', () => {
 })
 
 describe('a reward model with a fault in every answer', () => {
-  /** The failure reasons of samples when the server is at fault. */
   const UNAVAILABLE = ['no_server', 'timeout']
   const faults: [fault: string, reasons: string[], detail: RegExp][] = [
     ['nan', UNAVAILABLE, /NaN/],

@@ -15,17 +15,11 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { NextResult } from '../contract/trainer.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
-/**
- * Two servers and four workers on one database behind nginx. The servers are upgraded, or killed and restarted, one
- * after the other.
- */
-
 const SECONDS = Number(process.env.REWARDOPS_TEST_SECONDS ?? 60)
 /** Roots of older source trees that are ready to run, oldest first. Each version is upgraded to the next. */
 const OLDER = process.env.REWARDOPS_UPGRADE_FROM?.split(',') ?? []
 const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 const RPM = 600
-/** A limit per minute allows a burst of this many requests beyond its rate. */
 const BURST = RPM / 30
 const MODELS = { eight: { maxInFlight: 8 }, one: { maxInFlight: 1 }, minute: { rpm: RPM } }
 type Model = keyof typeof MODELS
@@ -120,7 +114,6 @@ http {
 
 let failedCalls: string[] = []
 
-/** Repeats a failed call with the same idempotency key or cursor, as a trainer does. */
 async function insist<T>(work: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -133,7 +126,6 @@ async function insist<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Submits one batch after the other and reads each to its end; returns the number of samples received. */
 async function train(model: Model, until: number): Promise<number> {
   let got = 0
   for (let step = 0; performance.now() < until; step++) {
@@ -155,7 +147,6 @@ async function train(model: Model, until: number): Promise<number> {
       const page: NextResult = await insist(() => api.batches.next.query(input))
       for (const { samples: members } of page.groups) {
         for (const { index, score } of members) {
-          // A caller that follows the cursors gets each group once.
           expect(scores.has(index)).toBe(false)
           scores.set(index, score)
         }

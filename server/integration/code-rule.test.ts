@@ -9,12 +9,8 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { findPython } from '../sandbox/python-home.ts'
 
-/** The code rule: two workers call sandboxes that an admin has configured, or the service's own sandbox. */
-
 let service: Service
-/** A sandbox with the interface of SandboxFusion. */
 let sandbox: Sandbox
-/** A sandbox that has a name but is not running. */
 let gone: Sandbox
 
 beforeAll(async () => {
@@ -160,7 +156,6 @@ describe('a sandbox that gives no verdict', () => {
     expect(lost.ends[0]).toMatchObject({ ok: false, reason: 'transport' })
     // The second component scores the program or is cancelled.
     expect(lost.ends[1]).not.toMatchObject({ reason: 'transport' })
-    // If a rule fails immediately, the other components are not called.
     const early = await tried(code('code', { sandbox: 'fusion' }), {
       ...{ name: 'math', weight: 1 },
       reward: { function: { name: 'gsm8k' } },

@@ -11,8 +11,6 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type { ErrorReason } from '../contract/error-reasons.ts'
 
-/** Composite rewards of rules and reward models: their components over the steps of a run, scores, failures, sleep. */
-
 const RM = 'skywork'
 const JUDGE = 'judge'
 
@@ -92,7 +90,6 @@ describe('rewards.components', () => {
   it('aggregates each component and the reward itself over the scored samples of a step', async () => {
     await scored('summed', 1, { combine })
     const odd = rollouts(8)
-    // A failed sample does not count as 0.
     odd[0] = { ...odd[0]!, groundTruth: { not: 'text' } as unknown as string }
     const results = await scored('summed', 3, { combine }, odd)
     const found = await components('summed')
@@ -248,7 +245,6 @@ describe('a composite reward', () => {
     expect(reason[2]).toBe('function_error')
     const detail = await service.api.samples.get.query({ id: `${batchId}-2` })
     expect(JSON.stringify(detail.attemptLog)).toContain('no shape')
-    // The pool for functions runs a batch whose reward has no model.
     const alone = await submit(samples.slice(0, 2), { combine: [correct, own] })
     expect(await wait(alone.batchId)).toMatchObject({ scored: 2 })
     expect((await results(alone.batchId)).score).toEqual([3, 2.4])

@@ -18,8 +18,6 @@ import type {
   ComparePairDto,
 } from '../contract/compare.ts'
 
-/** Comparing two rewards on the same rollouts, or two runs by step, agrees with the results of the samples. */
-
 const DATA = new URL('../../../shared/data/', import.meta.url)
 const hasData = existsSync(DATA)
 
@@ -103,7 +101,6 @@ describe('a batch and its rescore', () => {
       const pair = await pairOf(rule, by)
       expect(pair).toMatchObject({ joinedBy: 'index', isLive: false, unmatched: [] })
       expectGolden(pair, goldenOf('qwen-math-rm8'))
-      // The largest scores of the two rewards are 1 and 3, so equal scores mean nothing.
       expect(pair.classes).toBeNull()
     },
   )
@@ -155,7 +152,6 @@ describe('a batch and its rescore', () => {
       const wrong = seen.filter((row) => {
         const apart = Math.abs((row.secondAdvantage as number) - (row.firstAdvantage as number))
         const index = Number(row.secondId.split('-')[1])
-        // No sample failed, so the advantage equals the delivered advantage.
         const delivered = results.advantage[index] as number
         const isRight =
           apart <= before &&
@@ -282,7 +278,6 @@ describe('batches that are not rescores of each other', () => {
   })
 })
 
-/** The standard error of the mean of scores in groups of `size`, clustered by group. */
 function errorOverGroups(scores: readonly number[], size: number): number {
   const mean = scores.reduce((sum, score) => sum + score, 0) / scores.length
   const sums = Array.from({ length: scores.length / size }, (_, group) =>

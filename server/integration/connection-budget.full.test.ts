@@ -18,8 +18,6 @@ import { SERVER_POOLS, WORKER_POOL } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
-/** The connections of servers and workers while every feature is in use. */
-
 const SERVERS = FULL ? 2 : 1
 const WORKERS = FULL ? 12 : 4
 const ROUNDS = 2
@@ -49,7 +47,6 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** Maximum number of concurrent connections by name during `work`. */
 async function mostWhile(work: () => Promise<unknown>): Promise<Map<string, number>> {
   const most = new Map<string, number>()
   let isOver = false
@@ -75,7 +72,6 @@ async function mostWhile(work: () => Promise<unknown>): Promise<Map<string, numb
 const submit = (run: string, samples: Sample[], fields: Partial<Submit> = {}) =>
   service.api.batches.submit.mutate({ run, step: 1, samples, ...fields })
 
-/** Submits, follows and checks a batch. */
 async function batch(run: string, large: boolean, fields: Partial<Submit> = {}): Promise<string> {
   const samples = rollouts(256, 8, run)
   if (large) for (const one of samples) one.prompt = padding(24_000)
@@ -102,7 +98,6 @@ it('connections stay within the budget, and every wait for a connection ends', a
       ...[0, 1].map(async (n) => {
         for (let round = 0; round < ROUNDS; round++) await batch(`large-${n}-${round}`, true)
       }),
-      // Runs more concurrent submits than the connection pool has connections.
       (async () => {
         for (let round = 0; round < ROUNDS; round++) {
           await Promise.all(

@@ -9,8 +9,6 @@ import { leaveShared, sharedService } from '../../testkit/service/service-with-m
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { GroupResult, MemberResult, NextResult, ScoreResult } from '../contract/trainer.ts'
 
-/** The contract with the training loop, with rules as rewards; reward-models.test.ts covers reward models. */
-
 let service: Service
 let functionsDir: string
 
@@ -152,7 +150,6 @@ describe('batches.next', () => {
     for (let done = false; !done; ) {
       const answer: NextResult = await next(batchId, cursor, 20)
       const again = await next(batchId, cursor, 20)
-      // A repeated call, as after a lost answer, delivers the same groups and possibly newer ones.
       expect(again.groups.slice(0, answer.groups.length)).toEqual(answer.groups)
       expect(answer.delivered).toBe(answer.groups.reduce((n, g) => n + g.samples.length, 0))
       expect(answer.timedOut).toBe(false)
@@ -266,7 +263,6 @@ describe('open batches', () => {
     expect(await get(batchId)).toMatchObject({ status: 'open', groups: 2, groupsCompleted: 0 })
     const closed = await service.api.batches.close.mutate({ batchId })
     expect(closed).toMatchObject({ status: 'completed', scored: 3, groupsCompleted: 2 })
-    // An append may be repeated after the close, as after a lost answer.
     expect(await append(batchId, 2, second)).toMatchObject({ accepted: 0, samples: 3 })
     expect(await service.api.batches.close.mutate({ batchId })).toEqual(closed)
   })
@@ -279,7 +275,6 @@ describe('open batches', () => {
     const { groups, cursor } = await next(batchId, null)
     expect(groups.map((g) => [g.uid, g.seq, g.mean])).toEqual([['b', 1, 0.5]])
     await service.api.batches.close.mutate({ batchId })
-    // The close completes the other groups with the samples they have.
     const rest = await next(batchId, cursor, 2)
     expect(rest.groups.map((g) => [g.uid, g.seq, g.samples.length])).toEqual([['a', 2, 1]])
     expect(rest.done).toBe(true)
@@ -295,7 +290,6 @@ describe('open batches', () => {
 
   it('accept the appends of many callers, one after the other', async () => {
     const { batchId } = await submit([], { open: true, groupSize: 4 })
-    // Each caller knows its start index. A caller that is too early gets `append_gap` and retries.
     const parts = Array.from({ length: 12 }, (_, i) => rollouts(4, 4, `p${i}`))
     await Promise.all(
       parts.map((part, i) =>
@@ -322,7 +316,6 @@ describe('idempotency keys', () => {
       batchId,
       duplicate: true,
     })
-    // Explicit default values count as the same content.
     const explicit = { idempotencyKey: 'many', split: 'train', priority: 0, reward: {} } as const
     expect(await submit(samples, explicit)).toMatchObject({ batchId, duplicate: true })
   })
@@ -480,7 +473,6 @@ describe('samples.score', () => {
   })
 })
 
-/** Returns null for `append_gap`, so that the caller retries; rethrows other errors. */
 function gapOnly(error: { data?: { reason?: string } }): null {
   if (error.data?.reason !== 'append_gap') throw error
   return null

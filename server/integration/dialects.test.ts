@@ -8,8 +8,6 @@ import {
   stopCleanly,
 } from '../../testkit/service/service-with-model.ts'
 
-/** Dialects: the requests that each trainer's own client sends, and the responses that it can read. */
-
 const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 let open: Service
 let keyed: Service
@@ -34,7 +32,6 @@ const PROMPT = '<|user|>48 + 24?<|assistant|>'
 const RIGHT = 'It is\n#### 72<|end|>'
 const gsm8k = '?dataSource=openai/gsm8k'
 
-/** The request of each dialect for one sample, and the function that reads the reward from the answer. */
 const CASES = [
   {
     name: 'openrlhf',
@@ -215,7 +212,6 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     const needs = { status: 401, reason: 'unauthorized', message: 'key', hint: /\/k\// } as const
     expectRefusal(await sent(path('keyed')), needs)
     expectRefusal(await sent(at(`${KEY}x`)), needs)
-    // The key is accepted, so only the query of the URL is refused.
     expectRefusal(await sent(at(KEY)), { status: 400, reason: 'invalid_input', message: 'modell' })
     expectRefusal(await sent(path('keyed'), { authorization: `Bearer ${KEY}` }), {
       status: 400,

@@ -23,14 +23,7 @@ import { Service } from '../../testkit/service/service.ts'
 import type { SurfaceName } from '../api/surfaces.ts'
 import { ROLES, type Role } from '../contract/roles.ts'
 
-/**
- * Calls every procedure and every other HTTP path with each role, each kind of limited key and hostile input, and
- * checks the headers of the responses.
- */
-
-/** Without a build, the tests of pages are skipped. */
 const HAS_PAGES = existsSync(new URL('../../.next/BUILD_ID', import.meta.url))
-/** Number of hostile calls, about two for each procedure and path. `fuzz.full.test.ts` makes 100,000. */
 const HOSTILE_CALLS = 130
 const ADMIN_KEY = randomBytes(24).toString('base64url')
 
@@ -88,7 +81,6 @@ const JSON_TYPE = { 'content-type': 'application/json' }
  */
 const REFUSED_INPUT = '{"":0}'
 
-/** The rows of docs/access-matrix.md: the callers that are admitted to each request. */
 const DOCUMENTED = new Map(
   readFileSync(new URL('../../docs/access-matrix.md', import.meta.url), 'utf8')
     .split('\n')
@@ -107,13 +99,11 @@ function documented(request: string, caller: Caller): Outcome {
   return caller === 'none' ? 'unauthorized' : 'forbidden'
 }
 
-/** Returns the outcome of an answer, or of one of the answers to a batched call, by its reason. */
 function outcomeOf(reason: string | undefined): Outcome {
   if (reason === 'unauthorized') return reason
   return reason === 'forbidden_role' || reason === 'forbidden_scope' ? 'forbidden' : 'admitted'
 }
 
-/** The kinds of answers by their headers. */
 type HeaderKind = 'data' | 'document' | 'page' | 'file'
 
 const DATA_POLICY =
@@ -130,13 +120,11 @@ const COMMON_HEADERS: Readonly<Record<string, RegExp | null>> = {
   'x-powered-by': null,
   server: null,
 }
-/** Headers by kind of answer, in addition to {@link COMMON_HEADERS}. */
 const HEADERS: Readonly<Record<HeaderKind, Readonly<Record<string, RegExp | null>>>> = {
   data: {
     'content-security-policy': new RegExp(`^${DATA_POLICY}$`),
     'cache-control': /^no-store(, no-transform)?$/,
   },
-  // The OpenAPI document contains no data of the service.
   document: {
     'content-security-policy': new RegExp(`^${DATA_POLICY}$`),
     'cache-control': /^private, no-cache$/,
@@ -167,7 +155,6 @@ describe('each procedure admits the roles of docs/access-matrix.md', () => {
   it.each(ways)('%s', async (_, types, send) => {
     const called = PROCEDURES.filter(([, { _def }]) => types.includes(_def.type))
     expect(called.length).toBeGreaterThan(50)
-    // The batched calls below are sent with every role.
     for (const caller of FULL ? CALLERS : (['none', 'viewer'] as const)) {
       const headers = { ...headersOf(caller), ...JSON_TYPE }
       await Promise.all(
@@ -187,7 +174,6 @@ describe('each procedure admits the roles of docs/access-matrix.md', () => {
 
   it.each(['application/json', 'application/jsonl'])('in batched calls, as %s', async (accept) => {
     for (const type of ['query', 'mutation']) {
-      // Each call also includes the procedures of the session, which need no key.
       const called = PROCEDURES.filter(([, { _def }]) => _def.type === type)
       const path = `/api/trpc/${called.map(([name]) => name).join(',')}?batch=1`
       const inputs = called.map((_, i) => `"${i}":${REFUSED_INPUT}`)
@@ -261,7 +247,6 @@ describe('each other request admits the roles of docs/access-matrix.md', () => {
         path,
       )
       const { text } = answer
-      // An image that the caller may not see is reported as missing.
       const found = reasonsOf(text)[0]
       const outcome =
         found === 'image_not_found' && caller === 'prefix' ? 'forbidden' : outcomeOf(found)
@@ -285,7 +270,6 @@ interface NamedBatch {
   batchId: string
 }
 
-/** The example inputs in docs/api.md by procedure. */
 const EXAMPLES = new Map(
   Object.entries(
     JSON.parse(readFileSync(new URL('../http/openapi.json', import.meta.url), 'utf8'))

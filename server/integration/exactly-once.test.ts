@@ -19,8 +19,6 @@ import { type Part, Service, STOP_MS } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
-/** Any process may die during a batch: every sample is scored or fails once, and every group is delivered once. */
-
 const SAMPLES = FULL ? 2_000 : 240
 /**
  * The quick run has fewer samples but a higher latency. Its batch takes almost as long as the batch of the full run, so
@@ -33,7 +31,6 @@ const RM_OPTIONS = ['--latency', String(LATENCY_MS)]
 const EXPECTED = ['Postgres died; starting it again']
 /** Maximum time of a batch without faults, many times the usual 2 s. */
 const UNDISTURBED_MS = 15_000
-/** Maximum additional time until the samples of a killed worker are scored. */
 const LOST_WORKER_MS = 15_000
 
 let service: Service
@@ -69,7 +66,6 @@ async function submit(samples: Sample[], fields: Partial<Submit> = {}): Promise<
   return batchId
 }
 
-/** Resolves when a fifth of a batch's samples are scored. Throws if all of them are scored. */
 async function middleOf(batchId: string): Promise<void> {
   const { scored } = await waitFor('the middle of the batch', async () => {
     const batch = await get(batchId)
@@ -78,7 +74,6 @@ async function middleOf(batchId: string): Promise<void> {
   expect(scored).toBeLessThan(SAMPLES)
 }
 
-/** Asserts that every sample has the score of its text: no sample lost its reward when a process died. */
 async function expectAllScored(
   followed: ReturnType<typeof followBatch>,
   samples: Sample[],
@@ -135,7 +130,6 @@ describe('a batch', () => {
     } finally {
       process.kill(still, 'SIGCONT')
     }
-    // The worker writes its claimed samples and counts as alive again.
     await waitFor('the resumed worker', async () => {
       const [row] = await service.sql<{ state: string; in_use: number }>(
         `select state, (stats ->> 'inUse')::int as in_use from process where pid = $1
@@ -202,7 +196,6 @@ describe('a batch', () => {
     const followed = followBatch(service, await submit(samples))
     await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
     const { workers } = await service.pids()
-    // Simulates a defect: jobs with pending samples vanish, together with the workers that held them.
     await service.sql(`delete from claim; delete from pgboss.job where name like 'rm-%'`)
     for (const pid of workers) process.kill(pid, 'SIGKILL')
     await rm.control({ latency: LATENCY_MS })
@@ -222,7 +215,6 @@ describe('a batch', () => {
       const samples = rollouts(SAMPLES, 8, 'sigterm')
       const followed = followBatch(service, await submit(samples))
       await middleOf(followed.batchId)
-      // From now on no call ends, so samples in flight must be requeued.
       await rm.control({ latency: 600_000 })
       await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
       const long = service.api.batches.next.query({
@@ -247,7 +239,6 @@ describe('a batch', () => {
       const { code, signal, tookMs } = await service.stop()
       expect({ code, signal }).toEqual({ code: 0, signal: null })
       expect(tookMs).toBeLessThan(STOP_MS)
-      // Waiting callers got an answer, not a broken connection.
       expect(await long).toMatchObject({ groups: [], timedOut: true })
       expect(await single).toBe('shutting_down')
       await service.restart()
@@ -258,7 +249,6 @@ describe('a batch', () => {
       )
       expect(jobs.length).toBeGreaterThan(0)
       expect(Math.max(...jobs.map((job) => job.losses))).toBe(0)
-      // A restart of the reward model ends the calls begun with the long delay, so that they are retried.
       rm.process.kill('SIGKILL')
       await rm.ended
       rm = await startSimulatedServers([...RM_OPTIONS, '--port', new URL(rm.url).port])

@@ -9,8 +9,6 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { CountsDto, FleetHistoryDto } from '../contract/fleet-history.ts'
 import { LATENCY_BUCKET_RATIO } from '../router/latency-histogram.ts'
 
-/** The charts of a fleet in which a server slows, dies and returns, and a worker is killed. */
-
 /** Time limit until a chart shows a change. */
 const SHOWN_MS = 60_000
 const LATENCY_MS = 40
@@ -37,7 +35,6 @@ afterAll(async () => {
   await rm?.stop()
 })
 
-/** Submits one batch after the other until `isLoading` is false. */
 async function keepLoaded(): Promise<void> {
   for (let step = 1; isLoading; step++) {
     const { batchId } = await service.api.batches.submit.mutate({
@@ -59,7 +56,6 @@ const sum = (values: readonly number[]) => values.reduce((total, n) => total + n
 const eventsOf = ({ events }: FleetHistoryDto, name: string) =>
   events.filter((event) => event.name === name).map(({ kind, to }) => `${kind} ${to}`)
 
-/** The number of the interval that contains a time. */
 const slotOf = ({ from, intervalSeconds }: FleetHistoryDto, atMs: number) =>
   Math.floor((atMs - Date.parse(from)) / (1_000 * intervalSeconds))
 
@@ -141,7 +137,6 @@ describe('the charts show', () => {
       [workers[0]],
     )
     await shows('its death', (now) => eventsOf(now, `w${killed?.id}`).includes('died null'))
-    // The worker that replaces the killed one has results too.
     await shows('its successor', ({ throughput }) => throughput.series.length === 3)
   }, 240_000)
 })

@@ -7,8 +7,6 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import type { BatchSummary } from '../contract/trainer.ts'
 
-/** A step of asynchronous rewards that only wait: two workers run all of them concurrently. */
-
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-waiting-'))
 const SAMPLES = 5_000
 const WAIT_MS = 40_000

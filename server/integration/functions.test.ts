@@ -15,8 +15,6 @@ import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
-/** Custom reward functions in a real service, with its workers, their child processes and its database. */
-
 const WORKER = fileURLToPath(new URL('../worker/start.ts', import.meta.url))
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-own-'))

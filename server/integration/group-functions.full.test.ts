@@ -8,11 +8,6 @@ import { type Sample, type Submit, sample } from '../../testkit/service/rollouts
 import { type Part, Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/**
- * Custom functions for whole groups: post-processing when a group completes, and functions called once per group with
- * lists of the samples' values.
- */
-
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-groups-'))
 let service: Service
 
@@ -46,7 +41,6 @@ async function killedInItsMiddle(batchId: string, part: Part, restart: boolean) 
 }
 const next = (batchId: string, samples: number, waitMs = 20_000) =>
   service.api.batches.next.query({ batchId, after: null, samples, waitMs })
-/** A sample whose response is its score. */
 const of = (uid: string, score: number | string): Sample => sample({ uid, response: `${score}` })
 
 /** An agent like verl's, which scores each sample and centers the scores of a group. */
@@ -221,7 +215,6 @@ describe('post_process_scores', () => {
   })
 })
 
-/** Ranks the members of a group, as one judge call over all responses of the group would. */
 const RANKS = `let calls = 0
 export async function compute_score({ data_sources, solution_strs, ground_truths, extra_infos, prompts, delayMs = 0, wrong }) {
   calls++
@@ -290,7 +283,6 @@ describe('the manager batch', () => {
     const { score, rewardExtraInfo } = await results(batchId)
     expect(score.slice(0, 150)).toEqual(Array.from({ length: 150 }, (_, i) => i))
     expect(new Set(rewardExtraInfo.members?.slice(0, 150))).toEqual(new Set([150]))
-    // The group's other sample keeps its given score.
     expect(score.slice(150)).toEqual([1, 0.5])
     expect(rewardExtraInfo.members?.[150]).toBe(2)
   })

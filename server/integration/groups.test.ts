@@ -12,8 +12,6 @@ import type { Service } from '../../testkit/service/service.ts'
 import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
-/** Statistics, advantages and signals of groups, before and after the roll-up, and the effect of failed samples. */
-
 let service: Service
 
 beforeAll(async () => {
@@ -30,7 +28,6 @@ const results = (batchId: string, page: { offset?: number; limit?: number } = {}
   service.api.batches.results.query({ batchId, ...page })
 const delivered = async (batchId: string) =>
   (await service.api.batches.next.query({ batchId, after: null, samples: 100_000 })).groups
-/** A sample with a given score, which is stored unchanged. */
 const given = (uid: string, score: number) => sample({ uid, score })
 /** A sample that fails: the rule cannot read its ground truth. */
 const broken = (uid: string) => sample({ uid, groundTruth: { not: 'text' } })
@@ -47,7 +44,6 @@ interface StoredGroup {
   advantages: (number | null)[]
 }
 
-/** Waits for the roll-up, and returns the stored groups. */
 async function stored(batchId: string): Promise<StoredGroup[]> {
   const id = Number(batchId.slice(1))
   await expect
@@ -170,8 +166,6 @@ describe('training signal of groups', () => {
     expect(view.groupSignals).toEqual(wanted)
     const table = await service.api.batches.groups.query({ batchId })
     expect(Object.fromEntries(table.items.map((g) => [g.uid, g.signal]))).toEqual(signals)
-    // In a group of one sample, the advantage is the score. If only one sample of a group of two is scored, its
-    // advantage is 0.
     const { advantage, uid } = await results(batchId)
     expect(advantage[uid.indexOf('one')]).toBeCloseTo(1, 5)
     expect(advantage[uid.indexOf('left')]).toBe(0)
@@ -223,7 +217,6 @@ describe('1,600 GSM8K responses in groups of 8', () => {
       const signal = right === 8 ? 'all_correct' : right === 0 ? 'all_incorrect' : 'varied'
       signals[signal] = (signals[signal] ?? 0) + 1
       expect(group.signal).toBe(signal)
-      // The deviation of zeros and ones has a closed form.
       const p = right / 8
       expectClose(
         [group.mean, group.std, group.min, group.max],

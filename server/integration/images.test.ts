@@ -13,8 +13,6 @@ import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { IMAGES_SINCE, SCHEMA_VERSION } from '../store/schema-version.ts'
 
-/** Images of messages are stored once, and every interface returns them exactly as sent. */
-
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-images-'))
 let service: Service
 
@@ -38,7 +36,6 @@ const hashOf = (value: unknown) => createHash('sha256').update(JSON.stringify(va
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
 const image = (url: string) => ({ type: 'image_url', image_url: { url, detail: 'low' } })
 
-/** Samples of one prompt with an image, whose trajectories have a second image. */
 function siblings(count: number, name: string) {
   const asked = noisePng(`${name}-prompt`, 60)
   const shown = noisePng(`${name}-tool`, 60)
@@ -147,7 +144,6 @@ describe('images are stored once', () => {
     const batchId = await submit(samples, { reward: SEEN, open: true })
     const append = { batchId, startIndex: 120, samples: siblings(120, 'large') as never }
     await service.api.batches.append.mutate(append)
-    // A repeated append changes nothing, and one with another image is refused.
     await service.api.batches.append.mutate(append)
     const other = siblings(120, 'other')
     await expect(
@@ -170,7 +166,6 @@ describe('images are stored once', () => {
   itInFullRun('by a body whose images are sent before it has arrived', async () => {
     const pngs = Array.from({ length: 40 }, (_, i) => noisePng(`early-${i}`, 540))
     const prompts = pngs.map((png) => [{ role: 'user', content: [image(dataUrl(png))] }])
-    // Texts of 8 MB are sent in several streams.
     const samples = Array.from({ length: 80 }, (_, i) => ({
       ...{ ...sample({ uid: `u${i}` }), prompt: prompts[i % 40] },
       response: `${i} ${'text '.repeat(20_000)}\n#### 72`,

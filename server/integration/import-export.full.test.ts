@@ -11,11 +11,6 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/**
- * Imports and exports a million short rows. Every row is unchanged although importer and exporter are killed, and
- * memory does not grow with the number of rows.
- */
-
 const ROWS = 1_000_000
 const STEPS = 4
 const GROUP = 8
@@ -39,7 +34,6 @@ afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, forc
 
 function row(i: number) {
   const step = Math.floor((i * STEPS) / ROWS)
-  // One row in a thousand has odd characters, as real texts do.
   const odd = i % 1_000 === 7 ? 'NUL \u0000, lone \ud800, \u2028, é😀 ' : ''
   return {
     run: 'million',
@@ -73,7 +67,6 @@ async function writeSource(): Promise<string> {
   return hash.digest('hex')
 }
 
-/** Hashes an export like the rows of {@link writeSource}: only their fields, in the same order. */
 async function hashOf(path: string): Promise<{ rows: number; hash: string }> {
   const fields = Object.keys(row(0))
   const hash = createHash('sha256')
@@ -86,7 +79,6 @@ async function hashOf(path: string): Promise<{ rows: number; hash: string }> {
   return { rows, hash: hash.digest('hex') }
 }
 
-/** Resident memory of a process, in MiB; 0 if unknown. */
 function residentMb(pid: number): number {
   const status = `/proc/${pid}/status`
   const kb = existsSync(status) ? /^VmRSS:\s+(\d+)/m.exec(readFileSync(status, 'utf8'))?.[1] : 0
@@ -95,7 +87,6 @@ function residentMb(pid: number): number {
 
 const peaks = { cliMb: 0, serverMb: 0 }
 
-/** Runs the CLI, kills it once `killWhen` is true, and samples its memory and the server's four times a second. */
 async function watched(args: string[], killWhen?: () => Promise<boolean>) {
   const cli = startCli(args, { REWARDOPS_URL: service.url })
   const { server } = await service.pids()

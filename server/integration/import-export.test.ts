@@ -39,7 +39,6 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'rewardops-import-'))
   service = await Service.start({
     env: {
-      // The port stays the same after a restart.
       PORT: String(await freePort('127.0.0.1')),
       REWARDOPS_WORKERS: '1',
       REWARDOPS_API_KEYS: KEY,
@@ -58,7 +57,6 @@ afterAll(async () => {
 const env = () => ({ REWARDOPS_URL: service.url, REWARDOPS_API_KEY: KEY })
 const cli = (...args: string[]): Promise<CliRun> => runCli(args, env())
 
-/** Runs the CLI, expects success and returns the JSON of --json. */
 async function done<T = Record<string, unknown>>(...args: string[]): Promise<T> {
   const run = await cli(...args, '--json')
   expect(run, run.stderr).toMatchObject({ code: EXIT.ok })
@@ -96,7 +94,6 @@ function write(rows: readonly unknown[], path = at('rows.jsonl')): string {
   return path
 }
 
-/** Scored rows with odd texts, messages and every kind of ground truth; some have lengths or extra info. */
 function oddRows(run: string): Row[] {
   const texts = ['', 'NUL \u0000', 'lone \ud800', '"quoted",\r\n', ' \u2028 é😀 ', 'json:1', '[1]']
   const truths: unknown[] = ['72', '', 72, null, undefined, { target: ['a', 'ä'] }, ['\u0000']]
@@ -125,7 +122,6 @@ function oddRows(run: string): Row[] {
   }))
 }
 
-/** The fields of a row that both the file and the service have. */
 function kept(row: Row | Record<string, unknown>): unknown {
   const { run, step, split, uid, dataSource, prompt, response, responseLength } = row
   const { groundTruth, extraInfo, score, rewardExtraInfo = {} } = row
@@ -242,7 +238,6 @@ describe('rows are exported as they were imported', () => {
     for (const rows of steps) {
       const back = linesOf(join(out, `${rows[0]?.step}.jsonl`))
       expect(back.map(({ uid, data_source, sample_id, ...columns }) => columns)).toEqual(rows)
-      // The rows of one prompt form one group.
       expect(new Set(back.map(({ uid }) => String(uid).replace(/_\d+_\d+$/, ''))).size).toBe(3)
     }
     const rescored = at('dump-rescored')
@@ -398,7 +393,6 @@ describe('bad rows', () => {
 })
 
 describe('repeated and interrupted commands', () => {
-  /** Short rows, enough for many chunks. */
   const many = (run: string, count = 24_000): Row[] =>
     Array.from({ length: count }, (_, i) => ({
       run,
@@ -471,7 +465,6 @@ describe('repeated and interrupted commands', () => {
       const how = [...select, '--format', format, '--out']
       await done('export', ...how, whole)
       const bytes = readFileSync(whole + out)
-      // A kill leaves a file that ends in the middle of a row.
       if (format === 'verl') mkdirSync(cut)
       writeFileSync(`${cut}${out}.part`, bytes)
       truncateSync(`${cut}${out}.part`, Math.floor(bytes.length * 0.4))

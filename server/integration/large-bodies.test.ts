@@ -30,9 +30,6 @@ function submit(samples: Partial<Sample>[], fields: Partial<Submit> = {}): Submi
   return { run: 'large-bodies', step: 1, samples: samples.map(sample), ...fields }
 }
 
-/**
- * Three samples for the event loop, and 300 with 1.5 MB in total for the ingest thread. The middle sample is tested.
- */
 const ways = [
   { way: 'the event loop', count: 3, at: 1, pad: '' },
   { way: 'the ingest thread', count: 300, at: 150, pad: padding(5_000) },
@@ -293,7 +290,6 @@ describe.each(ways)('$way', ({ count, at, pad }) => {
 describe('above its limits, the service', () => {
   const tooLarge: Refusal = { status: 413, reason: 'body_too_large', message: '256 MiB' }
 
-  /** A submit of 300 samples of 1 MiB. The part that the service reads is valid. */
   function* tooMuch(): Generator<Buffer> {
     const [before, after] = JSON.stringify(submit([{ response: 'HERE' }])).split('HERE')
     const one = JSON.stringify(sample({ response: padding(MIB) }))
@@ -363,7 +359,6 @@ describe('above its limits, the service', () => {
       return row?.n === count
     })
 
-  /** A submit of twelve samples of 1 MiB, and the first ten of them. */
   const large = JSON.stringify(
     submit(Array.from({ length: 12 }, () => ({ response: padding(MIB) }))),
   )
@@ -373,7 +368,6 @@ describe('above its limits, the service', () => {
   it('refuses a third concurrent large body as busy, and accepts it later', async () => {
     const gate = Promise.withResolvers<void>()
     const held = [1, 2].map(() => holdHalfWay(endpoint('batches.submit'), most, rest, gate.promise))
-    // The sent parts exceed the network buffers, so the service has read some of both bodies.
     await Promise.all(held.map((h) => h.sent))
     await underWay(1)
     const busy = await service.post('batches.submit', large)
@@ -397,7 +391,6 @@ describe('above its limits, the service', () => {
       }
       await underWay(0)
     })
-    // Both slots are free again.
     const answer = await service.api.batches.submit.mutate(JSON.parse(large))
     expect(answer.accepted).toBe(12)
   })

@@ -21,8 +21,6 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
-/** Servers that the service launches: from its servers file, and by calls if allowed. */
-
 const MAIN = fileURLToPath(new URL('../../testkit/simulated-rm/main.ts', import.meta.url))
 const KEY = 'sk-of-the-launched-0815'
 const TOKEN = 'hf_token_of_the_launched'
@@ -31,7 +29,6 @@ let folder: string
 let service: Service
 let port: number
 
-/** Returns the command of a simulated server that prints its secrets, as some servers do. */
 const command = (...args: string[]) => [process.execPath, join(folder, 'indiscreet.mjs'), ...args]
 
 beforeAll(async () => {
@@ -160,7 +157,6 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(pidOf('launched')).toBe(pid)
     expect(runs(pid)).toBe(true)
     expect(service.log.find('earlier run left running')).toEqual([])
-    // The end of an adopted process is detected like the end of any other process.
     process.kill(pid, 'SIGKILL')
     await waitFor('another process', () => existsSync(pidFile()) && pidOf('launched') !== pid)
     await inState('launched', 'ready')
@@ -250,11 +246,9 @@ describe('servers.launch', () => {
       expect(begun).toMatchObject({ state: 'registering', launched: true })
       const state = async (name: string) => (await allowed.api.servers.get.query({ name })).state
       await waitFor('a ready server', async () => (await state('called')) === 'ready')
-      // The model was read from the server.
       expect(await allowed.api.servers.get.query({ name: 'called' })).toMatchObject({
         model: 'called',
       })
-      // A restarted service launches the server again from the stored command.
       await allowed.stop()
       await allowed.restart()
       await waitFor('a ready server', async () => (await state('called')) === 'ready')

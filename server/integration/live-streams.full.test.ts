@@ -6,8 +6,6 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Live streams of pages: a stream leaves no subscriber behind, however it ends. */
-
 const STREAMS = 50
 
 let service: Service
@@ -18,9 +16,7 @@ beforeAll(async () => {
 afterAll(() => stopCleanly(service))
 
 interface Stream {
-  /** Waits until the stream has sent this text. */
   said(words: string): Promise<void>
-  /** Disconnects the reader. */
   leave(): void
 }
 
@@ -45,7 +41,6 @@ async function open(): Promise<Stream> {
   }
 }
 
-/** Number of open streams by the service's metrics. */
 async function subscribers(): Promise<number> {
   const { text } = await service.raw('/metrics')
   return seriesValue(parsePrometheusText(text), 'rewardops_live_streams')
@@ -79,8 +74,6 @@ describe('live streams', () => {
       const aborted = Array.from({ length: STREAMS / 5 }, async (_, i) => {
         const gone = new AbortController()
         const answer = request(`${service.url}/api/trpc/live.events`, { signal: gone.signal })
-        // A third of the streams are aborted before the request is sent, a third just after it, and the others after the
-        // first bytes of the answer.
         if (i % 3 === 0) gone.abort()
         else if (i % 3 === 1) setImmediate(() => gone.abort())
         await answer

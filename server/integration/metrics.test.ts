@@ -10,8 +10,6 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** The metrics agree with the service's own figures. */
-
 const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 
 let service: Service

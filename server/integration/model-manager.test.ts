@@ -18,8 +18,6 @@ import { ServerLocks } from '../store/server-locks.ts'
 import { serverEvents } from '../store/sql/server-detail.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
 
-/** The RewardModelManager against simulated servers and a real Postgres, with short times. */
-
 const SHORT: Partial<ModelTimings> = {
   lookEveryMs: 20,
   probeEveryMs: 60,
@@ -73,7 +71,6 @@ afterEach(async () => {
   servers = []
 })
 
-/** Creates a manager, as another process would have. With `watch: false`, it runs no background checks. */
 function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModelManager {
   const own = new Database(database.url, log, { max: 4, name: 'manager', keyed: true })
   const control = new Database(database.url, log, SERVER_POOLS.control)
@@ -118,7 +115,6 @@ const inState = (name: string, state: ServerRow['state']) =>
 
 const lifecycle = (server: SimulatedServer) => server.stats().lifecycle.map((call) => call.route)
 
-/** A server's states with their causes, oldest first. */
 async function history(name: string) {
   const { id } = await row(name)
   return (await serverEvents(db, id, 100)).reverse()
@@ -174,7 +170,6 @@ describe('calibration', () => {
     const drifted = await inState('rm', 'quarantined')
     expect(drifted.selfTest).toMatchObject({ verdict: 'differs' })
     expect(drifted.stateCause).toMatch(/changed from -?[\d.]+ to -?[\d.]+/)
-    // Another probe finds the same weights and changes nothing.
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'quarantined' })
     expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready' })
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
@@ -205,7 +200,6 @@ describe('calibration', () => {
       selfTest: { verdict: 'differs' },
     })
     expect(await row('b')).toMatchObject({ state: 'ready', selfTest: { verdict: 'raw' } })
-    // A server that is removed and registered again counts as the newer one, even under its old name.
     await m.remove({ name: 'a' })
     await m.remove({ name: 'b' })
     expect(await register(m, 'a', a!)).toMatchObject({ state: 'quarantined' })
@@ -320,7 +314,6 @@ describe('sleep', () => {
     await waitFor('some probes', () => (rm.stats().calls['GET /server_info']?.['200'] ?? 0) >= 3)
     expect(await row('rm')).toMatchObject({ state: 'sleeping' })
     expect(rm.stats()).toMatchObject({ textsTotal: 0, state: 'asleep' })
-    // A repeated registration keeps the sleeping state, although the server does not report it.
     expect(await register(m, 'rm', rm)).toMatchObject({ state: 'sleeping' })
     expect(await m.wake({ name: 'rm' }, 60_000)).toMatchObject({ state: 'ready' })
     expect(lifecycle(rm)).toEqual(['POST /resume_memory_occupation'])
@@ -354,7 +347,6 @@ describe('sleep', () => {
     rm.control({ asleep: true })
     const probes = () => rm.stats().calls['GET /is_sleeping']?.['200'] ?? 0
     const before = probes()
-    // A probe begins after the one before it has ended.
     await waitFor('two probes of the sleeping server', () => probes() > before + 2)
     expect(await row('rm')).toMatchObject({ state: 'ready' })
     await locks.release(id)
@@ -466,7 +458,6 @@ describe('the time awake of a woken server', () => {
         `update server set state = $1, state_cause = $2, awake_until = clock_timestamp() + $3 * interval '1 millisecond'`,
         [state, cause, awakeMs],
       )
-    // The time until which the server had to stay awake has passed.
     await point('ready', 'woken', -1)
     manager()
     await inState('rm', 'sleeping')
@@ -478,10 +469,8 @@ describe('the time awake of a woken server', () => {
     rm.control({ asleep: false })
     await point('waking', 'is being woken: wake requested', 60_000)
     expect((await inState('rm', 'ready')).awakeUntil).not.toBeNull()
-    // The server was draining before sleep, but the call was not sent.
     await point('draining', 'finishes its requests in flight before sleep', null)
     await inState('rm', 'ready')
-    // The server was draining before sleep, and the call was sent.
     rm.control({ asleep: true })
     await point('draining', 'is being put to sleep', null)
     await inState('rm', 'sleeping')

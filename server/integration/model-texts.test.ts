@@ -8,8 +8,6 @@ import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { LLAMA3, MISTRAL } from '../engines/testing/chat-templates.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
-/** The texts that models read: chat templates of reward models, and templates of judges. */
-
 let folder: string
 let service: Service
 let rm: FakeServer
@@ -66,7 +64,6 @@ const detailOf = (batchId: string, index: number) =>
   service.api.samples.get.query({ id: `${batchId}-${index}` })
 
 it('a chat template is applied to every text, including those of the self-test', async () => {
-  // Users paste the whole tokenizer_config.json.
   const config = {
     ...LLAMA3,
     model_max_length: 8192,

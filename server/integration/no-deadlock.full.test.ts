@@ -36,7 +36,6 @@ const open = async (fields: Partial<Submit>): Promise<string> => {
   return (await service.api.batches.submit.mutate(batch)).batchId
 }
 
-/** Appends all samples, 30 at a time, without waiting for scores. */
 async function appendAll(batchId: string, samples: Sample[]): Promise<void> {
   for (let startIndex = 0; startIndex < samples.length; startIndex += 30) {
     const part = samples.slice(startIndex, startIndex + 30)
@@ -53,7 +52,6 @@ it('groups that appends spread over many jobs in random order complete once each
   ]
   await Promise.all(
     kinds.map(async (kind, k) => {
-      // Every ninth sample has a given score, which the append itself counts in its group.
       const samples = shuffled(rollouts(720, 8, `k${k}`), k + 1).map((s, i) =>
         i % 9 === 0 ? { ...s, score: i } : s,
       )

@@ -10,8 +10,6 @@ import { hashScore, rollouts, type Sample } from '../../testkit/service/rollouts
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** A database that refuses writes: callers get Retry-After, and no sample is scored twice. */
-
 /** With eight concurrent calls of 0.4 s, the quick run's batch takes 3.2 s. */
 const SAMPLES = FULL ? 300 : 64
 

@@ -21,8 +21,6 @@ import { hashScore } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Several concurrent steps, and a trainer that dies before they end: no group is lost or delivered twice. */
-
 const TRAINER = fileURLToPath(
   new URL('../../testkit/service/overlapping/trainer.ts', import.meta.url),
 )
@@ -107,7 +105,6 @@ it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice;
   for (let step = 0; step < BATCHES; step++) {
     const mine = lines.filter((line) => line.step === step)
     const groups = mine.flatMap((line) => line.groups)
-    // Each group arrives once, in order of completion, which differs from the order of submission.
     expect(groups.map((group) => group.seq)).toEqual(
       Array.from({ length: GROUPS }, (_, i) => i + 1),
     )
@@ -135,6 +132,5 @@ it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice;
       )
   }
   const { maxInFlight } = await rm.counters()
-  // The model had samples of several steps in flight at the same time.
   expect(maxInFlight).toBeGreaterThan(BATCH_SAMPLES)
 })

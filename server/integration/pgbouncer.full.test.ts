@@ -14,8 +14,6 @@ import { isOutage } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { connectSession } from '../store/session.ts'
 
-/** The service behind a real PgBouncer, if one is installed. */
-
 const isInstalled = spawnSync('pgbouncer', ['--version']).status === 0
 if (!isInstalled) console.warn('pgbouncer is not installed: the tests behind it are skipped')
 
@@ -47,7 +45,6 @@ async function startingPostgres(): Promise<{ port: number; close(): void }> {
   return { port: (server.address() as AddressInfo).port, close: () => void server.close() }
 }
 
-/** Starts PgBouncer on a free port, in front of the test database or of the server `behind`; returns its URL. */
 async function startPgBouncer(
   settings: Record<string, string | number>,
   behind?: { port: number },

@@ -9,8 +9,6 @@ import type { TriedJudge, TriedModel, TriedRule, TriedSum } from '../contract/re
 import type { SampleInput } from '../contract/trainer.ts'
 import { current, legacy } from '../rewards/config/testing/upstream-yaml.ts'
 
-/** The requests of the Rewards page: list rewards, try one sample, import a configuration. */
-
 let service: Service
 let scorer: SimulatedServer
 let judge: SimulatedServer
@@ -103,7 +101,6 @@ describe('rewards.list', () => {
       description: expect.stringContaining('the last number'),
     })
     expect(list.rules.find(({ name }) => name === 'code')?.callsService).toBe(true)
-    // Every option and every manager has a description.
     for (const { options } of [...list.rules, ...list.managers]) {
       for (const option of options) expect(option.description, option.name).not.toBe('')
     }
@@ -403,7 +400,6 @@ describe('rewards.importConfig', () => {
     const importing = imported(aliases.join('\n')).finally(() => {
       isDone = true
     })
-    // The import takes a second or two; on the server's event loop it would delay this query.
     await service.api.rewards.list.query()
     expect(isDone).toBe(false)
     expect((await importing).keys.length).toBeLessThan(20_001)

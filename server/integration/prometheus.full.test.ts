@@ -15,8 +15,6 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** The rules and the dashboard against a real Prometheus, if one is installed. */
-
 const isInstalled = ['prometheus', 'promtool'].every(
   (program) => spawnSync(program, ['--version']).status === 0,
 )
@@ -87,7 +85,6 @@ describe.skipIf(!isInstalled)('Prometheus', () => {
     return at
   }
 
-  /** Number of series that an expression returns now. */
   async function seriesOf(expr: string): Promise<number> {
     const answer = await fetch(`${url}/api/v1/query?${new URLSearchParams({ query: expr })}`)
     const { status, error, data } = await answer.json()
@@ -95,7 +92,6 @@ describe.skipIf(!isInstalled)('Prometheus', () => {
     return data.result.length
   }
 
-  /** Submits batches until each expression returns data. */
   async function expectData(expressions: ReadonlyMap<string, string>): Promise<void> {
     const missing = new Map(expressions)
     let step = 0
@@ -107,7 +103,6 @@ describe.skipIf(!isInstalled)('Prometheus', () => {
           run: 'observed',
           step,
           split: step % 4 === 0 ? 'val' : 'train',
-          // The second reward fails a sample without ground truth.
           samples: [...rollouts(64, 8, `s${step}`), sample({ uid: 'none', groundTruth: null })],
           reward: {
             combine: [
@@ -166,12 +161,10 @@ describe.skipIf(!isInstalled)('Prometheus', () => {
   })
 })
 
-/** The metrics of an alert's expression, each with its label matchers. */
 function selectorsOf(expr: string): string[] {
   return expr.match(/\b(?:\w+:)?rewardops_\w+(?::\w+)?(?:\{[^}]*\})?/g) ?? []
 }
 
-/** An expression of the dashboard with the values of its variables. */
 function filled(expr: string): string {
   return expr
     .replaceAll('$__rate_interval', '30s')

@@ -3,8 +3,6 @@ import { gradedProblems, hasGradedProblems, sample } from '../../testkit/service
 import type { Service } from '../../testkit/service/service.ts'
 import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 
-/** Prompts over the batches of a run, through the API. */
-
 let service: Service
 
 beforeAll(async () => {
@@ -12,7 +10,6 @@ beforeAll(async () => {
 })
 afterAll(() => leaveShared(service))
 
-/** Waits until a batch has ended and is rolled up. */
 async function rolledUp(batchId: string): Promise<void> {
   await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
   await expect
@@ -39,7 +36,6 @@ describe('prompts', () => {
     const open = await service.api.batches.submit.mutate({ run, step: 2, open: true, samples: [] })
     const appended = { batchId: open.batchId, startIndex: 0, samples: [made('b', 1), made('a', 0)] }
     await service.api.batches.append.mutate(appended)
-    // A repeated append must have the same ids.
     await service.api.batches.append.mutate(appended)
     await expect(
       service.api.batches.append.mutate({
@@ -108,7 +104,6 @@ describe('prompts', () => {
       const shown = steps[0]?.passAt?.find((at) => at.k === k)
       expect(shown).toMatchObject({ groups: of.length, value: expect.closeTo(wanted, 12) })
     }
-    // The run has only one batch, so the labels of its responses determine the class of each prompt.
     const classes = new Map(
       groups.map(({ id, responses }) => {
         const right = responses.filter(({ label }) => label).length

@@ -4,8 +4,6 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
-/** The Python client's own suite, with only the standard library and, if installed, with aiohttp and numpy. */
-
 const CLIENT = join(import.meta.dirname, '../../packages/client-python')
 
 const python = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'])

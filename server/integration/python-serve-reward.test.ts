@@ -9,8 +9,6 @@ import type { Service } from '../../testkit/service/service.ts'
 import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Unchanged verl reward functions in Python, which `rewardops serve-reward` registers as servers, score batches. */
-
 const CLIENT = join(import.meta.dirname, '../../packages/client-python')
 const REWARDS = join(CLIENT, 'tests/rewards.py')
 const SAMPLES = FULL ? 2_000 : 100
@@ -39,14 +37,12 @@ interface Served {
   events: { event: string; [key: string]: unknown }[]
 }
 
-/** Starts `serve-reward` and waits until its server is registered. */
 async function serve(name: string, ...options: string[]): Promise<Served> {
   const model = `py-${name}`
   const words = ['serve-reward', `${REWARDS}:${name}`, '--register', service.url, '--model', model]
   return run(name, model, [...words, ...options])
 }
 
-/** Runs a `rewardops` command and waits until its model is registered. */
 async function run(name: string, model: string, words: readonly string[]): Promise<Served> {
   const child = spawn('python3', ['-m', 'rewardops', ...words, '--json'], {
     env: environment(),
@@ -73,7 +69,6 @@ function environment(): NodeJS.ProcessEnv {
   return { PATH, HOME, NODE_ENV, PYTHONPATH: join(CLIENT, 'src') }
 }
 
-/** Scores of the function itself, called in a separate Python process without rewardops. */
 function calledDirectly(name: string, samples: readonly Sample[]): number[] {
   const lines = samples.map((s) => JSON.stringify({ extraInfo: {}, ...s })).join('\n')
   const done = spawnSync('python3', [join(CLIENT, 'tests/direct.py'), name], { input: lines })
@@ -110,7 +105,6 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Samples whose responses are correct, incorrect, without an answer, with commas, long, or not ASCII. */
 function answers(count: number): Sample[] {
   const endings = [
     '#### 72',

@@ -12,14 +12,11 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import { textId } from '../../testkit/simulated-rm/text.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
-/** Limits of a server over several workers, counted by the server, also when a worker is killed. */
-
 const WORKER = fileURLToPath(new URL('../worker/start.ts', import.meta.url))
 const RPM = 600
 /** Size of the burst after a pause, in requests: 2 s of the rate. */
 const BURST = RPM / 30
 const MINUTE_MS = 60_000
-/** Maximum time until the other worker has the killed worker's share. */
 const TAKEN_OVER_MS = 15_000
 
 let service: Service
@@ -78,7 +75,6 @@ async function arrivals(samples: readonly Sample[]): Promise<number[]> {
   return texts.filter(({ id }) => ids.has(id)).map(({ atMs }) => atMs)
 }
 
-/** Maximum number of calls within any window of `forMs`. */
 function mostWithin(sorted: readonly number[], forMs: number): number {
   let most = 0
   let from = 0
@@ -121,13 +117,11 @@ it('a limit of requests per minute applies across two workers, and passes to the
   const all = (await arrivals(samples)).sort((a, b) => a - b)
   const most = mostWithin(all, MINUTE_MS)
   expect(most).toBeLessThanOrEqual(RPM + BURST)
-  // The limit was used up despite the kill.
   expect(most).toBeGreaterThan(0.9 * RPM)
   for (const forMs of [1_000, 5_000, 20_000]) {
     const allowed = (RPM * forMs) / MINUTE_MS + BURST
     expect(mostWithin(all, forMs), `${forMs} ms`).toBeLessThanOrEqual(allowed)
   }
-  // Samples scored before the cancellation keep their scores.
   expect(cancelled.scored).toBeGreaterThan(0.9 * all.length)
 }, 180_000)
 
@@ -151,7 +145,6 @@ it('a limit of one call in flight applies across four workers, also when its hol
   await waitFor('the end', async () => (await scored()) === 400, 120_000)
   const { texts, maxInFlight } = await statsOf()
   const calls = texts.toSorted((x, y) => x.atMs - y.atMs)
-  // Pairs of overlapping calls. If there are any, the message of the failed test shows them.
   const together = calls.flatMap((call, i) => {
     const before = calls[i - 1]
     return before !== undefined && (before.endedAtMs ?? Infinity) > call.atMs

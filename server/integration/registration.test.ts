@@ -9,8 +9,6 @@ import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
-/** Registration of reward-model servers: accepted and refused ones, the facts read from them, and the secrecy of keys. */
-
 const SECRET = 'sk-never-to-be-seen-4711'
 
 let service: Service
@@ -236,7 +234,6 @@ describe('a pool', () => {
     expect(warnings).toContainEqual(expect.stringMatching(/same URL as rm/))
     const warningsOf = async (name: string) =>
       (await service.api.servers.get.query({ name })).warnings
-    // Both servers have the warning until one is removed.
     expect(await warningsOf('rm')).toContainEqual(expect.stringMatching(/same URL as again/))
     await service.api.servers.remove.mutate({ name: 'rm' })
     expect(await warningsOf('again')).toEqual([])
@@ -256,7 +253,6 @@ describe('a pool', () => {
 })
 
 describe('a server that cannot be used', () => {
-  /** Unusable servers: the fault, the fields of the registration, and the refusal. */
   async function unusable(): Promise<[string, Fields, Refusal][]> {
     const [locked, rm, tei] = await Promise.all([
       simulated({ apiKey: SECRET, dialect: 'sglang' }),
@@ -329,7 +325,6 @@ describe('a server that cannot be used', () => {
 })
 
 it('a server’s key is in no answer, event or log, even if the server repeats it', async () => {
-  // The server repeats the received key in every error, as some gateways do.
   const echo = await FakeServer.start((call, res) => {
     res.writeHead(call.path === '/v1/models' ? 503 : 500, { 'content-type': 'application/json' })
     res.end(JSON.stringify({ error: { message: `no: ${call.headers.authorization}` } }))
@@ -359,7 +354,6 @@ it('a server’s key is in no answer, event or log, even if the server repeats i
   }
   answers.push((await service.raw('/metrics')).text)
   expect(answers.filter((text) => text.includes(SECRET))).toEqual([])
-  // The searched answers do mention the server, so the search covers its errors.
   expect(answers.join()).toContain(echo.url)
   const stored = await service.sql<{ text: string }>(
     `select row_to_json(e)::text as text from server_event e

@@ -25,8 +25,6 @@ import type { SampleRowDto } from '../contract/pages.ts'
 import type { SampleFilter } from '../contract/sample-filter.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
-/** Rescores: another reward on exactly the same rollouts, without any earlier result. */
-
 const BY_MODEL = { model: 'simulated-rm' }
 const BY_RULE = { function: { name: 'gsm8k' } }
 
@@ -493,7 +491,6 @@ describe('a part of a batch', () => {
       select: { filter: { scoreMin: 1, text: 'ROLLOUT CHOSEN 1' }, wholeGroups: false },
     }
     const made = await service.api.batches.rescore.mutate(input)
-    // The matches are samples 10, 12, 14, 16 and 18, which are correct and whose numbers begin with 1.
     expect(made).toMatchObject({ accepted: 5, groups: 2, duplicate: false })
     expect(await ended(made.batchId)).toMatchObject({ scored: 5, mean: 1 })
     expect(await service.api.batches.rescore.mutate(input)).toMatchObject({

@@ -10,8 +10,6 @@ import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { textId } from '../../testkit/simulated-rm/text.ts'
 
-/** The managers `rate_limited` and `gdpo` in a service with several workers; the reward model counts the calls. */
-
 const WORKERS = FULL ? 4 : 2
 
 let service: Service
@@ -38,7 +36,6 @@ const wait = (batchId: string) => service.api.batches.wait.query({ batchId, wait
 const results = (batchId: string) => service.api.batches.results.query({ batchId })
 const statsOf = async () => (await servers.stats())[0]!
 
-/** Arrival times of the calls for these samples, in epoch ms, in order. */
 async function arrivals(samples: readonly Sample[]): Promise<number[]> {
   const ids = new Set(samples.map((s) => textId(s.prompt as string, s.response)))
   const { texts } = await statsOf()
@@ -48,7 +45,6 @@ async function arrivals(samples: readonly Sample[]): Promise<number[]> {
     .sort((a, b) => a - b)
 }
 
-/** Maximum number of calls within any window of `forMs`. */
 function mostWithin(sorted: readonly number[], forMs: number): number {
   let from = 0
   return sorted.reduce((most, atMs, i) => {
@@ -61,7 +57,6 @@ describe('rate_limited', () => {
   itInFullRun(
     'Q16: keeps to the requests per minute over all workers, also when one of them is killed',
     async () => {
-      // 20 requests per second, with a burst of 20.
       const rpm = 1_200
       const samples = rollouts(140, 4, 'rpm')
       await servers.control({ resetStats: true })
@@ -70,7 +65,6 @@ describe('rate_limited', () => {
       await service.kill9('worker')
       expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 140, failed: 0 })
       const all = await arrivals(samples)
-      // Samples in flight in the killed worker were sent twice.
       expect(all.length).toBeGreaterThanOrEqual(140)
       for (const forMs of [500, 1_000, 3_000]) {
         // The sum of the burst, the rate, 0.5 s of the rate for calls that arrive late, and one call per worker.

@@ -11,8 +11,6 @@ import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { MemberResult, NextResult, Result } from '../contract/trainer.ts'
 
-/** Reward models over two workers: limits counted by the servers, failures, deadlines, a server that dies. */
-
 const MODEL = 'judge/pair'
 const LIMITED = 'judge/limited'
 
@@ -84,11 +82,9 @@ describe('a score', () => {
       rewardExtraInfo: {},
     })
     expect(first.score).toBe(first.rawScore)
-    // Equal texts have equal scores.
     expect(second.score).toBe(first.score)
     const many = await submit(rollouts(64), {})
     const { min, max } = await wait(many.batchId)
-    // The scores are logits, not probabilities.
     expect(min).toBeLessThan(-1)
     expect(max).toBeGreaterThan(1)
   })
@@ -291,7 +287,6 @@ describe('two servers of a model', () => {
 
 describe('failed samples', () => {
   it('have a reason and no raw score, and are substituted on request', async () => {
-    // The refused texts do not include the router's canary text, so the server stays in use.
     await limited.control({ faults: { refused: 0.15 }, drawBy: 'text' })
     const samples = rollouts(64)
     const reward = { maxAttempts: 1, onFailure: { policy: 'constant', value: -7 } } as const
@@ -387,7 +382,6 @@ describe('batches.cancel', () => {
         status === 'scored' ? [null, false] : ['cancelled', true],
       )
     })
-    // The cursor continues: cancelled groups are delivered too, with their reason.
     const rest = await service.api.batches.next.query({
       batchId,
       after: before.cursor,

@@ -10,8 +10,6 @@ import {
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** The router address under 100,000 requests, with servers and clients that disconnect, leaks nothing. */
-
 const REQUESTS = 100_000
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-memory-'))
@@ -84,7 +82,6 @@ it('100,000 requests get their own answers, counters return to zero, and memory 
     (await service.api.servers.list.query()).every(({ inFlight }) => inFlight === 0),
   )
 
-  // A leak per request would add up 50,000 times in the second half.
   const [heapAtHalf, heapAtEnd] = [heapMb[4], heapMb[9]] as [number, number]
   expect(heapAtEnd, `heap: ${heapMb.map(Math.round).join(', ')} MB`).toBeLessThan(1.1 * heapAtHalf)
   const [residentAtHalf, residentAtEnd] = [residentMb[4], residentMb[9]] as [number, number]
@@ -93,7 +90,6 @@ it('100,000 requests get their own answers, counters return to zero, and memory 
   )
 }, 600_000)
 
-/** The heap sizes that the service reported, in MB. */
 function heapsMb(): number[] {
   if (!existsSync(memoryFile)) return []
   const lines = readFileSync(memoryFile, 'utf8').split('\n').slice(0, -1)

@@ -7,14 +7,11 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 
-/** The router address as reward functions use it, with a whole service and engines with their own protocols. */
-
 const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 const SERVER_KEY = 'sk-registered-with-the-server'
 
 let open: Service
 let keyed: Service
-/** The services that no test has stopped. */
 let running: Service[] = []
 let servers: SimulatedServer[] = []
 
@@ -103,7 +100,6 @@ describe('each engine answers on its own paths, like the engine itself', () => {
       'x-attempts': '1',
       'x-hedged': '0',
     })
-    // The engine's refusal is passed on unchanged: it is not retried and not counted as a fault.
     const wrong = { model: 'simulated-rm', nonsense: true }
     if (generative) Object.assign(wrong, { model: 'judge' })
     const [refused, itself] = [await send(open, path, wrong), await direct(rm, path, wrong)]
@@ -219,12 +215,10 @@ describe('keys', () => {
         apiKey: SERVER_KEY,
       },
     )
-    // The request of the registration is not counted.
     rm.control({ resetStats: true })
     const without = await send(keyed, '/v1/chat/completions', chat(), { authorization: '' })
     expect(without.status).toBe(401)
     expect(reasonOf(without)).toBe('unauthorized')
-    // The server's own key does not grant access to the service.
     const its = { authorization: `Bearer ${SERVER_KEY}` }
     expect((await send(keyed, '/v1/chat/completions', chat(), its)).status).toBe(401)
     expect(rm.stats().textsTotal).toBe(0)
@@ -253,7 +247,6 @@ describe('a service that stops', () => {
   })
 })
 
-/** A response without the fields that differ between calls: ids, times, timings. */
 function likeOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(likeOf)
   if (typeof value !== 'object' || value === null) return value
@@ -265,7 +258,6 @@ function likeOf(value: unknown): unknown {
   )
 }
 
-/** The text of a streamed completion. */
 function contentOf(text: string): string {
   const parts = text.split('\n\n').filter((part) => part.startsWith('data: {'))
   const contents = parts.map((part) => {

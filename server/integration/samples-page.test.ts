@@ -7,12 +7,9 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { SampleListInput, SamplePageDto } from '../contract/pages.ts'
 import { type SampleFilter, writeSampleFilter } from '../contract/sample-filter.ts'
 
-/** The Samples page end to end: a filter selects the same samples for lists, counts, exports and annotations. */
-
 let service: Service
 const batches: string[] = []
 
-/** A trajectory with a tool call, which may have failed, and an answer. */
 function trajectory(answer: string, isFailed: boolean) {
   const name = 'multiply'
   const call = { id: 'c1', type: 'function', function: { name, arguments: '{"a": 6, "b": 7}' } }
@@ -43,7 +40,6 @@ beforeAll(async () => {
     await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
     batches.push(batchId)
   }
-  // Adds extra info like that of a function, and a few failures.
   await service.sql(
     `update sample set reward_extra = json_build_object('acc', idx % 2 = 0, 'len', idx * 1.5, 'pred', 'p' || idx % 4) where idx % 4 < 3`,
   )
@@ -264,7 +260,6 @@ describe('filtered samples', () => {
         new RegExp(`^${batches[1]},7,,"\\[\\{""label"":""hack"",""note"":null,.*\\]",72$`),
       ),
     ])
-    // Filtered samples are not counted beforehand, so the header is missing.
     expect(csv.headers['x-rewardops-rows']).toBeUndefined()
   })
 

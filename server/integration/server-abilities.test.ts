@@ -15,8 +15,6 @@ import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 
-/** The registration detects a server's abilities, and a server with meaningless scores is quarantined. */
-
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
 let db: Database

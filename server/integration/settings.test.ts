@@ -15,8 +15,6 @@ import type { AuditPageDto } from '../contract/audit.ts'
 import type { RetentionJobDto, RetentionPolicy } from '../contract/retention.ts'
 import { SCOPES_SINCE } from '../store/schema-version.ts'
 
-/** The Settings page: keys and their roles, limits of runs, retention, and the audit log. */
-
 let service: Service
 let adminKey = ''
 beforeAll(async () => {
@@ -371,7 +369,6 @@ describe('keys', () => {
       const answer = await service.post('keys.create', JSON.stringify({ name: 'x', ...input }))
       expectRefusal(answer, { status: 400, reason: 'invalid_input', message })
     }
-    // A process of an earlier version would ignore the limit.
     await service.sql(
       `insert into process (id, role, state, version, host, pid, local)
        select max(id) + 1000, 'worker', 'alive', $1, 'elsewhere', 1, false from process`,
@@ -457,7 +454,6 @@ describe('keys', () => {
       (await service.apiWith(headers).session.get.query()).name
     expect(await nameOf(phone!)).toBe('local')
 
-    // A cookie copied before the sign-out is invalid after it.
     const out = await service.post('session.signOut', '', kiosk!)
     expect(String(out.headers['set-cookie'])).toMatch(/^rewardops_session=; Max-Age=0/)
     expect(await nameOf(kiosk!)).toBe('local')
@@ -517,7 +513,6 @@ describe('keys', () => {
       cursor = page.nextCursor
       if (cursor === null) break
     }
-    // There are more than nine ids, because a sort as text would put 10 before 9.
     expect(ids.length).toBeGreaterThan(9)
     expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
     const one = await service.api.audit.list.query({ actor: 'ops' })
@@ -526,7 +521,6 @@ describe('keys', () => {
 })
 
 describe('a key that ends', () => {
-  /** A key per kind of long request. */
   let keys: Record<string, CreatedKeyDto> = {}
   let rm: SimulatedServer
   beforeAll(async () => {
@@ -665,7 +659,6 @@ describe('limits of a run', () => {
   const limits = { maxQueuedSamples: null, maxOpenBatches: null, maxPriority: null }
   const submit = (run: string, samples: object[], more: object = {}) =>
     service.post('batches.submit', JSON.stringify({ run, step: 1, samples, ...more }))
-  // Samples with this reward stay pending, because the model's only server is unreachable.
   const waiting = { reward: { model: 'never' } }
   beforeAll(async () => {
     await service.sql(
@@ -700,7 +693,6 @@ describe('limits of a run', () => {
     expectRefusal(await submit('held', rollouts(16), waiting), {
       ...{ status: 422, reason: 'run_limit', message: 'may queue at most 10' },
     })
-    // A sample with a given score is not queued.
     expect((await submit('held', [sample({ score: 1 })], waiting)).status).toBe(200)
     const { runs } = await service.api.limits.get.query()
     expect(runs).toMatchObject([{ run: 'held', queuedSamples: 8, openBatches: 1 }])
@@ -770,7 +762,6 @@ describe('retention', () => {
     )
     expect(preview.freedBytes).toBe(Number(bytes))
     expect(preview.reusableBytes).toBeGreaterThan(0)
-    // The preview changed nothing.
     const there = await service.api.samples.get.query({ id: `${old}-0` })
     expect(there.prompt).toContain('Natalia')
 
@@ -885,7 +876,6 @@ describe('retention', () => {
       await service.kill9('server')
       await service.restart()
     }
-    // Keys work after a restart.
     expect(await service.apiWith(bearer(adminKey)).session.get.query()).toMatchObject({
       ...{ name: 'ops', role: 'admin' },
     })

@@ -7,11 +7,6 @@ import { hashScore, rollouts, type Sample } from '../../testkit/service/rollouts
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
-/**
- * Micro-batching over two workers with a reward model that answers immediately. The number of samples per request
- * depends on the machine; the score of each sample must not.
- */
-
 const SAMPLES = 8_192
 
 let service: Service

@@ -8,8 +8,6 @@ import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type { ServerDto } from '../contract/servers.ts'
 
-/** Sleep and wake between training steps, with two workers under full load. */
-
 let service: Service
 let servers: SimulatedServer[] = []
 
@@ -47,7 +45,6 @@ const submit = (count: number, reward: Submit['reward']) =>
     reward: { model: 'simulated-rm', ...reward },
   })
 const wait = (batchId: string) => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
-/** The server's sleep and wake calls, with the number of texts in flight at each. */
 const lifecycle = (server: SimulatedServer) =>
   server.stats().lifecycle.map(({ route, inFlight }) => [route.replace(/\?.*/, ''), inFlight])
 
@@ -64,7 +61,6 @@ describe('sleep is never sent while work is in flight', () => {
       const route = dialect === 'vllm' ? 'POST /sleep' : 'POST /release_memory_occupation'
       expect(lifecycle(sleepy)).toEqual([[route, 0]])
       const before = sleepy.stats().textsTotal
-      // The step continues without the server and loses no sample.
       expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 600, failed: 0 })
       expect(sleepy.stats()).toMatchObject({ textsTotal: before, aborted: 0, state: 'asleep' })
       expect(other.stats().textsTotal).toBeGreaterThan(200)
@@ -136,7 +132,6 @@ describe('a batch with sleepAfter', () => {
         ['POST /sleep', 0],
       ])
     }
-    // The next step also finds its servers asleep.
     const next = await submit(64, { sleepAfter: true })
     expect(await wait(next.batchId)).toMatchObject({ scored: 64, failed: 0 })
     await Promise.all([inState('a', 'sleeping'), inState('b', 'sleeping')])

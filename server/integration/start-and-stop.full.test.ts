@@ -17,8 +17,6 @@ import { environment, Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
-/** A service stopped or killed at any moment of its start leaves no process behind, and a stop exits 0. */
-
 const STOP_REQUEST = new URL('../stop-request.ts', import.meta.url).href
 /**
  * A module that is imported after `STOP_REQUEST` and prints a line. The line shows that signals are handled. Before it,
@@ -29,9 +27,7 @@ const START = fileURLToPath(new URL('../start.ts', import.meta.url))
 const RUN = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url))
 /** Time limit of a stage. A stage takes a second or two, or many times that on a busy machine. */
 const STAGE_MS = 120_000
-/** Maximum time that a process may outlive its service. */
 const OUTLIVE_MS = 10_000
-/** Stages of a start on a fresh folder, each with a check whether it has been reached. */
 const STAGES: Record<string, (dir: string, said: string) => boolean> = {
   'it handles signals': (_, said) => said.includes('listening'),
   'it owns the data folder': (dir) => existsSync(join(dir, 'postgres.owner')),
@@ -40,7 +36,6 @@ const STAGES: Record<string, (dir: string, said: string) => boolean> = {
   'its workers start': (dir) =>
     processesOf(dir).some(({ commandLine }) => commandLine.includes('server/worker/start.ts')),
 }
-/** Twenty moments: each stage with each of four delays, in ms. */
 const MOMENTS = Object.keys(STAGES).flatMap((stage) =>
   [0, 50, 250, 1_000].map((ms) => [stage, ms] as const),
 )
@@ -127,7 +122,6 @@ describe.runIf(process.platform === 'linux')('a service that is starting', () =>
       expect({ end, said: said().slice(-500) }).toMatchObject({ end: [0, null] })
       expect(said()).not.toMatch(/could not start|unhandled/i)
       await waitFor('the end of its processes', () => processesOf(dir).length === 0, OUTLIVE_MS)
-      // A Postgres that had started was shut down; otherwise its lock would remain.
       expect(existsSync(join(dir, 'postgres/postmaster.pid'))).toBe(false)
       expect(existsSync(join(dir, 'postgres.owner'))).toBe(false)
     },

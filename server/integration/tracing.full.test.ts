@@ -12,8 +12,6 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** OpenTelemetry's Python package receives and decodes the traces of the service. */
-
 const isInstalled = hasOtlpReceiver()
 if (!isInstalled) {
   console.warn(
@@ -21,7 +19,6 @@ if (!isInstalled) {
   )
 }
 
-/** Time limit for the start of the receiver, a scorer and a service. */
 const HOOK_MS = 180_000
 const SAMPLES = 1_024
 const GROUPS = 128
@@ -30,7 +27,6 @@ describe.skipIf(!isInstalled).each(['http/protobuf', 'http/json'])('traces over 
   let receiver: OtlpReceiver
   let service: Service | undefined
   let scorer: Server
-  /** The `traceparent` of each request to the scorer. */
   let received: (string | undefined)[] = []
 
   beforeAll(async () => {
@@ -79,7 +75,6 @@ describe.skipIf(!isInstalled).each(['http/protobuf', 'http/json'])('traces over 
   const idOf = (n: number, digits: number) => n.toString(16).padStart(digits, '0')
   let traces = 0
 
-  /** Submits a batch within a new trace of the trainer, and waits for its end. */
   async function scored(flags: string, samples = rollouts(SAMPLES, SAMPLES / GROUPS)) {
     const [traceId, parentId] = [idOf(++traces, 32), idOf(traces, 16)]
     received = []
@@ -113,7 +108,6 @@ describe.skipIf(!isInstalled).each(['http/protobuf', 'http/json'])('traces over 
     )
   }
 
-  /** Returns the sample and the group of each stored attempt of a batch. */
   async function ledger(batchId: string): Promise<{ idx: number; uid: string }[]> {
     return (service as Service).sql(
       `select s.idx, g.uid from sample s

@@ -7,8 +7,6 @@ import { sample } from '../../testkit/service/rollouts.ts'
 import type { Service } from '../../testkit/service/service.ts'
 import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
 
-/** Responses of several messages with tool calls, and rewards of their turns and spans, in every interface. */
-
 let folder: string
 let service: Service
 
@@ -17,13 +15,11 @@ beforeAll(async () => {
 })
 afterAll(() => leaveShared(service))
 
-/** A part that has no text form. */
 const IMAGE = {
   type: 'image_url',
   image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'low' },
 }
 
-/** Twelve turns: five tool calls with results, two images, reasoning, fields of a provider, and non-BMP text. */
 const TRAJECTORY = [
   ...Array.from({ length: 5 }, (_, i) => [
     {
@@ -56,13 +52,11 @@ const REWARDS = {
   ],
   spans: [{ message: LAST, start: 6, end: 11, score: -0.5 }],
 }
-/** A trajectory without images, which reward models score. */
 const TEXTS = [
   { role: 'assistant', content: 'Adding 🧮', tool_calls: [{ function: { name: 'add' } }] },
   { role: 'tool', content: '' },
   { role: 'assistant', content: 'It is 72. 🎉' },
 ]
-/** The fields of `rewards` other than the token scores, all empty. */
 const PARTS = { turns: [], spans: [] }
 const PROMPT = [{ role: 'user', content: [{ type: 'text', text: 'Add what you see.' }, IMAGE] }]
 const trajectory = (uid = 't') => ({ ...sample({ uid }), prompt: PROMPT, response: TRAJECTORY })
@@ -99,7 +93,6 @@ describe('a trajectory', () => {
     expect(detail.response).toContain('<think>\nI need 0 + 0.\n</think>')
     expect(detail.response).toContain('<turn role="user">\nAnd in words?\n</turn>')
     expect(detail.response.endsWith('It is 72. 🎉\n#### 72')).toBe(true)
-    // The list shows the first message with content, which follows a tool call of 190 characters.
     const ids = [`${batchId}-0`]
     expect(await service.api.samples.firstLines.query({ ids })).toEqual([
       { id: `${batchId}-0`, prompt: 'Add what you see.', response: '0' },
@@ -130,7 +123,6 @@ describe('a trajectory', () => {
     expect((await ended(open.batchId)).score).toEqual([1, 1])
     const found = (text: string) => service.api.samples.list.query({ batch: open.batchId, text })
     expect((await found('in words')).items).toHaveLength(2)
-    // Keys of the stored JSON are not searched.
     expect((await found('tool_call_id')).items).toHaveLength(0)
   })
 

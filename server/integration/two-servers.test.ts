@@ -23,8 +23,6 @@ import type { GroupResult, NextResult } from '../contract/trainer.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
-/** Two servers on one database: each serves every batch, and limits apply across both servers. */
-
 const MAX_IN_FLIGHT = 8
 
 let database: TestDatabase
@@ -62,7 +60,6 @@ const submit = async (service: Service, samples: Sample[], fields: Partial<Submi
     })
   ).batchId
 
-/** Reads a batch from both servers in turn. Each call continues with the cursor that the other server returned. */
 async function followOverBoth(batchId: string): Promise<GroupResult[]> {
   const groups: GroupResult[] = []
   let cursor: string | null = null
@@ -101,7 +98,6 @@ it('a limit applies across the batches and router addresses of both servers', as
   await followOverBoth(await batch)
   const { maxInFlight } = await rm.counters()
   expect(maxInFlight).toBeLessThanOrEqual(MAX_IN_FLIGHT)
-  // A slow machine may not fill all slots at the same time.
   expect(maxInFlight).toBeGreaterThan(MAX_IN_FLIGHT / 2)
 })
 

@@ -4,8 +4,6 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Time limits of the contract, which these tests wait for in full: a minute each. */
-
 let service: Service
 
 beforeAll(async () => {
@@ -41,7 +39,6 @@ it('long polls are limited to a minute; an implicit batch closes after a minute 
     return batch?.status === 'completed' && batch
   })
   expect(await implicit()).toMatchObject([{ samples: 1, scored: 1, groupsCompleted: 1 }])
-  // The next call opens another batch.
   expect((await service.api.samples.score.mutate(call)).index).toBe(0)
   expect(await implicit()).toMatchObject([{ status: 'open' }, { status: 'completed' }])
 }, 120_000)

@@ -6,23 +6,16 @@ import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { type FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
 
-/**
- * Samples that kill their workers fail after the third death. All other samples are scored. Heartbeats expire after 10
- * s.
- */
-
 const MODEL = 'killer'
 /**
  * Latency of the model. With this latency, samples that run alone, one after the other, take longer than a job's
  * heartbeat allows (10 s).
  */
 const DELAY_MS = 400
-/** A text that kills the worker immediately, with all other samples of the job in flight. */
 const POISON = 'POISON'
 
 let service: Service
 let rm: FakeServer
-/** Called by the reward model before it answers a text. */
 let onText: (text: string) => Promise<void> | void = () => {}
 
 beforeAll(async () => {
@@ -45,7 +38,6 @@ afterAll(async () => {
   expect(problems).toEqual([])
 })
 
-/** Answers like vLLM. The score is the length of the text. */
 function answer(call: FakeCall, res: ServerResponse): void {
   const send = (body: object) =>
     res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))

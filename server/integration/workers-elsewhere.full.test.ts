@@ -18,7 +18,6 @@ import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
 const WORKER = fileURLToPath(new URL('../worker/start.ts', import.meta.url))
 const SAMPLES = 1_000
-/** Maximum additional time until the samples of a dead worker are scored. */
 const LOST_WORKER_MS = 15_000
 
 let service: Service

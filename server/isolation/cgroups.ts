@@ -13,7 +13,6 @@ export interface Cgroups {
   folders: string[]
 }
 
-/** Total limits of all processes of a group. */
 export interface CgroupLimits {
   memoryBytes: number
   /** Maximum processes and threads. */
@@ -81,7 +80,6 @@ export function ownGroups(text: string): Map<string, string> {
   return new Map(lines.map(([, controllers = '', path = '']) => [controllers, path]))
 }
 
-/** Whether a group created in the folder has these files. */
 function canHold(folder: string, files: string[]): boolean {
   const probe = join(folder, `${PREFIX}${process.pid}-probe`)
   try {
@@ -175,7 +173,6 @@ export class Cgroup {
   }
 }
 
-/** Ends the processes of groups whose service was killed, and removes the groups. */
 export async function removeLeftGroups({ version, folders }: Cgroups): Promise<void> {
   for (const folder of new Set(folders)) {
     for (const name of readdirSync(folder)) {
@@ -199,7 +196,6 @@ function killAll(paths: string[]): void {
   }
 }
 
-/** Removes a group without processes. Returns false if the group still has processes. */
 function removed(path: string): boolean {
   try {
     rmdirSync(path)

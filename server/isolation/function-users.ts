@@ -8,7 +8,6 @@ import { readdirSync, statSync } from 'node:fs'
 const FIRST_UID = 61_184
 const LAST_UID = 65_519
 
-/** Whether a user id belongs to a process of user code. */
 export function isFunctionUser(uid: number): boolean {
   return uid >= FIRST_UID && uid <= LAST_UID
 }

@@ -93,7 +93,6 @@ export async function planIsolation({
 /** Temporary folders are named by machine and service process, because several machines may share the parent folder. */
 const FOLDER_PREFIX = `rewardops-function-${hostname()}-`
 
-/** Removes the temporary folders of processes whose service was killed. */
 function removeLeftFolders(): void {
   for (const name of readdirSync(tmpdir())) {
     if (!name.startsWith(FOLDER_PREFIX)) continue
@@ -129,7 +128,6 @@ async function findUser(
 /** Options of `unshare` for a user namespace in which the user keeps its id. */
 const OWN_NAMESPACE = ['--user', '--map-current-user']
 
-/** Whether a program of the system is installed and exits with 0. */
 function succeeds(program: string, args: string[]): Promise<boolean> {
   const path = systemProgram(program)
   return new Promise((resolve) => {
@@ -166,7 +164,6 @@ export function openToFunctions(folder: string): void {
   }
 }
 
-/** Describes a plan for the log and for pages. */
 export function describePlan(
   plan: IsolationPlan,
 ): Pick<IsolationPlan, 'level' | 'missing'> & { how: string } {
@@ -185,7 +182,6 @@ export function describePlan(
 
 export interface IsolatedProgram {
   command: readonly [string, ...string[]]
-  /** Isolation level, at most the plan's. */
   level: Isolation
   /** The complete environment; TMPDIR is added, and HOME in a sandbox or for a process with its own user. */
   env: Record<string, string>
@@ -207,7 +203,6 @@ export interface IsolatedProgram {
 export interface IsolatedProcess {
   /** If the process could not be started, it has no pid and emits `error`. */
   child: ChildProcess
-  /** Kills the process and everything that it started. */
   kill(): void
   /** Resolves when the process has ended, and the processes and files that it left behind are removed. */
   closed: Promise<void>
@@ -267,7 +262,6 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
   return { child, kill: () => own.kill(), closed }
 }
 
-/** Returns the reason why sandboxes are not available with this plan, or null if they are. */
 export function sandboxProblem({ sandbox }: IsolationPlan): string | null {
   if (sandbox === null) {
     return 'The function was accepted at level sandbox, and this process is at level process: set REWARDOPS_FUNCTION_ISOLATION to the same value everywhere.'

@@ -8,7 +8,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { readProcFile, sendKill } from '../process-signals.ts'
 import { Cgroup, type Cgroups } from './cgroups.ts'
 
-/** Total limits of a process and all its descendants. */
 export interface TreeLimits {
   memoryBytes: number
   /** Maximum processes and threads. */
@@ -24,7 +23,6 @@ export interface TreeOptions {
   cgroups: Cgroups | null
   /** The user that only this tree runs as; null if it runs as the service's user. */
   user: { uid: number; gid: number } | null
-  /** Whether the tree has its own user namespace. */
   hasNamespace: boolean
   /** The folder for the tree's temporary files, removed after its end. */
   folder: string
@@ -33,7 +31,6 @@ export interface TreeOptions {
 }
 
 const WATCH_MS = 250
-/** Maximum wait for a readable process table after the end of a tree, in ms. */
 const TABLE_WITHIN_MS = 10_000
 /** Nice value of a tree without a control group; an ordinary process has 0. */
 const NICENESS = 6
@@ -49,16 +46,13 @@ interface ProcessEntry {
   memoryBytes: number
 }
 
-/** All trees that this process started. Each check reads the process table once for all of them. */
 const trees = new Set<ProcessTree>()
 let timer: NodeJS.Timeout | undefined
 
-/** A process and all its descendants, including detached ones. */
 export class ProcessTree {
   readonly #child: ChildProcess
   readonly #options: TreeOptions
   readonly #group: Cgroup | null
-  /** Name of the tree's user namespace, from its /proc link; null until it is read. */
   #namespace: string | null = null
   /** Processes seen in the tree: pid → time of their start. */
   readonly #seen = new Map<number, string>()
@@ -78,7 +72,6 @@ export class ProcessTree {
     timer ??= setInterval(lookAtAll, WATCH_MS).unref()
   }
 
-  /** Kills the process, its process group and everything else in the tree. */
   kill(): void {
     this.#isKilled = true
     const { pid, exitCode, signalCode } = this.#child
@@ -129,7 +122,6 @@ export class ProcessTree {
     return this.#group === null
   }
 
-  /** Compares the tree with its limits. `table`: the running processes. */
   look(table: readonly ProcessEntry[]): void {
     const { limits } = this.#options
     if (this.isWatched) {
@@ -161,10 +153,6 @@ export class ProcessTree {
     this.kill()
   }
 
-  /**
-   * Returns the processes of the tree: those of its user, those in its user namespace, and those descended from a
-   * process seen in the tree.
-   */
   #membersOf(table: readonly ProcessEntry[]): ProcessEntry[] {
     const { user, hasNamespace } = this.#options
     const root = this.#child.pid as number

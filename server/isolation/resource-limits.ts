@@ -5,9 +5,7 @@ import { release } from 'node:os'
  * `ulimit` of `/bin/sh`, which every Unix has, sets them before the shell replaces itself with the program.
  */
 export interface ResourceLimits {
-  /** CPU time of a process, in s. */
   cpuSeconds?: number
-  /** Size of the largest file that a process may write, in bytes. */
   fileBytes?: number
   openFiles?: number
   /** Maximum processes and threads of the user; in a sandbox, of the sandbox. The kernel exempts root. */
@@ -56,7 +54,6 @@ export function limitedCommand(
 /** From this Linux version on, the process limit counts a user's processes in each user namespace separately. */
 export const COUNTS_IN_NAMESPACES: readonly [major: number, minor: number] = [5, 14]
 
-/** Whether this kernel has version {@link COUNTS_IN_NAMESPACES} or newer. */
 export function kernelCountsInNamespaces(): boolean {
   const [major = 0, minor = 0] = release().split('.').map(Number)
   const [since, sinceMinor] = COUNTS_IN_NAMESPACES

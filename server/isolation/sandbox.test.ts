@@ -21,7 +21,6 @@ mkdirSync(join(folder, 'readable'))
 writeFileSync(join(folder, 'readable/file'), 'from outside')
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Runs a shell script in a sandbox; returns its exit code and output. */
 async function inSandbox(script: string, options: Partial<SandboxOptions> = {}) {
   return outcomeOf(['sh', '-c', script], options)
 }
@@ -146,7 +145,6 @@ describe.skipIf(!check.ok)('a sandbox', () => {
   })
 })
 
-/** Runs a filter on one system call, as the kernel does. */
 function verdictOf(filter: Buffer, data: { nr: number; arch: number; args?: number[] }): number {
   const fields = new Map([
     [0, data.nr],

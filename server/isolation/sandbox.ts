@@ -22,7 +22,6 @@ export interface SandboxBind {
 
 export interface SandboxOptions {
   binds: readonly SandboxBind[]
-  /** The program's complete environment. */
   env: Record<string, string>
   /** Absolute path inside the sandbox. Default: /tmp. */
   cwd?: string
@@ -58,7 +57,6 @@ const SYSTEM_FILES = [
   '/etc/pki/ca-trust/extracted',
   '/etc/ca-certificates',
 ]
-/** Files that are needed to resolve host names. */
 const NETWORK_FILES = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf']
 
 /**

@@ -4,7 +4,6 @@
  * libraries try some of these calls and continue without them.
  */
 
-/** Architectures that have a filter, by Node's names. */
 export type FilteredArch = 'x64' | 'arm64'
 
 /**
@@ -117,7 +116,6 @@ interface Instruction {
   to?: string
 }
 
-/** Whether user code on this architecture can be filtered. */
 export function isFilteredArch(arch: string): arch is FilteredArch {
   return Object.hasOwn(AUDIT_ARCH, arch)
 }

@@ -19,7 +19,6 @@ export function refusal(failure: ProbeFailure, apiKey: string | null = null): Re
   })
 }
 
-/** A probe's failure as stored with a change of state. */
 export function failureEvidence(
   failure: ProbeFailure,
   apiKey: string | null,
@@ -160,7 +159,6 @@ export function checkPool(
   }
 }
 
-/** A probe's parameters for a registration. */
 export function probeWishes(
   input: Pick<RegisterServerInput, 'kind' | 'model' | 'route' | 'label' | 'chatTemplate'>,
 ) {
@@ -173,7 +171,6 @@ export function probeWishes(
   }
 }
 
-/** A probe's parameters for a registered server. */
 export function probeOfRow(row: ServerRow) {
   const { url, engine, apiKey } = row
   return { url, engine, apiKey, ...probeWishes({ ...row, ...settingsOfRow(row) }) }
@@ -185,7 +182,6 @@ export function knownRoute(row: Pick<ServerRow, 'route' | 'plainText'>, inUse: b
 }
 
 /**
- * A registration, completed with the probe's findings.
  * @throws RewardOpsError `invalid_input` if neither the registration nor the probe names the model,
  * `unsupported_setting` for a route or label that the engine does not support
  */
@@ -241,7 +237,6 @@ function fields(
   }
 }
 
-/** A probe's findings as stored. */
 export function factsOf(probe: ProbedServer, apiKey: string | null): ProbedFacts {
   return {
     version: probe.version,

@@ -17,7 +17,6 @@ export function calibrationOfRow(row: Pick<ServerRow, 'engine' | 'selfTest'>): C
   return { engine: row.engine, calibrations: calibrationsOf(row.selfTest) }
 }
 
-/** True when two servers give different scores, or different token counts with the same engine. */
 export function differ(a: Compared, b: Compared): boolean {
   return a.engine === b.engine
     ? calibrationDiffers(a.calibrations, b.calibrations)
@@ -41,12 +40,10 @@ export function baselinesOf(test: StoredSelfTest | null | undefined): Calibratio
   return test.baselines ?? (first === null ? [] : [{ score: first, promptTokens: null }])
 }
 
-/** True when a server's scores differ from its baselines. */
 export function hasDrifted(test: StoredSelfTest | null): boolean {
   return calibrationDiffers(baselinesOf(test), calibrationsOf(test))
 }
 
-/** A sentence, for users, about the first text whose scores differ between a server and its pool. */
 export function whatDiffers(own: Calibration[], others: readonly Named[]): string {
   const odd = others.find((other) => differingText(own, other.calibrations) !== null) ?? others[0]
   const at = (odd && differingText(own, odd.calibrations)) ?? 0
@@ -58,7 +55,6 @@ export function whatDiffers(own: Calibration[], others: readonly Named[]): strin
   return `The ${TEXTS[at]} is ${one}; in the pool: ${pooled}.${tokenizerHint(at)}`
 }
 
-/** A sentence, for users, about the first text whose score has drifted. */
 export function whatDrifted(test: StoredSelfTest): string {
   const [before, now] = [baselinesOf(test), calibrationsOf(test)]
   const at = differingText(before, now) ?? 0
@@ -71,14 +67,10 @@ const TEXTS = [
   'score of the second calibration text (digits, code, non-ASCII)',
 ]
 
-/**
- * Returns a hint at tokenizer versions if only the second text differs. Tokenizer versions often differ on that text.
- */
 function tokenizerHint(at: number): string {
   return at === 0 ? '' : ' The plain English text agrees, so the tokenizer versions differ.'
 }
 
-/** Scores as text, with the prompt tokens if those differ. */
 function figures(...found: (Calibration | undefined)[]): string[] {
   const counts = new Set(found.map((one) => one?.promptTokens ?? null))
   return found.map((one) =>

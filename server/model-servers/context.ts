@@ -5,7 +5,6 @@ import type { ServerLocks } from '../store/server-locks.ts'
 import type { ServerRegistry } from '../store/server-registry.ts'
 import type { ModelTimings } from './timings.ts'
 
-/** Dependencies that the classes behind RewardModelManager share. */
 export interface ModelsContext {
   db: Database
   queue: JobQueue

@@ -45,7 +45,6 @@ describe('the log of a launched server', () => {
 
   it('contains no part of a secret where a long line is cut', async () => {
     const secrets = ['sk-123456']
-    // One long line arrives whole, the other in two chunks and without its end.
     const long = 'x'.repeat(16_380)
     const log = await write([`${long}sk-123456\n`, `${long}xxsk-12`, '3456 and more\n'], secrets)
     expect(readFileSync(file, 'utf8')).not.toMatch(/sk-|3456/)

@@ -14,14 +14,11 @@ import { maskSecrets } from '../mask-secrets.ts'
 
 /** Size at which the log is renamed to `<name>.log.1`, which replaces an older one. */
 const ROTATE_AT_BYTES = 10 << 20
-/** Maximum line length; longer lines are cut. */
 const MAX_LINE_CHARS = 16_384
 /** Number of log lines that are kept in the record of the process's end. */
 const LAST_LINES = 20
-/** Bytes read from the end of a log to find its last lines. */
 const TAIL_BYTES = 1 << 20
 
-/** The log of a launched process's output. Secrets are masked before a line is written. */
 export class LaunchLog {
   readonly #file: string
   readonly #secrets: readonly string[]
@@ -58,11 +55,9 @@ export class LaunchLog {
     stream.on('end', () => {
       if (rest !== '') this.#write([rest])
     })
-    // An error of the pipe ends the output.
     stream.on('error', () => {})
   }
 
-  /** Writes a message from rewardops itself, with the time. */
   note(text: string): void {
     this.#write([`[rewardops ${new Date().toISOString()}] ${text}`])
   }

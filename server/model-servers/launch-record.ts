@@ -10,9 +10,7 @@ import { isRunning, type ProcessMark } from '../store/postgres/processes.ts'
 
 /** The content of `<name>.pid`. */
 export interface LaunchRecord extends ProcessMark {
-  /** The keeper process, which reads the server's output and outlives the service. */
   keeper: ProcessMark
-  /** The fingerprint of the launch, see {@link LaunchCommand}. */
   fingerprint: string
 }
 
@@ -64,7 +62,6 @@ export function readRecord<T extends object>(file: string): T | null {
   }
 }
 
-/** Writes a file atomically. */
 export function writeRecord(file: string, value: object): void {
   const draft = `${file}.${process.pid}.new`
   writeFileSync(draft, JSON.stringify(value), { mode: 0o600 })
@@ -76,7 +73,6 @@ export function writeRecord(file: string, value: object): void {
   }
 }
 
-/** Returns the running service that a launched server belongs to, or null if there is none. */
 export function livingOwner(folder: string, name: string): ProcessMark | null {
   const owner = readRecord<ProcessMark>(launchFile(folder, name, 'owner'))
   return owner !== null && isRunning(owner) ? owner : null

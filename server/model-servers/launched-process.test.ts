@@ -17,8 +17,6 @@ import {
   LaunchedProcess,
 } from './launched-process.ts'
 
-/** Launched processes outlive their service for a while and never belong to two services. */
-
 const MODULE = fileURLToPath(new URL('./launched-process.ts', import.meta.url))
 const PATIENCE_MS = 60_000
 
@@ -63,7 +61,6 @@ const running = (what = 'a launched process') =>
     PATIENCE_MS,
   )
 
-/** Launches the process from a service that is then killed. */
 async function launchedByTheDead(adoptWithinMs: number): Promise<LaunchRecord> {
   const file = join(dataDir, 'service.mjs')
   writeFileSync(

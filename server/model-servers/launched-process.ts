@@ -17,9 +17,7 @@ import {
 } from './launch-record.ts'
 
 const KEEPER = fileURLToPath(new URL('./launch-keeper.ts', import.meta.url))
-/** Time after which a launched server without a service is ended, in ms. */
 const ADOPT_WITHIN_MS = 60_000
-/** Interval of the check whether the keeper of an adopted process is alive, in ms. */
 const LOOK_MS = 250
 
 export function launchFolder(dataDir: string): string {
@@ -55,7 +53,6 @@ export class LaunchedProcess {
   readonly #keeper: ProcessMark | null
   #isOver = false
 
-  /** Starts a process behind a new keeper. `stopWithinMs`, `adoptWithinMs`: see {@link KeeperOptions}. */
   static start(
     folder: string,
     command: LaunchCommand,
@@ -116,12 +113,10 @@ export class LaunchedProcess {
     })
   }
 
-  /** The pid of the server's process, once it runs. */
   get pid(): number | undefined {
     return this.#record()?.pid
   }
 
-  /** Sends SIGTERM to the process group, and SIGKILL to the remaining processes after `withinMs`. */
   async stop(withinMs: number): Promise<void> {
     if (this.#isOver) return
     const tell = (signal: NodeJS.Signals) => {
@@ -145,7 +140,6 @@ export class LaunchedProcess {
     return readRecord<LaunchRecord>(launchFile(this.#folder, this.#name, 'pid'))
   }
 
-  /** Returns the end that the keeper recorded. If the keeper was killed before it recorded an end, kills the server. */
   #endOf(error: string | null): LaunchEnd {
     const file = launchFile(this.#folder, this.#name, 'end')
     const ended = readRecord<LaunchEnd>(file)
@@ -188,7 +182,6 @@ export async function endLeftovers(
   return ended.flat()
 }
 
-/** True when {@link LaunchedProcess.adopt} would take over a running process of this name. */
 export function isAdoptable(folder: string, name: string): boolean {
   return adoptable(folder, name) !== null
 }
@@ -198,7 +191,6 @@ function adoptable(folder: string, name: string): LaunchRecord | null {
   return record !== null && isRunning(record) && isRunning(record.keeper) ? record : null
 }
 
-/** True when a launched server belongs to another running service. */
 export function isOwnedByAnother(folder: string, name: string): boolean {
   const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
   if (record === null || !isRunning(record)) return false

@@ -24,20 +24,15 @@ import {
 
 /** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
 const STEADY_MS = 60_000
-/** Time for which reading the registry is retried during a database outage, in ms. */
 const READ_WITHIN_MS = 120_000
 
 /** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
 
 export interface LaunchOptions {
-  /** Absolute path; logs and pid files are in its folder `servers`. */
   dataDir: string
-  /** The service's own environment. */
   env: NodeJS.ProcessEnv
-  /** Servers of REWARDOPS_SERVERS_FILE. */
   servers: readonly LaunchServerInput[]
-  /** True when `servers.launch` is allowed. */
   allowCalls: boolean
   /** Id of this server process. Unset if there is no other process. */
   processId?: number
@@ -79,7 +74,6 @@ export class ServerLauncher {
     this.#folder = launchFolder(options.dataDir)
   }
 
-  /** Takes over or ends processes of an earlier run, then starts the configured and previously launched servers. */
   async start(): Promise<void> {
     const { log, timings, registry } = this.#o
     // A busy disk can delay the first query. No later attempt follows, so this query is retried.
@@ -117,7 +111,6 @@ export class ServerLauncher {
     return new Set(others.map(({ id }) => id))
   }
 
-  /** Returns the launch that this start of the service would make under a name, or null if there is none. */
   #wantedAgain(
     name: string,
     launched: readonly ServerRow[],
@@ -130,7 +123,6 @@ export class ServerLauncher {
     return { input: inputOf(row, launch), complete: launch.complete }
   }
 
-  /** Starts a server unless another running service on this data folder runs it. */
   async #beginUnlessTaken(
     input: LaunchServerInput,
     source: StoredLaunch['source'],
@@ -202,7 +194,6 @@ export class ServerLauncher {
     )
   }
 
-  /** Ends all processes, with SIGKILL after `withinMs`. */
   async stop(withinMs: number): Promise<void> {
     this.#stopping = true
     await Promise.all([
@@ -322,7 +313,6 @@ export class ServerLauncher {
     return supervised
   }
 
-  /** Continues with the process of a stopped service. The server keeps its state, and the watch probes it. */
   async #takeOver(
     row: ServerRow,
     input: LaunchServerInput,
@@ -348,7 +338,6 @@ export class ServerLauncher {
     return row.id
   }
 
-  /** Starts the process. A start that fails, on a full disk for example, counts as an end of the process. */
   #spawn(supervised: Supervised): void {
     if (supervised.stopping || this.#stopping) return
     const { input } = supervised

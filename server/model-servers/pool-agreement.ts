@@ -1,10 +1,8 @@
-/** A server's calibration, to be compared with the rest of its pool. */
 export interface Vote<T> {
   id: number
   /** Time from which the server's baseline applies, in epoch ms. */
   sinceMs: number
   calibration: T
-  /** True when the calibration differs from the server's baseline. */
   drifted: boolean
 }
 

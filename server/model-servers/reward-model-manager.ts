@@ -42,7 +42,6 @@ import { DRAIN_REQUESTED, isDrainingToSleep, SleepCycle } from './sleep-cycle.ts
 import { SleepSweep } from './sleep-sweep.ts'
 import { MODEL_TIMINGS, type ModelTimings } from './timings.ts'
 
-/** Minimum time awake of a server woken by a request, in ms. */
 const AWAKE_FOR_CALLERS_MS = 300_000
 
 export interface RewardModelManagerOptions {
@@ -56,7 +55,6 @@ export interface RewardModelManagerOptions {
   queue: JobQueue
   log: Logger
   launch: LaunchOptions
-  /** Overrides for tests. */
   timings?: Partial<ModelTimings>
 }
 
@@ -190,7 +188,6 @@ export class RewardModelManager {
     return this.find({ id: `s${id}` })
   }
 
-  /** Registers a server in the state `unreachable`, because it cannot be used yet and `ifUnreachable` is "keep". */
   async #keep(
     { name }: RegisterServerInput,
     fields: RegistrationFields,
@@ -272,7 +269,6 @@ export class RewardModelManager {
     })
   }
 
-  /** Drains a server: it gets no new requests and finishes those in flight. */
   async drain(ref: ServerRef): Promise<ServerRow> {
     const row = await this.find(ref)
     if (row.state === 'sleeping' || row.state === 'waking' || isDrainingToSleep(row)) {
@@ -335,7 +331,6 @@ export class RewardModelManager {
     )
   }
 
-  /** Removes a server, and ends its process if it was launched. */
   async remove(ref: ServerRef): Promise<ServerRow> {
     const row = await this.find(ref)
     // Waits for a wake in progress, because a server that is removed while it wakes would stay awake unnoticed.

@@ -24,14 +24,11 @@ import {
 import type { ModelsContext } from './context.ts'
 import { outliersOf, type Vote } from './pool-agreement.ts'
 
-/** Delay before a failed test is repeated, in ms, so that one lost call has no effect. */
 const SECOND_TRY_MS = 300
 
-/** The fields of a server that its self-test needs. */
 export type Subject = ScoringServer &
   Pick<ServerRow, 'id' | 'name' | 'selfTestOverride' | 'selfTest' | 'state'>
 
-/** The result of a test of a server's scores. */
 export interface Examination {
   to: 'ready' | 'quarantined'
   /** The reason as text, with the scores that led to it. */
@@ -98,7 +95,6 @@ export class ScoreTrust {
       calibrations,
       detail: verdict === 'differs' ? 'Scores are raw.' : detail,
       baseline: known.baseline ?? known.calibration,
-      // A text that an older test did not include gets its baseline now.
       baselines: calibrations.map((now, at) => baselinesOf(known)[at] ?? now),
       baselineAt: known.baselineAt ?? known.at,
     })

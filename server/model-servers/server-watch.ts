@@ -15,7 +15,6 @@ import { mendInterrupted } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
 import { isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
 
-/** Number of consecutive failed probes that make a server unreachable. */
 const FAILURES_TO_UNREACHABLE = 2
 /** Maximum number of concurrent probes. Each needs one connection and a few calls. */
 const MAX_AT_ONCE = 32
@@ -36,7 +35,6 @@ export class ServerWatch {
     number,
     { requests: number; good: number; usedAt: number; goodAt: number }
   >()
-  /** Servers that have reported whether they sleep. */
   readonly #reportsSleep = new Set<number>()
   readonly #probing = new Set<number>()
   /** Calibrations in flight, by server. They hold the server's lock, but probes go on. */
@@ -73,7 +71,6 @@ export class ServerWatch {
     this.#nextTest.set(id, performance.now() + this.#o.timings.calibrateEveryMs)
   }
 
-  /** True when a server had a request within `idleAfterMs`. */
   isBusy(id: number): boolean {
     const usedAt = this.#traffic.get(id)?.usedAt
     return usedAt !== undefined && performance.now() - usedAt < this.#o.timings.idleAfterMs
@@ -224,7 +221,6 @@ export class ServerWatch {
     })
   }
 
-  /** Runs the self-test that a server must pass to become `ready`. */
   async #test({ id, state }: ServerRow, why: string, probe: ProbedServer): Promise<void> {
     await this.#stopCalibration(id)
     await this.#o.locks.under(id, async () => {
@@ -272,7 +268,6 @@ export class ServerWatch {
     return performance.now() >= due
   }
 
-  /** Starts the calibration of an idle server, if it is due. */
   #calibrate(row: ServerRow): void {
     if (!this.#isTestDue(row) || this.isBusy(row.id) || this.#calibrations.has(row.id)) return
     this.#nextTest.set(row.id, performance.now() + this.#o.timings.calibrateEveryMs)
@@ -356,7 +351,6 @@ function versionChange(row: ServerRow, probe: ProbedServer): string {
   return `its version is ${probe.version ?? 'no longer reported'} instead of ${row.version}`
 }
 
-/** True while the model of a launched server is not known yet. */
 function isModelOpen(row: ServerRow): boolean {
   return row.launch !== null && row.launch.model === null && row.state === 'registering'
 }

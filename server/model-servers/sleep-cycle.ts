@@ -21,12 +21,10 @@ import { cannotSleep, notNow } from './sleep-refusals.ts'
 
 /** Cause of a drain that a user requested. Only a user ends it. */
 export const DRAIN_REQUESTED = 'drain requested'
-/** Cause of a drain that precedes sleep. */
 export const BEFORE_SLEEP = 'finishes its requests in flight before sleep'
 /** The cause set before the sleep call is sent. If this process dies after that, the server may be asleep. */
 export const GOING_TO_SLEEP = 'is being put to sleep'
 
-/** True if the server is draining to go to sleep, not because a user requested the drain. */
 export function isDrainingToSleep(row: ServerRow): boolean {
   return (
     row.state === 'draining' &&
@@ -255,7 +253,6 @@ export class SleepCycle {
     }
   }
 
-  /** Restores the previous state and throws the reason. */
   async #staysAwake(
     row: ServerRow,
     before: ServerState,

@@ -2,7 +2,6 @@ import { RewardOpsError } from '../errors.ts'
 import { abilitiesOf } from '../router/server-admission.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 
-/** Returns the error for a server that does not support sleep, with the setting that enables it. */
 export function cannotSleep(row: ServerRow): RewardOpsError {
   const { lifecycle } = abilitiesOf(row.engine)
   return new RewardOpsError(
@@ -14,7 +13,6 @@ export function cannotSleep(row: ServerRow): RewardOpsError {
   )
 }
 
-/** Returns the error for an action that is not allowed in a server's state. */
 export function notNow(row: ServerRow, what: string): RewardOpsError {
   if (row.state === 'unreachable' || row.state === 'dead') {
     return new RewardOpsError(

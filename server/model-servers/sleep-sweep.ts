@@ -8,7 +8,6 @@ import type { SleepCycle } from './sleep-cycle.ts'
  * Number of newest batches that the first sweep checks, so that it also handles batches that ended while no sweep ran.
  */
 const LOOK_BACK = 200
-/** Time awake, in ms, given to a server that the next sweep should put to sleep. */
 const MIN_AWAKE_MS = 1
 /** Tolerance between the database's clock and the local one, ms. */
 const CLOCK_SLACK_MS = 300
@@ -26,7 +25,6 @@ export class SleepSweep {
   readonly #o: ModelsContext
   readonly #cycle: SleepCycle
   readonly #isBusy: (id: number) => boolean
-  /** Earliest time of the next wake attempt, by server. */
   readonly #noWakeBefore = new Map<number, number>()
   readonly #noSleepBefore = new Map<number, number>()
   /** Servers that this sweep is putting to sleep; a batch may cancel that. */
@@ -98,7 +96,6 @@ export class SleepSweep {
     this.#byBatches.set(id, performance.now() + this.#o.timings.keepAwakeMs)
   }
 
-  /** True when only batches kept the server awake, or its time awake is over and it has no requests. */
   #isOver(id: number, leftMs: number): boolean {
     const byBatchesMs = (this.#byBatches.get(id) ?? 0) - performance.now()
     if (leftMs <= byBatchesMs + CLOCK_SLACK_MS) return true

@@ -1,6 +1,5 @@
 /** Intervals and time limits of probes, tests, drains and wakes; all in ms. */
 export interface ModelTimings {
-  /** Interval at which servers that are due for a probe are looked up. */
   lookEveryMs: number
   /** Interval of a server's probes, spread by ±20 % so that they do not coincide. */
   probeEveryMs: number
@@ -17,11 +16,9 @@ export interface ModelTimings {
   /** How long a server is unreachable before it counts as dead and is probed less often. */
   deadAfterMs: number
   deadEveryMs: number
-  /** Time limit of a self-test's call. */
   selfTestTimeoutMs: number
   /** Interval of an idle server's calibration and of a quarantined server's self-test. */
   calibrateEveryMs: number
-  /** Time before a failed self-test is repeated. */
   retestEveryMs: number
   /** Time without a request after which a server is idle. A successful request within this time replaces a probe. */
   idleAfterMs: number
@@ -34,7 +31,6 @@ export interface ModelTimings {
   /** Time limit from the wake call until the server responds and is awake. */
   awakeWithinMs: number
   awakeLookMs: number
-  /** Interval of the sweep for batches that need servers awake. */
   sweepEveryMs: number
   /**
    * How much a batch extends a server's time awake each time. Short, so that the server sleeps soon after the batch

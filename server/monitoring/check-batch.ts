@@ -80,7 +80,6 @@ export async function checkBatch(client: Client, batchId: number): Promise<boole
   return hasAlert
 }
 
-/** Opens, escalates or closes the incident of a monitor and queues its alert. Does nothing for the change `eased`. */
 async function follow(
   client: Client,
   batch: MonitoredBatch,

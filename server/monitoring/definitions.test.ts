@@ -46,7 +46,6 @@ describe('the values of the monitors', () => {
       expect(alone.no_signal.value).toBeNull()
       expect(alone.all_incorrect.value).toBeNull()
     }
-    // A group of several samples counts even if all of them failed.
     const failed = readMonitors(watched({ signals: { ...noSignals(), all_failed: 40 } }))
     expect(failed.no_signal.value).toBe(1)
   })
@@ -66,7 +65,6 @@ describe('the values of the monitors', () => {
 
   test('a reward drop is measured by the variation between successive batches', () => {
     const means = [0.6, 0.62, 0.58, 0.61, 0.59, 0.6, 0.63, 0.57, 0.6, 0.6]
-    // Newest first, as the monitors read them.
     const rows = (values: number[]) => values.toReversed().map((mean) => past(0.4, 0, 1, mean))
     const read = (mean: number, window = rows(means)) =>
       readMonitors(watched({ window, figures: figures({ mean }) })).reward_drop
@@ -102,7 +100,6 @@ describe('the values of the monitors', () => {
     // Scores within 1 % of the range, here 0.03, count as at its end: 1.98 is at the ceiling, 0 is not at the floor.
     expect(read.ceiling.value).toBe(0.5)
     expect(read.floor.value).toBe(0.1)
-    // All scores of this batch lie in the middle of the range.
     const middle = figures({ bin_values: [0.5], bin_counts: [100], min: 0.5, max: 0.5 })
     expect(readMonitors(watched({ figures: middle, window })).ceiling.value).toBe(0)
   })
@@ -143,7 +140,6 @@ describe('the values of the monitors', () => {
     expect(read({ figures: flat }).value).toBeNull()
     const few = { ...flat, bin_counts: [31] }
     expect(read({ figures: few, reward: byModel }).value).toBeNull()
-    // The rule's component gives no value, but the reward model's component does.
     const part = (name: string, min: number, max: number) => ({
       ...{ name, n: 64, mean: 0, std: max - min, min, max },
     })
@@ -189,7 +185,6 @@ describe('the values of the monitors', () => {
       value: expect.closeTo(26 / 29, 12),
       detail: 'b',
     })
-    // Older roll-ups have no correlations.
     const old = components.map(({ corr: _, ...rest }) => rest)
     expect(varianceShares({ ...of, figures: figures({ components: old }) })).toEqual([])
   })

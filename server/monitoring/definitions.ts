@@ -4,7 +4,6 @@ import { isByModelsAlone, type ResolvedReward } from '../contract/resolved-rewar
 import { median, robustDeviation } from '../median.ts'
 import type { FigureRow, WindowRow } from '../store/sql/monitor-batches.ts'
 
-/** A monitor's value at a batch. */
 export interface Reading {
   /** Null if there were too few samples or the monitor's inputs were not recorded. */
   value: number | null
@@ -13,7 +12,6 @@ export interface Reading {
   detail: string | null
 }
 
-/** The inputs of the monitors for a batch. */
 export interface Watched {
   figures: FigureRow
   signals: GroupSignalCounts | null
@@ -31,7 +29,6 @@ export interface Watched {
 const END_OF_RANGE = 0.01
 /** Minimum previous batches for a comparison. */
 const MIN_REFERENCES = 5
-/** Minimum previous batches for {@link readDrop}, which estimates the variation of their means. */
 const MIN_MEANS = 10
 /** {@link readDrop} takes the median mean of this number of newest batches as the usual mean. */
 const RECENT_MEANS = 5
@@ -40,7 +37,6 @@ const RECENT_MEANS = 5
  */
 const MIN_DEVIATION = 0.01
 
-/** How a monitor's value is defined and computed. */
 interface MonitorReader {
   /** Its exact definition, for docs/monitors.md. */
   figure: string
@@ -112,7 +108,6 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   },
 }
 
-/** Computes all monitors of a batch. */
 export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
   return Object.fromEntries(
     MONITORS.map((name) => {
@@ -124,7 +119,6 @@ export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
   ) as Record<MonitorName, Reading>
 }
 
-/** Number of groups with samples. */
 function countGroups(signals: GroupSignalCounts): number {
   return GROUP_SIGNALS.reduce((n, signal) => n + signals[signal], 0) - signals.empty
 }
@@ -171,10 +165,6 @@ function readDominance(watched: Watched): Reading {
   return { value: most.share, n: most.n, detail: most.name }
 }
 
-/**
- * Returns the smallest score range among the reward and its components. Only those that are scored by reward models
- * alone count.
- */
 function readSpread({ figures, reward }: Watched): Reading {
   const seen: Reading[] = []
   const note = (name: string | null, n: number, min: number | null, max: number | null) => {
@@ -248,7 +238,6 @@ export function referenceOf({
   return before.length < MIN_REFERENCES ? null : median(before) || null
 }
 
-/** Returns the share of scores at one end of the score range. The range is over this and the previous batches. */
 function readEnd({ figures, window }: Watched, end: 'top' | 'bottom'): Reading {
   const n = countScores(figures)
   const scores = rangeOf(figures, window)
@@ -270,7 +259,6 @@ function countScores({ bin_counts }: FigureRow): number {
   return bin_counts.reduce((sum, count) => sum + count, 0)
 }
 
-/** Returns the range of scores over this and the previous batches, or null if this batch has no scores. */
 function rangeOf(
   { min, max }: FigureRow,
   window: readonly WindowRow[],

@@ -11,15 +11,12 @@ import {
 } from '../store/sql/monitor-state.ts'
 import { alertPayload } from './alerts/alert-payload.ts'
 
-/** Unintended states in which a server takes no work. */
 const OUT: ReadonlySet<string> = new Set(['unreachable', 'dead', 'quarantined'])
 /** Shortest outage that counts, ms. Shorter ones are restarts or lost probes. */
 const OUT_FOR_MS = 10_000
 
-/** An unavailable server, or a model without an available server. */
 export interface FleetCondition {
   monitor: FleetMonitorName
-  /** Name of the server or model. */
   subject: string
   detail: string
 }

@@ -3,7 +3,6 @@ import { advance, type Limits, newStanding, type Standing } from './hysteresis.t
 
 const ABOVE: Limits = { bad: 'above', warning: 0.5, alerting: 0.8, openAfter: 2, enabled: true }
 
-/** Returns the state after each batch, and the change if there is one. */
 function walk(values: (number | null)[], limits: Limits = ABOVE): string[] {
   let standing: Standing = newStanding()
   return values.map((value, at) => {

@@ -8,7 +8,6 @@ const MARGIN = 0.1
 /** Consecutive clear batches after which an incident closes or its severity falls. */
 export const CLOSE_AFTER = 3
 
-/** The stored state of a monitor between two batches. */
 export interface Standing {
   state: MonitorState
   /** Consecutive batches beyond each threshold. */
@@ -17,20 +16,16 @@ export interface Standing {
   /** Consecutive batches clear of each threshold. */
   clearOfWarning: number
   clearOfAlerting: number
-  /** The id of the open incident, or null if none is open. */
   incident: number | null
-  /** The worst value of the open incident, with its step. */
   worst: number | null
   worstStep: number | null
   /** See `Watched.reference`. */
   reference: number | null
-  /** The last value, with its n and step. */
   value: number | null
   n: number
   step: number
 }
 
-/** The state of a monitor before its first batch. */
 export function newStanding(): Standing {
   return {
     ...{ state: 'insufficient', beyondWarning: 0, beyondAlerting: 0 },
@@ -39,12 +34,10 @@ export function newStanding(): Standing {
   }
 }
 
-/** The thresholds of a monitor, and whether it is enabled. */
 export type Limits = Pick<MonitorDefinition, 'bad' | 'warning' | 'alerting' | 'openAfter'> & {
   enabled: boolean
 }
 
-/** The change that a batch caused in a monitor. */
 export type Change = 'opened' | 'escalated' | 'eased' | 'resolved'
 
 /**
@@ -105,12 +98,10 @@ function changeOf(from: MonitorState, to: 'ok' | Severity): Change | null {
   return to === 'alerting' ? 'escalated' : 'eased'
 }
 
-/** The value transformed so that higher is worse. */
 function badness(value: number, { bad }: Pick<Limits, 'bad'>): number {
   return bad === 'below' ? -value : bad === 'size' ? Math.abs(value) : value
 }
 
-/** True when a value is at or beyond a threshold. */
 export function isBeyond(value: number, threshold: number, of: Pick<Limits, 'bad'>): boolean {
   return badness(value, of) >= badness(threshold, of)
 }

@@ -11,8 +11,6 @@ import { checkBatch } from './check-batch.ts'
 import { MonitorLoop } from './monitor-loop.ts'
 import { MonitorsView } from './monitors-view.ts'
 
-/** Tests the monitors from stored samples to incidents, in a real database. */
-
 const database = testDatabaseForFile()
 const log = createLogger('error', 'test')
 let db: Database
@@ -28,7 +26,6 @@ afterAll(() => db.close())
 
 interface Made {
   group: number
-  /** Null if the sample failed. */
   score: number | null
   tokens?: number | null
   response?: string
@@ -163,17 +160,14 @@ describe('a batch’s roll-up for the monitors', () => {
     for (const [at, response] of [
       [0, 'same'],
       [1, 'same'],
-      // These two long texts differ only in the last character.
       [4, `${long}a`],
       [5, `${long}b`],
       [8, `${long}c`],
       [9, `${long}c`],
       [10, `${long}c`],
-      // The same text in another group.
       [12, 'same'],
     ] as const)
       made[at] = { ...made[at]!, response }
-    // A group of one sample has no duplicates.
     made.push({ group: 99, score: 1, response: 'same' })
     expect(await figuresOf(await batchOf('copies', 1, made))).toMatchObject({
       ...{ duplicates: 5, duplicates_of: 64 },
@@ -206,7 +200,6 @@ describe('the monitors', () => {
     }
     const other = new MonitorLoop(db, log, () => {})
     await Promise.all([loop.all(), other.all(), loop.all()])
-    // A loop that did not get the lock skipped its batches.
     await loop.all()
     for (const id of ids) expect((await valuesOf(id))?.failures.value).toBe(60 / 64)
     const open = (
@@ -263,7 +256,6 @@ describe('the monitors', () => {
       monitor: 'variance_collapse',
       limit: 9,
     })
-    // The incident outlasts the window of 20 batches, because its reference is fixed.
     expect(items).toMatchObject([
       { severity: 'alerting', openedStep: 9, closedAt: null, value: expect.closeTo(0.1, 9) },
     ])
@@ -334,7 +326,6 @@ describe('the monitors', () => {
       [id],
     )
     expect(groups).toEqual([{ signal: 'all_equal' }])
-    // A score of 1 from a rule means a correct response. So does a 1 from a model whose scores range from 0 to 1.
     const ruled = await batchOf('flat-rule', 1, flat, { reward: { kind: 'rule', model: null } })
     expect(await signals(ruled)).toMatchObject({ all_correct: 16 })
     const some = usual((i) => ({ score: i < 32 ? 1 : i % 2 }))
@@ -391,7 +382,6 @@ describe('the monitors', () => {
     await loop.all()
     const { monitors } = await view.run({ run: 'set', split: 'train', points: 9 })
     expect(monitors.find(({ setting }) => setting.monitor === 'ceiling')?.state).toBe('alerting')
-    // Contradictory and impossible thresholds are refused, and nothing changes.
     await expect(
       view.configure({ run: 'set', monitor: 'ceiling', ...blank, alerting: 0.1 }, 'c'),
     ).rejects.toThrow('is reached before the warning at 0.3')

@@ -11,11 +11,9 @@ import { checkFleet } from './fleet-conditions.ts'
 const TICK_MS = 500
 /** Ticks between two checks of the fleet. Server states change with probes, at most about once a second. */
 const FLEET_EVERY = 4
-/** Ticks between two checks for removed runs. */
 const FORGET_EVERY = 2 * 600
 /** Maximum batches evaluated in a tick, about 4 ms each. */
 const MAX_BATCHES = 64
-/** Delay before a failed evaluation of a batch is retried, ms. */
 const FAILED_AGAIN_MS = 60_000
 
 /**
@@ -30,7 +28,6 @@ export class MonitorLoop {
   #ticks = 0
   readonly #notBefore = new Map<number, number>()
 
-  /** @param onAlert called when an alert may be waiting for delivery */
   constructor(db: Database, log: Logger, onAlert: () => void, isTurn?: () => Promise<boolean>) {
     this.#db = db
     this.#log = log
@@ -52,7 +49,6 @@ export class MonitorLoop {
     await this.#task.stop()
   }
 
-  /** Evaluates all waiting batches now. */
   async all(): Promise<void> {
     while ((await this.#batches()) === MAX_BATCHES);
   }
@@ -66,7 +62,6 @@ export class MonitorLoop {
     if (changed === true) this.#onAlert()
   }
 
-  /** Evaluates waiting batches; returns how many were found. */
   async #batches(): Promise<number> {
     const ids = await batchesToMonitor(this.#db, MAX_BATCHES)
     for (const id of ids) {
@@ -77,7 +72,6 @@ export class MonitorLoop {
           (client) => checkBatch(client, id),
           () => true,
         )
-        // Another process has the lock.
         if (hasAlert === null) return 0
         this.#notBefore.delete(id)
         if (hasAlert) this.#onAlert()

@@ -33,16 +33,12 @@ import {
 import { isBeyond } from './hysteresis.ts'
 import { settingsOf } from './monitor-settings.ts'
 
-/** Maximum open incidents in the list. */
 const MAX_OPEN = 100
 /** Maximum rows in the list. Each run and split has one row; those with the newest batches are listed. */
 const MAX_RUNS = 40
-/** Maximum incidents shown with a run. */
 const MAX_RUN_INCIDENTS = 100
-/** Waiting batches are counted up to this number. */
 const MAX_WAITING = 10_000
 
-/** The data and settings of the monitor pages. */
 export class MonitorsView {
   readonly #db: Database
 

@@ -59,7 +59,6 @@ describe('the bottleneck of a batch', () => {
     const { calls, totalMs } = serve([fast, slow, fast], 200)
     const slowest = await bottleneckOf(calls, totalMs)
     expect(slowest?.server).toBe(1)
-    // A failed call does not count as a score, however late it ends.
     const failed = { server: 0, startMs: totalMs - 2, endMs: totalMs + 500, isScore: false }
     expect((await bottleneckOf([...calls, failed], totalMs))?.tailMs).toBe(slowest?.tailMs)
   })

@@ -5,14 +5,11 @@ export interface ServedCall {
   server: number
   startMs: number
   endMs: number
-  /** Whether the request returned the score. */
   isScore: boolean
 }
 
-/** A server that held up a batch. */
 export interface Bottleneck {
   server: number
-  /** Scores that the server returned. */
   samples: number
   /** The server's median time per call; `ratio` is that time ÷ the median of the other servers. */
   medianMs: number
@@ -94,10 +91,8 @@ export function* findBottleneck(
   }
 }
 
-/** A server with enough scores to be replayed. */
 interface ReplayedServer {
   server: number
-  /** Scores that the server returned, and their median time. */
   samples: number
   medianMs: number
   /** The server's calls by start time. */
@@ -122,7 +117,6 @@ function* replay(servers: readonly ReplayedServer[], samples: number): Generator
     for (let i = 0; i < count; i++) slots.push({ at: slots.size, server, freeMs: 0 })
   }
   const taken = servers.map(() => 0)
-  // Times from which samples wait for a slot. At first, all samples wait from 0.
   const waiting = new Array<number>(samples).fill(0)
   let endMs = 0
   for (let next = 0; next < waiting.length; next++) {

@@ -18,7 +18,6 @@ function theirs(concurrency: number | null, steps = 7): Workload {
   }
 }
 
-/** The n-th number of a sequence that is evenly distributed between 0 and 1. */
 function fraction(n: number): number {
   return (n * 0.6180339887498949) % 1
 }
@@ -58,12 +57,10 @@ describe('one step, calculated by hand', () => {
   })
 
   it('starts scoring during the rollout if samples are streamed', () => {
-    // The first sample's rollout ends at 5 ms, the second's at 10 ms.
     expect(predict(small([30, 7]), 'streaming')).toMatchObject({ totalMs: 35 + 25, waitMs: 25 })
   })
 
   it('delivers a streamed rollout in the given number of chunks', () => {
-    // With one chunk, no reward is requested before the rollout has ended.
     const whole = { ...small([30, 7]), streamedParts: 1 }
     expect(predict(whole, 'streaming').totalMs).toBe(10 + 30 + 25)
   })
@@ -76,7 +73,6 @@ describe('one step, calculated by hand', () => {
   it('completes a group with its slowest reward, in any order of its members', () => {
     const work = small([1, 2, 30, 4])
     const uneven = [{ rewardMs: [1, 2, 30, 4], groupOf: [0, 1, 0, 1], groups: 2 }]
-    // The second group is complete 4 ms after the rollout, the first 30 ms after it.
     expect(predict({ ...work, steps: uneven }, 'pipeline').waitMs).toBe(15)
     const apart = [{ rewardMs: [1, 2, 30, 4], groupOf: [0, 0, 1, 1], groups: 2 }]
     expect(predict({ ...work, steps: apart }, 'pipeline').waitMs).toBe(15)
@@ -135,7 +131,6 @@ describe('the experiment of verl PR 2854', () => {
     const both = predict(work, 'both')
     expect(both.steadyMs / boundMs).toBeLessThan(1.001)
     expect(both.stepMs / boundMs).toBeLessThan(1.035)
-    // With streaming, the first rollout overlaps its own rewards.
     expect(predict(work, 'all').stepMs / boundMs).toBeLessThan(1.025)
   })
 })

@@ -3,7 +3,6 @@ import { type Phases, STRATEGIES, type Strategy } from '../contract/strategies.t
 
 export { type Phases, STRATEGIES, type Strategy }
 
-/** The timing of one step's rewards. */
 export interface StepRewards {
   /** Duration of each reward in ms once it has a slot, in the order requested. */
   rewardMs: ArrayLike<number>
@@ -12,7 +11,6 @@ export interface StepRewards {
   groups: number
 }
 
-/** The timing of a training job. */
 export interface Workload {
   phases: Phases
   steps: readonly StepRewards[]
@@ -38,7 +36,6 @@ export interface Prediction {
   /** Time per step in which the trainer only waits for rewards. */
   waitMs: number
   spans: PlannedSpan[]
-  /** End of each step, ms. */
   endsMs: number[]
 }
 
@@ -158,11 +155,9 @@ export function predict(work: Workload, strategy: Strategy, observe?: RewardObse
   }
 }
 
-/** The lower bound of a step's time, and what limits it. */
 export interface Bound {
   /** Mean per step, ms. */
   boundMs: number
-  /** `trainer` if the trainer time is the limit, `rewards` if the time of all rewards at this concurrency is. */
   boundBy: 'trainer' | 'rewards'
 }
 
@@ -191,12 +186,10 @@ class FreeSlots {
   /** Times at which the slots become free, as a binary heap with the earliest first. */
   readonly #freeAt: number[] = []
 
-  /** @param slots number of slots, or null for unlimited */
   constructor(slots: number | null) {
     this.#slots = slots
   }
 
-  /** Takes a slot for a call requested at `atMs` that takes `forMs`; returns its end time. */
   take(atMs: number, forMs: number): number {
     if (this.#slots === null) return atMs + forMs
     if (this.#freeAt.length < this.#slots) {

@@ -87,7 +87,6 @@ describe('a plan', () => {
     for (const { strategies } of columns) {
       expect(strategies[0]).toMatchObject({ strategy: 'barrier', saving: 0 })
     }
-    // With twice as many servers, the bound by rewards halves, and no strategy takes longer.
     expect(wide?.boundMs).toBeLessThan(narrow?.boundMs as number)
     for (const [i, { stepMs }] of (wide?.strategies ?? []).entries()) {
       expect(stepMs).toBeLessThanOrEqual((narrow?.strategies[i]?.stepMs as number) + 1e-6)

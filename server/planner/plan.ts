@@ -14,10 +14,8 @@ import { boundOf, predict, STRATEGIES, type StepRewards, type Workload } from '.
 
 /** The chart covers the time that the barrier strategy takes for this many steps. */
 const DRAWN_STEPS = 2
-/** Number of equal intervals of the chart, each with its mean number of rewards in flight. */
 const DRAWN_INTERVALS = 160
 
-/** The planner's input without the source of the reward durations. */
 export type Plan = PlanSize & { phases: Phases }
 export type PlanSize = Omit<PlannerInput, 'source' | 'phases' | 'limits'> &
   Required<Pick<PlannerInput, 'limits'>>
@@ -117,7 +115,6 @@ function count(n: number): string {
   return n.toLocaleString('en-US')
 }
 
-/** Counts rewards in flight in equal intervals of time. */
 export class InFlight {
   readonly #untilMs: number
   readonly #intervalMs: number
@@ -136,7 +133,6 @@ export class InFlight {
     this.#change = new Int32Array(intervals + 1)
   }
 
-  /** Adds a reward that is in flight between two times, ms. */
   add(fromMs: number, toMs: number): void {
     const end = Math.min(toMs, this.#untilMs)
     if (!(end > fromMs)) return
@@ -153,7 +149,6 @@ export class InFlight {
     this.#change[last] = (this.#change[last] as number) - 1
   }
 
-  /** The mean number in flight in each interval, in order. */
   means(): number[] {
     let whole = 0
     return Array.from(this.#partMs, (part, i) => {

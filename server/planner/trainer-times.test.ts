@@ -30,7 +30,6 @@ test('keeps given times', () => {
 test('assumes the times of the experiment where the record does not show them', () => {
   const phases = { rolloutMs: 40_000, logProbMs: 43_000, updateMs: 120_000 }
   expect(trainerTimes({}, none)).toEqual({ phases, phasesFrom: 'assumption' })
-  // If rewards and training overlap, the recorded wait may exceed the step time.
   expect(trainerTimes({}, { recordedStepMs: 20, recordedWaitMs: 30 })).toEqual({
     ...{ phases, phasesFrom: 'assumption' },
   })

@@ -28,7 +28,6 @@ const MAX_BARS = 12
 const BINS = 40
 const MAX_CURVE_POINTS = 200
 const MAX_RESCORES = 50
-/** Time for which the page of a running batch is cached, for all readers. */
 const RUNNING_TTL_MS = 700
 /**
  * Maximum age of sums over a running batch's samples. Computing them takes 100 ms or more during scoring, so pages show
@@ -104,7 +103,6 @@ export class BatchViews {
     }
   }
 
-  /** A batch's summary with its rate and the remaining time. */
   async progress(row: BatchRow): Promise<BatchProgressDto> {
     const summary = await this.#reader.summaryOf(row)
     const ended = row.completed_at !== null

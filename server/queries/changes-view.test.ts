@@ -6,8 +6,6 @@ import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { storeBatchRollUps } from '../store/sql/batch-roll-ups.ts'
 import { ChangesView } from './changes-view.ts'
 
-/** Tests that each simulated cause of a change is found, and that the parts of every dimension add up to the change. */
-
 const database = testDatabaseForFile()
 let db: Database
 
@@ -31,7 +29,6 @@ interface Made {
 
 const GROUP = 8
 
-/** Stores a run; each step is a list of samples, eight per group. */
 async function makeRun(name: string, steps: readonly Made[][], reward: object = {}): Promise<void> {
   const [run] = await db.adhoc<{ id: number }>('insert into run (name) values ($1) returning id', [
     name,
@@ -69,7 +66,6 @@ async function makeRun(name: string, steps: readonly Made[][], reward: object = 
   }
 }
 
-/** Random numbers that depend only on the seed. */
 function numbers(seed: number): () => number {
   let state = seed
   return () => {
@@ -115,7 +111,6 @@ describe('a planted cause is named', () => {
     expect([found.before.from, found.before.to, found.after.from, found.after.to]).toEqual([
       10, 11, 12, 13,
     ])
-    // The recovery is listed too.
     expect(found.suddenChanges).toMatchObject([
       { before: { from: 10, to: 11 }, after: { from: 12, to: 13 } },
       { before: { from: 12, to: 13 }, after: { from: 14, to: 15 } },
@@ -245,7 +240,6 @@ describe('a planted cause is named', () => {
     const ranges = { before: { from: 0, to: 3 }, after: { from: 4, to: 7 } }
     const found = await changesOf('partly', ranges)
     checkSums(found)
-    // Responses without an answer explain a clear part, but less than half.
     const part = partOf(found, 'outcome', 'no answer')?.total
     expect(part?.high).toBeLessThan(0)
     expect((part?.value as number) / (found.change?.value as number)).toBeLessThan(0.5)

@@ -42,14 +42,12 @@ import { inPortions } from './in-portions.ts'
 /** Stale-while-revalidate: how long an answer is fresh, and how long after that it is still returned. */
 const TTL_MS = 2_000
 const STALE_MS = 60_000
-/** Steps compared on each side of a detected change. */
 const FOUND_STEPS = 2
 /**
  * Minimum distance from 0, in standard errors, for a part to stand out (p ≈ 0.001). High, because many parts are
  * tested.
  */
 const MIN_STANDS_OUT_Z = 3.3
-/** A part stands out if it is at least this share of the change. */
 const STANDS_OUT_SHARE = 0.5
 /**
  * Maximum number of samples whose components are read one by one; 5,000 take about 20 ms per component. With more
@@ -69,7 +67,6 @@ const LISTED_PROMPTS = 10
 const MAX_LISTED_PARTS = 24
 const NOTHING: ContributionDto = { value: 0, low: null, high: null }
 
-/** A value for each of the two ranges of steps. */
 interface Sides<T> {
   before: T
   after: T
@@ -409,7 +406,6 @@ function toDto({ value, standardError }: Contribution): ContributionDto {
   return { value, low: value - Z_95 * standardError, high: value + Z_95 * standardError }
 }
 
-/** Weighted sums of one range: per unit, and in total. */
 interface ComponentSide {
   units: { n: number; sum: number; weights: Record<string, number>; sums: number[] }[]
   n: number
@@ -431,7 +427,6 @@ function componentSide(units: ComponentSide['units'], names: readonly string[]):
   }
 }
 
-/** The rest of a composite reward: penalties and post-processing. */
 const REST = '(penalty, post-processing)'
 
 function componentBreakdown(
@@ -534,7 +529,6 @@ function standsOut(breakdowns: readonly BreakdownDto[], change: number): Changes
   return candidates.sort((a, b) => b.size - a.size)[0]?.found ?? null
 }
 
-/** Returns the prompts of both ranges that contribute most to the change. */
 function promptsOf({ before, after }: Read): ChangesDto['prompts'] {
   const sums = (cells: readonly ReadCell[]) => {
     const byPrompt = new Map<string, { n: number; sum: number; batch: number; uid: string }>()
@@ -593,7 +587,6 @@ function suddenChanges(
     })
 }
 
-/** Returns the steps of both ranges: the given ones, else around the largest sudden change, else the newest ones. */
 function sidesOf(
   steps: readonly ScoredStepRow[],
   { before, after }: ChangesInput,

@@ -11,22 +11,18 @@ import { type StepRangeRow, type StepsOfRun, stepRange } from '../store/sql/run-
 import { rewardOf } from './run-table.ts'
 import { binWidth, pairOf } from './run-view.ts'
 
-/** Time that a comparison of runs is cached. */
 const TTL_MS = 1_000
 /**
  * Maximum share of time spent on the queries of one comparison. A slow comparison is cached for longer than `TTL_MS`.
  */
 const MAX_SHARE = 0.1
-/** Maximum number of compared data sources; the largest ones are compared. */
 const MAX_SOURCES = 12
 
-/** The scores of a run at each point of the chart, and its other columns. */
 interface Compared
   extends Pick<ComparedRunDto, 'means' | 'quantiles' | 'failedShare' | 'noSignalShare' | 'waitMs'> {
   points: (StepScores & { std: number | null })[]
 }
 
-/** The bins that all runs share. */
 interface Grid {
   width: number
   /** The lowest step of all runs. */
@@ -179,12 +175,10 @@ function gridOf(runs: readonly { count: number; first: number; last: number }[])
   return { width: binWidth({ first, last }, MAX_POINTS), first }
 }
 
-/** The first step of a bin; the first bin starts with the first step of any run. */
 function startOf(bin: number, { width, first }: Grid): number {
   return Math.max(first, bin * width)
 }
 
-/** The differences by data source, the largest sources first. */
 function differencesBySource(
   rows: readonly (StepScores & { data_source: string; samples: number; isFirst: boolean })[],
 ): CompareRunsDto['sources'] {

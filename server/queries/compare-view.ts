@@ -33,18 +33,15 @@ import { inPortions } from './in-portions.ts'
 
 /** Maximum number of cached comparisons of ended batches, up to 20 MB each at 131,072 samples. */
 const MAX_REMEMBERED = 6
-/** Shortest time between two comparisons while a batch is scored. */
 const LIVE_TTL_MS = 2_000
 /** Maximum share of time spent on comparing one pair while a batch is scored. */
 const MAX_LIVE_SHARE = 0.1
-/** Maximum number of cached comparisons of running batches. */
 const MAX_LIVE = 4
 /** Largest number of queued comparisons; each takes up to 3 s. */
 const MAX_WAITING = 8
 const MAX_RELATIVES = 50
 const MAX_PER_STEP = 20
 
-/** A comparison with its inputs. */
 interface Made extends Comparison {
   first: SampleColumns
   joinedBy: 'index' | 'response'
@@ -367,7 +364,6 @@ function rangeOfGroup({ first, matched }: Made, uid: string): { from: number; to
   return { from: matched.starts[at] as number, to: matched.starts[at + 1] as number }
 }
 
-/** Returns a test for samples in a cell of the joint distribution. It is always false if there is no distribution. */
 function ofCell(
   { matched, summary: { joint } }: Made,
   [x, y]: JointCellIndex,
@@ -408,7 +404,6 @@ function pageOf(
   }
 }
 
-/** Returns the index of the first entry after a key and, among equal keys, after a position. */
 function placeAfter(keys: Float64Array, order: Int32Array, key: number, place: number): number {
   let low = 0
   let high = order.length

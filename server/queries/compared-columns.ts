@@ -12,7 +12,6 @@ import { comparedColumns, comparedUids, responseHashes } from '../store/sql/comp
 /** Number of samples that one statement reads; parsing them blocks the event loop for about 5 ms. */
 const PAGE_SAMPLES = 8_192
 const PAGE_GROUPS = 8_192
-/** Number of texts that one statement reads. */
 const PAGE_TEXTS = 1_024
 
 const STATES = [PENDING, SCORED, FAILED, SUBSTITUTED]

@@ -11,7 +11,6 @@ import {
 
 /** Maximum number of batches shown for a run or for a range of its steps. The newest ones are shown. */
 const MAX_BATCHES = 200
-/** Maximum number of ended batches whose sums are cached. */
 const MAX_REMEMBERED = 4_000
 /** Time budget of an answer; pages repeat the request for the rest. 5,000 samples take about 20 ms per component. */
 const BUDGET_MS = 1_500

@@ -90,7 +90,6 @@ it('draws by the exact posterior, at any number of samples', () => {
     for (let seed = 0; seed < seeds; seed++) {
       if (draw({ strategy: 'thompson', n: 1, target: 0, seed }, [a, b]).keys[0] === KNOWN) first++
     }
-    // The tolerance is four standard deviations.
     expect(Math.abs(first / seeds - share)).toBeLessThan(
       4 * Math.sqrt((share * (1 - share)) / seeds),
     )

@@ -3,14 +3,12 @@ import type { PromptSampleInput } from '../contract/prompts.ts'
 import { SeededRandom } from '../router/policies/seeded-random.ts'
 import { KEY_PREFIX_BYTES, type PassClass } from '../store/sql/prompts.ts'
 
-/** Largest shape parameter for which a gamma variate is drawn as a sum of exponential variates. */
 const MAX_SUMMED = 64
 /**
  * Number of random numbers that are multiplied before the logarithm is taken. The smallest random number is 2^-32, and
  * the product must stay above 2^-1022.
  */
 const MULTIPLIED = 16
-/** Number of prompts after which the draw yields to the event loop. */
 const PORTION = 1_024
 /**
  * Number of equal ranges into which ranks from 0 to 1 are divided. Only prompts up to the range of the last drawn one
@@ -63,7 +61,6 @@ export function* drawPrompts(
   return { keys: near.slice(0, n).map((one) => one.key), eligible }
 }
 
-/** Draws from a beta distribution with integer shape parameters. */
 function beta(a: number, b: number, random: SeededRandom): number {
   const x = gamma(a, random)
   return x / (x + gamma(b, random))

@@ -17,8 +17,6 @@ import { WorkerCounters } from '../worker/worker-counters.ts'
 import { type ReportSources, WorkerReport } from '../worker/worker-report.ts'
 import { FleetHistory } from './fleet-history.ts'
 
-/** Tests that the fleet over time equals what servers and workers reported. */
-
 const database = testDatabaseForFile()
 let db: Database
 let clock: DatabaseClock
@@ -64,11 +62,9 @@ const calls = (serverId: number, fields: Partial<ServerCalls>) =>
     },
   ])
 
-/** Adds results and load of a worker. */
 const works = (worker_id: number, fields: Record<string, number | string>) =>
   db.rows('works', 'select add_worker_history($1)', [JSON.stringify([{ worker_id, ...fields }])])
 
-/** Adds retries or hedges to the current slices of 10 s, 1 min and 1 h. */
 const retried = (serverId: number, cause: string, n: number) =>
   db.adhoc(
     `insert into retry_slice (seconds, at, server_id, cause, n)

@@ -18,7 +18,6 @@ import { type PoolRow, poolRows, setPoolPolicy } from '../store/sql/pools.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
 import { toServerDto } from './server-dto.ts'
 
-/** The servers with the data they were computed from. */
 export interface SeenFleet {
   servers: ServerDto[]
   /** The servers' statistics in each live process (`w3`, `server-4`), by server number. */
@@ -27,7 +26,6 @@ export interface SeenFleet {
   recent: Map<number, RecentCalls>
 }
 
-/** Workers, servers and pools, for the pages and for the API's `servers.*` and `pools.*`. */
 export class FleetView {
   readonly #db: Database
   readonly #processId: number
@@ -55,7 +53,6 @@ export class FleetView {
     return (await this.seen()).servers
   }
 
-  /** All servers with the workers' statistics. */
   async seen(): Promise<SeenFleet> {
     return this.#describe(await activeServers(this.#db))
   }
@@ -67,7 +64,6 @@ export class FleetView {
     return server ?? ((await this.#describe([row])).servers[0] as ServerDto)
   }
 
-  /** The pools of all models with a server. */
   async pools(): Promise<PoolDto[]> {
     return (await poolRows(this.#db)).map(toPool)
   }

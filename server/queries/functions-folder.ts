@@ -5,10 +5,8 @@ import type { FunctionFileDto } from '../contract/rewards.ts'
 import { Memo } from '../memo.ts'
 import { readSource } from '../rewards/functions/read-source.ts'
 
-/** Largest number of listed files, and largest depth of folders. */
 const MAX_FILES = 200
 const DEEPEST = 4
-/** Size up to which a file's exports are listed. */
 const MAX_FILE_BYTES = 1 << 20
 
 const SOURCE = /\.[cm]?[jt]s$/
@@ -25,7 +23,6 @@ interface Listing {
   hasMore: boolean
 }
 
-/** Lists the folder of reward functions, with the version of each file that a new batch would use. */
 export class FunctionsFolder {
   readonly folder: string
   readonly #memo = new Memo<Listing>(TTL_MS)

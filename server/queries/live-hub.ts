@@ -1,6 +1,5 @@
 import type { LiveEvent, Topic } from '../contract/pages.ts'
 
-/** Time for which changes are collected before they are sent. */
 const COALESCE_MS = 300
 
 /** Collects changes and sends them to all subscribers, at most about three times a second. */
@@ -17,7 +16,6 @@ export class LiveHub {
     this.#timer ??= setTimeout(() => this.#tell(), COALESCE_MS)
   }
 
-  /** Number of open streams. */
   get subscribers(): number {
     return this.#subscribers.size
   }

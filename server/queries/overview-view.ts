@@ -12,17 +12,13 @@ import type { RunTable } from './run-table.ts'
 const ACTIVE_SHOWN = 20
 /** Maximum number of open incidents, newest first. The incidents of one monitor are shown as one item. */
 const MAX_ATTENTION_INCIDENTS = 100
-/** Maximum number of runs that an item names. */
 const MAX_NAMED_RUNS = 3
-/** Maximum number of runs with a reward curve. */
 const MAX_RUNS_SHOWN = 6
 const CURVE_STEPS = 50
 /** Time that the runs are cached, because a listing reads the roll-ups of all runs. */
 const RUNS_KEPT_MS = 2_000
-/** States of a server that does not answer. */
 const GONE: ReadonlySet<string> = new Set(['unreachable', 'dead'])
 
-/** The data of the overview: attention, fleet and running batches. */
 export class OverviewView {
   readonly #db: Database
   readonly #fleet: FleetView

@@ -64,11 +64,9 @@ describe('a recorded batch', () => {
       pending: 0,
       withoutCall: 1,
       recordedConcurrency: 39,
-      // The step time is the run's.
       recordedStepMs: 240_000,
       recordedWaitMs: 20_000,
     })
-    // Every planned step consists of rollout, wait for the slowest reward of this batch, and training.
     expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(350 + 239)
   })
 

@@ -29,11 +29,9 @@ const MAX_WAITING = 8
 /** Concurrency per server if none was recorded. The value is from the experiment of verl PR 2854. */
 const ASSUMED_CONCURRENCY = 256
 
-/** Predicts step times of reward and training strategies from recorded or typed latencies. */
 export class PlannerView {
   readonly #db: Database
   #waiting = 0
-  /** Resolves when the last queued plan is finished. */
   #line: Promise<unknown> = Promise.resolve()
 
   constructor(db: Database) {

@@ -25,8 +25,6 @@ import { encodeTexts, promptKeyOf } from '../store/stored-texts.ts'
 import { ensureTextPartition } from '../store/text-partitions.ts'
 import { PromptsView } from './prompts-view.ts'
 
-/** Tests the figures of prompts over ended batches. */
-
 const database = testDatabaseForFile()
 const bucket = '2026-01-05'
 let db: Database
@@ -66,7 +64,6 @@ async function makeRun(name: string): Promise<number> {
   return run!.id
 }
 
-/** Stores an ended batch and rolls it up. */
 async function makeBatch(
   runId: number,
   step: number,
@@ -199,7 +196,6 @@ describe('prompts of a run', () => {
         { name: 'math', prompts: 1 },
       ],
     })
-    // A filter by data source does not change the list of data sources.
     expect(
       await view().counts(PromptCountsInput.parse({ run: 'by-text', dataSource: 'math' })),
     ).toMatchObject({ total: 1, dataSources: counts.dataSources })
@@ -329,7 +325,6 @@ describe('prompts of a run', () => {
     })
     expect(await steps()).toEqual([[2, 3]])
 
-    // The run and its prompts are kept if a batch is submitted during the removal.
     const second = await begin()
     await deleteUntil(1)
     await makeBatch(runId, 4, visit)

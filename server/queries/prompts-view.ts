@@ -44,9 +44,7 @@ import { inPortions } from './in-portions.ts'
 /** Stale-while-revalidate: how long an answer is fresh, and how long after that it is still returned. */
 const TTL_MS = 5_000
 const STALE_MS = 60_000
-/** Maximum number of visits listed per prompt. */
 const MAX_LISTED_VISITS = 32
-/** Maximum number of data sources that a filter offers. */
 const MAX_SOURCES = 64
 
 export class PromptsView {

@@ -1,4 +1,3 @@
-/** Maximum age of the readings from which the rate is computed. */
 const WINDOW_MS = 5_000
 
 /** Rates per second of counters that are read at intervals, over about the last 5 s. */

@@ -4,7 +4,6 @@ import { describeJudges, describeManagers, describeRules } from '../rewards/regi
 import type { FleetView } from './fleet-view.ts'
 import type { FunctionsFolder } from './functions-folder.ts'
 
-/** Lists what a batch's `reward` can name: rules, managers, judges, models with their servers, and functions. */
 export class RewardsView {
   readonly #fleet: FleetView
   readonly #folder: FunctionsFolder

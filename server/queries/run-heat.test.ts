@@ -35,7 +35,6 @@ describe('the spread of scores over steps', () => {
     expect(first?.shares.slice(0, 8)).toEqual(new Array(8).fill(0.0313))
     expect(first?.shares.slice(8, 16)).toEqual(new Array(8).fill(0.0938))
     expect(first?.shares.slice(16)).toEqual(new Array(16).fill(0))
-    // The greatest score belongs to the last row.
     expect(second?.shares.indexOf(1)).toBe(31)
   })
 

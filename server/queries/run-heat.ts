@@ -1,10 +1,8 @@
 import type { RunHeatDto } from '../contract/runs.ts'
 
-/** Largest number of distinct scores that have a row each. */
 export const MAX_ROWS = 24
 export const ROWS = 32
 
-/** A step's scores, from its roll-up. */
 export interface StepBins {
   step: number
   min: number

@@ -11,8 +11,6 @@ import { lastMeans, markRunRollUpStale } from '../store/sql/run-roll-ups.ts'
 import { intervalOf, RunTable } from './run-table.ts'
 import { RunView } from './run-view.ts'
 
-/** Tests the figures of runs against their batches, and the order, filters and pages of the table. */
-
 const database = testDatabaseForFile()
 let db: Database
 
@@ -101,7 +99,6 @@ describe('the figures of a run', () => {
     expect((await new RunView(db).list()).find(({ name }) => name === 'figures')).toMatchObject({
       ...{ batches: 6, validationBatches: 1, rescoredBatches: 1, lastStep: 5 },
     })
-    // The page of the run has the same change, and none for a split without figures.
     const page = (split: 'train' | 'val') => new RunView(db).get({ name: 'figures', split })
     expect((await page('train')).change).toEqual(run?.change)
     expect((await page('val')).change).toBeNull()
@@ -110,7 +107,6 @@ describe('the figures of a run', () => {
       { run_id: row?.id, steps: [2, 3, 4], means: [0.2, 0.6, 0.4] },
     ])
 
-    // The figures do not include a removed batch.
     await db.transaction(async (client) => {
       await markRunRollUpStale(client, ids[3] as number)
       await client.query('delete from batch where id = $1', [ids[3]])
@@ -159,7 +155,6 @@ describe('the figures of a run', () => {
     expect(run).toMatchObject({ split: 'val', batches: 0, validationBatches: 150, mean: 149 })
     expect(run?.curve).toHaveLength(60)
     expect(run?.curve.at(-1)).toEqual({ step: 150, mean: 148.5 })
-    // A straight line has no error.
     expect(run?.change).toMatchObject({ value: 19, low: expect.closeTo(19), steps: 20 })
   })
 
@@ -176,7 +171,6 @@ describe('the figures of a run', () => {
     })
     expect(await by('scoring')).toMatchObject({ status: 'scoring', lastStep: 7, mean: null })
     expect(await names({ status: 'stalled' })).toEqual(['stalled'])
-    // A completed group counts as progress.
     await db.adhoc(
       `insert into sample_group (batch_id, no, uid, received, ended, seq, completed_at)
        select max(id), 0, 'q', 1, 1, 1, now() from batch where run_id = (select id from run where name = 'stalled')`,

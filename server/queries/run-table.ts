@@ -12,11 +12,9 @@ import type { Database } from '../store/database.ts'
 import { lastMeans } from '../store/sql/run-roll-ups.ts'
 import { type RunPlace, type RunTableRow, runFacets, runTable } from '../store/sql/run-table.ts'
 
-/** Time that a page of runs is cached. */
 const TTL_MS = 700
 /** Time that tags and configuration keys are cached, because they are read from up to 2,000 runs. */
 const FACETS_TTL_MS = 3_000
-/** Number of characters that are shown of a reward's version. */
 const VERSION_CHARS = 7
 /**
  * `latest` reads this many times its limit, because some new runs have no batch yet and older runs may still be
@@ -36,7 +34,6 @@ const Place = z.tuple([
   z.int(),
 ])
 
-/** The data of the Runs page, from the roll-ups of runs. */
 export class RunTable {
   readonly #db: Database
   readonly #pages = new Memo<RunTableDto>(TTL_MS)
@@ -103,7 +100,6 @@ export class RunTable {
   }
 }
 
-/** No filter. */
 const ALL = { search: undefined, tags: [], status: undefined, config: [] }
 
 function cursorOf({ tag, n, t, id }: RunPlace): string {
@@ -123,7 +119,6 @@ function placeOf(cursor: string | null): RunPlace | null {
   }
 }
 
-/** Returns the reward of a run's last batch from the run's roll-up, or null if the roll-up has none. */
 export function rewardOf({
   reward_name,
   reward_hash,

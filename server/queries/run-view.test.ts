@@ -7,8 +7,6 @@ import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { CompareRunsView } from './compare-runs.ts'
 import { RunView } from './run-view.ts'
 
-/** Tests which steps and automatic marks the page of a run has. */
-
 const database = testDatabaseForFile()
 let db: Database
 
@@ -197,7 +195,6 @@ describe('a run of 10,000 steps', () => {
     expect(deltas[0]?.steps).toHaveLength(113)
     expect(deltas[0]?.steps[1]).toMatchObject({ step: 16, nFirst: 128, nOther: 2_048 })
     expect(deltas[0]?.steps[1]?.delta).toBeCloseTo(23.5 / OTHER_STEPS - 0.5, 12)
-    // Each step has a standard error of 0.1, and a bin of 16 steps one of 0.1 / 4.
     const { delta, low, high } = deltas[0]!.steps[1] as StepDelta
     expect(delta - low).toBeCloseTo(1.959964 * Math.hypot(0.1 / 4, 0.1 / 4), 9)
     expect(high - delta).toBeCloseTo(delta - low, 9)

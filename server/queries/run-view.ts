@@ -39,7 +39,6 @@ import { intervalOf } from './run-table.ts'
 
 /** Maximum number of automatic marks of one kind, because more would hide the chart. */
 const MAX_MARKS_OF_A_KIND = 40
-/** Time that a run's page is cached. */
 const TTL_MS = 700
 /**
  * Maximum share of time spent on the queries of one run. They take about half a second for 10,000 steps, so a long run
@@ -49,7 +48,6 @@ const MAX_SHARE = 0.1
 
 type Charted = Pick<RunDto, 'pending' | 'steps' | 'recent' | 'sources' | 'heat'>
 
-/** The data of the run pages, from the roll-ups of the runs' batches. */
 export class RunView {
   readonly #db: Database
   readonly #memo = new Memo<RunDto>(TTL_MS, 0, MAX_SHARE)
@@ -78,10 +76,6 @@ export class RunView {
     )
   }
 
-  /**
-   * Marks the steps at which the reward changed or one of its servers was registered or removed, and the rescored
-   * steps.
-   */
   async #marks(
     run: RunRow,
     steps: StepsOfRun,
@@ -274,7 +268,6 @@ function binOf(row: RunBinRow): RunStepDto {
   }
 }
 
-/** The figures that a step and a bin of steps have in common. */
 function sharedOf(row: RunStepRow | RunBinRow) {
   return {
     step: row.step,

@@ -46,14 +46,12 @@ import { textStarts } from '../store/sql/sample-texts.ts'
 import { loadImages } from '../store/stored-images.ts'
 import { decodeTexts, firstLines } from '../store/stored-texts.ts'
 
-/** Time for which the counts of facets are cached. */
 const FACETS_TTL_MS = 1_500
 
 /** Largest numbers of samples and of batches in `byBatch`. */
 const MAX_PLACED = 10_000
 const MAX_PLACES = 20
 
-/** The data of the Samples page: the list without texts, and single samples in full. */
 export class SampleViews {
   readonly #db: Database
   readonly #facets = new Memo<SampleFacetsDto>(FACETS_TTL_MS)
@@ -88,7 +86,6 @@ export class SampleViews {
     }
   }
 
-  /** The values of each filter, with counts. */
   facets(input: SampleFacetsInput): Promise<SampleFacetsDto> {
     return this.#facets.get(JSON.stringify(input), async () => {
       const { batch, ...of } = input
@@ -106,7 +103,6 @@ export class SampleViews {
     })
   }
 
-  /** Keys of the reward extra info, for filters, columns and charts. */
   extraKeys(input: ExtraKeysInput): Promise<ExtraKeysDto> {
     return this.#extraKeys.get(JSON.stringify(input), async () => {
       const { batch, ...of } = input

@@ -6,7 +6,6 @@ import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { RecentCalls } from '../store/sql/fleet.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 
-/** A server's statistics from the live processes and from the last minutes. */
 export interface SeenOfServer {
   stats: readonly WorkerServerStats[]
   recent: RecentCalls | undefined
@@ -68,7 +67,6 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
   }
 }
 
-/** Returns the configured limit, or else the sum of the processes' adaptive limits, or else the initial limit. */
 function limitOf(row: ServerRow, stats: readonly WorkerServerStats[]): number {
   if (row.maxInFlight !== null) return row.maxInFlight
   const most = mostInFlight(null, row.maxConcurrent)

@@ -59,7 +59,6 @@ describe('the monitors', () => {
     )
     const big = four({ requests: 6_000, capacityShare: 0.7 }, { capacityShare: 0.1 })
     expect(seen(big)).toEqual([])
-    // One server was not ready for the whole window.
     const late = four({ requests: 6_000 })
     late[3]!.inStateMs = 60_000
     expect(seen(late)).toEqual([])
@@ -76,7 +75,6 @@ describe('the monitors', () => {
     const [slow, failing] = monitorPool(pool).map(({ text }) => text)
     expect(slow).toMatch(/12 % of 400 requests failed.*510 ms.*5\.1 ×.*100 ms/)
     expect(failing).toMatch(/ejected in 2 of 3 processes.*40 % of 600.*30 % busy.*10 % invalid/)
-    // The server is too slow to count as equal, but not slow enough for a finding.
     expect(seen([pool[0]!, server('b', { p50Ms: 200 }), server('c')])).toEqual([])
     expect(seen(four({ requests: 6_000 }, { errors: 40 }))).toEqual([])
   })

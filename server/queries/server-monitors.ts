@@ -16,11 +16,9 @@ export interface WatchedServer {
   client: number
   /** Calls refused with 429 or 503. */
   busy: number
-  /** Invalid responses. */
   corrupt: number
   /** Median latency of the answered calls, or null if there are none. */
   p50Ms: number | null
-  /** The server's health as seen by the processes that call it. */
   health: ServerDto['health']
   /** Share of the capacity of the pool's ready servers, 0–1. */
   capacityShare: number
@@ -30,20 +28,17 @@ export interface WatchedServer {
   selfTest: SelfTestDto | null
 }
 
-/** Minimum number of calls for a share to be reliable. */
 const MIN_CALLS = 20
 const MIN_CALLS_FOR_TIES = 100
 const MIN_RETRIES = 10
 /** The window of all figures, ms. */
 const WINDOW_MS = 600_000
-/** A server is degraded if it reaches this share of failed calls, or this ratio of its latency to that of its peers. */
 const DEGRADED_FAILED_SHARE = 0.05
 const DEGRADED_LATENCY_RATIO = 3
 /** Servers count as equal up to these differences. The latency histogram's buckets alone can cause a ratio of 1.19. */
 const EQUAL_FAILED_SHARE = 0.01
 const EQUAL_LATENCY_RATIO = 1.5
 
-/** The findings about a pool's servers. Each states its figures. */
 export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] {
   const total = pool.reduce((n, s) => n + s.requests, 0)
   const ready = pool.filter((s) => s.state === 'ready')
@@ -182,7 +177,6 @@ function peersRefusedText(server: WatchedServer, ready: readonly WatchedServer[]
   return `, against ${percent(refused)} of its peers’ ${count(calls)}`
 }
 
-/** True for three or more servers that were ready for the whole window, with similar capacity and latency, and few failures. */
 function areEqual(servers: readonly WatchedServer[]): boolean {
   const capacities = servers.map((s) => s.capacityShare)
   const latencies = servers.flatMap(({ p50Ms }) => p50Ms ?? [])

@@ -23,10 +23,8 @@ import { monitorPool, type WatchedServer } from './server-monitors.ts'
 
 const EVENTS = 200
 const MINUTES = 60
-/** Time for which the retries that the monitors need are cached. */
 const RETRIES_TTL_MS = 5_000
 
-/** The data of a server's page: events, share of its pool, findings of the monitors. */
 export class ServerView {
   readonly #db: Database
   readonly #fleet: FleetView
@@ -76,7 +74,6 @@ export class ServerView {
     }
   }
 
-  /** The monitors' findings about all servers. */
   async monitors(): Promise<ServerMonitorDto[]> {
     const fleet = await this.#fleet.seen()
     const retries = await this.#retries.get('', () => retriesByServer(this.#db))
@@ -86,7 +83,6 @@ export class ServerView {
   }
 }
 
-/** Returns each server's share of its pool's capacity and requests. */
 function poolOf(fleet: SeenFleet, model: string): PoolShareDto[] {
   const servers = fleet.servers.filter((s) => s.model === model)
   const ready = servers.filter((s) => s.state === 'ready')

@@ -22,7 +22,6 @@ const ENDED_TTL_MS = 10_000
  */
 const OVERLAP_MS = 3_000
 
-/** The timelines of batches. The response for a part is cached for 250 ms, or for 10 s once the batch has ended. */
 export class TimelineView {
   readonly #db: Database
   readonly #reader: BatchReader
@@ -84,7 +83,6 @@ export class TimelineView {
 /** Maximum number of samples for which the bottleneck is computed, which takes about 0.15 s, in portions. */
 const MAX_REPLAYED_SAMPLES = 65_536
 
-/** Returns how many groups one response may have: those of about MAX_TIMELINE_SAMPLES samples, at least one. */
 function groupsInAPart(batch: Pick<BatchRow, 'samples' | 'groups' | 'group_size'>): number {
   const size = batch.group_size ?? Math.ceil(batch.samples / Math.max(1, batch.groups))
   return Math.max(

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { groupSignal, groupStatistics, grpoAdvantages } from './advantages.ts'
 
-/** Checks that the numbers are equal within 1e-6, and that nulls are in the same places. */
 function expectClose(got: (number | null)[], wanted: (number | null)[]): void {
   expect(got).toHaveLength(wanted.length)
   for (const [at, value] of wanted.entries()) {

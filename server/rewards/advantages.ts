@@ -6,7 +6,6 @@ export interface GroupStatistics {
   members: number
   scored: number
   failed: number
-  /** Null if no member has a score. */
   mean: number | null
   /** Sample standard deviation (divisor n − 1); null with fewer than two scored members. */
   std: number | null
@@ -60,7 +59,6 @@ export function grpoAdvantages(
     })
   }
   const { mean, std, scale } = momentsOf(valid)
-  // Equal scores get exactly 0, without rounding errors.
   const equal = std === 0
   return scores.map((score) => {
     if (!isScore(score)) return null
@@ -82,7 +80,6 @@ export function groupSignal(
   return signalOf(groupStatistics(scores), limits)
 }
 
-/** Like {@link groupSignal}, but from statistics that are already computed. */
 export function signalOf(
   { members, scored, min, max }: Pick<GroupStatistics, 'members' | 'scored' | 'min' | 'max'>,
   { correctAt = PASS_SCORE, incorrectAt = 0 }: { correctAt?: number; incorrectAt?: number } = {},

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type BodyFacts, readBodyFacts } from './body-facts.ts'
 
-/** Reads the fields with JSON.parse, for comparison with `readBodyFacts`. */
 function byParser(text: string): BodyFacts {
   const value = JSON.parse(text) as Record<string, unknown>
   const most = [...Object.keys(value)].reduce<number | null>(

@@ -7,7 +7,6 @@ const CLOSE_LIST = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-/** The fields read from a request's body. */
 export interface BodyFacts {
   /** The model; null if it is missing or not a string. */
   model: string | null
@@ -66,7 +65,6 @@ function keyOf(body: Buffer, start: number, end: number): string | null {
 }
 
 function take(facts: BodyFacts, key: string, body: Buffer, start: number, end: number): void {
-  // A list or an object is never a relevant value and may be large.
   const first = body[start]
   const value = first === OPEN_LIST || first === OPEN_OBJECT ? null : parsed(body, start, end)
   if (key === 'model') facts.model = typeof value === 'string' ? value : null
@@ -112,7 +110,6 @@ function endOfString(body: Buffer, from: number): number {
     if (at < 0) return -1
     let before = at - 1
     while (before >= from && body[before] === BACKSLASH) before--
-    // A quote after an even number of backslashes is not escaped.
     if ((at - before) % 2 === 1) return at
     at++
   }

@@ -21,7 +21,6 @@ import type { Upstreams } from './upstreams.ts'
 
 /** Maximum random delay before the third call, in ms. The second call is immediate, if possible to another server. */
 const BACKOFF_MS = 400
-/** An answer is aborted after this time without data, in ms. */
 const IDLE_MS = 300_000
 /** Retry-After for failed requests, in ms: the default if the server sends none, and the maximum. */
 const RETRY_AFTER_MS = 1_000
@@ -40,7 +39,6 @@ const STOPS_KEPT = 256
 
 const HEADER_TEXT = /^[\x20-\x7e]*$/
 
-/** Dependencies that all requests through the router address share. */
 export interface ExchangeContext {
   router: RewardRouter
   upstreams: Upstreams
@@ -48,7 +46,6 @@ export interface ExchangeContext {
   log: Logger
 }
 
-/** The reason why an exchange was stopped; it decides the answer to the client. */
 type Halt = 'gone' | 'expired' | 'idle' | 'key_ended'
 
 /**
@@ -74,7 +71,6 @@ export class Exchange implements CallOwner, SlotSearch {
   /** Cancels the wait for a slot. */
   #stop = STOPS.pop() ?? new AbortController()
   #halt: Halt | null = null
-  /** Whether the slot was recalled while the call was in flight. */
   #isRecalled = false
   #deadlineAtMs = Number.POSITIVE_INFINITY
   #deadlineTimer: NodeJS.Timeout | undefined
@@ -146,7 +142,6 @@ export class Exchange implements CallOwner, SlotSearch {
     }
   }
 
-  /** Ends the exchange immediately, as if the client had disconnected. */
   cut(): void {
     this.#stopFor('gone')
     this.#res.destroy()
@@ -189,10 +184,6 @@ export class Exchange implements CallOwner, SlotSearch {
     }
   }
 
-  /**
-   * Makes one call through the current slot. Resolves to true if at least a part of the answer was passed on to the
-   * client.
-   */
   async #attempt(body: Buffer): Promise<boolean> {
     const slot = this.#slot as RouterSlot
     this.#attempts++
@@ -278,7 +269,6 @@ export class Exchange implements CallOwner, SlotSearch {
     return this.#callFailed(failure, status, slot)
   }
 
-  /** Records a call that failed before anything was passed on. */
   #callFailed(failure: EngineFailure, status: number, slot: RouterSlot): false {
     failure.detail = maskSecrets(failure.detail, [slot.apiKey])
     this.#failure = failure
@@ -311,7 +301,6 @@ export class Exchange implements CallOwner, SlotSearch {
     try {
       this.#res.writeHead(call.status, words, headers)
     } catch {
-      // A header has an invalid character. The answer is sent without that header.
       this.#res.writeHead(call.status, words, soundHeaders(headers))
     }
   }
@@ -320,7 +309,6 @@ export class Exchange implements CallOwner, SlotSearch {
     this.#wake?.()
   }
 
-  /** Headers of every answer that say how the request was routed. */
   #ownHeaders(): [name: string, value: string][] {
     const headers: [string, string][] = [
       ['x-attempts', String(this.#attempts)],
@@ -354,7 +342,6 @@ export class Exchange implements CallOwner, SlotSearch {
     this.#wake?.()
   }
 
-  /** Stops the current call or wait; the waiting code then checks the reason. */
   #stopFor(halt: Halt): void {
     if (this.#halt !== null) return
     this.#halt = halt
@@ -388,7 +375,6 @@ export class Exchange implements CallOwner, SlotSearch {
       case 'cancelled':
         return shuttingDown()
       case 'no_server':
-        // If the servers were put to sleep in the meantime, `lacking` throws `model_asleep` and requests a wake.
         this.#context.directory.lacking(model, this.path)
         if (this.#failure !== null) return this.#exhausted()
         return new RewardOpsError(
@@ -431,7 +417,6 @@ export class Exchange implements CallOwner, SlotSearch {
     refuseProxied(this.#res, error, this.#requestId, param)
   }
 
-  /** Aborts the answer in a way that the client notices. */
   #breakOff(call: UpstreamCall): void {
     const res = this.#res
     // Without chunked encoding or a length, the client would take a normal end of the connection for the end of the
@@ -479,12 +464,10 @@ function tenths(ms: number): string {
   return String(Math.round(ms * 10) / 10)
 }
 
-/** A server's name as a header value, URI-encoded if it has characters that headers do not allow. */
 function headerText(name: string): string {
   return HEADER_TEXT.test(name) ? name : encodeURIComponent(name)
 }
 
-/** Returns the error for a body that is not JSON, or null if the body is JSON. */
 function notJson(body: Buffer): RewardOpsError | null {
   try {
     JSON.parse(body.toString('utf8'))

@@ -15,7 +15,6 @@ export interface SlotSearch {
   path: ProxiedPath
   /** The request to the router, without `deadlineMs`, `avoid` and `exclude`, which change between searches. */
   request: Omit<SlotRequest, 'deadlineMs' | 'avoid' | 'exclude'>
-  /** Ids of the servers that failed this request. */
   failed: readonly number[]
   /** Time until the caller's deadline, in ms; undefined if the caller gave none. */
   readonly leftMs: number | undefined

@@ -19,7 +19,6 @@ const HOP_BY_HOP = [
   'upgrade',
 ]
 
-/** Request headers that are not passed on. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
   // The connection to the server sets its own host and length, and the body is sent uncompressed.
@@ -39,7 +38,6 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set([
   'x-priority',
   'x-deadline-ms',
   'x-route-policy',
-  // Set by the service, so that it is present even if the caller sent none.
   'x-request-id',
 ])
 
@@ -92,7 +90,6 @@ export function responseHeaders(headers: IncomingHttpHeaders): string[] {
   return out
 }
 
-/** Returns the headers that `Connection` names, or null if it names none, which is the usual case. */
 function namedByConnection(connection: string | string[] | undefined): Set<string> | null {
   if (connection === undefined) return null
   if (connection === 'keep-alive' || connection === 'close') return null
@@ -100,7 +97,6 @@ function namedByConnection(connection: string | string[] | undefined): Set<strin
   return new Set(text.split(',').map((name) => name.trim().toLowerCase()))
 }
 
-/** The headers that Node accepts, names and values alternating. */
 export function soundHeaders(headers: readonly string[]): string[] {
   const sound: string[] = []
   for (let i = 0; i < headers.length; i += 2) {

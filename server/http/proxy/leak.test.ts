@@ -8,7 +8,6 @@ import { startProxy } from './testing/proxy-bed.ts'
 
 const REQUESTS = FULL ? 3_000 : 900
 
-/** Sends requests through the real router, with faults and clients that disconnect. */
 it('leaks nothing, and gives each client its own answer', async () => {
   const moody = await Promise.all([1, 2, 3].map((seed) => startMoodyServer('rm', seed)))
   const servers = moody.map(
@@ -51,7 +50,6 @@ it('leaks nothing, and gives each client its own answer', async () => {
     for (const server of router.snapshot()) {
       expect(server).toMatchObject({ inFlight: 0, waiting: 0, workTokens: 0 })
     }
-    // Abandoned calls have ended at the servers too, and idle connections close.
     await waitFor('idle servers', () => moody.every(({ active }) => active === 0))
     await waitFor('closed connections', () => bed.proxy.counts().connections === 0)
     await waitFor('servers without connections', () => moody.every(({ open }) => open === 0))

@@ -12,10 +12,8 @@ const RETRY_MS = 2_000
 /** Maximum models that an error message names. */
 const MAX_NAMED = 20
 
-/** The fields of a registered server that the directory uses. */
 export type KnownServer = Pick<RouterServer, 'id' | 'model' | 'kind' | 'engine' | 'state'>
 
-/** A model with its servers in any state. */
 export interface KnownModel {
   model: string
   kind: 'discriminative' | 'generative'
@@ -31,13 +29,11 @@ export interface DirectorySources {
   onAsleep(model: string): void
 }
 
-/** Knows the registered models, and the paths that their servers have. */
 export class ModelDirectory {
   readonly #sources: DirectorySources
   #seen: readonly KnownServer[] | null = null
   #models = new Map<string, KnownModel>()
   readonly #wokenAtMs = new Map<string, number>()
-  /** A reload of the registry, shared by concurrent calls of `list`. */
   #listing: Promise<void> | null = null
 
   constructor(sources: DirectorySources) {
@@ -74,7 +70,6 @@ export class ModelDirectory {
     return this.#find(named)
   }
 
-  /** The named model, or the only registered one. */
   #chosen(named: string | null): KnownModel | undefined {
     const known = this.#known()
     if (named !== null) return known.get(named)

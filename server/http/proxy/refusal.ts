@@ -2,7 +2,6 @@ import type { ServerResponse } from 'node:http'
 import { describeError } from '../../api/trpc.ts'
 import { sendRefusal } from '../refuse.ts'
 
-/** The `type` of an error in OpenAI's vocabulary. */
 function typeOf(status: number): string {
   if (status === 401) return 'authentication_error'
   if (status === 403) return 'permission_error'

@@ -8,7 +8,6 @@ export const MAX_WAIT_MS = 600_000
 /** Maximum characters in the name of a group or run. Names are kept in memory while the call waits. */
 const MAX_NAME_CHARS = 256
 
-/** Routing options from a caller's headers. */
 export interface RouteOptions {
   group?: string
   run: string

@@ -26,7 +26,6 @@ const beds: { bed: ProxyBed; slots: SlotRouter }[] = []
 
 afterEach(async () => {
   for (const { bed, slots } of beds.splice(0)) {
-    // No test may leave a request open.
     await waitFor('an idle proxy', () => bed.proxy.counts().requests === 0)
     expect(bed.proxy.counts()).toMatchObject({ requests: 0, calls: 0 })
     expect([...slots.inFlight.values()].every((n) => n === 0)).toBe(true)
@@ -263,7 +262,6 @@ describe('requests and answers are passed on', () => {
     const { bed } = await bedOver([{ url }])
     const req = httpRequest(`${bed.url}/v1/chat/completions`, { method: 'POST' })
     req.end(JSON.stringify(chat({ stream: true })))
-    // The head arrives before the first token.
     const [res] = (await once(req, 'response')) as [IncomingMessage]
     expect(res.headers['content-type']).toBe('text/event-stream')
     const parts: string[] = []
@@ -286,7 +284,6 @@ describe('requests and answers are passed on', () => {
     const { url } = await upstream((res) => {
       const text = answers.shift() as string
       res.writeHead(200, { 'content-type': 'application/json' })
-      // The answer has no Content-Length and comes in two chunks.
       res.write(text.slice(0, 40))
       setImmediate(() => res.end(text.slice(40)))
     })
@@ -541,10 +538,8 @@ describe('retries', () => {
     expect(answer.json).toMatchObject({ choices: [{ finish_reason: 'stop' }] })
     expect(answer.headers['x-attempts']).toBe('2')
     expect(slots.ends[0]?.end).toMatchObject({ outcome: 'fault' })
-    // A streamed answer is passed on as it arrives.
     const streamed = await bed.send('/v1/chat/completions', { body: chat({ stream: true }) })
     expect(streamed.text).toContain('"abort"')
-    // Without another server, the request fails instead of getting an incomplete answer.
     const alone = await bedOver([{ url: asleep.url }])
     const refused = await alone.bed.send('/v1/chat/completions', { body: chat() })
     expect(refused).toMatchObject({ status: 503, error: { reason: 'upstream_failed' } })
@@ -594,7 +589,6 @@ describe('an answer that breaks off', () => {
     )
     await new Promise((resolve) => socket.once('close', resolve))
     expect(got).toContain('half')
-    // The last chunk or the full length is missing; with HTTP/1.0 the connection is reset.
     if (version === '1.0') expect(error).toMatchObject({ code: 'ECONNRESET' })
     else expect(got).not.toMatch(/\r\n0\r\n/)
     await waitFor('the slot back', () => slots.ends.length === 1)
@@ -636,7 +630,6 @@ describe('headers', () => {
     expect(slots.requests.at(-1)?.deadlineMs).toBeLessThanOrEqual(600_000)
     await send({ 'x-priority': '-3.5' })
     expect(slots.requests.at(-1)?.priority).toBe(-3.5)
-    // Equal bodies have the same key for every sender.
     const [a, b, c] = slots.requests
     expect(a?.key).toBe(slots.requests[2]?.key)
     expect(a?.key).not.toBe(b?.key)
@@ -783,7 +776,6 @@ describe('servers that cannot be used', () => {
       })
     }
     expect(woken).toEqual(['rm'])
-    // A woken server is used immediately.
     ;(slots.servers[0] as SlotServer).state = 'ready'
     expect((await bed.send('/classify', { body: chat() })).status).toBe(200)
   })
@@ -1081,7 +1073,6 @@ describe('bodies', () => {
     expect(await send(tooMuch)).toMatchObject({ status: 413, error: { reason: 'body_too_large' } })
     expect(await send(gzipSync(tooMuch), 'gzip')).toMatchObject({ status: 413 })
     expect(rm.received).toHaveLength(0)
-    // A body of the maximum size, whose model is its last field, is sent without Content-Length.
     const frame = '{"input":"","model":"rm"}'
     const body = frame.replace('""', `"${'x'.repeat(MAX_PROXIED_BYTES - frame.length)}"`)
     const req = httpRequest(`${bed.url}/classify`, { method: 'POST' })
@@ -1125,7 +1116,6 @@ describe('a service that stops', () => {
   })
 })
 
-/** Sends bytes and returns everything received until the connection ends. */
 async function raw(url: string, text: string): Promise<string> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)

@@ -18,7 +18,6 @@ export interface RouterProxyOptions {
   servers: () => readonly KnownServer[]
   access: Pick<Access, 'admit'>
   log: Logger
-  /** Reloads the registry; called when a model is unknown. */
   refresh?: () => Promise<void>
   /** Called to wake a server when a requested model's servers sleep; at most once a second for each model. */
   onAsleep?: (model: string) => void
@@ -29,16 +28,13 @@ export interface RouterProxyOptions {
  * for a few seconds.
  */
 export interface RouterProxyCounts {
-  /** Open requests from clients. */
   requests: number
-  /** Open calls to servers. */
   calls: number
   connections: number
 }
 
 /** The router address: passes requests for a model on to one of its servers. */
 export interface RouterProxy {
-  /** Answers a request to a path of the router address. */
   handle(req: IncomingMessage, res: ServerResponse, requestId: string): Promise<void>
   counts(): RouterProxyCounts
   /** Waits up to `ms` for open requests, then aborts them and closes the connections. */
@@ -47,7 +43,6 @@ export interface RouterProxy {
 
 const TICK_MS = 1_000
 
-/** Creates a router address that gets its slots from the given router. */
 export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
   const { router, access, log } = options
   const upstreams = new Upstreams()

@@ -2,7 +2,6 @@ import { ENGINE_NAMES, type EngineName } from '../../contract/engines.ts'
 import { PROXIED_PATHS, type ProxiedPath } from '../../contract/proxied-paths.ts'
 import { abilitiesOf } from '../../router/server-admission.ts'
 
-/** The list of models, answered by the service itself. */
 export const MODELS_PATH = '/v1/models'
 
 /** Paths of generative models. Answers may be streamed. If the server was put to sleep, `finish_reason` is `abort`. */
@@ -12,7 +11,6 @@ const GENERATING: ReadonlySet<string> = new Set<ProxiedPath>([
   '/v1/completions',
 ])
 
-/** True when answers on a path are generated text. */
 export function generates(path: ProxiedPath): boolean {
   return GENERATING.has(path)
 }
@@ -27,10 +25,6 @@ export function isRouterPath(path: string): boolean {
   return PATHS.has(path) || path === MODELS_PATH
 }
 
-/**
- * Whether servers of an engine have a path. Servers of other engines answer 404 to the path, so calls are not sent to
- * them.
- */
 export function hasPath(engine: EngineName, path: ProxiedPath): boolean {
   return abilitiesOf(engine).paths.has(path)
 }

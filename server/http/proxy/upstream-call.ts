@@ -3,7 +3,6 @@ import type { Dispatcher } from 'undici'
 import { type CallListener, HttpCall } from '../../router/transport.ts'
 
 /**
- * How an answer is handled:
  * - `pass`: every byte is passed on as it arrives
  * - `hold`: the answer is kept until it is complete or too large, then passed on
  * - `collect`: at most the first 64 KiB are kept for the error message; nothing is passed on
@@ -13,14 +12,10 @@ export type AnswerMode = 'pass' | 'hold' | 'collect'
 /** Maximum size in bytes of an answer that is kept, so that its token count can be read. */
 export const MAX_SMALL_BYTES = 64 << 10
 
-/** Maximum size in bytes of an answer that is written together with its head. */
 const MAX_ONE_WRITE_BYTES = 8 << 10
 
-/** The sender of a call, which decides how the answer is handled. */
 export interface CallOwner extends CallListener<null> {
-  /** Called when status and headers of an answer are known. */
   answerBegins(call: UpstreamCall): AnswerMode
-  /** Writes the head of the answer to the client. Called once, before the first byte is passed on. */
   writeHead(call: UpstreamCall): void
 }
 
@@ -34,15 +29,12 @@ export class UpstreamCall extends HttpCall<null> {
   #keptBytes = 0
   #whole = false
   mode: AnswerMode | null = null
-  /** True while the server is paused because the client does not read. */
   paused = false
   /** True once the head was sent to the client; no other answer is possible then. */
   passedOn = false
   statusText = ''
   readonly sentAtMs: number
-  /** Time of the last data received. */
   lastAtMs: number
-  /** Time from sending to the beginning of the answer, in ms. */
   firstByteMs = 0
 
   constructor(res: ServerResponse, owner: CallOwner, nowMs: number) {
@@ -78,7 +70,6 @@ export class UpstreamCall extends HttpCall<null> {
       this.#write(controller, chunk)
     } else if (!this.#keep(chunk)) {
       if (this.mode === 'collect') {
-        // The chunks kept so far are enough for the error message.
         this.abandon()
         this.#owner.onCallEnd(this)
       } else {
@@ -102,7 +93,6 @@ export class UpstreamCall extends HttpCall<null> {
     else for (const chunk of this.#kept) this.#write(this.#controller, chunk)
   }
 
-  /** Continues after the client has read the written data. */
   resume(): void {
     if (!this.paused) return
     this.paused = false
@@ -116,10 +106,6 @@ export class UpstreamCall extends HttpCall<null> {
     return this.#kept.length === 1 ? (this.#kept[0] as Buffer) : Buffer.concat(this.#kept)
   }
 
-  /**
-   * Ends the client's answer after the server's answer is complete. Sends head and body first if nothing was passed on
-   * yet.
-   */
   endPassed(): void {
     if (this.passedOn) {
       this.#res.end()
@@ -144,7 +130,6 @@ export class UpstreamCall extends HttpCall<null> {
     controller?.pause()
   }
 
-  /** Keeps a chunk. Returns false if the answer became too large. */
   #keep(chunk: Buffer): boolean {
     if (this.#keptBytes + chunk.length > MAX_SMALL_BYTES) {
       if (this.passedOn) this.#forget()

@@ -44,7 +44,6 @@ export class Upstreams {
     upstream.transport.post(call, upstream.root + path, headers, body, hasShare)
   }
 
-  /** Reports that a call to a URL ended, with or without success. */
   ended(url: string, nowMs: number): void {
     const upstream = this.#byUrl.get(url)
     if (upstream === undefined) return
@@ -52,7 +51,6 @@ export class Upstreams {
     upstream.usedAtMs = nowMs
   }
 
-  /** Forgets servers without recent calls. */
   sweep(nowMs: number): void {
     for (const [url, upstream] of this.#byUrl) {
       if (upstream.active > 0 || nowMs - upstream.usedAtMs < FORGET_AFTER_MS) continue
@@ -61,7 +59,6 @@ export class Upstreams {
     }
   }
 
-  /** Open calls, and connections open or opening. */
   counts(): { active: number; connections: number } {
     let active = 0
     let connections = 0

@@ -8,7 +8,6 @@ import {
   type Severity,
 } from '../../contract/monitors.ts'
 
-/** An alert event and the run, batch or server that it concerns. */
 export type AlertSubject = Pick<
   AlertPayload,
   'severity' | 'run' | 'split' | 'step' | 'batchId' | 'subject' | 'value' | 'threshold' | 'detail'
@@ -35,7 +34,6 @@ export function alertPayload(kind: AlertKind, of: AlertSubject): AlertPayload {
   }
 }
 
-/** The payload of the test button: like a real alert, but marked as a test. */
 export function testPayload(webhook: string): AlertPayload {
   const payload = alertPayload('test', {
     ...{ monitor: 'failures', severity: 'warning', run: 'test', split: 'train', step: 0 },
@@ -51,7 +49,6 @@ export function alertBody(payload: AlertPayload, basePath: string): string {
   return JSON.stringify({ ...payload, path: basePath + payload.path })
 }
 
-/** A value as text in the unit of its monitor. */
 export function valueText(monitor: MonitorName | FleetMonitorName, value: number | null): string {
   if (value === null) return '–'
   const unit = monitor in MONITOR_DEFINITIONS ? unitOf(monitor as MonitorName) : null

@@ -13,17 +13,13 @@ import { withTimeout } from '../../with-timeout.ts'
 import { alertBody } from './alert-payload.ts'
 import { ANSWER_MS, postWebhook } from './post-webhook.ts'
 
-/** Interval of the check for due deliveries, ms. */
 const TICK_MS = 500
-/** Maximum concurrent deliveries of a process. */
 const MAX_CONCURRENT = 16
 /** Time for which a process holds a claimed delivery, ms. After that, any process may claim the delivery again. */
 export const CLAIM_MS = ANSWER_MS + 5_000
-/** Maximum time that a stopping process waits for answers, ms. */
 const STOP_MS = 1_000
 const FIRST_WAIT_MS = 1_000
 const MAX_WAIT_MS = 600_000
-/** Interval at which old alerts are deleted, ms. */
 const FORGET_EVERY_MS = 3_600_000
 
 /**
@@ -75,7 +71,6 @@ export class AlertSender {
     this.#forgetting.start()
   }
 
-  /** Checks for due deliveries now. */
   wake(): void {
     void this.#looking.run()
   }

@@ -3,23 +3,17 @@ import { guardedFetch } from '../../router/guarded-fetch.ts'
 import { checkServerUrl } from '../../router/server-admission.ts'
 import type { WebhookTarget } from '../../store/sql/webhooks.ts'
 
-/** Time limit of a receiver's answer, ms. */
 export const ANSWER_MS = 10_000
-/** Maximum characters of a response that the test button shows. */
 const MAX_ANSWER_CHARS = 500
 
-/** The result of a call to a webhook. */
 export interface WebhookAnswer {
-  /** True when the receiver answered with 2xx. */
   delivered: boolean
-  /** The HTTP status, or null if there was no answer. */
   status: number | null
   latencyMs: number
   /** The first 500 characters of the response body, or null if there is no body. */
   answer: string | null
   /** The cause of a failed delivery, without the URL or the secret, or null if the delivery succeeded. */
   error: string | null
-  /** The receiver's Retry-After, ms. */
   retryAfterMs: number | null
 }
 

@@ -26,7 +26,6 @@ export interface GroupColumns {
   total: ComparedGroups
 }
 
-/** The sign of an advantage: −1, 0 or 1. */
 export function advantageSign(advantage: number): number {
   return Math.abs(advantage) < MIN_ADVANTAGE ? 0 : Math.sign(advantage)
 }
@@ -128,7 +127,6 @@ function* compareGroup(
   }
 }
 
-/** Whether at least one member is best, or tied for best, by both rewards. */
 function sharesBest(a: Float64Array, b: Float64Array): boolean {
   const bestA = a.reduce((most, score) => Math.max(most, score), Number.NEGATIVE_INFINITY)
   const bestB = b.reduce((most, score) => Math.max(most, score), Number.NEGATIVE_INFINITY)

@@ -116,7 +116,6 @@ describe('every figure equals the independently computed one', () => {
 })
 
 describe('Kendall', () => {
-  /** Returns the same pseudo-random numbers on every machine. */
   const numbers = (seed: number, n: number, values: number) => {
     let state = seed
     return Float64Array.from({ length: n }, () => {
@@ -191,7 +190,6 @@ describe('the compared samples', () => {
         ['only_first', 1],
       ]),
     )
-    // Prompts are compared regardless of the responses.
     expect(summary.prompts).toMatchObject({ n: 2, first: 3, second: (159 / 4 + 40) / 2 })
   })
 

@@ -11,7 +11,6 @@ import { type MatchedSamples, matchSamples, type SampleColumns, SCORED } from '.
 import { ascending, averageRanks } from './ranks.ts'
 import { cdfOf, distributionOf, jointOf, MAX_VALUES } from './score-shapes.ts'
 
-/** A comparison of two rewards on the samples that both scored. */
 export interface Comparison {
   matched: MatchedSamples
   groups: GroupColumns
@@ -155,7 +154,6 @@ function finite(value: number): number | null {
   return Number.isFinite(value) ? value : null
 }
 
-/** Compares the mean score of each prompt, regardless of the responses. */
 function* promptsOf(one: SampleColumns, other: SampleColumns): Generator<void, ComparedPrompts> {
   const firstMeans = yield* groupMeans(one)
   const secondMeans = yield* groupMeans(other)

@@ -1,9 +1,7 @@
 const PORTION = 32_768
 
-/** Mean, deviation and range of a list of scores. */
 export interface Moments {
   n: number
-  /** Null if there are no scores. */
   mean: number | null
   /** Sample standard deviation (divisor n − 1); null with fewer than two scores. */
   std: number | null

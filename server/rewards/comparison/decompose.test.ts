@@ -4,7 +4,6 @@ import { inPortions } from '../../queries/in-portions.ts'
 import { type Cell, decompose, type Part } from './decompose.ts'
 import { findShifts } from './find-shift.ts'
 
-/** A linear congruential generator: the same numbers in every run. */
 function numbers(seed: number): () => number {
   let state = seed
   return () => {
@@ -110,7 +109,6 @@ describe('the parts of a change', () => {
         ['b', 0.7, 0.3],
       ],
     ] as const satisfies [string, number, number][][]
-    // The true contribution of class `a`, from the shares and rates of both classes before and after.
     const truth = -0.2 * (0.65 - (0.5 + 0.39) / 2) + 0.4 * -0.1
     let covered = 0
     for (let trial = 0; trial < 300; trial++) {

@@ -5,7 +5,6 @@ export interface Cell {
   /** The class, such as a data source, a verdict or a prompt. */
   key: string
   n: number
-  /** The sum of the scores of these samples. */
   sum: number
 }
 
@@ -22,7 +21,6 @@ export interface Contribution {
   standardError: number | null
 }
 
-/** The contribution of a class. */
 export interface Part {
   key: string
   before: ClassSide
@@ -31,14 +29,11 @@ export interface Part {
   mix: Contribution
   /** Contribution of the change of the class's mean. */
   within: Contribution
-  /** The sum of `mix` and `within`. */
   total: Contribution
 }
 
-/** The change of a mean, split by classes. */
 export interface Decomposition {
   parts: Part[]
-  /** The sum of all `mix` parts. */
   mix: Contribution
   /** The difference of the means, which is the sum of all parts. */
   change: Contribution
@@ -90,7 +85,6 @@ export function* decompose(
   }
 }
 
-/** The cells of one side by unit, and its sums by class. */
 interface Side {
   units: number
   /** The cells of unit u are `start[u]` to `start[u + 1]`. */
@@ -195,7 +189,6 @@ function* standardErrors(a: Side, b: Side): Generator<void, Float64Array | null>
   return squares.map((square) => Math.sqrt(square / (replicates - 1)))
 }
 
-/** A bootstrap sample of a side. */
 function drawn(side: Side, random: () => number): { totals: Totals } {
   const { units, start, cls, n, sum } = side
   const size = side.totals.n.length

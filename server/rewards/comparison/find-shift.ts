@@ -1,7 +1,6 @@
 import { MIN_SHIFT_STEPS } from '../../contract/changes.ts'
 import { median, robustDeviation } from '../../median.ts'
 
-/** A step of a run with the mean of its scores. */
 export interface ShiftStep {
   step: number
   mean: number
@@ -19,7 +18,6 @@ const MANY_WINDOWS = 24
  * is 3.5 to 4.2.
  */
 const MIN_DEVIATIONS = 5
-/** Maximum number of changes that are returned. */
 const MAX_SHIFTS = 8
 
 /**

@@ -4,13 +4,10 @@ import { ascending, countBelow, mergeSorted } from './ranks.ts'
 const ALL_PAIRS = 64
 const PORTION = 8_192
 
-/** Counts of the pairs of members in a group, by the order that each of two rewards gives them. */
 export interface PairCounts {
   /** All pairs: n (n − 1) / 2. */
   pairs: number
-  /** Pairs that both rewards put in the same order. */
   concordant: number
-  /** Pairs that the two rewards put in opposite orders. */
   discordant: number
   /** Pairs to which the first reward gives equal scores, including those of `tiedBoth`. */
   tiedFirst: number

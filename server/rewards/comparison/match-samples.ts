@@ -2,7 +2,6 @@ import type { UnmatchedReason } from '../../contract/compare.ts'
 
 const PORTION = 8_192
 
-/** States of a sample in a comparison. */
 export const PENDING = 0
 export const SCORED = 1
 export const FAILED = 2
@@ -22,7 +21,6 @@ export interface SampleColumns {
   response: Float64Array | null
 }
 
-/** The samples that both batches scored, group by group. */
 export interface MatchedSamples {
   firstIndex: Int32Array
   secondIndex: Int32Array
@@ -102,7 +100,6 @@ export function* matchSamples(
   return matched
 }
 
-/** Returns why two samples are not compared, or null if they are. */
 function reasonOf(first: number, second: number): UnmatchedReason | null {
   if (first === PENDING || second === PENDING) return 'pending'
   if (first === FAILED) return second === FAILED ? 'failed_both' : 'failed_first'

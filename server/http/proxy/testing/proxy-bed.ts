@@ -8,7 +8,6 @@ import { Access } from '../../access.ts'
 import { createListener, type Routes } from '../../listener.ts'
 import { createRouterProxy, type RouterProxy, type RouterProxyOptions } from '../router-proxy.ts'
 
-/** A request that an upstream received. */
 export interface Received {
   method: string
   url: string
@@ -16,17 +15,14 @@ export interface Received {
   body: Buffer
 }
 
-/** A test's upstream server, which records its requests. */
 export interface TestUpstream {
   url: string
   received: Received[]
-  /** Number of connections, open now and in total. */
   open: number
   connections: number
   close(): Promise<void>
 }
 
-/** Starts an upstream; `answer` is called when a request's body is complete. */
 export async function startUpstream(
   answer: (res: ServerResponse, received: Received, req: IncomingMessage) => void,
 ): Promise<TestUpstream> {
@@ -72,13 +68,11 @@ async function closeServer(server: Server): Promise<void> {
   await new Promise((resolve) => server.close(resolve))
 }
 
-/** The router address on its own port, without the rest of the service. */
 export interface ProxyBed {
   url: string
   proxy: RouterProxy
   routes: Routes
   agent: Agent
-  /** Sends a request and reads its answer to the end. */
   send(
     path: string,
     options?: {
@@ -91,13 +85,11 @@ export interface ProxyBed {
   close(): Promise<void>
 }
 
-/** An answer that a client received. */
 export interface Answered {
   status: number
   headers: Record<string, string | string[] | undefined>
   bytes: Buffer
   text: string
-  /** The `error` of a refused request. */
   error: {
     message: string
     type: string
@@ -110,7 +102,6 @@ export interface Answered {
   json: unknown
 }
 
-/** Starts a router address that gets its slots from the given router. */
 export async function startProxy(
   router: RewardRouter,
   servers: RouterProxyOptions['servers'],

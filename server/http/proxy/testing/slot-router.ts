@@ -38,7 +38,6 @@ export class SlotRouter {
   readonly requests: SlotRequest[] = []
   readonly ends: { serverId: number; end: SlotEnd }[] = []
   readonly inFlight = new Map<number, number>()
-  /** Maximum waiting requests; further requests are refused. */
   queueRows = Number.POSITIVE_INFINITY
   #waiting: Waiting[] = []
 
@@ -46,7 +45,6 @@ export class SlotRouter {
     this.servers = servers
   }
 
-  /** Returns this router as the type that the proxy requires. */
   get router(): RewardRouter {
     return this as unknown as RewardRouter
   }
@@ -55,7 +53,6 @@ export class SlotRouter {
     return this.#waiting.length
   }
 
-  /** The servers in the registry's form. */
   known(): readonly KnownServer[] {
     return this.servers.map(({ id, model, engine = 'vllm', state = 'ready' }) => ({
       id,
@@ -111,7 +108,6 @@ export class SlotRouter {
     return free.find((s) => !avoid?.includes(s.id)) ?? free[0]
   }
 
-  /** Assigns free slots to waiting requests. */
   pump(): void {
     for (const waiting of this.#waiting) {
       const server = this.#pick(waiting.request)
