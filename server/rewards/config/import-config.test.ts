@@ -514,6 +514,13 @@ NCCL_DEBUG=WARN python3 -m verl.trainer.main_ppo \\
     expect(valuesOf('n=4', line)).toEqual({ 'a.b': value })
   })
 
+  test('an unquoted variable gives all of its overrides, a quoted one is one word', () => {
+    const all = 'all="a.b=1 c.d=2"'
+    expect(valuesOf(all, 'python3 -m verl $all')).toEqual({ 'a.b': 1, 'c.d': 2 })
+    expect(valuesOf(all, 'python3 -m verl $all e.f=3')).toEqual({ 'a.b': 1, 'c.d': 2, 'e.f': 3 })
+    expect(valuesOf(all, 'python3 -m verl "$all"')).toEqual({ 'a.b': '1 c.d=2' })
+  })
+
   test('a map gives a setting for each of its keys', () => {
     expect(
       valuesOf(

@@ -1,9 +1,11 @@
+/** A variable that is a word of its own, outside quotes. */
+const VARIABLE = /^\$(?:\w+|\{\w+\})$/
 const CLOSING: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}' }
 
 /**
  * Splits a line into words as a shell does, without their quotes. Each part outside single quotes is passed to
  * `expand`, which replaces variables. `$(…)`, `${…}` and, in the value of `key=value`, `[…]` and `{…}` are parts of one
- * word, also if they contain spaces. A quote without its end separates words. A comment ends the line.
+ * word, also if they contain spaces. The value of a variable that is a whole word is split in turn. A quote without its end separates words. A comment ends the line.
  */
 export function shellWords(line: string, expand: (text: string) => string): string[] {
   const words: string[] = []
@@ -25,6 +27,12 @@ export function shellWords(line: string, expand: (text: string) => string): stri
     pending = ''
   }
   const finish = () => {
+    if (word === null && VARIABLE.test(pending)) {
+      const value = expand(pending)
+      // An unknown variable stays as it is.
+      words.push(...(VARIABLE.test(value) ? [value] : shellWords(value, (text) => text)))
+      pending = ''
+    }
     if (pending !== '') add('')
     if (word !== null) words.push(word)
     word = null
