@@ -142,6 +142,20 @@ describe('a model of two labels', () => {
     expect(await manager.probe({ name: 'rm' })).toMatchObject({ label: 'LABEL_0', warnings: [] })
   })
 
+  it('has no label on TEI once the server has a model of one label', async () => {
+    let rm = await simulated(options('tei'))
+    const address = await fake(async ({ method, path, body }, response) => {
+      const headers = { 'content-type': 'application/json' }
+      const answer = await fetch(rm.url + path, { method, headers, body: body || null })
+      response.writeHead(answer.status, headers).end(await answer.text())
+    })
+    expect(await register('rm', address)).toMatchObject({ label: 'LABEL_1' })
+    rm = await simulated({ ...options('tei'), labels: 1 })
+    for (const _ of ['the chosen label is forgotten', 'and not taken for a named one']) {
+      expect(await manager.probe({ name: 'rm' })).toMatchObject({ label: null, warnings: [] })
+    }
+  })
+
   it('is quarantined on llama.cpp until its label is named and the self-test overridden', async () => {
     const rm = await simulated(options('llamacpp'))
     expect(await register('rm', rm, { selfTestOverride: true })).toMatchObject({

@@ -244,7 +244,7 @@ export function factsOf(probe: ProbedServer, apiKey: string | null): ProbedFacts
     ...(probe.sleeping && probe.route == null
       ? {}
       : { route: probe.route ?? null, plainText: probe.plainText ?? false }),
-    ...(probe.label == null ? {} : { label: probe.label }),
+    ...(probe.label === undefined ? {} : { label: probe.label }),
     maxConcurrent: probe.maxConcurrent ?? null,
     canSleep: probe.canSleep ?? false,
     ...(probe.warnings === undefined

@@ -29,7 +29,7 @@ export interface ProbedFacts {
   route?: ServerRow['route']
   plainText?: boolean
   /** Absent if the server does not report its labels. */
-  label?: string
+  label?: string | null
   maxConcurrent: number | null
   canSleep: boolean
   /** Absent if the server was not probed again. The stored value then stays. */
