@@ -205,15 +205,20 @@ it('a launched reward-model server ends when it is removed at another server', a
 })
 
 it('a server that starts launches again only what it launched itself', async () => {
-  const pids = [await launch(first, 'a-of-first'), await launch(second, 'b-of-second')]
+  await launch(second, 'moved')
+  await second.api.servers.remove.mutate({ name: 'moved' })
+  const ofFirst = [await launch(first, 'a-of-first'), await launch(first, 'moved')]
+  const ofSecond = await launch(second, 'b-of-second')
   await second.stop()
-  expect(pids.map(runs)).toEqual([true, false])
+  expect([...ofFirst, ofSecond].map(runs)).toEqual([true, true, false])
   await second.restart()
   // Servers are launched in the order of their registration.
   await waitFor('the last launch', () => existsSync(pidFile(second, 'b-of-second')))
-  expect(existsSync(pidFile(second, 'a-of-first'))).toBe(false)
-  expect(runs(pids[0] as number)).toBe(true)
-  for (const name of ['a-of-first', 'b-of-second']) {
+  for (const name of ['a-of-first', 'moved']) {
+    expect(existsSync(pidFile(second, name)), name).toBe(false)
+  }
+  expect(ofFirst.map(runs)).toEqual([true, true])
+  for (const name of ['a-of-first', 'moved', 'b-of-second']) {
     await second.api.servers.remove.mutate({ name })
   }
 })

@@ -20,6 +20,7 @@ import {
   LaunchedProcess,
   launchFolder,
   launchLogFile,
+  launchRecordFile,
 } from './launched-process.ts'
 
 /** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
@@ -82,7 +83,7 @@ export class ServerLauncher {
     const launched = rows.filter(
       ({ launch, name }) =>
         launch !== null &&
-        (!elsewhere.has(launch.processId) || existsSync(launchLogFile(this.#folder, name))),
+        (!elsewhere.has(launch.processId) || existsSync(launchRecordFile(this.#folder, name))),
     )
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       const wanted = this.#wantedAgain(name, launched)
@@ -99,8 +100,9 @@ export class ServerLauncher {
   }
 
   /**
-   * The ids of the other running server processes. The servers that they launched on another host are theirs. A log in
-   * this data folder shows that the process is the previous one of this service, which may have just been killed.
+   * The ids of the other running server processes. The servers that they launched on another host are theirs. The record
+   * of a process in this data folder shows that they were launched by the previous process of this service, which may
+   * have just been killed. A log does not show this, because it stays after the server has moved to another host.
    */
   async #launchersElsewhere(): Promise<Set<number | undefined>> {
     const { processId } = this.#options
