@@ -429,7 +429,7 @@ async function readGroups(page: Page, of: BatchNumbers): Promise<void> {
 }
 
 async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
-  const { groups, lostMs, stragglers } = of.timeline
+  const { groups, stragglerDelayMs, stragglers } = of.timeline
   expect(await noteOf(page, 'Group timeline')).toContain(
     bare(
       `n = ${formatCount(groups.length)} of ${plural(of.groups, 'group')}, ${plural(of.samples, 'sample')} finished`,
@@ -438,7 +438,7 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
   await expect(section(page, 'Group timeline')).toContainText(
     stragglers === 0
       ? 'No stragglers'
-      : `${plural(stragglers, 'straggler')} · straggler delay ${durationText(lostMs)}${stragglers > 1 ? ' in total' : ''}`,
+      : `${plural(stragglers, 'straggler')} · straggler delay ${durationText(stragglerDelayMs)}${stragglers > 1 ? ' in total' : ''}`,
   )
   const shown = await rowsOf(page.getByRole('table', { name: 'Group timeline', exact: true }))
   expect(shown.length).toBeGreaterThan(10)
@@ -453,7 +453,7 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
         `${formatCount(group.size)}of${formatCount(group.size)}${group.failed > 0 ? `·${formatCount(group.failed)}failed` : ''}`,
       ),
       'Time to median sample': duration(group.medianMs),
-      'Straggler delay': duration(group.lostMs),
+      'Straggler delay': duration(group.stragglerDelayMs),
     })
   }
 }

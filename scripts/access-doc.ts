@@ -24,7 +24,7 @@ const INTRO = `# Access matrix
 The tables list every procedure and every other request, with the callers that may send it:
 
 - \`none\`: callers without a key, on a service that requires keys
-- \`viewer\`, \`trainer\` and \`admin\`: keys of the named role, without restricted access and without a run prefix
+- \`viewer\`, \`trainer\` and \`admin\`: keys of the named role with the access \`full\` and without a run prefix
 - \`submit\`: keys of the role trainer with the access \`submit\`
 - \`read\`: keys of the role admin with the access \`read\`
 - \`prefix\`: keys of the role trainer with a run prefix

@@ -105,7 +105,8 @@ interface Bom {
 
 /**
  * The installed packages as a CycloneDX 1.5 document, by `npm sbom`, with Postgres and the Python client, which npm
- * does not list. @throws Error if npm fails
+ * does not list.
+ * @throws Error if npm fails
  */
 export function sbom(): Bom {
   const args = ['sbom', '--sbom-format=cyclonedx', '--sbom-type=application', '--loglevel=error']

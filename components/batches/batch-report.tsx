@@ -19,7 +19,7 @@ import { drawPicture, pictureScene } from './timeline/draw-picture.ts'
 import { svgPainter } from './timeline/svg-painter.ts'
 import { idleStretches, timeScale } from './timeline/time-scale.ts'
 import { defaultChunk, prepareTimeline } from './timeline/timeline.prepare.ts'
-import { causesText, countsText, longerStage, lostText } from './timeline/timeline-words.ts'
+import { causesText, countsText, longerStage, stragglersText } from './timeline/timeline-words.ts'
 import { useElapsed, useTimeline } from './timeline/use-timeline.ts'
 
 /**
@@ -69,12 +69,12 @@ export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: num
     })
     if (data.rows.length === 0) return null
     const spanMs = Math.max(data.spanMs, nowMs ?? 0)
-    const causes = causesText(data.lostBy)
+    const causes = causesText(data.delayByCause)
     const words = {
       title: 'Group timeline',
       lines: [
         countsText(data, model.totals.groups),
-        lostText(data),
+        stragglersText(data),
         causes && `Straggler delay by cause: ${causes}`,
       ].filter((line): line is string => Boolean(line)),
     }

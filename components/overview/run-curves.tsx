@@ -22,7 +22,7 @@ export function RunCurves({
   return (
     <Section
       title={<PageLink href="/runs">Runs</PageLink>}
-      note="mean reward of the last 50 steps, with its trend ± 95 % confidence interval"
+      note="mean reward per step, last 50 steps; change with 95 % confidence interval"
       className={className}
     >
       {/* A phone shows only three runs, so that the attention list is near the top. */}
@@ -55,7 +55,7 @@ function RunCard({ run }: { run: OverviewRunDto }) {
         <span className="num text-xl font-medium tracking-tight">{formatScore(run.mean)}</span>
         {run.change !== null && (
           <span className="text-xs text-ink-3">
-            trend <RunChange change={run.change} /> over {plural(run.change.steps, 'step')}
+            change <RunChange change={run.change} /> over {plural(run.change.steps, 'step')}
           </span>
         )}
         {run.split === 'val' && <span className="ml-auto text-xs text-ink-3">validation</span>}

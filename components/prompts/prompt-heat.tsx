@@ -55,12 +55,12 @@ function Loaded({ run, url, heat }: { run: string; url: PromptsUrl; heat: Prompt
   const rate = passRates ? 'pass rate' : 'mean'
   const sample =
     rows.length < total
-      ? `${formatCount(rows.length)} of ${plural(total, 'prompt')}, a random sample`
+      ? `random sample of ${formatCount(rows.length)} of ${plural(total, 'prompt')}`
       : plural(total, 'prompt')
   return (
     <ChartFrame
       title={passRates ? 'Pass rate by prompt' : 'Mean score by prompt'}
-      note={`${sample}; the ${passRates ? 'easiest' : 'highest mean'} on top; paler at steps without a visit`}
+      note={`${sample}; ${passRates ? 'easiest' : 'highest mean'} on top; pale cells repeat the last visit’s ${rate}`}
       height={HEIGHT}
       actions={
         passRates ? (

@@ -5,9 +5,9 @@ import type { SampleRowDto } from '../../server/contract/pages.ts'
  */
 export interface Responses<T> {
   listed: T[]
-  /** The sample with the highest score, without substituted scores. Null if all these scores are equal. */
+  /** The sample with the highest score; substituted scores do not count. Null if all counted scores are equal. */
   best: T | null
-  /** The sample with the lowest score, without substituted scores. Null if all these scores are equal. */
+  /** The sample with the lowest score; substituted scores do not count. Null if all counted scores are equal. */
   worst: T | null
 }
 

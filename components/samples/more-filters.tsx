@@ -97,12 +97,13 @@ export function MoreFilters({
                   onChange={(value) => onChange({ rescored: value ?? undefined })}
                 />
                 <Select
-                  label="Score"
+                  label="Substituted score"
+                  title="Whether the failure policy of the batch set or removed the score, because a sample failed."
                   value={substituted ?? null}
                   options={[
                     { value: null, label: 'Any' },
-                    { value: false, label: 'Not substituted' },
-                    { value: true, label: 'Substituted' },
+                    { value: true, label: 'Yes' },
+                    { value: false, label: 'No' },
                   ]}
                   onChange={(value) => onChange({ substituted: value ?? undefined })}
                 />
@@ -291,10 +292,10 @@ function ExtraForm({
               value={kind}
               disabled={key === ''}
               options={[
-                { value: 'number', label: 'number in range' },
-                { value: 'boolean', label: 'true or false' },
-                { value: 'text', label: 'text equals' },
-                { value: 'present', label: 'is present' },
+                { value: 'number', label: 'Number in range' },
+                { value: 'boolean', label: 'Boolean equals' },
+                { value: 'text', label: 'Text equals' },
+                { value: 'present', label: 'Is present' },
               ]}
               onChange={(kind) => {
                 setChosen(kind)

@@ -165,7 +165,7 @@ function RegisterForm({
       <TextField
         label="Name"
         placeholder="rm-1"
-        hint="The name of an existing server updates that server."
+        hint="If a server with this name exists, it is updated."
         {...text('name')}
       />
       <Select

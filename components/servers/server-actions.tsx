@@ -261,8 +261,8 @@ export function useServerActions(
         onConfirm={() => trust.mutate({ ...ref, selfTestOverride: true })}
       >
         {selfTest && <p className="mb-2">{VERDICT_MEANING[selfTest.verdict]}</p>}
-        Its scores are used in training unchanged. The verdict stays visible, and you can revoke the
-        trust.
+        Batches then use its scores despite this verdict. The verdict stays visible, and you can
+        revoke the trust later.
       </Confirm>
       <Confirm
         {...windowOf('remove')}

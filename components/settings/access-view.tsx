@@ -223,7 +223,10 @@ function KeyTable({ keys }: { keys: KeysDto }) {
             columns={[
               'Name',
               'Role',
-              { start: 'Limits', title: 'Limits of the key within its role' },
+              {
+                start: 'Limits',
+                title: 'Access and run prefix, if the key permits less than its role',
+              },
               'Key',
               'State',
               'Last used',

@@ -75,7 +75,7 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
                         small
                         refused={refused}
                         busy={cancel.isPending}
-                        title="Keeps batches whose deletion has not begun."
+                        title="Keeps batches whose removal has not begun."
                         onClick={() => cancel.mutate({ id: job.id })}
                       >
                         Stop

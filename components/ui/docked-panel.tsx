@@ -7,8 +7,9 @@ import { useCopy } from './copy-text.tsx'
 import { Scroll } from './scroll.tsx'
 
 /**
- * The details of a list row, docked next to the list, or over the page below 1,180 px. The page handles J, K and
- * Escape. The panel takes the focus, because Tab would otherwise stop at all further rows of the list first.
+ * The details of a list row. The panel is docked next to the list; in windows narrower than 1,180 px, it covers the
+ * page. The page handles J, K and Escape. The panel takes the focus, because Tab would otherwise stop at all further
+ * rows of the list first.
  */
 export function DockedPanel({
   label,

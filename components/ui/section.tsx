@@ -24,7 +24,7 @@ export function Section({
           <h2 className="text-sm leading-7">{title}</h2>
           {note !== undefined && <span className="num text-xs text-ink-3">{note}</span>}
           {actions && (
-            // On a phone, actions have their own line if there is a corner.
+            // On a phone, the actions of a section with a corner get a line of their own.
             <span
               className={`ml-auto flex items-center gap-1.5 max-sm:flex-wrap print:hidden ${corner ? 'max-sm:mt-1 max-sm:w-full' : ''}`}
             >

@@ -38,7 +38,7 @@ export interface BatchNumbers extends Record<string, unknown> {
   timeline: {
     samples: Record<string, MarkNumbers>
     groups: TimelineGroupNumbers[]
-    lostMs: number
+    stragglerDelayMs: number
     stragglers: number
   }
 }
@@ -71,7 +71,7 @@ interface TimelineGroupNumbers {
   endMs: number
   completedMs: number
   medianMs: number | null
-  lostMs: number
+  stragglerDelayMs: number
   failed: number
 }
 interface StepNumbers extends Record<string, unknown> {

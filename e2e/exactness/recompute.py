@@ -252,7 +252,7 @@ def timeline(rows):
                 if first is None
                 else max(0, (ends[(n - 1) // 2] + ends[n // 2]) / 2 - first),
                 "tookMs": ends[-1] - (first or 0),
-                "lostMs": ends[-1] - ends[-2] if n > 1 else 0,
+                "stragglerDelayMs": ends[-1] - ends[-2] if n > 1 else 0,
                 "tailMs": ends[-1] - (ends[(n - 1) // 2] + ends[n // 2]) / 2 if n > 1 else None,
                 "failed": sum(row["status"] == "failed" for row in members),
             }
@@ -269,12 +269,12 @@ def timeline(rows):
         if (tail := group["tailMs"]) is not None
         and tail > typical + 4 * deviation
         and tail >= least
-        and group["lostMs"] >= 50
+        and group["stragglerDelayMs"] >= 50
     ]
     return {
         "samples": marks,
         "groups": groups,
-        "lostMs": sum(group["lostMs"] for group in late),
+        "stragglerDelayMs": sum(group["stragglerDelayMs"] for group in late),
         "stragglers": len(late),
     }
 

@@ -4,13 +4,16 @@ import type { SessionDto } from '../../server/contract/pages.ts'
 import { CliError, EXIT } from './exit-codes.ts'
 
 const CONNECT_MS = 3_000
-/** For the first call, including the connection. */
+/** Timeout of the first call, including the connection. */
 const HELLO_MS = 4_000
-/** Closing a batch of a million samples takes tens of seconds. */
+/** Default timeout of a call. Closing a batch of a million samples takes tens of seconds. */
 const ANSWER_MS = 300_000
-/** Between two chunks of a stream. The service reads a page of rows in milliseconds. */
+/**
+ * Timeout of a stream: until its headers, and between two chunks. It can be short, because the service reads a page of
+ * rows in milliseconds.
+ */
 const STREAM_MS = 30_000
-/** Doubles up to the maximum; a longer `Retry-After` of the service takes precedence. */
+/** Pause before the first retry. It doubles up to the maximum; a longer `Retry-After` takes precedence. */
 const FIRST_PAUSE_MS = 200
 const MAX_PAUSE_MS = 5_000
 

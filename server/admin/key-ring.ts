@@ -210,7 +210,7 @@ export class KeyRing {
     return known.holder
   }
 
-  /** The access settings and at most {@link MAX_KEYS} keys without secrets, unrevoked ones first. */
+  /** The access settings and the keys, at most {@link MAX_KEYS}, unrevoked ones first. The secrets are left out. */
   async list(): Promise<KeysDto> {
     const rows = await listedKeys(this.#db, MAX_KEYS + 1)
     return {

@@ -61,7 +61,7 @@ const POLICY = 'retention'
  * at a time removes data, and its progress is stored, so that another process continues after a crash.
  *
  *   policy or run ─▶ running ─mark─▶ drop days ─▶ delete rows ─▶ prune events ─▶ done
- *                       └──cancel──▶ cancelled (batches whose deletion has not begun are kept)
+ *                       └──cancel──▶ cancelled (batches whose removal has not begun are kept)
  */
 export class Retention {
   readonly #db: Database
@@ -159,8 +159,8 @@ export class Retention {
   }
 
   /**
-   * Deletes a run with all its data. @throws RewardOpsError `not_confirmed`, `run_not_found`, `run_busy`,
-   * `removal_under_way`
+   * Deletes a run with all its data.
+   * @throws RewardOpsError `not_confirmed`, `run_not_found`, `run_busy`, `removal_under_way`
    */
   async deleteRun(run: string, confirm: string, by: string): Promise<RetentionJobDto> {
     if (confirm !== run) {
@@ -193,7 +193,7 @@ export class Retention {
     return this.get()
   }
 
-  /** Cancels a removal; batches whose deletion has not begun are kept. A finished removal is unchanged. */
+  /** Cancels a removal. Batches that it has not begun to remove are kept. A finished removal is unchanged. */
   async cancel(id: string): Promise<RetentionJobDto> {
     const number = Number(id.slice(1))
     await this.#db.transaction(async (client) => {

@@ -95,7 +95,7 @@ export const appRouter = router({
       .input(RescoreSomeInput)
       .mutation(({ ctx, input }) => ctx.manager.rescore(input)),
     /**
-     * Closes an open batch. Closing a closed batch changes nothing.
+     * Closes an open batch. A batch that is closed already stays as it is; a cancelled or failed batch is refused.
      * @throws batch_not_found, batch_closed
      * @example {"batchId": "b12"}
      */
@@ -259,7 +259,7 @@ export const appRouter = router({
    */
   servers: serversRouter,
   /**
-   * The servers of one model share a balancing policy.
+   * List pools and set their balancing policies. A pool is all servers of one reward model.
    * @see docs/router.md
    */
   pools: poolsRouter,

@@ -213,7 +213,7 @@ export const retentionRouter = router({
       ctx.retention.deleteRun(input.run, input.confirm, ctx.actor.name),
     ),
   /**
-   * Cancels a removal. Batches whose deletion has not begun are kept.
+   * Cancels a removal. Batches that it has not begun to remove are kept.
    * @throws not_found
    * @example {"id": "r3"}
    */

@@ -93,8 +93,8 @@ export class RewardLoopManager {
   }
 
   /**
-   * Closes a batch: no more samples follow. Closing a closed batch changes nothing. Throws `batch_closed` for a
-   * cancelled or failed batch.
+   * Closes a batch: no more samples follow. A batch that is closed already stays as it is.
+   * @throws RewardOpsError `batch_not_found`; `batch_closed` if the batch was cancelled or has failed
    */
   async close(batchId: string): Promise<BatchSummary> {
     const row = await this.reader.row(batchId)

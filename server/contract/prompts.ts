@@ -25,17 +25,14 @@ export const PROMPT_CLASSES = [
 ] as const
 export type PromptClass = (typeof PROMPT_CLASSES)[number]
 
-/**
- * The definition of each class, as pages and docs/api.md show it. A prompt has the first class that applies, in this
- * order.
- */
+/** The definition of each class, as pages show it. A prompt has the first class that applies, in this order. */
 export const PROMPT_CLASS_TEXT: Record<PromptClass, string> = {
   unsolved: 'No sample has passed yet.',
   solved: 'All samples of the last two visits passed.',
   regressed:
-    'The pass rate fell by at least 25 points, and stayed low until the last visit. A single comparison shows such a fall by chance less than once in a million. For reward models: the mean score fell by at least half a standard deviation.',
+    'The pass rate fell by at least 25 points, and stayed low until the last visit. A single comparison shows such a fall by chance less than once in a million. For reward models: the mean score fell by at least half the standard deviation of the prompt’s scores.',
   learning:
-    'The pass rate rose by at least 25 points, and stayed high until the last visit. For reward models: the mean score rose by at least half a standard deviation.',
+    'The pass rate rose by at least 25 points, and stayed high until the last visit. For reward models: the mean score rose by at least half the standard deviation of the prompt’s scores.',
   flapping:
     'The pass rate differs more between visits than chance explains (probability below 1 in a million), without a lasting rise or fall.',
   never_varied:

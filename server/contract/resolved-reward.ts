@@ -26,7 +26,7 @@ export interface ResolvedReward {
   /** The reward model, or null if the reward itself calls none. */
   model: string | null
   kwargs: Record<string, unknown>
-  /** The function of kind `function`, or the class of manager `module`. */
+  /** For kind `function`: the function. For manager `module`: its class. */
   function?: FunctionRef
   /** For manager `module`: the reward that its class calls. */
   wraps?: ResolvedReward

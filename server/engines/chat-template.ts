@@ -76,7 +76,8 @@ export class ChatTemplate implements SampleTemplate {
 
   /**
    * Renders prompt and response, with the response as the assistant's turn. End-of-text tokens are removed from the
-   * response, as verl's `_preprocess_reward_inputs` does. @throws ChatTemplateError
+   * response, as verl's `_preprocess_reward_inputs` does.
+   * @throws ChatTemplateError
    */
   renderSample(input: ScoreInput): string {
     const { tokens, inputEosToken } = this.#source
@@ -183,7 +184,8 @@ export type Program = Parameters<Interpreter['run']>[0]
 
 /**
  * Parses a template with the settings of the model libraries: `trim_blocks` and `lstrip_blocks` are on, and `{%
- * generation %}` is ignored. @throws Error
+ * generation %}` is ignored.
+ * @throws Error
  */
 export function readProgram(source: string): Program {
   return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }))
@@ -191,8 +193,8 @@ export function readProgram(source: string): Program {
 
 /**
  * Renders a template with the given variables and those that the model libraries add: `raise_exception`,
- * `strftime_now`, `range`, `namespace`. @throws Error with the message that the template raised, or because a limit was
- * exceeded
+ * `strftime_now`, `range`, `namespace`.
+ * @throws Error with the message that the template raised, or because a limit was exceeded
  */
 export function runProgram(
   program: Program,
@@ -278,8 +280,8 @@ const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
 }
 
 /**
- * Formats a time like Python's `strftime`, always in English, for `strftime_now` of templates. @throws Error for an
- * unknown directive, because otherwise it would become part of a prompt
+ * Formats a time like Python's `strftime`, always in English, for `strftime_now` of templates.
+ * @throws Error for an unknown directive, because otherwise it would become part of a prompt
  */
 export function formatTime(date: Date, format: string): string {
   return format.replace(/%([-#]?)(.?)/gs, (_, unpadded: string, letter: string) => {

@@ -44,7 +44,8 @@ export interface OpenFetchOptions {
 
 /**
  * Opens a connection to a server. Forbidden URLs are refused, redirects are not followed, the size of responses is
- * limited, and the key is sent as a bearer token. @throws ProbeStop for a forbidden URL
+ * limited, and the key is sent as a bearer token.
+ * @throws ProbeStop for a forbidden URL
  */
 export function openFetch(
   url: string,

@@ -139,8 +139,8 @@ export interface MicroBatchScores {
 export interface MicroBatchProtocol {
   takes(target: EngineTarget): boolean
   /**
-   * Builds the request. Call this only if the target {@link takes} several samples. @throws Error if the target's
-   * template rejects a sample
+   * Builds the request. Call this only if the target {@link takes} several samples.
+   * @throws Error if the target's template rejects a sample
    */
   build(inputs: readonly ScoreInput[], target: EngineTarget): EngineRequest
   /** Reads the response for `count` samples. Never throws. A returned failure concerns the whole request. */

@@ -117,7 +117,8 @@ function answersNoResults(status: number, bodyText: string): boolean {
 }
 
 /**
- * Resolves to null if the server does not answer like a custom scorer. @throws ProbeStop if the server does not answer
+ * Resolves to null if the server does not answer like a custom scorer.
+ * @throws ProbeStop if the server does not answer
  */
 async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult | null> {
   try {

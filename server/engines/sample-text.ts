@@ -50,7 +50,8 @@ export function promptText(input: ScoreInput): string {
 
 /**
  * Returns the sample as one text, rendered by the registered chat template without the BOS that the server's tokenizer
- * adds. Without a template, the text is the prompt, a newline and the response. @throws ChatTemplateError
+ * adds. Without a template, the text is the prompt, a newline and the response.
+ * @throws ChatTemplateError
  */
 export function sampleText(input: ScoreInput, target: EngineTarget): string {
   if (target.chatTemplate != null) return target.chatTemplate.renderSampleWithoutBos(input)

@@ -526,7 +526,8 @@ describe('a key that ends', () => {
   beforeAll(async () => {
     rm = await SimulatedServer.start({ model: 'slow-rm' })
     await service.api.servers.register.mutate({ name: 'slow', url: rm.url })
-    // The tests revoke the keys before the server answers. The samples are still scored while other tests run.
+    // The tests revoke the keys before the server answers. The samples are scored nevertheless, and `afterAll` waits
+    // for their scores.
     rm.control({ latency: 'constant:4000' })
     const names = [
       'waits',

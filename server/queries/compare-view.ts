@@ -127,7 +127,8 @@ export class CompareView {
   }
 
   /**
-   * Returns the groups with at least two compared members, lowest Kendall's τ first. @throws the errors of {@link pair}
+   * Returns the groups with at least two compared members, lowest Kendall's τ first.
+   * @throws the errors of {@link pair}
    */
   async groups(input: CompareGroupsInput): Promise<ComparedPage<ComparedGroupDto>> {
     const { made } = await this.#made(input)

@@ -128,8 +128,8 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   /** Whether the sample may be hedged, and may share a request with an identical sample. */
   abstract get isHedgeable(): boolean
   /**
-   * Builds the request for a server. Returns null if the owner of the slot sends the call. @throws Error for a prompt
-   * of an invalid shape
+   * Builds the request for a server. Returns null if the owner of the slot sends the call.
+   * @throws Error for a prompt of an invalid shape
    */
   abstract build(server: PoolServer): EngineRequest | null
   /** Parses a complete answer, and keeps its result for {@link succeed}. */

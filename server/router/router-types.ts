@@ -73,8 +73,8 @@ export interface RouteRequest {
   /** Aborting the signal fails the sample as `cancelled` and cancels its call. Many samples may share one signal. */
   signal?: AbortSignal
   /**
-   * Whether a caller waits for this sample. Its priority class is then `interactive`, which shares capacity 4 : 3 with
-   * a step's samples.
+   * Whether a caller waits for this sample. Its priority class is then `interactive`. This class and a step's samples
+   * share capacity 4 : 3.
    */
   urgent?: boolean
   /** If negative, the sample's priority class is `backfill`, which gets a third of the capacity of a step's samples. */

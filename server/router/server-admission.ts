@@ -59,8 +59,8 @@ export function testScores(server: ScoringServer, timeoutMs: number): Promise<Se
 }
 
 /**
- * Scores the calibration texts, one call each. Returns null if the engine cannot score fixed texts. @throws Error with
- * the server's answer, or if `stop` was aborted
+ * Scores the calibration texts, one call each. Returns null if the engine cannot score fixed texts.
+ * @throws Error with the server's answer, or if `stop` was aborted
  */
 export function calibrate(
   server: ScoringServer,

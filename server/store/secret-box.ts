@@ -71,7 +71,10 @@ export class SecretBox {
     return this.#isSealing
   }
 
-  /** @throws Error that names the missing key, or the use of a damaged secret */
+  /**
+   * Decrypts a stored secret. An unencrypted secret is returned unchanged.
+   * @throws Error if this process lacks the key, or if the secret is damaged or belongs to another column
+   */
   open<T extends string | null>(use: SecretUse, stored: T): T {
     if (stored === null) return stored
     const found = SEALED.exec(stored)

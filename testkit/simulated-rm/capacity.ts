@@ -211,8 +211,8 @@ export class Capacity {
   }
 
   /**
-   * Freezes or resumes all jobs. While frozen, jobs are accepted and none advances. A call from `begin` also freezes
-   * the job that begins.
+   * Freezes or resumes all jobs. While frozen, jobs are accepted and none advances. If {@link Work.begin} calls this
+   * method, the job that begins is frozen too.
    */
   freeze(frozen: boolean): void {
     const set = () => {

@@ -224,7 +224,7 @@ export function drawRows(p: Painter, scene: TimelineScene): void {
     }
     if (row.cause === null || row.last === null || !data.stragglers.has(row.track.no)) continue
     const end = x(row.last.endedMs)
-    bar(x(row.last.endedMs - row.lostMs), end, tails[row.cause])
+    bar(x(row.last.endedMs - row.stragglerDelayMs), end, tails[row.cause])
     if (end >= left - 4 && end <= right + 4) rings[row.cause].push(end, y)
     if (rowPx >= NAMED_ROW_PX)
       delayLabels.push(() => drawDelay(p, row, x(row.startMs ?? 0), end, y, left, right))
@@ -254,7 +254,7 @@ function drawDelay(
   right: number,
 ): void {
   if (row.cause === null || end < left || end > right) return
-  const text = `+${durationText(row.lostMs)} ${CAUSE_WORDS[row.cause].word}`
+  const text = `+${durationText(row.stragglerDelayMs)} ${CAUSE_WORDS[row.cause].word}`
   const width = text.length * 5.8
   if (end + 10 + width < right) p.text(end + 10, y, text, { ink: 'ink-2' })
   else if (start - 8 - width > left) p.text(start - 8, y, text, { ink: 'ink-2', align: 'end' })
@@ -276,7 +276,7 @@ export function drawThinStragglers(p: Painter, scene: TimelineScene): void {
       data.rows.forEach((row, i) => {
         if (row.cause !== cause || row.last === null || !data.stragglers.has(row.track.no)) return
         const y = plot.y + (i + 0.5) * rowPx
-        const from = x(row.last.endedMs - row.lostMs)
+        const from = x(row.last.endedMs - row.stragglerDelayMs)
         boxes.push(from, y - 0.5, Math.max(2, x(row.last.endedMs) - from), 1)
       })
       p.boxes(boxes, cause)

@@ -29,7 +29,7 @@ import { TimelinePlot } from './timeline-plot.tsx'
 import { TimelineStrip } from './timeline-strip.tsx'
 import { MiniBatchTable, TimelineTable } from './timeline-table.tsx'
 import { TIMELINE_SORTS, timelineView } from './timeline-url.ts'
-import { causesText, countsText, lostText } from './timeline-words.ts'
+import { causesText, countsText, stragglersText } from './timeline-words.ts'
 import { useElapsed, useTimeline } from './use-timeline.ts'
 
 const TITLE = 'Group timeline'
@@ -87,10 +87,12 @@ function Timeline({
   const [unsaved, setUnsaved] = useState<string>()
   const save = (kind: 'png' | 'svg') => {
     setUnsaved(undefined)
-    const causes = causesText(data.lostBy)
-    const lines = [counts, lostText(data), causes && `Straggler delay by cause: ${causes}`].filter(
-      Boolean,
-    )
+    const causes = causesText(data.delayByCause)
+    const lines = [
+      counts,
+      stragglersText(data),
+      causes && `Straggler delay by cause: ${causes}`,
+    ].filter(Boolean)
     savePicture(
       kind,
       `group-completion-${batchId}`,

@@ -2,7 +2,7 @@ import { durationText, formatCount } from '../../format/numbers.ts'
 import { shortenMiddle } from '../../format/text.ts'
 import { INK_TOKENS } from './painter.ts'
 import type { TimelineRow } from './timeline.prepare.ts'
-import { MIN_LOST_MS, WAIT_CAUSES } from './timeline.prepare.ts'
+import { MIN_STRAGGLER_DELAY_MS, WAIT_CAUSES } from './timeline.prepare.ts'
 import type { SampleMark } from './timeline-model.ts'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
@@ -29,7 +29,7 @@ export function PointedTip({
   height: number
 }) {
   const { track } = row
-  const lost = row.lostMs >= MIN_LOST_MS
+  const isDelayed = row.stragglerDelayMs >= MIN_STRAGGLER_DELAY_MS
   return (
     <div
       data-timeline-tip
@@ -65,11 +65,11 @@ export function PointedTip({
         </>
       )}
       {row.failed > 0 && <Line label="failed" value={formatCount(row.failed)} />}
-      {lost && row.last && (
+      {isDelayed && row.last && (
         <>
           <Line
             label={`${isStraggler ? 'straggler delay' : 'wait for the last sample'}, #${row.last.index}`}
-            value={durationText(row.lostMs)}
+            value={durationText(row.stragglerDelayMs)}
           />
           {WAIT_CAUSES.filter((cause) => row.waits[cause] >= 0.5).map((cause) => (
             <Line

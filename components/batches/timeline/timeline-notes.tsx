@@ -7,16 +7,16 @@ import { IconButton } from '../../ui/button.tsx'
 import type { Pointed } from './pointed-tip.tsx'
 import type { TimelineData } from './timeline.prepare.ts'
 import type { TimelineModel } from './timeline-model.ts'
-import { causesText, groupText, lostText, sampleText } from './timeline-words.ts'
+import { causesText, groupText, sampleText, stragglersText } from './timeline-words.ts'
 
 export function sampleHref(batchId: string, index: number): string {
   return `/samples?batch=${batchId}&sample=${batchId}-${index}`
 }
 
 export function LostNote({ data }: { data: TimelineData }) {
-  const text = lostText(data)
+  const text = stragglersText(data)
   if (text === null) return null
-  const causes = data.stragglers.size > 0 ? causesText(data.lostBy) : ''
+  const causes = data.stragglers.size > 0 ? causesText(data.delayByCause) : ''
   return (
     <p className="num mb-2 text-xs text-ink-2">
       {text}

@@ -11,7 +11,7 @@ import { ColumnHeads } from '../../ui/column-heads.tsx'
 import { Quantity } from '../../ui/quantity.tsx'
 import { Scroll } from '../../ui/scroll.tsx'
 import {
-  MIN_LOST_MS,
+  MIN_STRAGGLER_DELAY_MS,
   type MiniBatch,
   type TimelineData,
   type TimelineRow,
@@ -90,7 +90,7 @@ export function TimelineTable({ data, batchId }: { data: TimelineData; batchId: 
 
 function Cells({ row, batchId, late }: { row: TimelineRow; batchId: string; late: boolean }) {
   const { track } = row
-  const lost = row.lostMs >= MIN_LOST_MS
+  const isDelayed = row.stragglerDelayMs >= MIN_STRAGGLER_DELAY_MS
   return (
     <>
       <span role="cell" className="text-right text-ink-3">
@@ -127,7 +127,7 @@ function Cells({ row, batchId, late }: { row: TimelineRow; batchId: string; late
         {row.endMs === null ? (
           <span className="text-ink-3">–</span>
         ) : (
-          <Quantity of={formatDuration(row.lostMs)} />
+          <Quantity of={formatDuration(row.stragglerDelayMs)} />
         )}
       </span>
       <span role="cell" className="text-right">
@@ -145,7 +145,7 @@ function Cells({ row, batchId, late }: { row: TimelineRow; batchId: string; late
       <span
         role="cell"
         className="min-w-0 truncate"
-        title={lost ? causesText(row.waits) : undefined}
+        title={isDelayed ? causesText(row.waits) : undefined}
       >
         {waitedOn(row)}
         {late && <span className="ml-1.5 text-xs text-ink-3">straggler</span>}

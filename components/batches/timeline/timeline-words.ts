@@ -1,7 +1,7 @@
 import { durationText, formatCount, plural } from '../../format/numbers.ts'
 import { shortenMiddle } from '../../format/text.ts'
 import {
-  MIN_LOST_MS,
+  MIN_STRAGGLER_DELAY_MS,
   type TimelineData,
   type TimelineRow,
   WAIT_CAUSES,
@@ -46,7 +46,7 @@ export function causesText(waits: Readonly<Record<WaitCause, number>>): string {
 }
 
 export function waitedOn(row: TimelineRow): string {
-  if (row.cause === null || row.lostMs < MIN_LOST_MS) return '–'
+  if (row.cause === null || row.stragglerDelayMs < MIN_STRAGGLER_DELAY_MS) return '–'
   const by = row.cause === 'service' && row.last?.server ? ` at ${row.last.server}` : ''
   return CAUSE_WORDS[row.cause].word + by
 }
@@ -66,9 +66,9 @@ export function groupText(row: TimelineRow, isStraggler: boolean): string {
     parts.push(
       `${formatCount(track.samples.length)} finished${track.claimed > 0 ? `, ${formatCount(track.claimed)} claimed by workers` : ''}`,
     )
-  if (row.lostMs >= MIN_LOST_MS && row.last)
+  if (row.stragglerDelayMs >= MIN_STRAGGLER_DELAY_MS && row.last)
     parts.push(
-      `${isStraggler ? 'straggler delay' : 'waited'} ${durationText(row.lostMs)} ${isStraggler ? 'by' : 'for'} sample #${row.last.index}: ${causesText(row.waits)}`,
+      `${isStraggler ? 'straggler delay' : 'waited'} ${durationText(row.stragglerDelayMs)} ${isStraggler ? 'by' : 'for'} sample #${row.last.index}: ${causesText(row.waits)}`,
     )
   return `${parts.join(' · ')}`
 }
@@ -90,9 +90,9 @@ export function countsText(data: TimelineData, groups: number): string {
   return `n = ${formatCount(data.complete)} of ${plural(groups, 'group')}, ${plural(data.samples, 'sample')} finished · time since acceptance`
 }
 
-export function lostText(data: TimelineData): string | null {
+export function stragglersText(data: TimelineData): string | null {
   if (data.complete === 0) return null
   const n = data.stragglers.size
   if (n === 0) return 'No stragglers'
-  return `${plural(n, 'straggler')} · straggler delay ${durationText(data.lostMs)}${n > 1 ? ' in total' : ''}`
+  return `${plural(n, 'straggler')} · straggler delay ${durationText(data.stragglerDelayMs)}${n > 1 ? ' in total' : ''}`
 }

@@ -9,8 +9,8 @@ export type WaitCause = 'queue' | 'router' | 'service' | 'retry'
 export const WAIT_CAUSES: readonly WaitCause[] = ['queue', 'router', 'service', 'retry']
 
 /**
- * A group, prepared for drawing. Times are milliseconds since acceptance; `medianMs`, `lostMs` and `tailMs` are
- * durations.
+ * A group, prepared for drawing. Times are milliseconds since acceptance; `medianMs`, `stragglerDelayMs` and `tailMs`
+ * are durations.
  */
 export interface TimelineRow {
   track: GroupTrack
@@ -27,7 +27,7 @@ export interface TimelineRow {
    * The straggler delay: from the end of the second-to-last sample to the end of the last; 0 for a single-sample group
    * and while the group runs.
    */
-  lostMs: number
+  stragglerDelayMs: number
   /**
    * From the end of the median sample to the end of the last one; null for a single-sample group and while the group
    * runs.
@@ -50,8 +50,8 @@ export const STRAGGLER_DEVIATIONS = 4
  * trainer noticeably.
  */
 export const MIN_STRAGGLER_SHARE = 0.05
-/** Delays shorter than this are not significant, because workers write results only every 40 ms. */
-export const MIN_LOST_MS = 50
+/** Minimum straggler delay, ms. Shorter delays are not significant, because workers write results only every 40 ms. */
+export const MIN_STRAGGLER_DELAY_MS = 50
 
 const prepared = new WeakMap<GroupTrack, TimelineRow>()
 
@@ -79,9 +79,9 @@ function newRow(track: GroupTrack): TimelineRow {
   const complete = track.seq > 0
   const last = complete ? (samples[n - 1] ?? null) : null
   const before = samples[n - 2]
-  const lostMs = last && before ? last.endedMs - before.endedMs : 0
+  const stragglerDelayMs = last && before ? last.endedMs - before.endedMs : 0
   const waits =
-    last && before && lostMs > 0
+    last && before && stragglerDelayMs > 0
       ? waitsOf(last, track.lastCalls, before.endedMs)
       : { queue: 0, router: 0, service: 0, retry: 0 }
   const middle = samples[(n - 1) >> 1]
@@ -93,9 +93,9 @@ function newRow(track: GroupTrack): TimelineRow {
     endMs: complete ? Math.max(track.completedMs ?? 0, last?.endedMs ?? 0) : null,
     medianMs: medianEndMs !== null && startMs !== null ? Math.max(0, medianEndMs - startMs) : null,
     tailMs: last && n > 1 && medianEndMs !== null ? last.endedMs - medianEndMs : null,
-    ...{ last, lostMs, waits, failed },
+    ...{ last, stragglerDelayMs, waits, failed },
     cause:
-      lostMs > 0
+      stragglerDelayMs > 0
         ? WAIT_CAUSES.reduce((most, each) => (waits[each] > waits[most] ? each : most))
         : null,
   }
@@ -135,6 +135,7 @@ export function waitsOf(
   return waits
 }
 
+/** `lost`: by straggler delay. Links contain these values. */
 export type TimelineSort = 'completion' | 'dispatch' | 'lost'
 
 /**
@@ -158,8 +159,8 @@ export interface TimelineData {
   samples: number
   failed: number
   stragglers: ReadonlySet<number>
-  lostMs: number
-  lostBy: Readonly<Record<WaitCause, number>>
+  stragglerDelayMs: number
+  delayByCause: Readonly<Record<WaitCause, number>>
   miniBatches: readonly MiniBatch[]
   spanMs: number
 }
@@ -171,11 +172,11 @@ export function prepareTimeline(
 ): TimelineData {
   const rows = [...model.groups.values()].map(prepareRow)
   rows.sort(ORDERS[options.sort])
-  const lostBy = { queue: 0, router: 0, service: 0, retry: 0 }
+  const delayByCause = { queue: 0, router: 0, service: 0, retry: 0 }
   let complete = 0
   let samples = 0
   let failed = 0
-  let lostMs = 0
+  let stragglerDelayMs = 0
   let spanMs = model.atMs
   for (const row of rows) {
     if (row.endMs !== null) complete++
@@ -186,11 +187,11 @@ export function prepareTimeline(
   const stragglers = stragglersAmong(rows, spanMs)
   for (const row of rows) {
     if (!stragglers.has(row.track.no)) continue
-    lostMs += row.lostMs
-    for (const cause of WAIT_CAUSES) lostBy[cause] += row.waits[cause]
+    stragglerDelayMs += row.stragglerDelayMs
+    for (const cause of WAIT_CAUSES) delayByCause[cause] += row.waits[cause]
   }
   return {
-    ...{ rows, complete, samples, failed, lostMs, lostBy, spanMs, stragglers },
+    ...{ rows, complete, samples, failed, stragglerDelayMs, delayByCause, spanMs, stragglers },
     miniBatches: miniBatches(rows, options.chunk, model),
   }
 }
@@ -206,7 +207,7 @@ const ORDERS: Record<TimelineSort, (a: TimelineRow, b: TimelineRow) => number> =
   dispatch: (a, b) =>
     (a.startMs ?? Number.POSITIVE_INFINITY) - (b.startMs ?? Number.POSITIVE_INFINITY) ||
     a.track.no - b.track.no,
-  lost: (a, b) => b.lostMs - a.lostMs || byCompletion(a, b),
+  lost: (a, b) => b.stragglerDelayMs - a.stragglerDelayMs || byCompletion(a, b),
 }
 
 /** A group whose last two samples end together has no straggler. */
@@ -215,10 +216,13 @@ function stragglersAmong(rows: readonly TimelineRow[], spanMs: number): Set<numb
   const typical = median(tails)
   const deviation = median(tails.map((ms) => Math.abs(ms - typical)))
   const limit = typical + STRAGGLER_DEVIATIONS * deviation
-  const least = Math.max(MIN_LOST_MS, MIN_STRAGGLER_SHARE * spanMs)
+  const least = Math.max(MIN_STRAGGLER_DELAY_MS, MIN_STRAGGLER_SHARE * spanMs)
   const late = rows.filter(
-    ({ tailMs, lostMs }) =>
-      tailMs !== null && tailMs > limit && tailMs >= least && lostMs >= MIN_LOST_MS,
+    ({ tailMs, stragglerDelayMs }) =>
+      tailMs !== null &&
+      tailMs > limit &&
+      tailMs >= least &&
+      stragglerDelayMs >= MIN_STRAGGLER_DELAY_MS,
   )
   return new Set(late.map((row) => row.track.no))
 }

@@ -94,13 +94,22 @@ describe('timeline row', () => {
         [110, 1_320],
       ],
     ])
-    expect(row).toMatchObject({ startMs: 100, endMs: 1_320, medianMs: 220, lostMs: 1_000 })
+    expect(row).toMatchObject({
+      startMs: 100,
+      endMs: 1_320,
+      medianMs: 220,
+      stragglerDelayMs: 1_000,
+    })
     expect(row?.waits).toEqual({ queue: 0, router: 0, service: 1_000, retry: 0 })
     expect(row?.cause).toBe('service')
   })
 
   test('clamps times of a worker clock that is ahead', () => {
-    expect(rowsOf([[[500, 400]]])[0]).toMatchObject({ startMs: 400, endMs: 400, lostMs: 0 })
+    expect(rowsOf([[[500, 400]]])[0]).toMatchObject({
+      startMs: 400,
+      endMs: 400,
+      stragglerDelayMs: 0,
+    })
   })
 
   test('has no start without a dispatch', () => {
@@ -127,7 +136,7 @@ describe('timeline row', () => {
         0,
       )[0],
     ).toMatchObject({
-      ...{ startMs: 10, endMs: null, last: null, lostMs: 0, cause: null },
+      ...{ startMs: 10, endMs: null, last: null, stragglerDelayMs: 0, cause: null },
     })
   })
 })
@@ -169,7 +178,7 @@ describe('delay causes', () => {
       },
     )[0]
     const sum = Object.values(row?.waits ?? {}).reduce((a, b) => a + b, 0)
-    expect(sum).toBeCloseTo(row?.lostMs ?? -1)
+    expect(sum).toBeCloseTo(row?.stragglerDelayMs ?? -1)
   })
 })
 
@@ -186,9 +195,9 @@ describe('stragglers', () => {
   ]
   test('end unusually long after the median sample of their group', () => {
     const groups = [...Array.from({ length: 30 }, () => even), withLast(2_100)]
-    const { stragglers, lostMs } = prepare(model(groups))
+    const { stragglers, stragglerDelayMs } = prepare(model(groups))
     expect([...stragglers]).toEqual([30])
-    expect(lostMs).toBe(1_090)
+    expect(stragglerDelayMs).toBe(1_090)
   })
   test('do not exist in a group whose last two samples are late together', () => {
     const twoLate: Times = [

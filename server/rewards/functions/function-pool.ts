@@ -61,8 +61,8 @@ export class FunctionPool implements FunctionCaller {
   }
 
   /**
-   * Maximum number of samples in the pool now: thousands for functions that wait, a short queue for functions that
-   * compute.
+   * Maximum number of samples in the pool now: thousands for functions that wait for I/O, a short queue for CPU-bound
+   * ones.
    */
   get capacity(): number {
     if (this.problem !== null) return 0

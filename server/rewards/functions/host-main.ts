@@ -32,7 +32,7 @@ import { findingKey, readGroupResults, readResult } from './read-result.ts'
 
 /**
  * The child process that runs user code. It starts every call as soon as it arrives: thousands of calls that return
- * promises run concurrently; a call that computes blocks only this process.
+ * promises run concurrently; a CPU-bound call blocks only this process.
  */
 
 interface Loaded {

@@ -23,10 +23,15 @@ const MAX_VERDICT_CHARS = 64
 const MAX_EXTRA_CHARS = 1 << 20
 
 /**
- * Reads a reward function's result as verl does: a number (or a boolean), `{score, …}` whose every key is extra
- * info, or `[score, prompt, explanation]`, whose score has one of these two forms. A manager's result `{reward_score,
- * reward_extra_info}`, also in camelCase, is read too. The key `rewardops` gives the verdict, and turn and span rewards:
- * `{verdict: "no answer", extracted: null, rewards: {turns: [{message: 2, score: 1}]}}`. Any other value is a problem.
+ * Reads the result of a reward function, as verl does. It has one of these forms; any other value fails the sample.
+ *
+ * - a number or a boolean
+ * - `{score, …}`: all keys, `score` included, become extra info
+ * - `[score, prompt, explanation]`, where `score` has any of the other forms
+ * - `{reward_score, reward_extra_info}` of a manager, also in camelCase
+ *
+ * The key `rewardops` is not extra info. It gives the verdict, and turn and span rewards: `{verdict: "no answer",
+ * extracted: null, rewards: {turns: [{message: 2, score: 1}]}}`.
  */
 export function readResult(value: unknown): ReadResult {
   if (Array.isArray(value)) {

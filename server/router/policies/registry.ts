@@ -29,7 +29,8 @@ const MAKERS: Record<PolicyName, (seed: number | undefined) => BalancingPolicy> 
 /**
  * Creates a policy by name, for one pool. `seed` (32 bits) applies to policies that use random numbers or hashes.
  * Without it, random policies use a random seed, so that processes differ, and hashing policies a constant seed, so
- * that processes agree. @throws RangeError for a name outside {@link POLICY_NAMES}
+ * that processes agree.
+ * @throws RangeError for a name outside {@link POLICY_NAMES}
  */
 export function policyNamed(name: string, options: { seed?: number } = {}): BalancingPolicy {
   if (!isPolicyName(name)) {

@@ -123,7 +123,10 @@ export interface RetryHistoryRow {
   n: number
 }
 
-/** Retries by the server and outcome of the failed attempt, and hedges. Removed servers are included. */
+/**
+ * Retries by server and outcome of the failed attempt, and hedges by server of the hedged request. Removed servers are
+ * included.
+ */
 export async function retryHistory(db: Database, range: HistoryRange): Promise<RetryHistoryRow[]> {
   return db.rows(
     'retry-slices',

@@ -78,7 +78,7 @@ export async function jobById(db: Database, id: number): Promise<RetentionJobRow
   return row
 }
 
-/** Whether a removal is running, or a cancelled one left a deletion to finish. */
+/** Whether a removal is running, or a cancelled one has batches left that it began to remove. */
 export async function hasPendingRemoval(db: Database): Promise<boolean> {
   const [row] = await db.rows<{ any: boolean }>(
     'removal-any',
@@ -154,7 +154,7 @@ interface MarkedRow {
   whole: boolean
 }
 
-/** Unmarks the batches of a cancelled removal whose deletion has not begun. */
+/** Unmarks the batches that a cancelled removal has not begun to remove. */
 export async function unmark(client: Client, jobId: number): Promise<void> {
   await client.query('select pg_advisory_xact_lock($1)', [ADVISORY_LOCKS.retentionMarks])
   await client.query(

@@ -60,11 +60,14 @@ const parameters = ({ runId, split, first, last, width }: BinnedSteps) => [
 
 const weighted = (value: string) =>
   `sum(${value} * n) filter (where ${value} is not null) / nullif(sum(n) filter (where ${value} is not null), 0)`
-/** SQL of the standard deviation of all samples of a bin, from the figures of its steps, `bin_n` and `bin_mean`. */
+/**
+ * SQL of the standard deviation of all samples of a bin, from `n`, `mean` and `std` of each step and from `bin_n` and
+ * `bin_mean`.
+ */
 const STD = `case when bool_and(std is not null or n < 2) then
   sqrt(sum((greatest(n - 1, 0) * coalesce(std, 0) ^ 2 + n * (mean - bin_mean) ^ 2) / nullif(bin_n - 1, 0))) end`
 const STEP_ERROR = `case when r.mean_error < ${LARGEST_OF_TWO} then r.mean_error end`
-/** SQL of the standard error of a bin's mean, from the errors of its steps and `bin_n`; null if one is unknown. */
+/** SQL of the standard error of a bin's mean; null if the standard error of a step is unknown. */
 const MEAN_ERROR = `case when bool_and(mean_error is not null) filter (where n > 0)
   then sqrt(sum((n / nullif(bin_n, 0) * mean_error) ^ 2)) end`
 const median = (value: string, where = 'true') =>

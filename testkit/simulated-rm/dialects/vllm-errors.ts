@@ -103,7 +103,8 @@ const ENGINE_DEAD = 'EngineCore encountered an issue. See stack trace (above) fo
 
 export function engineDead(version: string, as: DeadAnswer, path: string): Answer {
   const isOld = before(version, SECOND_WORDS_SINCE)
-  // In the recordings, 0.11.0 answers 400 on /classify only, and 0.14.0 answers 200 on all other routes.
+  // In the recordings, 0.11.0 answers 400 on /classify, 0.14.0 answers 200 on all routes but /classify, and all other
+  // answers are 500.
   const byVersion =
     isOld && path.endsWith('/classify')
       ? '400'
