@@ -39,6 +39,8 @@ log = logging.getLogger("rewardops")
 
 MAX_BACKOFF_S = 2.0
 TRIES_OF_INTERNAL = 3
+#: Seconds after which a call that waits for a reward was probably ended by a time limit of the client or of a proxy.
+LONG_S = 5.0
 #: Reasons after which a call is retried until its own timeout, with the delay that the service requests.
 BACK_PRESSURE = frozenset(("busy", "queue_full", "run_queue_full"))
 
@@ -159,7 +161,9 @@ class Calls:
         except asyncio.TimeoutError:
             raise self._too_late(procedure, begun) from None
         try:
-            return await self._call_until_answered(procedure, body, deadline, answer_s)
+            return await self._call_until_answered(
+                procedure, body, deadline, answer_s, waits=True
+            )
         finally:
             waiting.release()
 
@@ -253,6 +257,7 @@ class Calls:
         answer_s: float,
         *,
         first: bool = False,
+        waits: bool = False,
     ) -> Any:
         headers = {
             **self.headers(),
@@ -273,6 +278,7 @@ class Calls:
                 if within <= 0:
                     raise self._too_late(procedure, begun)
             tries += 1
+            sent_at = now
             try:
                 answer = await self._here().http.post(
                     path, headers, body, min(self._connect_s, within), within
@@ -298,13 +304,21 @@ class Calls:
             internal += later.error.reason == "internal"
             if internal >= TRIES_OF_INTERNAL:
                 raise later.error
+            took = time.monotonic() - sent_at
+            # A call that waited long for its reward is no sign of an outage if the service can be reached.
+            reachable = (
+                waits
+                and later.error.reason == UNREACHABLE
+                and took >= LONG_S
+                and await self._is_reachable(deadline)
+            )
             now = time.monotonic()
             pause = later.wait_s
             if pause is None:
                 pause = min(MAX_BACKOFF_S, 0.05 * 2 ** min(tries, 10))
             # A random delay keeps thousands of interrupted calls from returning at the same moment.
             pause *= random.uniform(0.75, 1.25)
-            if later.error.reason in BACK_PRESSURE and not first:
+            if reachable or (later.error.reason in BACK_PRESSURE and not first):
                 # An overloaded service is running, so its answer ends an outage.
                 failing_since = None
                 self._answered()
@@ -320,6 +334,20 @@ class Calls:
             if deadline is not None:
                 pause = min(pause, max(0.0, deadline - now))
             await asyncio.sleep(pause)
+
+    async def _is_reachable(self, deadline: float | None) -> bool:
+        within = self._connect_s
+        if deadline is not None:
+            within = min(within, deadline - time.monotonic())
+        if within <= 0:
+            return False
+        headers = {**self.headers(), "Content-Type": "application/json"}
+        path = f"{self.address.base}/api/trpc/session.get"
+        try:
+            answer = await self._here().http.post(path, headers, b"{}", within, within)
+            return isinstance(read_answer(self.address.url, "session.get", answer), Result)
+        except (NoAnswer, RewardOpsError):
+            return False
 
     def _too_late(self, procedure: str, begun: float) -> RewardOpsError:
         took = time.monotonic() - begun
