@@ -263,6 +263,49 @@ class Errors(unittest.TestCase):
                 keys = [json.loads(b)["idempotencyKey"] for p, _, b in web.requests if "score" in p]
                 self.assertEqual((len(keys), len(set(keys))), (5, 1))
 
+    def test_a_call_by_name_runs_once_although_its_answer_was_lost(self):
+        given = {"run": "r", "step": 1, "samples": []}
+        for http in TRANSPORTS:
+            for procedure in ("batches.submit", "batches.rescore", "samples.score"):
+                with (
+                    self.subTest(http=http, procedure=procedure),
+                    Web(BREAK, (200, {}, {"result": {"data": {}}}), look=session()) as web,
+                    RewardOps(web.url, http=http) as client,
+                ):
+                    client.call(procedure, given)
+                    keys = [json.loads(body)["idempotencyKey"] for _, _, body in web.requests]
+                    self.assertEqual((len(keys), len(set(keys))), (2, 1))
+
+    def test_a_call_that_must_not_run_twice_is_sent_again_only_if_it_did_not_run(self):
+        done = 200, {}, {"result": {"data": {}}}
+        for http in TRANSPORTS:
+            for lost in (BREAK, (502, {}, b"<html>Bad Gateway</html>"), refusal(500, "internal")):
+                with (
+                    self.subTest(http=http, lost=lost),
+                    Web(lost, done, look=session()) as web,
+                    RewardOps(web.url, http=http) as client,
+                ):
+                    with self.assertRaises(RewardOpsError):
+                        client.call("demo.load")
+                    self.assertEqual(len(web.requests), 1)
+            for refused in ("busy", "shutting_down"):
+                with (
+                    self.subTest(http=http, refused=refused),
+                    Web(refusal(503, refused, retryAfterMs=10), done, look=session()) as web,
+                    RewardOps(web.url, http=http) as client,
+                ):
+                    self.assertEqual(client.call("demo.load"), {})
+            web = Web(session())
+            with (
+                self.subTest(http=http, refused="connection"),
+                RewardOps(web.url, http=http, outage_s=1.0) as client,
+                self.assertLogs("rewardops", logging.WARNING),
+            ):
+                client.check()
+                web.__exit__()
+                with self.assertRaises(RewardOpsError):
+                    client.call("demo.load")
+
     def test_a_full_queue_is_no_outage(self):
         for reason in ("queue_full", "run_queue_full"):
             full = [refusal(429, reason, retryAfterMs=100)] * 5

@@ -136,7 +136,7 @@ async function watched(
 }
 
 /** Mutations that are safe to repeat without an idempotency key. */
-const IDEMPOTENT: ReadonlySet<string> = new Set([
+export const IDEMPOTENT: ReadonlySet<string> = new Set([
   'batches.append',
   'batches.close',
   'runs.update',

@@ -1,8 +1,8 @@
 """
 Calls the service through tRPC over HTTP with JSON. A call is retried until it is answered or times out.
 
-Every call of the client's methods is safe to send twice: submits and scores carry an idempotency key, appends their
-index, and all others are idempotent.
+Most calls are safe to send twice: submits and scores carry an idempotency key, appends their index, and others are
+idempotent. The calls in `repeatable.py` that are not are sent again only if they were certainly not executed.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ TRIES_OF_INTERNAL = 3
 LONG_S = 5.0
 #: Reasons after which a call is retried until its own timeout, with the delay that the service requests.
 BACK_PRESSURE = frozenset(("busy", "queue_full", "run_queue_full"))
+#: Reasons for which a call was certainly not executed.
+NOT_DONE = BACK_PRESSURE | {"shutting_down"}
 
 
 @dataclass(frozen=True)
@@ -143,16 +145,19 @@ class Calls:
         deadline: float | None = None,
         answer_s: float = 60.0,
         waits: bool = False,
+        repeatable: bool = True,
     ) -> Any:
         """
         Calls a procedure and returns its result. `given`: the input, or the input as JSON. `answer_s`: seconds of silence
         before a retry. `waits`: whether the answer takes as long as a reward; the number of such calls in flight is
-        limited. Raises RewardOpsError.
+        limited. `repeatable`: whether the call may be executed twice. Raises RewardOpsError.
         """
         await self._checked(procedure, deadline)
         body = given if isinstance(given, bytes) else json.dumps(given, allow_nan=False).encode()
         if not waits:
-            return await self._call_until_answered(procedure, body, deadline, answer_s)
+            return await self._call_until_answered(
+                procedure, body, deadline, answer_s, repeatable=repeatable
+            )
         waiting = self._here().waiting
         begun = time.monotonic()
         try:
@@ -162,7 +167,7 @@ class Calls:
             raise self._too_late(procedure, begun) from None
         try:
             return await self._call_until_answered(
-                procedure, body, deadline, answer_s, waits=True
+                procedure, body, deadline, answer_s, waits=True, repeatable=repeatable
             )
         finally:
             waiting.release()
@@ -258,6 +263,7 @@ class Calls:
         *,
         first: bool = False,
         waits: bool = False,
+        repeatable: bool = True,
     ) -> Any:
         headers = {
             **self.headers(),
@@ -288,6 +294,7 @@ class Calls:
                     self._answered()
                     return outcome.data
                 later, met = outcome, True
+                not_done = later.error.reason in NOT_DONE
             except NoAnswer as silence:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise self._too_late(procedure, begun) from None
@@ -301,6 +308,9 @@ class Calls:
                 )
                 if not silence.passing:
                     raise later.error from None
+                not_done = not silence.sent
+            if not (repeatable or not_done):
+                raise later.error
             internal += later.error.reason == "internal"
             if internal >= TRIES_OF_INTERNAL:
                 raise later.error
