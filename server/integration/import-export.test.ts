@@ -527,6 +527,22 @@ describe('the commands submit, wait, results, rescore and servers', () => {
     )
   })
 
+  it('submit the split that the rows name, and refuse a file of both splits', async () => {
+    const of = (split?: string) =>
+      rollouts(2).map((row) => ({ ...row, run: 'splits', step: 1, ...(split ? { split } : {}) }))
+    const splitOf = async (...args: string[]) => {
+      const { batchId } = await done<{ batchId: string }>('submit', ...args)
+      return (await service.api.batches.get.query({ batchId })).split
+    }
+    expect(await splitOf(write(of('val')))).toBe('val')
+    expect(await splitOf(write(of()))).toBe('train')
+    const mixed = write([...of(), ...of('val')])
+    const refused = await cli('submit', mixed)
+    expect(refused.code).toBe(EXIT.badInput)
+    expect(refused.stderr).toContain('more than one split (train, val): use import')
+    expect(await splitOf(mixed, '--split', 'train')).toBe('train')
+  })
+
   it('submit a body from stdin; the same key returns the same batch', async () => {
     const body = JSON.stringify({ run: 'stdin', step: 1, samples: rollouts(2) })
     const args = ['submit', '-', '--key', 'once', '--json']
