@@ -39,6 +39,8 @@ log = logging.getLogger("rewardops")
 
 MAX_BACKOFF_S = 2.0
 TRIES_OF_INTERNAL = 3
+#: Seconds that a client waits until its other event loops have closed their connections.
+CLOSE_S = 2.0
 #: Seconds after which a call that waits for a reward was probably ended by a time limit of the client or of a proxy.
 LONG_S = 5.0
 #: Reasons after which a call is retried until its own timeout, with the delay that the service requests.
@@ -188,11 +190,22 @@ class Calls:
         return headers
 
     async def close(self) -> None:
-        """Closes this event loop's connections; later calls are refused."""
+        """Closes the connections of all event loops; later calls are refused."""
         self._closed = True
-        of_loop = self._loops.pop(asyncio.get_running_loop(), None)
-        if of_loop is not None:
-            await of_loop.http.close()
+        here = asyncio.get_running_loop()
+        closing = []
+        for loop in list(self._loops):
+            of_loop = self._loops.pop(loop, None)
+            if of_loop is None:
+                continue
+            if loop is here:
+                await of_loop.http.close()
+            elif loop.is_running():
+                elsewhere = asyncio.run_coroutine_threadsafe(of_loop.http.close(), loop)
+                closing.append(asyncio.wrap_future(elsewhere))
+        if closing:
+            # A loop that is blocked closes its connections later.
+            await asyncio.wait(closing, timeout=CLOSE_S)
 
     def forget_loops(self) -> None:
         """Abandons inherited connections in a forked process; they belong to its parent."""
