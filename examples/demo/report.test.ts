@@ -86,23 +86,29 @@ test('correctness is acc if the scorer returns it, else a reward of 1', () => {
   expect(isCorrect(null, undefined)).toBe(false)
 })
 
-test('rollouts are grouped by run and step; the group size is set only if all groups share it', () => {
-  const at = (uid: string, step: number | null) => ({
+test('rollouts are grouped by run, step and split; the group size is set only if all groups share it', () => {
+  const at = (uid: string, step: number | null, split: 'train' | 'val' | null = null) => ({
     sample: sample(uid),
     run: null,
     step,
-    split: null,
+    split,
   })
   const steps = bySteps(
-    [at('a', 3), at('a', 3), at('b', 4), at('b', 4), at('c', 4), at('d', null)],
+    [
+      ...[at('a', 3), at('a', 3, 'train'), at('b', 4), at('b', 4), at('c', 4), at('d', null)],
+      at('a', 3, 'val'),
+    ],
     'r',
   )
   expect(
-    steps.map(({ run, step, groupSize, samples }) => [run, step, groupSize, samples.length]),
+    steps.map(({ run, step, split, groupSize, samples }) => [
+      ...[run, step, split, groupSize, samples.length],
+    ]),
   ).toEqual([
-    ['r', 3, 2, 2],
-    ['r', 4, null, 3],
-    ['r', 1, 1, 1],
+    ['r', 3, 'train', 2, 2],
+    ['r', 4, 'train', null, 3],
+    ['r', 1, 'train', 1, 1],
+    ['r', 3, 'val', 1, 1],
   ])
 })
 

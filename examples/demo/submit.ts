@@ -8,6 +8,7 @@ export type Client = TRPCClient<AppRouter>
 export interface StepOfRollouts {
   run: string
   step: number
+  split: 'train' | 'val'
   samples: SampleInput[]
   /** Null when groups differ in size. */
   groupSize: number | null
@@ -18,10 +19,11 @@ export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollou
   for (const rollout of rollouts) {
     const name = rollout.run ?? run
     const number = rollout.step ?? 1
-    const key = `${number} ${name}`
+    const split = rollout.split ?? 'train'
+    const key = `${number} ${split} ${name}`
     let step = steps.get(key)
     if (!step) {
-      step = { run: name, step: number, samples: [], groupSize: null }
+      step = { run: name, step: number, split, samples: [], groupSize: null }
       steps.set(key, step)
     }
     step.samples.push(rollout.sample)
@@ -44,7 +46,8 @@ export async function submitStep(
   run: string,
   reward: Partial<RewardSpec>,
 ): Promise<string> {
-  const envelope = { run, step: step.step, groupSize: step.groupSize, reward }
+  const { step: number, split, groupSize } = step
+  const envelope = { run, step: number, split, groupSize, reward }
   const blocks = blocksOf(step.samples)
   if (blocks.length === 1) {
     const { batchId } = await client.batches.submit.mutate({ ...envelope, samples: step.samples })

@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { IDEMPOTENT } from '../../packages/client-typescript/src/resilient-link.ts'
 import { PROCEDURES } from '../../testkit/service/procedures.ts'
 import type { AuditEntryDto } from '../contract/audit.ts'
 import { UpdateServerInput } from '../contract/servers.ts'
@@ -28,6 +30,19 @@ describe('the access rules of procedures', () => {
       return role === undefined || audit === undefined
     })
     expect(silent).toEqual([])
+  })
+
+  it('tell the Python client which mutations it must not repeat', () => {
+    const file = '../../packages/client-python/src/rewardops/repeatable.py'
+    const python = readFileSync(new URL(file, import.meta.url), 'utf8')
+    const listed = (name: string) =>
+      [...(python.split(`${name} = frozenset(`)[1]?.split(')')[0] ?? '').matchAll(/"(.+?)"/g)]
+        .map(([, path]) => path)
+        .sort()
+    const once = PROCEDURES.filter(([, { _def }]) => _def.type === 'mutation')
+      .map(([path]) => path)
+      .filter((path) => !IDEMPOTENT.has(path) && !listed('KEYED').includes(path))
+    expect(listed('NOT_REPEATABLE')).toEqual(once.sort())
   })
 
   it('require a key, except for reading the session, signing in and signing out', () => {

@@ -169,10 +169,12 @@ const DUMP_COLUMNS = new Set([
 
 /**
  * A sample in the format of verl's step dumps, which have the prompt as text. Chat messages are therefore written as
- * JSON. `uid` has the form of verl's validation, `<uid>_<session>_<index>`.
+ * JSON. `uid` has the form of verl's validation, `<uid>_<session>_<index>`. The dump has no column that marks a
+ * substituted score, so such a score is left out: an import would keep it as the reward's.
  */
 function verlLine(batch: ExportedBatch, row: ExportedRow): string {
   const texts = textsAsJson(row)
+  const score = row.substituted ? null : row.score
   const messages = texts.prompt.startsWith('[')
   // verl decodes all turns of a trajectory to one text.
   const output = texts.response.startsWith('[')
@@ -187,7 +189,7 @@ function verlLine(batch: ExportedBatch, row: ExportedRow): string {
     .join('')
   return (
     `{"input":${messages ? JSON.stringify(texts.prompt) : texts.prompt},"output":${output}` +
-    `,"gts":${oneLine(texts.groundTruth ?? 'null')},"score":${JSON.stringify(row.score)},"step":${batch.step}` +
+    `,"gts":${oneLine(texts.groundTruth ?? 'null')},"score":${JSON.stringify(score)},"step":${batch.step}` +
     `,"uid":${JSON.stringify(`${row.uid}_0_${row.idx}`)},"data_source":${JSON.stringify(row.data_source)}` +
     `${more},"sample_id":"b${batch.id}-${row.idx}"}\n`
   )

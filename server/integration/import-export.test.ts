@@ -261,6 +261,31 @@ describe('rows are exported as they were imported', () => {
     expect(alone).toMatchObject({ rows: 12 })
   })
 
+  it('in verl’s dump without the substituted scores of failed samples, which an import scores again', async () => {
+    writeFileSync(join(functions, 'fails.ts'), 'export default () => { throw new Error("no") }')
+    const { batchId } = await service.api.batches.submit.mutate({
+      ...{ run: 'substituted', step: 1, samples: [sample()] },
+      reward: {
+        function: { path: 'fails.ts' },
+        onFailure: { policy: 'constant' as const, value: 0 },
+      },
+    })
+    await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+    const { score, substituted } = await service.api.samples.get.query({ id: `${batchId}-0` })
+    expect({ score, substituted }).toEqual({ score: 0, substituted: true })
+    const out = at('substituted')
+    await done('export', '--batch', batchId, '--format', 'verl', '--out', out)
+    expect(linesOf(join(out, '1.jsonl'))).toMatchObject([{ score: null }])
+    const { batches } = await done<{ batches: { batchId: string }[] }>(
+      ...['import', out, '--run', 'substituted-again'],
+    )
+    const again = batches[0]?.batchId as string
+    await service.api.batches.wait.query({ batchId: again, waitMs: 60_000 })
+    expect(await service.api.samples.get.query({ id: `${again}-0` })).toMatchObject({
+      ...{ score: 1, substituted: false },
+    })
+  })
+
   itInFullRun(
     'from gzipped JSON Lines with mixed steps: each step’s rows are in the order of the file',
     async () => {
@@ -525,6 +550,22 @@ describe('the commands submit, wait, results, rescore and servers', () => {
     expect(results.map(({ index, score }) => [index, score])).toEqual(
       Array.from({ length: 16 }, (_, i) => [i, i % 2 === 0 ? 1 : 0]),
     )
+  })
+
+  it('submit the split that the rows name, and refuse a file of both splits', async () => {
+    const of = (split?: string) =>
+      rollouts(2).map((row) => ({ ...row, run: 'splits', step: 1, ...(split ? { split } : {}) }))
+    const splitOf = async (...args: string[]) => {
+      const { batchId } = await done<{ batchId: string }>('submit', ...args)
+      return (await service.api.batches.get.query({ batchId })).split
+    }
+    expect(await splitOf(write(of('val')))).toBe('val')
+    expect(await splitOf(write(of()))).toBe('train')
+    const mixed = write([...of(), ...of('val')])
+    const refused = await cli('submit', mixed)
+    expect(refused.code).toBe(EXIT.badInput)
+    expect(refused.stderr).toContain('more than one split (train, val): use import')
+    expect(await splitOf(mixed, '--split', 'train')).toBe('train')
   })
 
   it('submit a body from stdin; the same key returns the same batch', async () => {

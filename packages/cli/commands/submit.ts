@@ -14,12 +14,16 @@ export const command = defineCommand({
   usage: '(FILE | -) [options]',
   details: `FILE holds the rollouts of one step as JSON Lines, CSV, Parquet or a verl dump. Scores in the file
 are ignored: all samples are scored. "-" reads a body of batches.submit as JSON from stdin; options override its fields.
-Use import for several steps, to keep scores, or for more than 256 MiB.`,
+Use import for several steps or both splits, to keep scores, or for more than 256 MiB.`,
   positionals: { min: 1, max: 1 },
   options: {
     run: { type: 'string', value: 'NAME', help: 'the run (default: as in the file)' },
     step: { type: 'string', value: 'N', help: 'the step (default: as in the file)' },
-    split: { type: 'string', value: 'SPLIT', help: 'train (default) or val' },
+    split: {
+      type: 'string',
+      value: 'SPLIT',
+      help: 'train or val (default: as in the file, else train)',
+    },
     reward: REWARD_OPTION,
     'data-source': {
       type: 'string',
@@ -107,16 +111,18 @@ function bodyOfStdin(): Record<string, unknown> {
 async function bodyOfFile(
   path: string,
   dataSource: string | undefined,
-  given: { run?: string; step?: number },
+  given: { run?: string; step?: number; split?: 'train' | 'val' },
 ): Promise<Record<string, unknown>> {
   const samples: SampleInput[] = []
   let run = given.run ?? null
   let step = given.step ?? null
+  let split = given.split ?? null
   try {
     const file = await openRollouts(path, { dataSource, scores: 'log' })
     for await (const rollout of file.rollouts()) {
       if (given.run === undefined) run = one('run', run, rollout.run, path)
       if (given.step === undefined) step = one('step', step, rollout.step, path)
+      if (given.split === undefined) split = one('split', split, rollout.split ?? 'train', path)
       samples.push(rollout.sample)
     }
   } catch (error) {
@@ -124,7 +130,7 @@ async function bodyOfFile(
   }
   if (run === null) throw new CliError(EXIT.badInput, `${path} names no run: give --run NAME.`)
   if (step === null) throw new CliError(EXIT.badInput, `${path} names no step: give --step N.`)
-  return { run, step, samples }
+  return { run, step, split: split ?? 'train', samples }
 }
 
 function one<T>(what: string, before: T | null, now: T | null, path: string): T | null {

@@ -191,6 +191,21 @@ class Client(unittest.TestCase):
         self.assertEqual(sorted(rest), list(range(8, 24)))
         self.assertEqual(batch.results().score, [1.0 - i % 2 for i in range(24)])
 
+    def test_concurrent_appends_have_separate_groups(self):
+        data = [{**one, "uid": None} for one in rollouts(8, 4, "concurrent")]
+
+        async def appended():
+            async with AsyncRewardOps(self.service.url, KEY, run="tests", connect_s=30.0) as client:
+                batch = await client.submit([], 4, step=9, open=True)
+                await asyncio.gather(
+                    batch.append(data[:4], group_size=4), batch.append(data[4:], group_size=4)
+                )
+                await batch.close()
+                return (await batch.pipeline().get(8)).groups
+
+        groups = {g.uid: [s["index"] for s in g.samples] for g in asyncio.run(appended())}
+        self.assertEqual(groups, {"group-0": [0, 1, 2, 3], "group-1": [4, 5, 6, 7]})
+
     def test_a_batch_larger_than_a_body_goes_in_parts(self):
         data = rollouts(100, 4, "parts")
         whole = rewardops.bodies.PART_BYTES

@@ -7,6 +7,7 @@ import socket
 import threading
 import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest import mock
 
 from rewardops import AsyncRewardOps, RewardOps, RewardOpsError
 
@@ -15,6 +16,14 @@ from tests.transports import TRANSPORTS
 
 #: A service that never answers is by default reported only after 4 s, with the same error.
 SOON = {"connect_s": 0.5}
+
+
+#: Instead of an answer: the server leaves the request open, or closes the connection after it has read the body.
+SILENCE, BREAK = "silence", "break"
+SCORED = {
+    **{"score": 1, "reason": None, "substituted": False, "rewardExtraInfo": {}},
+    **{"position": None, "id": "b1-0", "batchId": "b1"},
+}
 
 
 class Web:
@@ -35,7 +44,13 @@ class Web:
                     status, headers, content = look
                 else:
                     web.requests.append((self.path, dict(self.headers), body))
-                    status, headers, content = answers[min(len(web.requests), len(answers)) - 1]
+                    answer = answers[min(len(web.requests), len(answers)) - 1]
+                    if answer in (SILENCE, BREAK):
+                        if answer == SILENCE:
+                            web.ended.wait(30)
+                        self.close_connection = True
+                        return
+                    status, headers, content = answer
                 if not isinstance(content, bytes):
                     content = json.dumps(content).encode()
                 self.send_response(status)
@@ -59,6 +74,7 @@ class Web:
                 pass
 
         self.connections = []
+        self.ended = threading.Event()
         self.server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -67,6 +83,7 @@ class Web:
         return self
 
     def __exit__(self, *_):
+        self.ended.set()
         self.server.shutdown()
         self.server.server_close()
         # Closes kept-alive connections, which would otherwise still be answered.
@@ -228,13 +245,10 @@ class Errors(unittest.TestCase):
             reason, text = self.error_of(web.url, lambda c: c.summary("b1"))
         self.assertEqual(reason, "body_too_large")
         self.assertIn("client_max_body_size", text)
-        self.assertEqual(len([path for path, _, _ in web.requests if "batches.get" in path]), 1)
+        calls = [path for path, _, _ in web.requests if "batches.get" in path]
+        self.assertEqual(len(calls), len(TRANSPORTS))
 
     def test_temporary_failures_are_retried_with_the_same_key(self):
-        scored = {
-            **{"score": 1, "reason": None, "substituted": False, "rewardExtraInfo": {}},
-            **{"position": None, "id": "b1-0", "batchId": "b1"},
-        }
         answers = (
             refusal(503, "busy", retryAfterMs=20),  # while the service starts
             session(),
@@ -242,13 +256,56 @@ class Errors(unittest.TestCase):
             (429, {"retry-after": "0"}, refusal(429, "queue_full")[2]),
             (502, {}, b"<html>Bad Gateway</html>"),
             refusal(500, "internal"),
-            (200, {}, {"result": {"data": scored}}),
+            (200, {}, {"result": {"data": SCORED}}),
         )
         for http in TRANSPORTS:
             with self.subTest(http=http), Web(*answers) as web, RewardOps(web.url, http=http) as c:
                 self.assertEqual(float(c.compute_score("d", "r")), 1.0)
                 keys = [json.loads(b)["idempotencyKey"] for p, _, b in web.requests if "score" in p]
                 self.assertEqual((len(keys), len(set(keys))), (5, 1))
+
+    def test_a_call_by_name_runs_once_although_its_answer_was_lost(self):
+        given = {"run": "r", "step": 1, "samples": []}
+        for http in TRANSPORTS:
+            for procedure in ("batches.submit", "batches.rescore", "samples.score"):
+                with (
+                    self.subTest(http=http, procedure=procedure),
+                    Web(BREAK, (200, {}, {"result": {"data": {}}}), look=session()) as web,
+                    RewardOps(web.url, http=http) as client,
+                ):
+                    client.call(procedure, given)
+                    keys = [json.loads(body)["idempotencyKey"] for _, _, body in web.requests]
+                    self.assertEqual((len(keys), len(set(keys))), (2, 1))
+
+    def test_a_call_that_must_not_run_twice_is_sent_again_only_if_it_did_not_run(self):
+        done = 200, {}, {"result": {"data": {}}}
+        for http in TRANSPORTS:
+            for lost in (BREAK, (502, {}, b"<html>Bad Gateway</html>"), refusal(500, "internal")):
+                with (
+                    self.subTest(http=http, lost=lost),
+                    Web(lost, done, look=session()) as web,
+                    RewardOps(web.url, http=http) as client,
+                ):
+                    with self.assertRaises(RewardOpsError):
+                        client.call("demo.load")
+                    self.assertEqual(len(web.requests), 1)
+            for refused in ("busy", "shutting_down"):
+                with (
+                    self.subTest(http=http, refused=refused),
+                    Web(refusal(503, refused, retryAfterMs=10), done, look=session()) as web,
+                    RewardOps(web.url, http=http) as client,
+                ):
+                    self.assertEqual(client.call("demo.load"), {})
+            web = Web(session())
+            with (
+                self.subTest(http=http, refused="connection"),
+                RewardOps(web.url, http=http, outage_s=1.0) as client,
+                self.assertLogs("rewardops", logging.WARNING),
+            ):
+                client.check()
+                web.__exit__()
+                with self.assertRaises(RewardOpsError):
+                    client.call("demo.load")
 
     def test_a_full_queue_is_no_outage(self):
         for reason in ("queue_full", "run_queue_full"):
@@ -261,6 +318,39 @@ class Errors(unittest.TestCase):
             ):
                 client.summary("b1")
             self.assertEqual(caught.exception.reason, "batch_not_found")
+
+    def test_a_long_wait_for_a_score_is_no_outage_while_the_service_is_reachable(self):
+        done = 200, {}, {"result": {"data": SCORED}}
+        gateway_timeout = 504, {}, b"<html>Gateway Time-out</html>"
+        for http in TRANSPORTS:
+            for waits in ([SILENCE] * 3, [gateway_timeout] * 5):
+                with (
+                    self.subTest(http=http, waits=waits[0]),
+                    mock.patch("rewardops.client.SCORE_ANSWER_S", 0.2),
+                    mock.patch("rewardops.calls.LONG_S", 0.0),
+                    Web(*waits, done, look=session()) as web,
+                    RewardOps(web.url, http=http, outage_s=0.1) as client,
+                ):
+                    self.assertEqual(float(client.compute_score("d", "r")), 1.0)
+                    self.assertEqual(len(web.requests), len(waits) + 1)
+
+    def test_a_wait_for_a_score_ends_at_its_timeout(self):
+        with (
+            mock.patch("rewardops.client.SCORE_ANSWER_S", 0.1),
+            mock.patch("rewardops.calls.LONG_S", 0.0),
+            Web(SILENCE, look=session()) as web,
+        ):
+            reason, _ = self.error_of(
+                web.url, lambda c: c.compute_score("d", "r", timeout_s=0.5), outage_s=0.1
+            )
+        self.assertEqual(reason, "timeout")
+
+    def test_calls_that_fail_at_once_are_given_up_although_the_service_is_reachable(self):
+        with Web((502, {}, b"<html>Bad Gateway</html>"), look=session()) as web:
+            reason, _ = self.error_of(
+                web.url, lambda c: c.compute_score("d", "r", timeout_s=30), outage_s=0.2
+            )
+        self.assertEqual(reason, "unreachable")
 
     def test_an_internal_error_is_not_retried_for_ever(self):
         with Web(refusal(500, "internal"), look=session()) as web:

@@ -93,6 +93,10 @@ class Preparing(unittest.TestCase):
         self.refused([one, {"uid": "u", "prompt": "p"}], "Sample 1", "dataSource")
         self.refused([{**one, "response": 7}], "Sample 0", "response")
         self.refused([{**one, "score": float("nan")}], "Sample 0", "nan")
+        # Missing values of a pandas column are NaN.
+        for value in (float("nan"), float("inf"), 10**400):
+            self.refused([one, {**one, "response_length": value}], "Sample 1", "responseLength")
+        self.refused([{**one, "score": 10**400}], "Sample 0", "score")
         self.refused([{**one, "prompt": [{"text": "?"}]}], "Sample 0", "prompt")
         self.refused([{**one, "extra_info": {"k": object()}}], "Sample 0", "builtins.object")
         self.refused([{**one, "solution_str": "#### 1"}], "Sample 0", "twice")

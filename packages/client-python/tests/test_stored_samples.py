@@ -1,11 +1,12 @@
 """Stored samples as rows, tables and training data, against a service."""
 
+import asyncio
 import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
 
-from rewardops import RewardOpsError
+from rewardops import AsyncRewardOps, RewardOpsError
 from tests.service import ServiceTest, requires_service
 
 CHAT = [{"role": "user", "content": "6 * 7?"}]
@@ -53,6 +54,21 @@ class StoredSamplesTest(ServiceTest):
         self.assertEqual(raised.exception.reason, "invalid_input")
         with self.assertRaisesRegex(RewardOpsError, "There is no batch b999999"):
             list(self.client.samples(batch_id="b999999"))
+
+    def test_closing_an_asyncio_client_closes_its_connections_of_all_loops(self):
+        batch = self.submit([sample("a", "#### 42", 1.0)])
+
+        async def connections_after_close():
+            client = AsyncRewardOps(self.service.url, run=self.RUN, http="streams")
+            stored = client.samples(batch_id=batch.batch_id)
+            rows = await asyncio.to_thread(list, stored)
+            await client.servers()
+            https = [of_loop.http for of_loop in client.calls._loops.values()]
+            self.assertEqual((len(rows), len(https)), (1, 2))
+            await client.close()
+            return len(client.calls._loops), [http._idle for http in https]
+
+        self.assertEqual(asyncio.run(connections_after_close()), (0, [[], []]))
 
     def test_files_are_complete_or_absent(self):
         batch = self.submit([sample("a", "#### 42", 1.0)])

@@ -23,11 +23,12 @@ export interface ReachOptions {
 export class Reach {
   readonly #options: ReachOptions
   #asking: Promise<void> | null = null
-  #checkedAt = Number.NEGATIVE_INFINITY
   /** The last check succeeded, and no call has found the service unreachable since. */
   reached = false
   /** A check succeeded at least once, so calls are retried during an outage. */
   everReached = false
+  /** The performance.now() of the last successful check. */
+  reachedAt = Number.NEGATIVE_INFINITY
 
   constructor(options: ReachOptions) {
     this.#options = options
@@ -35,7 +36,7 @@ export class Reach {
 
   /** Runs the check unless one has just succeeded. Throws RewardOpsClientError. */
   async ask(): Promise<void> {
-    if (this.reached && performance.now() - this.#checkedAt < FRESH_MS) return
+    if (this.reached && performance.now() - this.reachedAt < FRESH_MS) return
     this.#asking ??= this.#ask().finally(() => {
       this.#asking = null
     })
@@ -70,7 +71,7 @@ export class Reach {
     this.#check(response, text)
     this.reached = true
     this.everReached = true
-    this.#checkedAt = performance.now()
+    this.reachedAt = performance.now()
   }
 
   #check(response: Response, text: string): void {

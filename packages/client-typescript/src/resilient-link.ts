@@ -65,10 +65,10 @@ async function call(
   let since: number | null = null
   for (let failures = 0; ; failures++) {
     let failure: Failure
-    let isSent = false
+    let sentAt: number | null = null
     try {
       if (!reach.reached) await reach.ask()
-      isSent = true
+      sentAt = performance.now()
       const answer = await watched(attempt, options)
       outage.reported = false
       return answer
@@ -76,7 +76,7 @@ async function call(
       if (signal.aborted) throw thrown
       failure = failureOf(thrown, options.url)
       // The service may have executed a sent call even if the check beside it found the service unreachable.
-      if (isSent && thrown instanceof RewardOpsClientError) failure.notDone = false
+      if (sentAt !== null && thrown instanceof RewardOpsClientError) failure.notDone = false
     }
     const { error, kind, notDone } = failure
     everReached ||= reach.everReached
@@ -84,8 +84,11 @@ async function call(
     if (kind === 'away') reach.reached = false
     else outage.reported = false
     if (kind === 'refused' || !(notDone || isRepeatable(op))) throw error
-    if (kind === 'later') since = null
-    else since ??= everReached ? performance.now() : begunAt
+    // fetch and proxies end calls that wait long for an answer. The service was reachable meanwhile, so this is no outage.
+    const wasReachable =
+      error.reason === 'unreachable' && sentAt !== null && reach.reachedAt > sentAt
+    if (kind === 'later' || wasReachable) since = null
+    if (kind !== 'later') since ??= everReached ? performance.now() : begunAt
     const waitMs =
       error.retryAfterMs ??
       Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2)
@@ -133,7 +136,7 @@ async function watched(
 }
 
 /** Mutations that are safe to repeat without an idempotency key. */
-const IDEMPOTENT: ReadonlySet<string> = new Set([
+export const IDEMPOTENT: ReadonlySet<string> = new Set([
   'batches.append',
   'batches.close',
   'runs.update',

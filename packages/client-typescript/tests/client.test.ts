@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createServer } from 'node:net'
 import { type Context, context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import {
   type SimulatedServers,
   startSimulatedServers,
@@ -277,6 +277,43 @@ it('a call that was sent is not sent again when the service stops answering mean
   })
   await expect(hanging.api.demo.load.mutate()).rejects.toMatchObject({ reason: 'unreachable' })
   expect(sent).toBe(1)
+})
+
+it('a score that takes longer than fetch waits is no outage while the service is reachable', async () => {
+  const session = { result: { data: { version: CLIENT_VERSION, signedIn: true } } }
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  try {
+    let sent = 0
+    const slow = createRewardOpsClient({
+      ...{ url: 'http://127.0.0.1:1', onTrouble: () => {} },
+      fetch: async (input) => {
+        if (String(input).includes('session.get')) return Response.json(session)
+        if (++sent > 3) return Response.json({ result: { data: { score: 1 } } })
+        await new Promise((resolve) => setTimeout(resolve, 300_000))
+        throw new TypeError('fetch failed', { cause: { code: 'UND_ERR_HEADERS_TIMEOUT' } })
+      },
+    })
+    const scored = slow.computeScore({ run: 'ts', step: 9, sample: sample() }).catch((e) => e)
+    await vi.advanceTimersByTimeAsync(1_000_000)
+    expect(await scored).toEqual({ score: 1 })
+    expect(sent).toBe(4)
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+it('a service whose calls fail at once is given up, although it is reachable', async () => {
+  const session = { result: { data: { version: CLIENT_VERSION, signedIn: true } } }
+  const broken = createRewardOpsClient({
+    ...{ url: 'http://127.0.0.1:1', onTrouble: () => {}, outageMs: 300 },
+    fetch: async (input) =>
+      String(input).includes('session.get')
+        ? Response.json(session)
+        : Response.json({}, { status: 502 }),
+  })
+  await expect(broken.api.batches.get.query({ batchId: 'b1' })).rejects.toMatchObject({
+    reason: 'unreachable',
+  })
 })
 
 it('a call whose connection was refused is sent again, because the service did not execute it', async () => {

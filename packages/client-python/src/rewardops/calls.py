@@ -1,8 +1,8 @@
 """
 Calls the service through tRPC over HTTP with JSON. A call is retried until it is answered or times out.
 
-Every call of the client's methods is safe to send twice: submits and scores carry an idempotency key, appends their
-index, and all others are idempotent.
+Most calls are safe to send twice: submits and scores carry an idempotency key, appends their index, and others are
+idempotent. The calls in `repeatable.py` that are not are sent again only if they were certainly not executed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,14 @@ log = logging.getLogger("rewardops")
 
 MAX_BACKOFF_S = 2.0
 TRIES_OF_INTERNAL = 3
+#: Seconds that a client waits until its other event loops have closed their connections.
+CLOSE_S = 2.0
+#: Seconds after which a call that waits for a reward was probably ended by a time limit of the client or of a proxy.
+LONG_S = 5.0
 #: Reasons after which a call is retried until its own timeout, with the delay that the service requests.
 BACK_PRESSURE = frozenset(("busy", "queue_full", "run_queue_full"))
+#: Reasons for which a call was certainly not executed.
+NOT_DONE = BACK_PRESSURE | {"shutting_down"}
 
 
 @dataclass(frozen=True)
@@ -141,16 +147,19 @@ class Calls:
         deadline: float | None = None,
         answer_s: float = 60.0,
         waits: bool = False,
+        repeatable: bool = True,
     ) -> Any:
         """
         Calls a procedure and returns its result. `given`: the input, or the input as JSON. `answer_s`: seconds of silence
         before a retry. `waits`: whether the answer takes as long as a reward; the number of such calls in flight is
-        limited. Raises RewardOpsError.
+        limited. `repeatable`: whether the call may be executed twice. Raises RewardOpsError.
         """
         await self._checked(procedure, deadline)
         body = given if isinstance(given, bytes) else json.dumps(given, allow_nan=False).encode()
         if not waits:
-            return await self._call_until_answered(procedure, body, deadline, answer_s)
+            return await self._call_until_answered(
+                procedure, body, deadline, answer_s, repeatable=repeatable
+            )
         waiting = self._here().waiting
         begun = time.monotonic()
         try:
@@ -159,7 +168,9 @@ class Calls:
         except asyncio.TimeoutError:
             raise self._too_late(procedure, begun) from None
         try:
-            return await self._call_until_answered(procedure, body, deadline, answer_s)
+            return await self._call_until_answered(
+                procedure, body, deadline, answer_s, waits=True, repeatable=repeatable
+            )
         finally:
             waiting.release()
 
@@ -179,11 +190,22 @@ class Calls:
         return headers
 
     async def close(self) -> None:
-        """Closes this event loop's connections; later calls are refused."""
+        """Closes the connections of all event loops; later calls are refused."""
         self._closed = True
-        of_loop = self._loops.pop(asyncio.get_running_loop(), None)
-        if of_loop is not None:
-            await of_loop.http.close()
+        here = asyncio.get_running_loop()
+        closing = []
+        for loop in list(self._loops):
+            of_loop = self._loops.pop(loop, None)
+            if of_loop is None:
+                continue
+            if loop is here:
+                await of_loop.http.close()
+            elif loop.is_running():
+                elsewhere = asyncio.run_coroutine_threadsafe(of_loop.http.close(), loop)
+                closing.append(asyncio.wrap_future(elsewhere))
+        if closing:
+            # A loop that is blocked closes its connections later.
+            await asyncio.wait(closing, timeout=CLOSE_S)
 
     def forget_loops(self) -> None:
         """Abandons inherited connections in a forked process; they belong to its parent."""
@@ -253,6 +275,8 @@ class Calls:
         answer_s: float,
         *,
         first: bool = False,
+        waits: bool = False,
+        repeatable: bool = True,
     ) -> Any:
         headers = {
             **self.headers(),
@@ -273,6 +297,7 @@ class Calls:
                 if within <= 0:
                     raise self._too_late(procedure, begun)
             tries += 1
+            sent_at = now
             try:
                 answer = await self._here().http.post(
                     path, headers, body, min(self._connect_s, within), within
@@ -282,6 +307,7 @@ class Calls:
                     self._answered()
                     return outcome.data
                 later, met = outcome, True
+                not_done = later.error.reason in NOT_DONE
             except NoAnswer as silence:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise self._too_late(procedure, begun) from None
@@ -295,16 +321,27 @@ class Calls:
                 )
                 if not silence.passing:
                     raise later.error from None
+                not_done = not silence.sent
+            if not (repeatable or not_done):
+                raise later.error
             internal += later.error.reason == "internal"
             if internal >= TRIES_OF_INTERNAL:
                 raise later.error
+            took = time.monotonic() - sent_at
+            # A call that waited long for its reward is no sign of an outage if the service can be reached.
+            reachable = (
+                waits
+                and later.error.reason == UNREACHABLE
+                and took >= LONG_S
+                and await self._is_reachable(deadline)
+            )
             now = time.monotonic()
             pause = later.wait_s
             if pause is None:
                 pause = min(MAX_BACKOFF_S, 0.05 * 2 ** min(tries, 10))
             # A random delay keeps thousands of interrupted calls from returning at the same moment.
             pause *= random.uniform(0.75, 1.25)
-            if later.error.reason in BACK_PRESSURE and not first:
+            if reachable or (later.error.reason in BACK_PRESSURE and not first):
                 # An overloaded service is running, so its answer ends an outage.
                 failing_since = None
                 self._answered()
@@ -320,6 +357,20 @@ class Calls:
             if deadline is not None:
                 pause = min(pause, max(0.0, deadline - now))
             await asyncio.sleep(pause)
+
+    async def _is_reachable(self, deadline: float | None) -> bool:
+        within = self._connect_s
+        if deadline is not None:
+            within = min(within, deadline - time.monotonic())
+        if within <= 0:
+            return False
+        headers = {**self.headers(), "Content-Type": "application/json"}
+        path = f"{self.address.base}/api/trpc/session.get"
+        try:
+            answer = await self._here().http.post(path, headers, b"{}", within, within)
+            return isinstance(read_answer(self.address.url, "session.get", answer), Result)
+        except (NoAnswer, RewardOpsError):
+            return False
 
     def _too_late(self, procedure: str, begun: float) -> RewardOpsError:
         took = time.monotonic() - begun

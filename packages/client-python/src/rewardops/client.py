@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from rewardops.pipeline import (
     AsyncBatch,
     AsyncRewardPipeline,
 )
+from rewardops.repeatable import NOT_REPEATABLE, keyed, new_key
 from rewardops.rewards import OnFailure, Reward, reward_spec
 from rewardops.samples import Prepared, Prompt, plain, prepare
 from rewardops.scores import ScoredSample, Scores, number
@@ -147,7 +147,7 @@ class AsyncRewardOps:
             "priority": priority,
             "deadlineMs": deadline_ms,
             # Makes the submit safe to retry after a lost answer.
-            "idempotencyKey": idempotency_key or f"py-{uuid.uuid4().hex}",
+            "idempotencyKey": idempotency_key or new_key(),
         }
         spec = self._spec(reward, on_failure)
         if spec is not None:
@@ -377,7 +377,7 @@ class AsyncRewardOps:
             "step": step,
             "split": split,
             "sample": prepared.samples[0],
-            "idempotencyKey": idempotency_key or f"py-{uuid.uuid4().hex}",
+            "idempotencyKey": idempotency_key or new_key(),
         }
         if batch_id is not None:
             given["batchId"] = batch_id
@@ -421,7 +421,7 @@ class AsyncRewardOps:
             {
                 "batchId": batch_id,
                 "reward": reward_spec(reward, on_failure) or {},
-                "idempotencyKey": idempotency_key or f"py-{uuid.uuid4().hex}",
+                "idempotencyKey": idempotency_key or new_key(),
             },
             deadline=self.deadline(timeout_s),
             answer_s=SUBMIT_ANSWER_S,
@@ -537,9 +537,16 @@ class AsyncRewardOps:
     async def call(
         self, procedure: str, given: Mapping[str, Any] | None = None, *, timeout_s: Any = UNSET
     ) -> Any:
-        """Calls any other procedure of docs/api.md, such as `runs.list`. The call is retried if its answer is lost."""
+        """
+        Calls any other procedure of docs/api.md, such as `runs.list`. If the answer is lost, the call is retried, unless it
+        could then run twice.
+        """
         return await self.calls.call(
-            procedure, plain(given or {}), deadline=self.deadline(timeout_s)
+            procedure,
+            keyed(procedure, plain(given or {})),
+            deadline=self.deadline(timeout_s),
+            waits=procedure == "samples.score",
+            repeatable=procedure not in NOT_REPEATABLE,
         )
 
     async def close(self) -> None:

@@ -83,7 +83,7 @@ class AiohttpHttp:
             return no_answer(inner, connect_s, answer_s)
         connect_timeout = getattr(aiohttp, "ConnectionTimeoutError", None)
         if connect_timeout is not None and isinstance(error, connect_timeout):
-            return NoAnswer(f"no connection within {connect_s:g} s")
+            return NoAnswer(f"no connection within {connect_s:g} s", sent=False)
         if isinstance(error, asyncio.TimeoutError):
             return no_answer(error, connect_s, answer_s)
         if isinstance(error, aiohttp.ClientResponseError):

@@ -23,13 +23,14 @@ class Answer:
 class NoAnswer(Exception):
     """
     The request was not answered. `detail`: the cause, without a full stop. `passing`: False if a retry cannot help, as with
-    a rejected certificate.
+    a rejected certificate. `sent`: False if the request certainly was not sent.
     """
 
-    def __init__(self, detail: str, *, passing: bool = True) -> None:
+    def __init__(self, detail: str, *, passing: bool = True, sent: bool = True) -> None:
         super().__init__(detail)
         self.detail = detail
         self.passing = passing
+        self.sent = sent
 
 
 class Http(Protocol):
@@ -55,9 +56,9 @@ def no_answer(error: BaseException, connect_s: float, answer_s: float) -> NoAnsw
     if isinstance(error, ssl.SSLError):
         return NoAnswer(f"the TLS handshake failed ({error.reason or error})")
     if isinstance(error, socket.gaierror):
-        return NoAnswer(f"its host name is unknown ({error.strerror})")
+        return NoAnswer(f"its host name is unknown ({error.strerror})", sent=False)
     if isinstance(error, ConnectionRefusedError):
-        return NoAnswer("the connection was refused")
+        return NoAnswer("the connection was refused", sent=False)
     if isinstance(error, asyncio.IncompleteReadError):
         return NoAnswer("the connection was closed before the answer")
     if isinstance(error, (asyncio.TimeoutError, TimeoutError, socket.timeout)):

@@ -87,7 +87,7 @@ class StreamsHttp:
                 connect_s,
             )
         except asyncio.TimeoutError:
-            raise NoAnswer(f"no connection within {connect_s:g} s") from None
+            raise NoAnswer(f"no connection within {connect_s:g} s", sent=False) from None
         except (OSError, ssl.SSLError) as error:
             raise no_answer(error, connect_s, answer_s) from None
         keep_alive(writer.get_extra_info("socket"))

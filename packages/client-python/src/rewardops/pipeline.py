@@ -71,22 +71,20 @@ class AsyncBatch:
         """
         Appends samples to a batch submitted as `open`, in order; returns its new number of samples. Raises RewardOpsError.
         """
-        sent = prepare(
-            data,
-            group_size=group_size,
-            tokenizer=tokenizer,
-            first_index=self._sent,
-            media=self._client.media,
-        )
-        return await self._append(sent, timeout_s)
-
-    async def _append(self, sent: Prepared, timeout_s: Any = UNSET) -> int:
         if self.lengths is None:
             raise RewardOpsError(
                 f"The number of samples of {self.batch_id} is unknown here; use client.append with a start_index.",
                 reason=INVALID_INPUT,
             )
         async with self._appending:
+            # The uids of groups without one continue from the samples that are already in the batch.
+            sent = prepare(
+                data,
+                group_size=group_size,
+                tokenizer=tokenizer,
+                first_index=self._sent,
+                media=self._client.media,
+            )
             samples = await self._client.append_prepared(
                 self.batch_id, sent, self._sent, timeout_s=timeout_s
             )

@@ -158,7 +158,10 @@ def _field(field: str, value: Any, index: int, media: str) -> Any:
             raise _wrong(index, f"has the score {score}: leave it out to have it scored")
         return score
     if field in _INTEGERS:
-        return int(_number(value, index, field))
+        number = _number(value, index, field)
+        if not math.isfinite(number):
+            raise _wrong(index, f"has the {field} {number}: leave it out if it is unknown")
+        return int(number)
     if field in ("prompt", "response"):
         return _said(field, value, index, media)
     try:
@@ -178,7 +181,10 @@ def _number(value: Any, index: int, field: str) -> float:
     while isinstance(made, list) and len(made) == 1:
         made = made[0]
     if isinstance(made, (int, float)):
-        return float(made)
+        try:
+            return float(made)
+        except OverflowError:
+            raise _wrong(index, f"has a {field} that is too large") from None
     if made is None and hasattr(value, "tolist"):
         return math.nan
     raise _wrong(index, f"has a {field} that is a {type(value).__name__}, not a number")
