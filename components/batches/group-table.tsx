@@ -224,7 +224,7 @@ function GroupRow({
         <Quantity of={formatDuration(group.completedMs)} />
       </span>
       <span role="cell">
-        <DotStrip scores={group.scores} scale={scale} mean={group.mean} />
+        <DotStrip scores={group.scores} scale={scale} mean={group.mean} failed={group.failed} />
       </span>
       <span role="cell" className="num text-right">
         {formatScore(group.mean)}

@@ -18,13 +18,13 @@ export function prepareDots(
   scores: readonly (number | null)[],
   scale: ScoreScale,
   slots = 48,
-): { dots: Dot[]; failed: number } {
+): { dots: Dot[]; withoutScore: number } {
   const counts = new Map<number, number>()
-  let failed = 0
+  let withoutScore = 0
   const extent = scale.max - scale.min
   for (const score of scores) {
     if (score === null) {
-      failed++
+      withoutScore++
       continue
     }
     const x = extent > 0 ? Math.min(1, Math.max(0, (score - scale.min) / extent)) : 0.5
@@ -34,7 +34,7 @@ export function prepareDots(
   const dots = [...counts]
     .sort(([a], [b]) => a - b)
     .map(([slot, count]) => ({ x: extent > 0 ? slot / (slots - 1) : 0.5, count }))
-  return { dots, failed }
+  return { dots, withoutScore }
 }
 
 /**

@@ -6,21 +6,25 @@ export const DotStrip = memo(function DotStrip({
   scores,
   scale,
   mean,
+  failed,
   color = 'var(--data-1)',
 }: {
   scores: readonly (number | null)[]
   scale: ScoreScale
   mean: number | null
+  /** Number of failed samples. Other samples can lack a score too, for example with the policy `drop_group`. */
+  failed: number
   color?: string
 }) {
-  const { dots, failed } = prepareDots(scores, scale)
+  const { dots, withoutScore } = prepareDots(scores, scale)
+  const others = withoutScore - failed
   const width = 150
   const height = 20
   const pad = 7
   const xOf = (x: number) => pad + x * (width - 2 * pad)
   const extent = scale.max - scale.min
   const meanX = mean === null ? null : xOf(extent > 0 ? (mean - scale.min) / extent : 0.5)
-  const texts = scores.map((score) => (score === null ? 'failed' : formatScore(score)))
+  const texts = scores.map((score) => (score === null ? 'no score' : formatScore(score)))
   return (
     <span className="inline-flex items-center gap-1.5 align-middle">
       <svg
@@ -67,6 +71,15 @@ export const DotStrip = memo(function DotStrip({
         >
           <span className="hatch inline-block size-2.5 rounded-[2px]" aria-hidden />
           {failed}
+        </span>
+      )}
+      {others > 0 && (
+        <span
+          className="inline-flex items-center gap-1 text-xs text-ink-3"
+          title={`${others} no score`}
+        >
+          <span className="inline-block size-2.5 rounded-[2px] border" aria-hidden />
+          {others}
         </span>
       )}
     </span>

@@ -1,7 +1,10 @@
+import { createElement } from 'react'
+import { renderToStaticMarkup } from 'react-dom/server'
 import { describe, expect, test } from 'vitest'
 import { prepareCompletion, timeTicks } from './completion.prepare.ts'
 import { logHeight, prepareDistribution } from './distribution.prepare.ts'
 import { dotRadius, prepareDots } from './dot-strip.prepare.ts'
+import { DotStrip } from './dot-strip.tsx'
 import { prepareCauses, prepareCounts, prepareDurations, prepareLines } from './history.prepare.ts'
 import { nameHash, outcomeColors, pickHue } from './hue.ts'
 import { prepareSparkline } from './sparkline.prepare.ts'
@@ -133,13 +136,23 @@ describe('sparkline', () => {
 })
 
 describe('dots', () => {
-  test('merge equal scores; failed samples are counted separately', () => {
-    const { dots, failed } = prepareDots([0, 0, 1, null], { min: 0, max: 1 })
+  test('merge equal scores; samples without a score are counted separately', () => {
+    const { dots, withoutScore } = prepareDots([0, 0, 1, null], { min: 0, max: 1 })
     expect(dots).toEqual([
       { x: 0, count: 2 },
       { x: 1, count: 1 },
     ])
-    expect(failed).toBe(1)
+    expect(withoutScore).toBe(1)
+  })
+
+  test('of a group that lost its scores distinguish the failed sample from the others', () => {
+    const strip = { scores: Array(8).fill(null), scale: { min: 0, max: 1 }, mean: null }
+    const html = (failed: number) =>
+      renderToStaticMarkup(createElement(DotStrip, { ...strip, failed }))
+    expect(html(1)).toContain('title="1 failed"')
+    expect(html(1)).toContain('title="7 no score"')
+    expect(html(8)).toContain('title="8 failed"')
+    expect(html(8)).not.toContain('title="0 no score"')
   })
 
   test('are in the middle of a scale without extent, and at the edge outside the scale', () => {

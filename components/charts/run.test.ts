@@ -370,6 +370,11 @@ describe('the axis of step charts', () => {
     expect([0, 1, 2, 6, 10, 11].map(timeOf)).toEqual([null, 0, 60_000, 300_000, 540_000, null])
   })
 
+  test('has the exact times of steps that were loaded after the bins', () => {
+    const timeOf = timesOf([at(0, 0), at(16, 100), at(5, 1), at(6, 2), at(16, 101)])
+    expect([0, 5, 6, 16].map(timeOf)).toEqual([0, 60_000, 120_000, 101 * 60_000])
+  })
+
   test('sorts steps by time, so that a step that was submitted again is later', () => {
     const steps = [at(1, 0), at(2, 9), at(3, 2)]
     expect(placeSteps(steps, 'time', timesOf(steps)).map(({ step }) => step)).toEqual([1, 3, 2])

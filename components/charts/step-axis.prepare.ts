@@ -32,13 +32,15 @@ export function stepTitle(row: StepRow, timeMs: number | null): string {
 }
 
 /**
- * Returns the time at which the batch of a step was accepted. Between two known steps, for example in a bin, the time
- * is interpolated. A step before or after all known steps has no time.
+ * Returns the time at which the batch of a step was accepted. The steps can be in any order; of equal steps, the last
+ * one counts. Between two known steps, for example in a bin, the time is interpolated. A step before or after all known
+ * steps has no time.
  */
 export function timesOf(
   steps: readonly { step: number; submittedAt: string }[],
 ): (step: number) => number | null {
-  const known = steps.map(({ step, submittedAt }) => ({ step, ms: Date.parse(submittedAt) }))
+  const msOf = new Map(steps.map(({ step, submittedAt }) => [step, Date.parse(submittedAt)]))
+  const known = [...msOf].map(([step, ms]) => ({ step, ms })).sort((a, b) => a.step - b.step)
   return (step) => {
     const at = partitionPoint(known.length, (index) => (known[index]?.step ?? step) < step)
     const after = known[at]

@@ -1,3 +1,4 @@
+import { SHOWN_MINUTES } from '../../server/contract/server-detail.ts'
 import { durationText, significant } from '../format/numbers.ts'
 import { clockTime, dateTime, minuteTime } from '../format/time.ts'
 
@@ -149,8 +150,6 @@ export function shareTicks(most: number): Tick[] {
 }
 
 const MINUTE_MS = 60_000
-/** Number of minutes: an hour and the current minute. */
-const MINUTES = 61
 
 /**
  * The starts of the minutes up to `nowMs`, oldest first. If the service's clock is ahead of the browser's, the list
@@ -158,7 +157,7 @@ const MINUTES = 61
  */
 export function minutesOfHour(stored: readonly number[], nowMs: number): number[] {
   const last = Math.floor(Math.max(nowMs, ...stored) / MINUTE_MS)
-  return Array.from({ length: MINUTES }, (_, i) => (last - MINUTES + 1 + i) * MINUTE_MS)
+  return Array.from({ length: SHOWN_MINUTES }, (_, i) => (last - SHOWN_MINUTES + 1 + i) * MINUTE_MS)
 }
 
 export function minuteTicks(minutes: readonly number[]): Tick[] {

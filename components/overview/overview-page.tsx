@@ -6,7 +6,6 @@ import { useMemo } from 'react'
 import type { FirstAnswers } from '../../server/contract/first-answers.ts'
 import type { Attention, OverviewDto } from '../../server/contract/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { isActive } from '../batches/batch-cells.tsx'
 import { ActiveBatches, RecentBatches } from '../batches/overview-tables.tsx'
 import { WhenSeen } from '../charts/lazy-plot.tsx'
 import { Sparkline } from '../charts/sparkline.tsx'
@@ -29,7 +28,6 @@ import { RunCurves } from './run-curves.tsx'
 import { useTrail } from './trail.ts'
 
 const RECENT_SHOWN = 10
-const MAX_LISTED = 200
 const RETRIES_SKELETON = (
   <Section title="Retries" note="last hour">
     <ChartSkeleton height={200} />
@@ -104,7 +102,7 @@ function Dashboard({ data, attention }: { data: OverviewDto; attention: Attentio
       </div>
       <div className="grid grid-cols-1 border-t lg:grid-cols-2">
         <RetriesOfHour />
-        <Recent active={data.figures.activeBatches} className="max-lg:border-t lg:border-l" />
+        <Recent className="max-lg:border-t lg:border-l" />
       </div>
     </>
   )
@@ -125,12 +123,11 @@ function RetriesOfHour() {
   )
 }
 
-function Recent({ active, className }: { active: number; className: string }) {
+function Recent({ className }: { className: string }) {
   const trpc = useTRPC()
-  // The response includes active batches, which are shown in their own table, so the query reads that many more.
   const recent = useQuery(
     trpc.batches.list.queryOptions(
-      { limit: Math.min(RECENT_SHOWN + active, MAX_LISTED) },
+      { ended: true, limit: RECENT_SHOWN },
       { meta: { topics: ['batches'] }, placeholderData: keepPreviousData },
     ),
   )
@@ -146,11 +143,7 @@ function Recent({ active, className }: { active: number; className: string }) {
           </Section>
         }
       >
-        {({ items }) => (
-          <RecentBatches
-            batches={items.filter((batch) => !isActive(batch)).slice(0, RECENT_SHOWN)}
-          />
-        )}
+        {({ items }) => <RecentBatches batches={items} />}
       </QueryView>
     </div>
   )

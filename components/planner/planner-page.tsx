@@ -214,7 +214,9 @@ function Recorded({ plan }: { plan: PlannerDto }) {
       {recordedStepMs !== null && <span>recorded step time {stepText(recordedStepMs)}</span>}
       {recordedWaitMs !== null && <span>recorded reward wait {stepText(recordedWaitMs)}</span>}
       {pending > 0 && <span>{plural(pending, 'sample')} not finished, excluded</span>}
-      {withoutCall > 0 && <span>{plural(withoutCall, 'sample')} without a request, excluded</span>}
+      {withoutCall > 0 && (
+        <span>{plural(withoutCall, 'sample')} without a request, counted as 0 s</span>
+      )}
     </p>
   )
 }

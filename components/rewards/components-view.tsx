@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { ChartSpline } from 'lucide-react'
+import type { ComponentsDto } from '../../server/contract/rewards.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { type ComponentData, prepareComponents } from '../charts/components.prepare.ts'
@@ -17,6 +18,13 @@ const ComponentPlot = lazyPlot(async () => (await import('../charts/run-plots.ts
 
 const AGAIN_MS = 500
 
+/** The refetch interval while ended batches are not aggregated yet. */
+export const whilePending = ({
+  state: { data },
+}: {
+  state: { data?: Pick<ComponentsDto, 'pending'> | undefined }
+}) => (data !== undefined && data.pending > 0 ? AGAIN_MS : false)
+
 export function ComponentsView({
   run,
   onRun,
@@ -28,7 +36,7 @@ export function ComponentsView({
   const components = useQuery(
     trpc.rewards.components.queryOptions(run === null ? {} : { run }, {
       meta: { topics: ['batches'] },
-      refetchInterval: (query) => ((query.state.data?.pending ?? 0) > 0 ? AGAIN_MS : false),
+      refetchInterval: whilePending,
     }),
   )
   return (
@@ -71,7 +79,7 @@ export function ComponentsView({
   )
 }
 
-function notesOf(data: { running: number; pending: number; hasMore: boolean }): string[] {
+export function notesOf(data: Pick<ComponentsDto, 'running' | 'pending' | 'hasMore'>): string[] {
   return [
     'mean ± std of the scored samples per step',
     ...(data.hasMore ? ['newest 200 batches'] : []),

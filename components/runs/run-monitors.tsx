@@ -99,6 +99,7 @@ function Loaded({ data, zoom }: { data: RunMonitorsDto; zoom: StepRange | null }
             .join(', ')}.`}
         {data.earlier > 0 &&
           ` ${plural(data.earlier, 'earlier batch', 'earlier batches')} omitted.`}
+        {data.hasMoreIncidents && ` Newest ${plural(data.incidents.length, 'incident')}.`}
       </p>
       {data.incidents.length > 0 && <IncidentTable incidents={data.incidents} withRun={false} />}
       <ThresholdSheet run={data.run} monitor={edited} onClose={() => setEdited(null)} />

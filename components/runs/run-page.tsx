@@ -22,7 +22,7 @@ import { StepAxisProvider } from '../charts/step-axis.ts'
 import { compareRunsHref } from '../compare/compare-url.ts'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { promptsHref } from '../prompts/prompts-url.ts'
-import { Component } from '../rewards/components-view.tsx'
+import { Component, notesOf, whilePending } from '../rewards/components-view.tsx'
 import { HeaderLinks } from '../shell/header-links.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -250,14 +250,17 @@ function RunSkeleton() {
 function RunComponents({ run, zoom }: { run: string; zoom: StepRange | null }) {
   const trpc = useTRPC()
   const newest = useQuery(
-    trpc.rewards.components.queryOptions({ run }, { meta: { topics: ['batches'] } }),
+    trpc.rewards.components.queryOptions(
+      { run },
+      { meta: { topics: ['batches'] }, refetchInterval: whilePending },
+    ),
   )
   const points = newest.data?.components[0]?.points ?? []
   const isBefore = newest.data?.hasMore === true && startsBefore(zoom, points)
   const older = useQuery(
     trpc.rewards.components.queryOptions(
       { run, ...(zoom && { from: zoom.from, until: zoom.to }) },
-      { enabled: isBefore },
+      { enabled: isBefore, refetchInterval: whilePending },
     ),
   )
   const components = isBefore && older.data !== undefined ? older : newest
@@ -283,6 +286,11 @@ function RunComponents({ run, zoom }: { run: string; zoom: StepRange | null }) {
           <Component key={part.name} data={part} />
         ))}
       </div>
+      {components.data && (
+        <p className="num border-b px-5 py-2 text-xs text-ink-3">
+          {notesOf(components.data).join(' · ')}
+        </p>
+      )}
     </>
   )
 }

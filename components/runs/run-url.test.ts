@@ -20,6 +20,19 @@ test('a range of bins is compared up to the last step of the bin before it', () 
   expect(compared?.before).toEqual({ from: 10, to: 19 })
 })
 
+test('a range that begins or lies inside a bin is compared with the steps before it', () => {
+  const binned = Array.from(
+    { length: 80 },
+    (_, at) => ({ step: at * 16, bin: { last: at * 16 + 15, steps: 16 } }) as RunStepDto,
+  )
+  const before = (from: number, to: number) =>
+    againstBefore({ steps: binned }, { from, to })?.before
+  expect(before(100, 200)).toEqual({ from: 0, to: 99 })
+  expect(before(1_000, 1_005)).toEqual({ from: 992, to: 999 })
+  expect(before(992, 1_000)).toEqual({ from: 976, to: 991 })
+  expect(before(0, 5)).toBeUndefined()
+})
+
 test('a range without steps, or without earlier steps, is not compared', () => {
   expect(againstBefore({ steps }, { from: 6, to: 7 })).toBeNull()
   expect(againstBefore({ steps }, { from: 20, to: 30 })).toBeNull()

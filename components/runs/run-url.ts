@@ -146,12 +146,15 @@ export function againstBefore(
   { steps }: Pick<RunDto, 'steps'>,
   after: StepRange,
 ): Pick<RunUrl, 'before' | 'after' | 'dimension'> | null {
-  const n = steps.filter(({ step }) => step >= after.from && step <= after.to).length
+  const lastOf = ({ step, bin }: (typeof steps)[number]) => bin?.last ?? step
+  const n = steps.filter((one) => one.step <= after.to && lastOf(one) >= after.from).length
   const earlier = steps.filter(({ step }) => step < after.from)
   // For an empty range (n is 0), slice(-n) would return all earlier steps.
   const before = earlier.slice(Math.max(0, earlier.length - n))
-  const newest = before.at(-1)
-  const [from, to] = [before[0]?.step, newest?.bin?.last ?? newest?.step]
-  if (from === undefined || to === undefined) return null
+  const [first, newest] = [before[0], before.at(-1)]
+  if (first === undefined || newest === undefined) return null
+  const from = first.step
+  // The range can begin inside the newest bin before it.
+  const to = Math.min(lastOf(newest), after.from - 1)
   return { before: { from, to }, after, dimension: null }
 }

@@ -284,6 +284,8 @@ export interface RunMonitorsDto {
   }[]
   /** Newest first, at most 100. */
   incidents: IncidentDto[]
+  /** True if there are more incidents than are listed. */
+  hasMoreIncidents: boolean
 }
 
 /** The output of `monitors.history`. */

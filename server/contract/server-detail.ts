@@ -89,13 +89,16 @@ export interface ServerMonitorDto {
   text: string
 }
 
+/** Number of minutes in the charts of a server: an hour and the current minute. */
+export const SHOWN_MINUTES = 61
+
 /** The output of `servers.get`. */
 export interface ServerDetailDto extends ServerDto {
   /** JSON of the template and its special tokens. Null if none was registered. */
   chatTemplate: string | null
   /** The last 200 events, newest first. */
   events: ServerEventDto[]
-  /** The last 60 minutes with requests, oldest first. */
+  /** The last 61 minutes with requests, oldest first. */
   minutes: ServerMinuteDto[]
   /** All servers of the server's model. */
   pool: PoolShareDto[]

@@ -495,6 +495,8 @@ export const BatchListInput = z.strictObject({
   run: RunName.optional(),
   status: BatchStatus.optional(),
   split: z.enum(['train', 'val']).optional(),
+  /** True selects only batches that have ended; false selects only active batches. */
+  ended: z.boolean().optional(),
   /** True selects only rescored batches; false selects only other batches. */
   rescored: z.boolean().optional(),
   cursor: z.string().nullish(),

@@ -186,6 +186,21 @@ describe('a batch’s roll-up for the monitors', () => {
   })
 })
 
+it('a run with more incidents than its page lists says so', async () => {
+  await batchOf('many-incidents', 1, [{ group: 0, score: 1 }])
+  const list = () => new MonitorsView(db).run({ run: 'many-incidents', split: 'train', points: 10 })
+  const open = (n: number) =>
+    db.adhoc(
+      `insert into monitor_incident (run_id, split, monitor, severity, opened_at, opened_step, value, threshold, worst, closed_at)
+       select $1, 'train', 'failures', 'warning', now(), i, 1, 0.1, 1, now() from generate_series(1, $2::int) i`,
+      [runs.get('many-incidents'), n],
+    )
+  await open(100)
+  expect(await list()).toMatchObject({ incidents: { length: 100 }, hasMoreIncidents: false })
+  await open(1)
+  expect(await list()).toMatchObject({ incidents: { length: 100 }, hasMoreIncidents: true })
+})
+
 describe('the monitors', () => {
   it('evaluate each batch once, over all processes', async () => {
     const ids: number[] = []

@@ -92,7 +92,7 @@ export class MonitorsView {
       evaluationsOf(this.#db, { runId, split, from, until }, points),
       monitorSettings(this.#db.pool, [0, runId]),
       standingSplits(this.#db, runId),
-      listIncidents(this.#db, { run, split, beforeId: null, limit: MAX_RUN_INCIDENTS }),
+      listIncidents(this.#db, { run, split, beforeId: null, limit: MAX_RUN_INCIDENTS + 1 }),
       this.#standing(runId, split),
     ])
     const judged = settingsOf(settings, runId)
@@ -111,7 +111,8 @@ export class MonitorsView {
           return { step, batchId: `b${batch_id}`, value, n, state: state as MonitorState, detail }
         }),
       })),
-      incidents: incidents.map(toDto),
+      incidents: incidents.slice(0, MAX_RUN_INCIDENTS).map(toDto),
+      hasMoreIncidents: incidents.length > MAX_RUN_INCIDENTS,
     }
   }
 

@@ -119,6 +119,7 @@ export class BatchViews {
     run?: string | undefined
     status?: string | undefined
     split?: string | undefined
+    ended?: boolean | undefined
     rescored?: boolean | undefined
     cursor?: string | null | undefined
     limit: number
@@ -128,6 +129,7 @@ export class BatchViews {
       run: input.run,
       status: input.status,
       split: input.split,
+      ended: input.ended,
       rescored: input.rescored,
       beforeId: match ? Number(match[1]) : null,
       limit: input.limit + 1,

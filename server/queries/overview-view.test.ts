@@ -3,6 +3,7 @@ import type { MonitorName } from '../contract/monitors.ts'
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { listBatches } from '../store/sql/batches.ts'
 import { overviewFigures } from '../store/sql/fleet.ts'
 import { monitorAttention } from './overview-view.ts'
 
@@ -59,4 +60,25 @@ it('samples of rescored validation batches count as rescored, not also as valida
     ...{ scored_hour: 75, failed_hour: 4, val_hour: 20, rescored_hour: 15 },
   })
   await db.close()
+})
+
+it('recent batches are found behind any number of active batches', async () => {
+  const db = new Database(database.url, createLogger('error', 'test'), { max: 1, name: 'test' })
+  try {
+    await db.adhoc("insert into run (id, name) values (2, 'many-active')")
+    await db.adhoc(
+      `insert into batch (id, run_id, step, split, status, closed, reward, reward_name, samples, text_bucket)
+       select 100 + i, 2, i, 'train', (array['completed', 'cancelled', 'failed', 'open', 'running'])[case when i < 4 then i else 4 + i % 2 end],
+         true, '{}', 'test', 1, current_date from generate_series(1, 300) i`,
+    )
+    const ids = async (ended?: boolean) =>
+      (await listBatches(db, { run: 'many-active', ended, beforeId: null, limit: 300 })).map(
+        ({ id }) => id,
+      )
+    expect(await ids(true)).toEqual([103, 102, 101])
+    expect(await ids(false)).toHaveLength(297)
+    expect(await ids()).toHaveLength(300)
+  } finally {
+    await db.close()
+  }
 })

@@ -39,6 +39,16 @@ beforeAll(async () => {
     `insert into sample (batch_id, idx, group_no, status, data_source)
      select 5, i, i, 0, 'd' from generate_series(0, 3) i`,
   )
+  // Its samples were accepted one after the other, with `samples.score`.
+  await db.adhoc(`insert into run (id, name) values (3, 'single samples')`)
+  await db.adhoc(
+    `insert into batch (id, run_id, step, split, status, reward, reward_name, samples, submitted_at, text_bucket)
+     values (6, 3, 1, 'train', 'open', '{}', 'naive', 4, '2026-01-01', '2026-01-01')`,
+  )
+  await db.adhoc(
+    `insert into sample (batch_id, idx, group_no, status, data_source, score, queue_ms, score_ms, dispatched_at)
+     select 6, i, i, 2, 'd', 1, 1, 1000, '2026-01-01'::timestamptz + i * interval '2 s' from generate_series(0, 3) i`,
+  )
   return () => db.close()
 })
 
@@ -77,6 +87,11 @@ describe('a recorded batch', () => {
     )
     expect([phasesFrom, limitsFrom]).toEqual(['record', 'record'])
     expect(columns.map(({ limit }) => limit)).toEqual([39, null])
+  })
+
+  it('of samples that were accepted at different times has the concurrency that they had', async () => {
+    const { rewards } = await plan({ kind: 'batch', batchId: 'b6' })
+    expect(rewards.recordedConcurrency).toBe(1)
   })
 
   it('that is still running counts its ended samples only', async () => {

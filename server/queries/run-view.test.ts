@@ -71,6 +71,26 @@ it('the newest of many rescored steps are marked', async () => {
   expect(steps.sort((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, i) => i + 3))
 })
 
+it('the newest of many server changes are marked', async () => {
+  await db.adhoc("insert into run (id, name) values (10, 'many-servers')")
+  await db.adhoc(
+    `insert into batch (run_id, step, split, status, closed, reward, reward_name, samples, text_bucket, submitted_at)
+     select 10, step, 'train', 'completed', true, '{"model": "many"}', 'test', 8, current_date,
+       now() - (2 - step) * interval '1 hour' from generate_series(1, 2) step`,
+  )
+  for (let at = 1; at <= 41; at++) {
+    const id = await insertServer(db, { name: `s${at}`, model: 'many' })
+    await db.adhoc(
+      `update server set registered_at = now() - (50 - $2::int) * interval '1 minute' where id = $1`,
+      [id, at],
+    )
+  }
+  const { marks } = await read({}, 'many-servers')
+  expect(marks.map(({ label }) => label)).toEqual(
+    Array.from({ length: 40 }, (_, i) => `s${i + 2} registered`),
+  )
+})
+
 it('a range has only its own steps, and the numbers of steps before and after it', async () => {
   const { steps, earlier, later } = await read({ from: 2, until: 3 })
   expect(steps.map(({ step, bin }) => [step, bin])).toEqual([

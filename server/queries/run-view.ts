@@ -103,7 +103,7 @@ export class RunView {
           : `The reward changed from “${before}” to “${reward_name}”.`
         return autoMark(step, submitted_at, label, note)
       }),
-      ...servers.map(({ name, model, at, is_removal, step }) => {
+      ...servers.reverse().map(({ name, model, at, is_removal, step }) => {
         const what = is_removal ? 'removed' : 'registered'
         const note = `The server ${name} of the model ${model} was ${what} before this step.`
         return autoMark(step, at, `${name} ${what}`, note)

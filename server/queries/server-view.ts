@@ -1,8 +1,9 @@
-import type {
-  PoolShareDto,
-  ServerDetailDto,
-  ServerMinuteDto,
-  ServerMonitorDto,
+import {
+  type PoolShareDto,
+  type ServerDetailDto,
+  type ServerMinuteDto,
+  type ServerMonitorDto,
+  SHOWN_MINUTES,
 } from '../contract/server-detail.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -22,7 +23,6 @@ import type { FleetView, SeenFleet } from './fleet-view.ts'
 import { monitorPool, type WatchedServer } from './server-monitors.ts'
 
 const EVENTS = 200
-const MINUTES = 60
 const RETRIES_TTL_MS = 5_000
 
 export class ServerView {
@@ -52,7 +52,7 @@ export class ServerView {
     const number = Number(server.id.slice(1))
     const [events, minutes, retries, chatTemplate] = await Promise.all([
       serverEvents(this.#db, number, EVENTS),
-      lastMinutes(this.#db, number, MINUTES),
+      lastMinutes(this.#db, number, SHOWN_MINUTES),
       this.#retries.get('', () => retriesByServer(this.#db)),
       chatTemplateOfServer(this.#db, number),
     ])

@@ -61,6 +61,7 @@ export async function listBatches(
     run?: string | undefined
     status?: string | undefined
     split?: string | undefined
+    ended?: boolean | undefined
     rescored?: boolean | undefined
     beforeId: number | null
     limit: number
@@ -72,6 +73,8 @@ export async function listBatches(
     where.push(`run_id = (select id from run where name = ${arg(filter.run)})`)
   if (filter.status !== undefined) where.push(`status = ${arg(filter.status)}`)
   if (filter.split !== undefined) where.push(`split = ${arg(filter.split)}`)
+  if (filter.ended !== undefined)
+    where.push(`status ${filter.ended ? 'not in' : 'in'} ('open', 'running')`)
   if (filter.rescored !== undefined) where.push(isRescored(filter.rescored))
   if (filter.beforeId !== null) where.push(`batch.id < ${arg(filter.beforeId)}`)
   return db.adhoc<BatchRow>(

@@ -70,13 +70,16 @@ export async function recordedLatencies(
   }>(
     'recorded-latencies',
     `with s as materialized (
-       select idx, group_no, status, coalesce(queue_ms, 0) as queue_ms, score_ms from sample where batch_id = $1 order by idx limit $2)
+       select idx, group_no, status, score_ms,
+         coalesce(extract(epoch from dispatched_at) * 1000, 0)::float8 as dispatched_ms
+       from sample where batch_id = $1 order by idx limit $2)
      select string_agg(coalesce(score_ms, 0)::text, ',' order by idx) filter (where status >= 2) as ms,
        string_agg(group_no::text, ',' order by idx) filter (where status >= 2) as groups,
        (count(*) filter (where status < 2))::int as pending,
        (select coalesce(max(n), 0)::int from (
           select sum(change) over (order by at, change) as n
-          from s, lateral (values (queue_ms, 1), (queue_ms + score_ms, -1)) of(at, change) where score_ms > 0) c) as concurrency
+          from s, lateral (values (dispatched_ms, 1), (dispatched_ms + score_ms, -1)) of(at, change)
+          where score_ms > 0) c) as concurrency
      from s`,
     [batchId, limit],
   )

@@ -169,6 +169,7 @@ export interface ServerChangeRow {
   step: number
 }
 
+/** The newest registrations and removals of the servers of a batch's models, newest first. */
 export async function serverChanges(
   db: Database,
   batchId: number,
@@ -187,7 +188,7 @@ export async function serverChanges(
      from (
        select name, model, registered_at as at, false as is_removal from server
        union all select name, model, removed_at, true from server where removed_at is not null) e
-     where model in (select model from models) and at > $2 and at <= $3 order by at limit $4`,
+     where model in (select model from models) and at > $2 and at <= $3 order by at desc limit $4`,
     [batchId, from, to, limit, steps.runId, steps.split, steps.first, steps.last],
   )
 }
