@@ -104,13 +104,22 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
     const size = await exportSize(db, chosen.filter, from)
     if (until.aborted) return
     if (size.batches === 0) throw nothingThere(query)
-    if (size.removed > 0 && texts === 'all' && chosen.limits.bytes !== null) {
+    const removed = chosen.limits.bytes === null ? size.withoutSamples : size.withoutTexts
+    if (removed > 0 && texts === 'all') {
+      const what =
+        size.withoutSamples === 0
+          ? 'texts'
+          : size.withoutSamples === removed
+            ? 'samples'
+            : 'texts or samples'
       throw new RewardOpsError(
         'removed_by_retention',
         size.batches === 1
-          ? `The texts of ${query.batch ?? 'the batch'} were removed by retention.`
-          : `The texts of ${size.removed} of these ${size.batches} batches were removed by retention.`,
-        { hint: 'Add texts=kept to export the remaining data, with null for removed texts.' },
+          ? `The ${what} of ${query.batch ?? 'the batch'} were removed by retention.`
+          : `The ${what} of ${removed} of these ${size.batches} batches were removed by retention.`,
+        {
+          hint: 'Add texts=kept to export the remaining data, with null for removed texts and without removed samples.',
+        },
       )
     }
     const name = query.batch ?? 'samples'
