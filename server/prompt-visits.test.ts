@@ -113,3 +113,15 @@ describe('visits', () => {
     expect(figuresOf(visits(8, 0)).change).toBeNull()
   })
 })
+
+it('compares means, not pass rates, if only some visits have passes', () => {
+  const rule = { ...visit(0, 4), mean: 0, std: Math.sqrt(8 / 7) }
+  const model = { ...rule, passed: null }
+  const at = (step: number, of: Visit) => ({ ...of, step, batchId: 100 + step })
+  const first = Array.from({ length: 20 }, (_, step) => at(step, rule))
+  const then = Array.from({ length: 20 }, (_, step) => at(20 + step, model))
+  expect(figuresOf([...first.slice(0, 6), ...then.slice(0, 2)]).change).toBe(0)
+  expect(figuresOf([...then.slice(0, 4), ...first]).change).toBe(0)
+  expect(classOf([...first, ...then])).toBe('mixed')
+  expect(classOf([...then, ...first])).toBe('mixed')
+})

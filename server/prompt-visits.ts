@@ -51,7 +51,6 @@ export function mergeVisits(stored: readonly Visit[], added: readonly Visit[]): 
 export function figuresOf(visits: readonly Visit[]): PromptFigures {
   const all = sumOf(visits)
   const recent = sumOf(visits.slice(-RECENT_VISITS))
-  const earlier = visits.length > RECENT_VISITS ? sumOf(visits.slice(0, -RECENT_VISITS)) : null
   return {
     class: classOf(visits),
     scored: all.n,
@@ -60,10 +59,23 @@ export function figuresOf(visits: readonly Visit[]): PromptFigures {
     recentScored: recent.n,
     recentPassed: recent.passed,
     recentMean: recent.sum / recent.n,
-    change: earlier === null ? null : rateOf(recent) - rateOf(earlier),
+    change: recentChange(comparable(visits)),
     varied: visits.filter(({ std }) => std > 0).length,
     lastStep: (visits.at(-1) as Visit).step,
   }
+}
+
+function recentChange(visits: readonly Visit[]): number | null {
+  if (visits.length <= RECENT_VISITS) return null
+  return (
+    rateOf(sumOf(visits.slice(-RECENT_VISITS))) - rateOf(sumOf(visits.slice(0, -RECENT_VISITS)))
+  )
+}
+
+/** Leaves out the passes if a visit has none, because a pass rate cannot be compared with a mean score. */
+function comparable(visits: readonly Visit[]): readonly Visit[] {
+  if (visits.every(({ passed }) => passed !== null)) return visits
+  return visits.map((visit) => ({ ...visit, passed: null }))
 }
 
 /** The class of a prompt, as {@link PROMPT_CLASS_TEXT} defines it. */
@@ -72,7 +84,7 @@ export function classOf(visits: readonly Visit[]): PromptClass {
   const recent = sumOf(visits.slice(-RECENT_VISITS))
   if (passed === 0) return 'unsolved'
   if (passed !== null && recent.passed === recent.n) return 'solved'
-  const searched = visits.slice(-SEARCHED)
+  const searched = comparable(visits.slice(-SEARCHED))
   const change = lastChange(searched)
   if (change !== null) return change < 0 ? 'regressed' : 'learning'
   if (isScattered(searched)) return 'flapping'

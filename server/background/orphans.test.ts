@@ -7,30 +7,46 @@ import { Orphans } from './orphans.ts'
 const store = testQueueForFile()
 const log = createLogger('silent', 'test')
 
-async function batchWithoutJobs(closed: boolean): Promise<number> {
+/** Two groups, of samples 0 and 2, and of samples 1 and 3. `received`: how many of them have arrived. */
+async function batchWithoutJobs(closed: boolean, received: [number, number]): Promise<number> {
+  const samples = received[0] + received[1]
   const [row] = await store.db.adhoc<{ id: number }>(
     `insert into batch (run_id, step, split, status, closed, group_size, reward, reward_name, samples, groups, text_bucket)
-     values (1, 1, 'train', $1, $2, 4, $3, 'test', 4, 2, current_date) returning id`,
-    [closed ? 'running' : 'open', closed, { kind: 'function', model: null, manager: 'batch' }],
+     values (1, 1, 'train', $1, $2, 2, $3, 'test', $4, 2, current_date) returning id`,
+    [
+      closed ? 'running' : 'open',
+      closed,
+      { kind: 'function', model: null, manager: 'batch' },
+      samples,
+    ],
   )
   await store.db.adhoc(
-    `insert into sample (batch_id, idx, group_no, data_source) select $1, i, i % 2, 'test' from generate_series(0, 3) i`,
-    [row!.id],
+    `insert into sample_group (batch_id, no, uid, received)
+     select $1, no - 1, 'g' || no, n from unnest($2::int[]) with ordinality u(n, no)`,
+    [row!.id, received],
+  )
+  await store.db.adhoc(
+    `insert into sample (batch_id, idx, group_no, data_source)
+     select $1, 2 * k + no - 1, no - 1, 'test' from unnest($2::int[]) with ordinality u(n, no), generate_series(0, n - 1) k`,
+    [row!.id, received],
   )
   return row!.id
 }
 
-it('whole groups are requeued in a closed batch; an open batch waits for their other samples', async () => {
+it('whole groups are requeued, in an open batch only those whose samples have all arrived', async () => {
   await store.db.adhoc("insert into run (id, name) values (1, 'r')")
-  const closed = await batchWithoutJobs(true)
-  await batchWithoutJobs(false)
+  const closed = await batchWithoutJobs(true, [2, 1])
+  const open = await batchWithoutJobs(false, [2, 1])
   const orphans = new Orphans(store.db, store.queue, log)
   await orphans.sweep(0)
   await orphans.sweep(5_000)
-  expect(orphans.returned).toBe(4)
+  expect(orphans.returned).toBe(5)
   const jobs = await store.db.adhoc(
-    "select data -> 'b' as b, data -> 'i' as i from pgboss.job where name = $1",
+    "select data -> 'b' as b, data -> 'i' as i from pgboss.job where name = $1 order by data -> 'b'",
     [FUNCTIONS_POOL],
   )
-  expect(jobs).toEqual([{ b: closed, i: [0, 3] }])
+  expect(jobs).toEqual([
+    { b: closed, i: [0, 2] },
+    { b: open, i: [0, 0, 2, 2] },
+  ])
 })

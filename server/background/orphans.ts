@@ -83,12 +83,11 @@ export async function queueOrphans(
   inTransaction: (work: (client: ClientBase) => Promise<number>) => Promise<number>,
 ): Promise<number> {
   const isWhole = scoresWholeGroups(reward)
-  // In an open batch, a group that is scored as a whole is queued only after its last sample has arrived.
-  if (isWhole && !closed) return 0
   const pool = poolOf(reward)
   await queue.ensure(pool)
   return inTransaction(async (client) => {
-    const rows = await orphanedSamples(client, id)
+    // In an open batch, a group that is scored as a whole is queued only after its last sample has arrived.
+    const rows = await orphanedSamples(client, id, isWhole && !closed ? 'full' : 'all')
     const staged = await unmarkOrphanedGroups(client, id)
     const groupOf = new Map(rows.map((row) => [row.idx, row.group_no]))
     const indexes = rows.map((row) => row.idx)

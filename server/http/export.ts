@@ -72,6 +72,8 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
     await scopes.check(caller, 'export', SURFACES.export, query).catch((error: unknown) => {
       throw translateError(error, readiness)
     })
+    // The response of a client that has left emits no further `close`, which would end the export.
+    if (res.destroyed) return
     if (underWay >= MAX_EXPORTS) {
       throw new RewardOpsError('busy', `${MAX_EXPORTS} exports are already running.`, {
         retryAfterMs: 2_000,
@@ -104,13 +106,22 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
     const size = await exportSize(db, chosen.filter, from)
     if (until.aborted) return
     if (size.batches === 0) throw nothingThere(query)
-    if (size.removed > 0 && texts === 'all' && chosen.limits.bytes !== null) {
+    const removed = chosen.limits.bytes === null ? size.withoutSamples : size.withoutTexts
+    if (removed > 0 && texts === 'all') {
+      const what =
+        size.withoutSamples === 0
+          ? 'texts'
+          : size.withoutSamples === removed
+            ? 'samples'
+            : 'texts or samples'
       throw new RewardOpsError(
         'removed_by_retention',
         size.batches === 1
-          ? `The texts of ${query.batch ?? 'the batch'} were removed by retention.`
-          : `The texts of ${size.removed} of these ${size.batches} batches were removed by retention.`,
-        { hint: 'Add texts=kept to export the remaining data, with null for removed texts.' },
+          ? `The ${what} of ${query.batch ?? 'the batch'} were removed by retention.`
+          : `The ${what} of ${removed} of these ${size.batches} batches were removed by retention.`,
+        {
+          hint: 'Add texts=kept to export the remaining data, with null for removed texts and without removed samples.',
+        },
       )
     }
     const name = query.batch ?? 'samples'

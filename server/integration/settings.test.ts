@@ -836,6 +836,12 @@ describe('retention', () => {
         ...{ status: 409, reason: 'removed_by_retention', message: `samples of ${old}` },
       })
     }
+    const scores = `/api/export/samples?batch=${old}&columns=index,score`
+    expectRefusal(await service.raw(scores), {
+      ...{ status: 409, reason: 'removed_by_retention', message: `samples of ${old}` },
+      hint: /texts=kept/,
+    })
+    expect(await service.raw(`${scores}&texts=kept`)).toMatchObject({ status: 200, text: '' })
     expect(await service.api.batches.view.query({ batchId: old })).toMatchObject({
       ...{ samples: 16, samplesRemovedAt: expect.any(String) },
     })

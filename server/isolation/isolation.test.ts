@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { getPriority, hostname, tmpdir } from 'node:os'
@@ -8,6 +8,7 @@ import { expect, test } from 'vitest'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { findCgroups, ownGroups } from './cgroups.ts'
 import { planIsolation, startIsolated } from './isolation.ts'
+import { ProcessTree } from './process-tree.ts'
 
 const PLAN = { level: 'process', network: 'router' } as const
 
@@ -62,6 +63,34 @@ test.skipIf(process.platform !== 'linux')(
     await started.closed
   },
 )
+
+test('a process is not in the tree because its parent got the id of an ended member', async () => {
+  const child = spawn('cat', { stdio: ['pipe', 'ignore', 'ignore'] })
+  const over: string[] = []
+  const tree = new ProcessTree(child, {
+    limits: { memoryBytes: 1 << 20, processes: 10, diskBytes: 1 << 20 },
+    ...{ cgroups: null, user: null, hasNamespace: false },
+    folder: join(tmpdir(), `rewardops-no-folder-${child.pid}`),
+    onOver: (detail) => over.push(detail),
+  })
+  // Ids above Linux's highest, so that no process of this machine is meant.
+  const [member, other] = [2 ** 22 + 1, 2 ** 22 + 2]
+  const entry = (pid: number, parent: number, startedAt: string, memoryBytes = 0) => ({
+    ...{ pid, parent, startedAt, memoryBytes, uid: 0, threads: 1 },
+  })
+  const root = entry(child.pid as number, process.pid, '0')
+  tree.look([root, entry(member, root.pid, '1')])
+  tree.look([root, entry(member, 1, '9'), entry(other, member, '9', 1 << 30)])
+  expect(over).toEqual([])
+  const grown = [root, entry(member, root.pid, '9'), entry(other, member, '9', 1 << 30)]
+  tree.look(grown)
+  tree.look(grown)
+  expect(over).toHaveLength(1)
+  const ended = once(child, 'exit')
+  child.kill()
+  await ended
+  await tree.close()
+})
 
 test('the v2 control group of a process is found in the text that the kernel writes', () => {
   const text = '4:memory:/a\n1:cpu,cpuacct:/b:c\n0::/system.slice/rewardops.service\n'

@@ -157,6 +157,12 @@ export class ProcessTree {
     const { user, hasNamespace } = this.#options
     const root = this.#child.pid as number
     if (hasNamespace) this.#namespace ??= ownNamespace(root)
+    for (const { pid, startedAt } of table) {
+      const seen = this.#seen.get(pid)
+      // The id of an ended process now belongs to another process. Members that are missing in the table are kept: a
+      // process whose first thread has ended is listed as ended, but its other threads can start processes.
+      if (seen !== undefined && seen !== startedAt) this.#seen.delete(pid)
+    }
     const isMember = (one: ProcessEntry): boolean => {
       if (one.pid === root || this.#seen.get(one.pid) === one.startedAt) return true
       if (user !== null) return one.uid === user.uid

@@ -303,6 +303,28 @@ it('a migration of a newer version waits for the backup', async () => {
   }
 })
 
+it('a backup that waited for a migration contains what the migration created', async () => {
+  const migrated = await createTestDatabase({ template: null })
+  const holder = new Database(migrated.url, log, { max: 1, name: 'test' })
+  try {
+    await migrate(migrated.url, { dir: firstMigrations(3) })
+    await holder.adhoc('select pg_advisory_lock($1)', [ADVISORY_LOCKS.backup])
+    const backup = backUp(join(folder, 'waited.tar'), migrated.url)
+    const waiting = () =>
+      holder.adhoc('select from pg_locks where not granted and objid = $1', [ADVISORY_LOCKS.backup])
+    await expect.poll(waiting).toHaveLength(1)
+    await migrate(migrated.url)
+    await holder.adhoc("insert into run (name) values ('r')")
+    await holder.adhoc('select pg_advisory_unlock($1)', [ADVISORY_LOCKS.backup])
+    const { migrations, tables } = await backup
+    expect(migrations).toHaveLength(readMigrations().length)
+    expect(tables.find(({ name }) => name === 'run')).toMatchObject({ rows: 1 })
+  } finally {
+    await holder.close()
+    await migrated.drop()
+  }
+})
+
 function firstMigrations(count: number): string {
   const dir = mkdtempSync(join(folder, 'migrations-'))
   const all = join(import.meta.dirname, '../../../prisma/migrations')

@@ -30,23 +30,32 @@ const KEYS_AT_ONCE = 2_048
 
 /**
  * The size of an export from a given sample on: the number and last id of the batches that the filter's run, steps,
- * split and `rescored` select, the number of samples to export, and the number of batches without texts. Later batches are not exported.
+ * split and `rescored` select, the number of samples to export, and the numbers of batches without texts and without
+ * samples. Later batches are not exported.
  */
 export async function exportSize(
   db: Database,
   filter: SampleFilter,
   from: { batchId: number; idx: number },
-): Promise<{ batches: number; lastId: number; samples: number; removed: number }> {
+): Promise<{
+  batches: number
+  lastId: number
+  samples: number
+  withoutTexts: number
+  withoutSamples: number
+}> {
   const { run, batchId, step, stepTo, split, rescored } = filter
   const [row] = await db.rows<{
     batches: number
     last_id: number | null
     samples: number
-    removed: number
+    without_texts: number
+    without_samples: number
   }>(
     'export-size',
     `select count(*)::int as batches, max(id) as last_id,
-       (count(*) filter (where texts_removed_at is not null and id >= $6))::int as removed,
+       (count(*) filter (where texts_removed_at is not null and id >= $6))::int as without_texts,
+       (count(*) filter (where samples_removed_at is not null and id >= $6))::int as without_samples,
        coalesce(sum(case when id < $6 or samples_removed_at is not null then 0 when id = $6 then greatest(samples - $7, 0) else samples end), 0)::float8
          as samples
      from batch where ($1::text is null or run_id = (select id from run where name = $1)) and id between coalesce($2::int, 0) and coalesce($2::int, ${MAX_ID})
@@ -63,8 +72,11 @@ export async function exportSize(
       rescored ?? null,
     ],
   )
-  const { batches, last_id, samples, removed } = row!
-  return { batches, lastId: last_id ?? 0, samples, removed }
+  const { batches, last_id, samples, without_texts, without_samples } = row!
+  return {
+    ...{ batches, lastId: last_id ?? 0, samples },
+    ...{ withoutTexts: without_texts, withoutSamples: without_samples },
+  }
 }
 
 /** Batches between two ids that may have a matching sample, in order of id. */

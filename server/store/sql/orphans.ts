@@ -45,11 +45,13 @@ export async function lockOrphans(client: Client, batchId: number): Promise<bool
 /**
  * Pending samples that no job holds, in order of index. One statement reads samples and jobs, and therefore one
  * snapshot. A job is completed only after all its samples are scored or failed, or it is replaced by other jobs in one
- * transaction. In any snapshot, each pending sample should therefore have a job.
+ * transaction. In any snapshot, each pending sample should therefore have a job. `groups`: `full` leaves out the
+ * samples of groups that are not full.
  */
 export async function orphanedSamples(
   client: ClientBase,
   batchId: number,
+  groups: 'all' | 'full',
 ): Promise<{ idx: number; group_no: number }[]> {
   const { rows } = await client.query<{ idx: number; group_no: number }>(
     `with held as (
@@ -57,8 +59,12 @@ export async function orphanedSamples(
                        '{}'::int4multirange) as indexes
        from (select j.data from ${LIVE_JOBS}) j, generate_series(0, jsonb_array_length(j.data -> 'i') - 2, 2) k)
      select idx, group_no from sample, held
-     where batch_id = $1 and status = 0 and not idx <@ held.indexes order by idx`,
-    [batchId],
+     where batch_id = $1 and status = 0 and not idx <@ held.indexes
+       and ($2 or group_no in (
+         select g.no from sample_group g join batch b on b.id = g.batch_id
+         where g.batch_id = $1 and g.received = b.group_size))
+     order by idx`,
+    [batchId, groups === 'all'],
   )
   return rows
 }
