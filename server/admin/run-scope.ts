@@ -73,15 +73,19 @@ async function runsOf(
   const known = runOfBatch.get(db) ?? new Map<number, string>()
   runOfBatch.set(db, known)
   const numbers = new Map(ids.map((id) => [Number(/^b(\d{1,10})(?:-|$)/.exec(id)?.[1]), id]))
-  const missing = [...numbers.keys()].filter((id) => !known.has(id))
-  const stored = missing.filter((id) => id <= 2_147_483_647)
+  // A copy, because this call and concurrent ones remove batches from `known`.
+  const runs = new Map([...numbers.keys()].map((id) => [id, known.get(id)]))
+  const stored = [...numbers.keys()].filter((id) => !known.has(id) && id <= 2_147_483_647)
   if (stored.length > 0) {
-    for (const { id, run } of await runsOfBatches(db, stored)) known.set(id, run)
+    for (const { id, run } of await runsOfBatches(db, stored)) {
+      known.set(id, run)
+      runs.set(id, run)
+    }
     while (known.size > MAX_KNOWN) known.delete(known.keys().next().value as number)
   }
   return [...numbers].map(([number, id]) => {
     const batch = id.split('-', 1)[0] as string
-    const run = known.get(number)
+    const run = runs.get(number)
     if (run === undefined) {
       throw new RewardOpsError('batch_not_found', `There is no batch ${batch}.`)
     }
