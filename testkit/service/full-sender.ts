@@ -1,4 +1,4 @@
-import { request } from 'node:http'
+import { type Agent, request } from 'node:http'
 import { connect } from 'node:net'
 import type { RawAnswer } from '../processes/trpc-call.ts'
 
@@ -79,13 +79,14 @@ export function holdHalfWay(
   first: Buffer,
   rest: Buffer,
   goOn: Promise<void>,
+  agent: Agent | false = false,
 ): HeldRequest {
   const headers = {
     'content-type': 'application/json',
     'transfer-encoding': 'chunked',
     expect: '100-continue',
   }
-  const req = request(url, { method: 'POST', headers, agent: false })
+  const req = request(url, { method: 'POST', headers, agent })
   const answer = new Promise<{ status: number }>((resolve, reject) => {
     req.on('error', reject)
     req.on('response', (res) => {
