@@ -120,7 +120,7 @@ async function pages(): Promise<Pictured[]> {
       prepare: async (page) => {
         await page.getByRole('button', { name: 'DAPO, overlong' }).click()
         await page.getByRole('button', { name: 'Score sample' }).click()
-        await page.getByText('Stored with the sample').waitFor()
+        await page.getByRole('button', { name: 'Copy as JSON' }).waitFor()
       },
     },
     { name: 'planner', path: '/planner' },
