@@ -81,8 +81,15 @@ interface MinuteRow extends CallFigures {
 }
 
 const COUNTS = [
-  ...(['requests', 'retries', 'errors', 'hedges', 'busy', 'corrupt', 'client', 'tokens'] as const),
-]
+  'requests',
+  'retries',
+  'errors',
+  'hedges',
+  'busy',
+  'corrupt',
+  'client',
+  'tokens',
+] as const
 
 /**
  * Reads the figures of the metrics. Finished batches and minutes are counted once, so a scrape costs as much as the
