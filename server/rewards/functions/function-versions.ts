@@ -37,15 +37,11 @@ export class FunctionVersions {
   }
 
   async #find(hash: string): Promise<string> {
-    const dir = join(this.#folders.versionsDir, hash)
-    if (existsSync(dir)) {
-      await linkModules(dir, this.#folders)
-      return dir
-    }
+    const known = await findUnpacked(hash, this.#folders)
+    if (known !== null) return known
     const source = await this.#folders.sources(hash)
     if (source === null) throw new Error(`its version ${hash.slice(0, 12)} is not stored`)
-    await unpack(source, this.#folders)
-    return dir
+    return unpack(source, this.#folders)
   }
 }
 
@@ -99,17 +95,26 @@ async function linkModules(
   await symlink(join(functionsDir, 'node_modules'), join(dir, 'node_modules')).catch(() => {})
 }
 
+/** Returns the folder of a version that is on disk, with its link to `node_modules`, or null. */
+async function findUnpacked(
+  hash: string,
+  folders: Pick<VersionFolders, 'versionsDir' | 'functionsDir'>,
+): Promise<string | null> {
+  const dir = join(folders.versionsDir, hash)
+  if (!existsSync(dir)) return null
+  await linkModules(dir, folders)
+  return dir
+}
+
 /** Writes a version's files to a temporary folder and renames it in one step, unless the version exists. */
 export async function unpack(
   source: FunctionSource,
   folders: Pick<VersionFolders, 'versionsDir' | 'functionsDir'>,
 ): Promise<string> {
+  const known = await findUnpacked(source.hash, folders)
+  if (known !== null) return known
   const { versionsDir } = folders
   const dir = join(versionsDir, source.hash)
-  if (existsSync(dir)) {
-    await linkModules(dir, folders)
-    return dir
-  }
   const before = join(versionsDir, `.${source.hash}-${randomUUID()}`)
   try {
     // Without this package.json, one in a parent folder would set the module type.
