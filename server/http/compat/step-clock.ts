@@ -1,10 +1,4 @@
-/** The last step of a run, over all server processes. */
-export interface LastStep {
-  /** The highest step of the run's batches. */
-  step: number
-  /** Whether a sample of the step is in flight, or was within the gap. */
-  isActive: boolean
-}
+import type { LastStep } from '../../store/sql/last-step.ts'
 
 interface Current {
   step: number

@@ -1,14 +1,15 @@
 import type { Database } from '../database.ts'
 
-/**
- * The highest step of a run's batches, and whether a sample of `samples.score` in this step is pending, or arrived or
- * ended within the last `gapMs`. Null if the run has no batches.
- */
-export async function lastStep(
-  db: Database,
-  run: string,
-  gapMs: number,
-): Promise<{ step: number; isActive: boolean } | null> {
+/** The last step of a run, over all server processes. */
+export interface LastStep {
+  /** The highest step of the run's batches. */
+  step: number
+  /** Whether a sample of `samples.score` in this step is pending, or arrived or ended within the gap. */
+  isActive: boolean
+}
+
+/** Null if the run has no batches. */
+export async function lastStep(db: Database, run: string, gapMs: number): Promise<LastStep | null> {
   const [row] = await db.rows<{ step: number | null; active: boolean }>(
     'last-step',
     `with r as (select id from run where name = $1),
