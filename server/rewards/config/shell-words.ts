@@ -5,7 +5,8 @@ const CLOSING: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}'
 /**
  * Splits a line into words as a shell does, without their quotes. Each part outside single quotes is passed to
  * `expand`, which replaces variables. `$(…)`, `${…}` and, in the value of `key=value`, `[…]` and `{…}` are parts of one
- * word, also if they contain spaces. The value of a variable that is a whole word is split in turn. A quote without its end separates words. A comment ends the line.
+ * word, also if they contain spaces. The value of a variable that is a whole word is split in turn. A quote without its
+ * end separates words. A comment ends the line.
  */
 export function shellWords(line: string, expand: (text: string) => string): string[] {
   const words: string[] = []
