@@ -30,7 +30,8 @@ const PARTS: Record<string, (lines: readonly Line[]) => string | null> = {
     if (all === undefined || seeded === undefined) return null
     // Only the newest run is used; the results may contain several.
     const from = lines.lastIndexOf(seeded)
-    const rows = lines.slice(from).filter(({ name }) => name === 'pages.query')
+    const queries = lines.slice(from).filter(({ name }) => name === 'pages.query')
+    const slowest = queries.toSorted((a, b) => Number(b.p95Ms) - Number(a.p95Ms)).slice(0, 20)
     const made =
       seeded.isUnchanged === true ? '' : `, seeded and rolled up in ${count(seeded.seconds)} s`
     return [
@@ -39,7 +40,7 @@ const PARTS: Record<string, (lines: readonly Line[]) => string | null> = {
       '',
       '| page | first, ms | p50, ms | p95, ms | KiB |',
       '|---|---:|---:|---:|---:|',
-      ...rows.map(
+      ...slowest.map(
         (row) =>
           `| ${row.page} | ${count(row.firstMs)} | ${count(row.p50Ms)} | ${count(row.p95Ms)} | ${count(row.kib)} |`,
       ),
