@@ -2,8 +2,7 @@ import { Z_95 as Z } from '../../server/contract/intervals.ts'
 
 /**
  * The 95 % confidence interval of a mean of scores in [`min`, `max`], from its standard error over groups. It is
- * Wilson's interval for the number of independent samples that would have this standard error. The interval never
- * leaves the range, and its width is not 0 even if the mean is `min` or `max`.
+ * Wilson's interval for the number of independent samples that would have this standard error.
  * @param error the standard error, or null if it is unknown, as for a single group, which has no interval
  */
 export function meanInterval(

@@ -8,8 +8,7 @@ export function queryAfter(query: string, key: string): string | null {
 
 /**
  * Collects the keys that are pressed while the palette opens, until its field has the focus. The palette's script may
- * take seconds to load on a busy machine. No key reaches the page, where it would be a shortcut or press the focused
- * button.
+ * take seconds to load on a busy machine.
  * @param target the window
  * @returns a function that stops collecting
  */

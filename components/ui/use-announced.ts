@@ -37,9 +37,6 @@ export function useAnnounced<T>(
 /**
  * Splits the current rows of a live list into rows to show and new rows to announce, so that no row is inserted under
  * the cursor.
- *
- * Rows after the last known one were loaded by scrolling and are shown. Known rows missing at the end of a list that
- * continues were pushed off the page by new ones, and stay.
  * @param before the visible rows
  * @param more whether the list continues after `rows`
  */

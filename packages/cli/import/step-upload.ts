@@ -13,9 +13,7 @@ export interface UploadContext {
 
 /**
  * Uploads one step into one batch: submits the first chunk with an idempotency key, appends the other chunks by their
- * start index, and closes the batch. The same files always give the same chunks. A submit with the key of an earlier
- * attempt returns that attempt's batch, and its number of stored rows tells which chunks to skip. A chunk whose answer
- * was lost is sent again; the service recognizes it by its start index and stores nothing twice.
+ * start index, and closes the batch. Repeating it, from the start or after a lost answer, stores nothing twice.
  */
 export class StepUpload {
   readonly step: ImportStep

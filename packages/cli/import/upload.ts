@@ -23,8 +23,7 @@ export interface UploadState {
 }
 
 /**
- * Uploads the surveyed files chunk by chunk. While the service stores one chunk, only the next one is read, so that
- * memory does not grow with the files.
+ * Uploads the surveyed files chunk by chunk. Memory does not grow with the files.
  * @returns the uploads, all closed
  * @throws CliError with the number of rows stored
  */

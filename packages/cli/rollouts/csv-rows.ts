@@ -70,8 +70,7 @@ export function splitRecord(record: string): string[] {
 }
 
 /**
- * The returned function converts the cells of a row to the object of the equivalent JSON line. CSV cells are text;
- * Parquet cells may also be other JSON values, which are used unchanged.
+ * The returned function converts the cells of a row to the object of the equivalent JSON line.
  * @param format the format's name, for the message
  * @throws Error naming a column that is missing, unknown or repeated
  */

@@ -9,9 +9,8 @@ export function looksLikeVerlDump(first: JsonObject): boolean {
 
 /**
  * Reads a line of verl's dump. Rows with the same `input` form a group, unless there is a `uid` column. In the dumps of
- * verl's validation, that column has `<uid>_<session>_<index>`, and `<uid>` is the prompt's id. Extra columns were
- * returned by the reward: with a kept score they become the sample's reward extra info. Otherwise the columns and the
- * score go to `extraInfo`.
+ * verl's validation, that column has `<uid>_<session>_<index>`, and `<uid>` is the prompt's id. Extra columns become
+ * the reward extra info of a kept score. Otherwise they and the score go to `extraInfo`.
  * @throws Error naming the field
  */
 export function readVerlDump(line: JsonObject, dataSource: string, scores: GivenScores): Rollout[] {
