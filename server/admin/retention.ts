@@ -57,8 +57,7 @@ const POLICY = 'retention'
 
 /**
  * Removes old data or a run. It first marks the batches, so that pages show the removal immediately, and then deletes
- * in transactions of about 2,000 rows. If all texts of a day are removed, their partition is dropped. Only one process
- * at a time removes data, and its progress is stored, so that another process continues after a crash.
+ * in transactions of about 2,000 rows. Only one process at a time removes data. Another one continues after a crash.
  *
  *   policy or run ─▶ running ─mark─▶ drop days ─▶ delete rows ─▶ prune events ─▶ done
  *                       └──cancel──▶ cancelled (batches whose removal has not begun are kept)

@@ -53,9 +53,8 @@ interface Copied {
 }
 
 /**
- * Scores the rollouts of a batch again as a new batch. The rollouts are copied within Postgres, in statements of about
- * 30 ms that each commit. The last transaction adds the batch itself, so no query sees an incomplete batch. A sweep
- * deletes the rows of an interrupted copy.
+ * Scores the rollouts of a batch again as a new batch. No query sees an incomplete batch. A sweep deletes the rows of
+ * an interrupted copy.
  *
  *   nextval, lock ─▶ texts, samples, groups, chunk by chunk ─▶ batch and jobs in one transaction ─▶ unlock
  */

@@ -26,10 +26,9 @@ const CHECK_MS = 25
 /** A holder that yields slots reports ended calls at this interval, because other processes wait for the slots. */
 const YIELD_MS = 50
 /**
- * When several processes begin at the same moment, the first one takes all slots. A holder that is newly short of
- * slots, or gained some but is still short, therefore requests again after this time, then after twice the time, and so
- * on up to the renewal interval. When slots were requested only at renewals, one of two workers had a single slot of
- * 128 for more than a second.
+ * When several processes begin at the same moment, the first one takes all slots. A holder that is short of slots
+ * therefore requests again after this time, then after twice the time, and so on. When slots were requested only at
+ * renewals, one of two workers had a single slot of 128 for more than a second.
  */
 const SHORTAGE_RETRY_MS = 40
 /**
@@ -97,9 +96,8 @@ interface Lease {
 }
 
 /**
- * A process's shares of limits. They are requested by demand, renewed while needed, and released when idle or not
- * renewed in time. While a request is pending, no more calls may be in flight than the request reported, because
- * slots that the answer takes away may belong to another process before the answer arrives.
+ * A process's shares of limits. While a request is pending, no more calls may be in flight than the request reported,
+ * because slots that the answer takes away may belong to another process before the answer arrives.
  *
  * Slots in use are never taken away, so a holder that replaces each ended call immediately would keep the whole limit
  * forever. It therefore yields slots, as its calls end, to processes that have less than an equal part.

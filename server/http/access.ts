@@ -30,8 +30,7 @@ export function hostName(host: string): string {
  * Decides which callers are allowed. Without API keys, only processes of the service's own user and of root on this
  * machine are allowed. Their requests must not come through a proxy and must name a loopback host or one of
  * REWARDOPS_ALLOWED_HOSTS, so that pages of another origin and rebound DNS names get no access. With keys, a caller
- * sends a bearer key or the login cookie of the pages. The keys of REWARDOPS_API_KEYS have the role admin; stored keys
- * have their own roles.
+ * sends a bearer key or the login cookie of the pages.
  */
 export class Access {
   /** The holders of the keys in REWARDOPS_API_KEYS, by the digest of the key; see {@link lookUpOf}. */
@@ -95,9 +94,8 @@ export class Access {
   }
 
   /**
-   * Refuses calls through a proxy and calls of other users while no key is required. They would otherwise count as
-   * calls of an admin. Processes of reward functions may call only the router's paths, even with a key. The owner of a
-   * connection is looked up once; the result is a promise only during that lookup.
+   * Refuses calls through a proxy and calls of other users while no key is required. Processes of reward functions may
+   * call only the router's paths, even with a key.
    * @throws RewardOpsError `forbidden_proxy`, `forbidden_user`
    */
   checkPeer(req: IncomingMessage, isRouterPath: boolean): Promise<void> | undefined {
@@ -236,9 +234,8 @@ export class Access {
   }
 
   /**
-   * Looks for the login cookie of a request in the database if this process does not know it. Otherwise a browser that
-   * signed in through another process a moment ago would be sent to the sign-in page. Returns undefined if there is
-   * nothing to look up.
+   * Looks for the login cookie of a request in the database if this process does not know it. It may have signed in
+   * through another process. Returns undefined if there is nothing to look up.
    * @throws RewardOpsError `database_unavailable`
    */
   findSession(req: IncomingMessage): Promise<void> | undefined {

@@ -6,13 +6,10 @@ import { chosenEncoding } from './content-encoding.ts'
 type Flushing = ServerResponse & { flush?: () => void }
 
 /**
- * Compresses an answer with gzip, chunk by chunk, if `types` matches its content type. A timeline of 2,000 groups
- * shrinks to a sixth of its size. In a request with several queries, the result of a fast query still arrives before
- * the result of a slow one. The fastest level in zlib's threads compresses at least 100 MB/s; a page needs less than 1
- * MB/s.
+ * Compresses an answer with gzip, chunk by chunk, if `types` matches its content type. The result of a fast query in a
+ * request still arrives before that of a slow one.
  *
- * Answers of other types (such as the live stream) and answers that are already compressed are sent unchanged. This
- * function must be called before the head is sent.
+ * Must be called before the head is sent.
  */
 export function packAnswer(
   req: IncomingMessage,

@@ -40,9 +40,9 @@ const packers: Record<ContentEncoding, (plain: Buffer) => Promise<Buffer>> = {
 }
 
 /**
- * Serves the files of the pages' build (scripts, styles, fonts). Each file is compressed once per process and kept in
- * memory, 3 MB in total. Next would compress it again for each visitor. File names contain a digest of the content, so
- * browsers cache them forever.
+ * Serves the files of the pages' build (scripts, styles, fonts). Each file is compressed once per process, whereas Next
+ * would compress it for each visitor. Browsers cache the files forever, because their names contain a digest of the
+ * content.
  *
  * `edited` changes text files before they are compressed.
  *

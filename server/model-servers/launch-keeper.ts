@@ -16,8 +16,8 @@ import {
 } from './launch-record.ts'
 
 /**
- * The keeper process between the service and a launched server. It reads the server's output, masks secrets and writes
- * the log. It outlives the service, so that a model that takes minutes to load survives a crash of the service.
+ * The keeper process between the service and a launched server. It outlives the service, so that a model that takes
+ * minutes to load survives a crash of the service.
  *
  *   owned ──owner died──▶ waiting ──next start takes over──▶ owned
  *                            │ adoptWithinMs

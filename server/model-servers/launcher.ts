@@ -57,8 +57,7 @@ interface Supervised {
  *     its process ends ─▶ registering ──1, 2, 4 … 30 s──▶ start
  *
  * The servers end with the service. After a crash, a service that starts on the same data folder within a minute takes
- * over the processes that it would start identically. All other processes are ended by that service or by their
- * keepers.
+ * over the processes that it would start identically.
  */
 export class ServerLauncher {
   readonly #o: ModelsContext

@@ -51,8 +51,7 @@ interface SleepRun {
  *     sleeping ─▶ waking ──(wake call) responds awake──▶ probing ──self-test──▶ ready | quarantined
  *
  * The sleep call is sent only when nothing is in flight, because the call may abort running requests or crash the
- * server. A server has one change at a time over all processes ({@link ModelsContext.locks}); concurrent wakes share
- * one call.
+ * server. A server has one change at a time over all processes.
  */
 export class SleepCycle {
   readonly #o: ModelsContext

@@ -38,8 +38,7 @@ const MIN_LEAD = 2
  * out. Yields about every 0.1 ms, so that the caller can free the event loop.
  *
  * The recorded calls are replayed: a free slot of a server takes the next sample and is busy for the duration of the
- * next recorded call of that server. A sample whose call failed waits again. A server has as many slots as it had
- * concurrent calls at its peak. The estimate is scaled by the ratio of recorded to replayed time with all servers.
+ * next recorded call of that server. The estimate is scaled by the ratio of recorded to replayed time with all servers.
  * @param totalMs the time of the batch
  */
 export function* findBottleneck(

@@ -6,9 +6,8 @@ const PHASES = Object.keys(ASSUMED_PHASES) as (keyof Phases)[]
 /**
  * Completes the given trainer times. The recorded step time minus the recorded reward wait is the trainer's own time,
  * if the trainer waits for every reward before it trains. The part of it that the given times do not cover is split
- * over the missing times in the proportions of the assumed times. Results are rounded to 0.1 s, or to 1 ms if the
- * trainer's own time is below 10 s. If the difference is not positive, rewards and training overlapped, and missing
- * times are assumed.
+ * over the missing times in the proportions of the assumed times. If the difference is not positive, rewards and
+ * training overlapped, and missing times are assumed.
  */
 export function trainerTimes(
   given: PlannerInput['phases'],

@@ -51,9 +51,8 @@ interface Target {
 
 /**
  * Serves unchanged trainers that already speak the protocol of a remote reward server, on `/compat/<dialect>/<run>`. A
- * trainer that cannot send headers puts its API key into the path: `/compat/<dialect>/<run>/k/<key>`. Query parameters
- * select the reward. Each sample is scored as by `samples.score`, in the current step of the run and in the group of
- * the sample's prompt.
+ * trainer that cannot send headers puts its API key into the path: `/compat/<dialect>/<run>/k/<key>`. Each sample is
+ * scored as by `samples.score`, in the current step of the run.
  */
 export function createCompat({ access, scopes, manager, lastStep, readiness }: CompatSources) {
   const clock = new StepClock(lastStep)

@@ -12,8 +12,8 @@ const Body = z.looseObject({
 
 /**
  * OpenRLHF's `--reward.remote_url` (formerly `--remote_rm_url`). A request has a list of texts, each a prompt followed
- * by its response. Current versions send one text, older ones a whole batch. The list is empty if the trainer splits
- * one text over several URLs. All samples have the same keys in `extra_logs`, because the trainer concatenates them.
+ * by its response. The list is empty if the trainer splits one text over several URLs. All samples have the same keys
+ * in `extra_logs`, because the trainer concatenates them.
  * Source: openrlhf/utils/agent.py, openrlhf/cli/serve_rm.py.
  */
 export const openrlhf: Dialect = {

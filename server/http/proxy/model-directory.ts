@@ -59,9 +59,8 @@ export class ModelDirectory {
   }
 
   /**
-   * Returns the model of a request: the model that the request names, or the only registered model. Reloads the
-   * registry if no model, or no server with the path, is found, because a server may have just been registered or
-   * replaced.
+   * Returns the model of a request: the model that the request names, or the only registered model. If none is found,
+   * reloads the registry, because a server may just have been registered.
    * @throws RewardOpsError `model_not_found`, `model_not_named`; the error of a failed reload
    */
   choose(named: string | null, path: ProxiedPath): string | Promise<string> {
@@ -99,7 +98,7 @@ export class ModelDirectory {
   }
 
   /**
-   * Returns the ids of the servers of a model whose engine lacks a path. Usually there are none.
+   * Returns the ids of the servers of a model whose engine lacks a path.
    * @throws RewardOpsError `path_not_served` if no server has the path; `model_asleep`, after a wake request, if no
    * server with the path is ready and one sleeps; `no_server` if no server with the path is ready and other servers
    * lack the path
