@@ -234,8 +234,8 @@ export class Access {
   }
 
   /**
-   * Looks for the login cookie of a request in the database if this process does not know it. It may have signed in
-   * through another process. Returns undefined if there is nothing to look up.
+   * Looks for the login cookie of a request in the database if this process does not know it. The browser may have
+   * signed in through another process. Returns undefined if there is nothing to look up.
    * @throws RewardOpsError `database_unavailable`
    */
   findSession(req: IncomingMessage): Promise<void> | undefined {
