@@ -67,13 +67,12 @@ const MIN_LIMIT = 4
  *                                  the limit remembered
  *
  * The best goodput and its limit are remembered. A limit controlled by latency would grow too far on a server that
- * batches. A limit that shrank as long as goodput did not fall would collapse on a deeply saturated server.
+ * batches.
  *
- * Goodput is samples in flight × tokens ÷ time in flight, over the samples answered in an epoch (Little's law). In
- * the long run, this equals tokens ÷ wall time. Over one epoch, tokens ÷ wall time is distorted by the samples that
- * were partly done at the start and end: by 23 % with samples of usual sizes, while a gain of 6 % is enough to accept a
- * probe. Samples in flight are those of all processes. A process that counted only its own samples would measure a gain
- * with each sample it adds, at the expense of the other processes, and all limits would grow to the maximum.
+ * Goodput is samples in flight × tokens ÷ time in flight, over the samples answered in an epoch (Little's law). Over
+ * one epoch, tokens ÷ wall time would be distorted by 23 % by the samples that were partly done at its start and end,
+ * while a gain of 6 % is enough to accept a probe. Samples in flight are those of all processes. Otherwise a process
+ * would measure a gain at the expense of the others, and all limits would grow to the maximum.
  */
 export class AdaptiveLimit {
   readonly #min: number

@@ -29,9 +29,8 @@ export interface FairQueueOptions {
  *     item    earliest deadline · longest first
  *
  * Shares follow start-time fair queueing: every class and run has a virtual clock, which each item taken advances by
- * its tokens divided by the weight. The class and run with the slowest clocks are next. Items taken out of order (a
- * server continuing its group) advance the clock too, so other runs lose nothing. Peeking changes no state. A run that
- * becomes active again starts from the slowest clock, or from its own if that is ahead, so idle time gives no priority.
+ * its tokens divided by the weight. The class and run with the slowest clocks are next. A run that becomes active again
+ * starts from the slowest clock, or from its own if that is ahead, so idle time gives no priority.
  */
 export class FairQueue<T extends FairItem> {
   readonly #maxSamples: number

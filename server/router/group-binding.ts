@@ -11,8 +11,7 @@ const BOUNDED_LOAD = 1.25
  * Chooses the next sample and its server so that the samples of a group find their prompt in the server's prefix cache.
  * If the group of the next sample is bound to a server that is available and not overloaded, the sample goes there.
  * Otherwise the policy chooses a server. That server continues a group that it began. If it has none, it begins a group
- * without a server. If all groups have servers, it helps with the group that has the most work left. As a result, a
- * lone group is spread over the pool, and in a full step each group stays with one server.
+ * without a server. If all groups have servers, it helps with the group that has the most work left.
  */
 export class GroupBinding {
   readonly #queue: FairQueue<RoutedSample>

@@ -69,8 +69,7 @@ export interface MicroBatcherOwner {
 /**
  * Combines samples that are bound to the same server within a few milliseconds into one request, if the server is so
  * fast and this process so busy that the requests themselves limit throughput. Only the first attempts of a step's
- * samples are combined. Failed or slow samples are retried alone, so that a sample that breaks or delays a request
- * affects only one request.
+ * samples are combined. Failed or slow samples are retried alone.
  */
 export class MicroBatcher implements CallListener<MicroBatch> {
   readonly #owner: MicroBatcherOwner

@@ -13,9 +13,8 @@ const MIN_OF_EACH = 4
 /**
  * Estimates the cost of a sample for a server, in tokens: the whole sample, or only its response if the prompt of its
  * group is in the server's prefix cache. Decoders pooled at the last token have such a cache, encoders do not. Whether
- * the model has one is inferred from the times per token: later samples of a group take the same time per token as
- * first samples, either with the prompt's tokens counted (no cache) or without them (cache). Until enough samples are
- * known, a cache is assumed. Otherwise a server with a cache would seem to slow down in the first seconds of a step.
+ * the model has one is inferred from the times per token of first and later samples. Until enough samples are known, a
+ * cache is assumed. Otherwise a server with a cache would seem to slow down in the first seconds of a step.
  */
 export class PrefixMemory {
   readonly #groups = new Set<string>()

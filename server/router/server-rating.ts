@@ -18,8 +18,7 @@ const MAX_SAMPLES = 256
 /**
  * Default fixed cost of a call (connection, tokenizing, batching), expressed in tokens. Without a fixed cost, a sample
  * of 10 tokens in 12 ms would count as 1,200 ms per 1,000 tokens, and one of 2,000 tokens on the same server as 60 ms.
- * Quantiles would then reflect the mix of sizes and not the server's speed. The default applies until a line fitted
- * through the samples gives another value, which needs samples of different sizes.
+ * The default applies until a line fitted through samples of different sizes gives another value.
  */
 const FIXED_TOKENS = 200
 const MAX_FIXED_TOKENS = 4_000

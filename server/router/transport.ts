@@ -141,9 +141,8 @@ interface Lane {
 /**
  * The connections to one server: one undici `Client` per call in flight. The most recently used connection is reused
  * first, so that surplus ones become idle and close. undici's `Pool` is slower at 64 calls in flight: a bounded pool
- * costs 3 to 4 µs more CPU time per call, for queueing and for scanning its clients. An unbounded pool opens 128
- * connections for 64 calls, because it counts a client as busy for one turn of the event loop after each answer. This
- * class also knows which connection a call used, which is needed to detect a connection race.
+ * costs 3 to 4 µs more CPU time per call. An unbounded pool opens 128 connections for 64 calls. This class also knows
+ * which connection a call used, which is needed to detect a connection race.
  */
 export class Transport {
   readonly #origin: string

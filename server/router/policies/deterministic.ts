@@ -4,9 +4,8 @@ import { hashNumber, hashText, rendezvousRank, weightedRank } from './rendezvous
 
 /**
  * Picks the first server in the rendezvous order of the sample's key and a seed, regardless of load. The same seed,
- * keys and servers give the same assignment, which makes runs reproducible. Samples without a key use their group.
- * Samples without either use a sequence number. The candidates must include servers without free slots. Otherwise load
- * would decide.
+ * keys and servers give the same assignment, which makes runs reproducible. Samples without a key use their group, or
+ * else a sequence number. The candidates must include servers without free slots. Otherwise load would decide.
  */
 export function deterministic(seed: number): BalancingPolicy {
   let unkeyed = 0

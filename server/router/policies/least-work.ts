@@ -9,8 +9,7 @@ const NEWEST_SHARE = 1 / 32
 /**
  * Picks the server that would finish its work and this sample first. The time is estimated as the tokens in flight,
  * plus those of this sample and of other clients' samples (assumed to be of mean size), divided by the server's
- * tokens/s and weight. An unmeasured server is assumed to have the median speed. Counting samples would ignore their
- * sizes, which differ by a factor of a hundred.
+ * tokens/s and weight. An unmeasured server is assumed to have the median speed.
  */
 export function leastWork(): BalancingPolicy {
   const turn = new Turn()
