@@ -41,8 +41,7 @@ export function groupStatistics(scores: readonly (number | null)[]): GroupStatis
  * lets that 0 change the mean of the whole group; pass 0 instead of `null` to get verl's values.
  *
  * As in verl, a group of one has mean 0 and deviation 1, so its advantage is its score over 1 + epsilon. The only
- * scored member of a larger group gets 0, because there is nothing to compare it with, and its raw score would outweigh
- * every normalized advantage.
+ * scored member of a larger group gets 0, because its raw score would outweigh every normalized advantage.
  */
 export function grpoAdvantages(
   scores: readonly (number | null)[],

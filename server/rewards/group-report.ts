@@ -22,10 +22,9 @@ export interface GroupReport extends GroupStatistics {
  * Computes statistics, class and advantages of a completed group, from the members in order of their index. Only
  * members that were scored and kept their score count in the statistics and the class.
  *
- * A member that does not count has no advantage (`null`: the trainer masks it), with one exception: the policy
- * `group_mean` gives it the mean score of the members that count, so its advantage is 0 for any deviation of the
- * group. A score from the policy `constant` has no advantage, because among members with equal scores (deviation 0,
- * epsilon 1e-6) a difference of 1 would give an advantage of a million.
+ * A member that does not count has no advantage (`null`: the trainer masks it), except that the policy `group_mean`
+ * gives it the advantage 0. A score from the policy `constant` has no advantage, because among members with equal
+ * scores (deviation 0, epsilon 1e-6) a difference of 1 would give an advantage of a million.
  */
 export function groupReport(
   members: readonly GroupMember[],

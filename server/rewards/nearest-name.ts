@@ -11,8 +11,7 @@ const MAX_NAME_CHARS = 128
  *
  * A name is near if it differs by at most one edit per three characters; two edits are always allowed, so that two
  * swapped letters (`amie` for `aime`) count as near. Case is ignored. For a path such as `openai/gsm8k` the last
- * segment is tried as well, because users often omit or mistype the owner; a whole-name match of the same distance
- * wins. Ties go to the earlier candidate.
+ * segment is tried as well. Ties go to a whole-name match, then to the earlier candidate.
  */
 export function nearestName(name: string, candidates: Iterable<string>): string | undefined {
   if (name.length === 0 || name.length > MAX_NAME_CHARS) return undefined

@@ -50,9 +50,8 @@ const MIN_REPLICATES = 64
 /**
  * Splits the change of a mean into contributions of classes, without a residual (Kitagawa 1955, midpoint form). With
  * shares s and means m before and after: `mix = Δs · (m̄ − M̄)` and `within = s̄ · Δm`, where a bar is the mean of both
- * sides, and M̄ is the mean of the overall means. Shares add up to 1 on both sides, so subtracting M̄ does not affect
- * the sum of `mix` or the total change, but makes a growing class with low scores count as a loss. If a class is
- * missing on one side, its mean on the other side is used.
+ * sides, and M̄ is the mean of the overall means. Subtracting M̄ makes a growing class with low scores count as a loss.
+ * If a class is missing on one side, its mean on the other side is used.
  *
  * Standard errors come from a bootstrap that draws whole units, because the samples of a group are not independent. The
  * generator yields before each replicate.

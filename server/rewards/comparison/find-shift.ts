@@ -22,8 +22,8 @@ const MAX_SHIFTS = 8
 
 /**
  * Finds the sudden changes of the mean, by comparing two steps with the two before them. The usual variation is
- * estimated from the differences of neighboring steps, and in long runs also from the differences of neighboring
- * windows, to cover slow swings. Of changes less than two steps apart, only the largest counts.
+ * estimated from the differences of neighboring steps and windows. Of changes less than two steps apart, only the
+ * largest counts.
  * @returns the indexes of the first steps after the changes, the largest change first; empty if no step stands out or
  * there are fewer than {@link MIN_SHIFT_STEPS} steps
  */

@@ -49,10 +49,10 @@ export interface LaneOptions {
 }
 
 /**
- * The calls of one version of a function and the processes that run them. A process takes one call at a time until it
- * is known whether the function returns promises. If it does, a process gets thousands of concurrent calls. If it is
- * CPU-bound, a process gets 150 ms of work, and more processes are started. When a process is ended, its calls run
- * again elsewhere, except the culprit. If the culprit is uncertain, the suspects run alone.
+ * The calls of one version of a function and the processes that run them. If the function returns promises, a process
+ * gets thousands of concurrent calls. If it is CPU-bound, a process gets 150 ms of work, and more processes are
+ * started. When a process is ended, its calls run again elsewhere, except the culprit. If the culprit is uncertain, the
+ * suspects run alone.
  */
 export class FunctionLane {
   readonly #options: LaneOptions

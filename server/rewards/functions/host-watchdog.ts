@@ -9,9 +9,8 @@ import { MARKS_FD, SHARED } from './protocol.ts'
  * the process uses, and identifies the running call. It writes its marks (protocol.ts) itself, because the main thread
  * may never run again.
  *
- * `shared` holds the id of the call that has begun and not yet returned. To find a call that continued after an
- * `await`, the main thread is halted through the inspector and its AsyncLocalStorage is read. This takes up to 3 ms if
- * the thread runs JavaScript or a regular expression, and is impossible inside a system call.
+ * `shared` holds the id of the call that has begun and not yet returned. A call that continued after an `await` is
+ * found through the inspector, which takes up to 3 ms and is impossible inside a system call.
  */
 
 const { shared, port, memoryBytes } = workerData as {

@@ -54,9 +54,8 @@ export interface StartedHost extends IsolatedProcess {
 
 /**
  * Starts a process for user code. It uses Node's `spawn` because pool libraries do not fit: workerpool gives each
- * process one task at a time, so 5,000 rewards that wait 40 s would need 5,000 processes. tinypool runs tasks
- * concurrently, but stops a task by ending its process with all other tasks, checks only the heap (without buffers)
- * after a task, and does not report which task was at fault.
+ * process one task at a time, so 5,000 rewards that wait 40 s would need 5,000 processes. tinypool stops a task by
+ * ending its process with all other tasks, and does not report which task was at fault.
  * @throws Error if the target's level of isolation is not available
  */
 export function startHost(

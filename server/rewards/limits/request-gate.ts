@@ -51,7 +51,7 @@ type Cause = keyof GateWaits
 
 /**
  * Admits calls within three limits, in order of arrival. Each call first waits for a free slot, then for its requests
- * and tokens per minute. In this order, capacity cannot be reserved during a stall and then used in one burst.
+ * and tokens per minute. In the other order, capacity reserved during a stall would be used in one burst.
  *
  *   waiting ──slot free──▶ reserved ──its time has come──▶ in flight ──released──▶ tokens corrected
  *      └────────aborted──────────┴─▶ gone, its reservation is refunded

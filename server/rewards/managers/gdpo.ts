@@ -35,8 +35,7 @@ export function readDimensions(
 /**
  * verl's `gdpo` manager: the sample's score is the scorer's. The trainer computes advantages from the dimensions, each
  * of which is a key of the extra info. If a dimension is missing, the sample fails, and the detail names the dimension.
- * verl notices a missing dimension only when it computes the advantages, and then ends the run. The scorer gets the
- * run's name in `extraInfo.experiment_name`.
+ * The scorer gets the run's name in `extraInfo.experiment_name`.
  */
 export const gdpoManager: RewardManager = {
   name: 'gdpo',
