@@ -5,7 +5,7 @@ import type { RawAnswer } from '../processes/trpc-call.ts'
 /**
  * Sends a whole body before reading the answer, and requests that the connection be closed, as Python's urllib does. If
  * the server answers early and closes, the client sees a broken pipe and loses the answer. Uses a bare socket, because
- * Node's client stops sending after an early answer. Without a content-length header, sends the body in chunks.
+ * Node's client stops sending after an early answer.
  * @throws the connection's error when it is cut before the whole body was sent, or before the answer arrived
  */
 export async function sendInFull(
