@@ -22,8 +22,7 @@ export async function databaseNow(client: Pick<ClientBase, 'query'>): Promise<Da
 /**
  * The database's clock as this process knows it. It runs on the process's monotonic clock, so a clock change on this
  * machine moves no deadline and puts no stored time out of order. Each report of the process to the database returns a
- * reading of the database's clock. The reading corrects the offset if it is at least as precise as the last one used,
- * or shows that a clock was set.
+ * reading of the database's clock. The reading corrects the offset.
  */
 export class DatabaseClock {
   #offsetMs = 0

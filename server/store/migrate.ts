@@ -64,8 +64,7 @@ export interface MigrateOptions {
 
 /**
  * Applies missing migrations, each in its own transaction. Uses the table, checksums and lock of `prisma migrate
- * deploy`, so that command works on the same database. Prisma's engine binary is not needed. Concurrent starts are
- * safe: one applies the migrations while the others wait.
+ * deploy`, so that command works on the same database. Concurrent starts are safe.
  * @returns the names of the migrations applied by this call
  * @throws MigrationError if a migration fails, was changed after it was applied or failed in Prisma, or if the database
  * belongs to a newer version or precedes the first release

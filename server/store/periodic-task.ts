@@ -15,8 +15,7 @@ export interface PeriodicWork {
 
 /**
  * Work that runs at an interval and on demand, never concurrently: a turn that comes due while one runs is skipped. A
- * failure is logged, and the next turn runs as usual. While the database is unreachable nothing is logged here, because
- * the connection logs it. The task keeps no process alive.
+ * failure is logged, and the next turn runs as usual. The task keeps no process alive.
  *
  * start ──▶ waiting ⇄ running            stop: no new turn begins, and a running one is awaited
  */

@@ -5,9 +5,8 @@ const LOOK_EVERY_MS = 100
 
 /**
  * Locks for testing a server, putting it to sleep or waking it. Across all processes, only one such operation per
- * server runs at a time. The locks belong to one database session. When a process dies, its locks are released
- * immediately, so that another process sees the unfinished operation. A lost connection releases them too. Running
- * operations then notice that the server's state has changed, and end.
+ * server runs at a time. The locks belong to one database session, so a lost connection or a dead process releases
+ * them.
  */
 export class ServerLocks {
   readonly #db: Database

@@ -25,10 +25,9 @@ async function hold(open: () => Promise<pg.Client>): Promise<void> {
 }
 
 /**
- * Whether a connection loses its session between transactions, as behind PgBouncer in transaction mode. Postgres
- * itself announces the backend's pid when a connection opens; a pooler announces an invented one. Behind a pooler,
- * the probe changes a setting while other connections hold transactions open. A pooler in transaction mode then
- * answers from a backend without that setting, or not at all.
+ * Whether a connection loses its session between transactions, as behind PgBouncer in transaction mode. The probe
+ * changes a setting while other connections hold transactions open. A pooler in transaction mode then answers from a
+ * backend without that setting, or not at all.
  */
 export async function isTransactionPooler(url: string): Promise<boolean> {
   const clients: pg.Client[] = []

@@ -97,8 +97,7 @@ export function stepSamplesOf(samples: number): number {
 
 /**
  * Fills the database with generated runs, marked as seeded: about `samples` samples in the {@link SEEDED_RUNS}, all
- * scored or failed. Postgres derives the numbers from hashes of the seed, 60,000 samples per second, so equal seeds
- * give equal data. The service stores the roll-ups.
+ * scored or failed. Equal seeds give equal data. The service stores the roll-ups.
  * @throws Error if seeded runs exist
  */
 export async function seedBatches(db: Database, options: SeedOptions): Promise<Seeded> {

@@ -207,10 +207,9 @@ const NO_TEXTS: Texts = {
 const BYTES_WITH_IMAGES = 1 << 20
 
 /**
- * Samples of a batch in order, from an index on: at most `limits.rows`, and none after `limits.bytes` of texts, so that
- * a page of long rollouts takes no more memory than one of short ones. If `only` is set, only samples with these
- * indexes are returned. Rows of scored and failed samples never change, so consecutive pages equal one snapshot, and no
- * transaction stays open for a slow reader.
+ * Samples of a batch in order, from an index on: at most `limits.rows`, and none after `limits.bytes` of texts. If
+ * `only` is set, only samples with these indexes are returned. Rows of scored and failed samples never change, so
+ * consecutive pages equal one snapshot, and no transaction stays open for a slow reader.
  *
  * Samples and texts are joined here, because Postgres without statistics would compare every sample with every text.
  * @param limits if `bytes` is null, rows have no texts

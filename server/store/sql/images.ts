@@ -40,7 +40,7 @@ export async function stageImages(
  * Stores the images of a batch that are not stored yet, and the batch's references to all its images. Images without
  * bytes have been staged by {@link stageImages}. Call it late in a transaction: it locks the images until the commit,
  * in order of their hash so that callers never deadlock, and {@link releaseImages} deletes only images that are not
- * locked. Throws `busy` if an image that was already stored, and therefore not staged, has been removed since.
+ * locked. Throws `busy` if an image that was already stored has been removed since.
  */
 export async function storeImages(
   client: Client,

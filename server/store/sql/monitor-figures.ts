@@ -16,8 +16,7 @@ const COMPARED_FIRST = 200
  *
  * Duplicates are found here instead of when samples are accepted, because a hash per response would cost 8 bytes per
  * sample and need code in each of the five places that store samples. Responses are compared in full only if group,
- * length and the first {@link COMPARED_FIRST} characters are equal. Length and prefix are available without reading a
- * long text in full.
+ * length and the first {@link COMPARED_FIRST} characters are equal.
  */
 export async function storeMonitorFigures(client: Client, batchId: number): Promise<void> {
   await client.query({

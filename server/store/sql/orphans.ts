@@ -44,9 +44,8 @@ export async function lockOrphans(client: Client, batchId: number): Promise<bool
 
 /**
  * Pending samples that no job holds, in order of index. One statement reads samples and jobs, and therefore one
- * snapshot. A job is completed only after all its samples are scored or failed, or it is replaced by other jobs in one
- * transaction. In any snapshot, each pending sample should therefore have a job. `groups`: `full` leaves out the
- * samples of groups that are not full.
+ * snapshot. In any snapshot, each pending sample should have a job. `groups`: `full` leaves out the samples of groups
+ * that are not full.
  */
 export async function orphanedSamples(
   client: ClientBase,
