@@ -2,38 +2,49 @@ import type { Outcome } from './checks.ts'
 
 export type Planned = Pick<Outcome, 'release' | 'check'>
 
-/** Formats the outcomes as a table of checks by release, with the details of each failed check below. */
+/** Formats the outcomes as a table of passed checks by model and release, followed by the failed checks. */
 export function markdownOf(planned: Planned[], outcomes: Outcome[], date: string): string {
-  const releases = [...new Set(planned.map(({ release }) => release))]
-  const checks = [...new Set(planned.map(({ check }) => check))]
-  const cell = (check: string, release: string) => {
-    const isSame = (one: Planned) => one.check === check && one.release === release
-    const outcome = outcomes.find(isSame)
-    if (outcome === undefined) return planned.some(isSame) ? 'not run' : ''
-    return outcome.ok ? 'passes' : '**fails**'
-  }
   const missing = planned.length - outcomes.length
   const row = (cells: string[]) => `| ${cells.join(' | ')} |`
   const failed = outcomes.filter(({ ok }) => !ok)
-  const passed = outcomes.length - failed.length
+  const passed = outcomes.filter(({ ok }) => ok)
   return [
     '# Tested engines',
     '',
     'These checks ran against real vLLM and llama.cpp servers with tiny models of random weights on a CPU, and against',
-    '[`rewardops serve-reward`](python.md#reward-functions-in-python). They do not measure speed.',
-    '[Engine tests](../testkit/engines/README.md) describes how to run them.',
+    '[`rewardops serve-reward`](python.md#reward-functions-in-python). They do not measure speed. [Engine',
+    'tests](../testkit/engines/README.md) describes how to run them. The check `scores` compares the scores with the logits',
+    'that the library transformers computes.',
     '',
-    `Run on ${date}: ${passed} checks pass, ${failed.length} ${failed.length === 1 ? 'fails' : 'fail'}${missing > 0 ? `, ${missing} were not run` : ''}.`,
+    `Run on ${date}: ${passed.length} checks pass, ${failed.length} ${failed.length === 1 ? 'fails' : 'fail'}${missing > 0 ? `, ${missing} were not run` : ''}.`,
     '',
-    'The kind of model is in parentheses. An empty cell means that the check does not apply to the release. `scores`',
-    'compares the scores with the logits that the library transformers computes.',
-    '',
-    row(['check', ...releases]),
-    row(['---', ...releases.map(() => '---')]),
-    ...checks.map((check) => row([check, ...releases.map((release) => cell(check, release))])),
+    row(['model', 'releases', 'passed checks']),
+    row(['---', '---', '---']),
+    ...rowsOf(passed).map(({ model, releases, checks }) =>
+      row([model, releases.join(', '), checks]),
+    ),
     ...failures(failed),
     '',
   ].join('\n')
+}
+
+/** Rows by model. Releases that pass the same checks share a row. */
+function rowsOf(passed: Outcome[]): { model: string; releases: string[]; checks: string }[] {
+  const byModel = new Map<string, Map<string, string[]>>()
+  for (const { release, check } of passed) {
+    // stages.ts appends the model to the names of checks. A check of reward functions has no model.
+    const [, name = check, model = 'Python function'] = /^(.*) \((.+)\)$/.exec(check) ?? []
+    const byRelease = byModel.get(model) ?? new Map<string, string[]>()
+    byModel.set(model, byRelease.set(release, [...(byRelease.get(release) ?? []), name]))
+  }
+  return [...byModel].flatMap(([model, byRelease]) => {
+    const byChecks = new Map<string, string[]>()
+    for (const [release, names] of byRelease) {
+      const checks = names.join('; ')
+      byChecks.set(checks, [...(byChecks.get(checks) ?? []), release])
+    }
+    return [...byChecks].map(([checks, releases]) => ({ model, releases, checks }))
+  })
 }
 
 function failures(outcomes: Outcome[]): string[] {

@@ -22,7 +22,7 @@ import {
  */
 const HALF_PRECISION = 2e-3
 
-/** Appends the model to the names of checks, so that the same check of two models has two rows in docs/engines.md. */
+/** Appends the model to the names of checks, because docs/engines.md lists the checks by model. */
 function of(model: string, checks: Check[]): Check[] {
   return checks.map((check) => ({ ...check, name: `${check.name} (${model})` }))
 }
