@@ -89,7 +89,7 @@ export const Settings = z.object({
     'when the service stops: maximum seconds that it waits for requests of the router address in flight',
   ),
   REWARDOPS_API_KEYS: text(
-    '[API keys](access.md#keys) with the role admin, separated by commas; unset: only processes of this machine have access, without a key',
+    '[API keys](access.md#keys) with the role admin, separated by commas; unset: requests need no key, and only those from this machine are accepted, unless an admin [requires keys](access.md#requiring-api-keys)',
   ),
   REWARDOPS_TRUSTED_PROXIES: networks().describe(
     'addresses and networks, separated by commas, of trusted [proxies](deployment.md#proxies), whose forwarding headers the service uses',
