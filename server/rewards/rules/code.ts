@@ -95,7 +95,7 @@ const kwargs = z.strictObject({
     .url({ protocol: /^https?$/ })
     .nullable()
     .default(null)
-    .describe('In verl: URL of a sandbox in `REWARDOPS_SANDBOXES`, instead of its name'),
+    .describe('URL of a sandbox in `REWARDOPS_SANDBOXES`, instead of its name (as in verl)'),
   isolation: z
     .enum(['auto', 'strong', 'weak'])
     .default('auto')
