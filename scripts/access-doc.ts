@@ -30,8 +30,8 @@ The tables list every procedure and every other request, with the callers that m
 - \`prefix\`: keys of the role trainer with a run prefix
 
 A refused caller gets \`unauthorized\` without a key, and \`forbidden_role\` or \`forbidden_scope\` with one. An image
-outside the run prefix is reported as missing (\`image_not_found\`). \`npm test\` sends each request with a key of each
-column and compares the answers with this page. [Access](access.md) explains keys, roles and limits.`
+outside the run prefix is reported as missing (\`image_not_found\`). \`npm test\` sends each request as each of these
+callers and compares the answers with this page. [Access](access.md) explains keys, roles and limits.`
 
 const PAGES = '`GET` of pages and their files, which contain no data without a login'
 

@@ -32,25 +32,25 @@ document. The [Python](python.md) and [TypeScript](../packages/client-typescript
 
 \`\`\`sh
 API=http://127.0.0.1:3000/api/trpc
-AUTH="Authorization: Bearer $REWARDOPS_API_KEY"      # without API keys, the header is ignored
+AUTH="Authorization: Bearer $REWARDOPS_API_KEY"      # ignored by a service without API keys
 
 curl $API/batches.get -H "$AUTH" --json '{"batchId": "b12"}'
 # {"result":{"data":{"batchId":"b12","status":"completed", …}}}
 \`\`\`
 
-- Every procedure accepts \`POST\` with the input as JSON body. Queries also accept \`GET\` with
+- Every procedure accepts \`POST\` with the input as the JSON body. Queries also accept \`GET\` with
   \`?input=<url-encoded JSON>\`. The result is in \`result.data\`.
 - Bodies have at most 256 MiB uncompressed. \`Content-Encoding: gzip\` and \`zstd\` are accepted.
 - Times are ISO 8601 in UTC. Durations are milliseconds with the unit in the name. A call with an unknown input field is
   refused, and the error names the field.
-- **Roles.** Each procedure names the minimum role of the API key: [access](access.md#roles).
+- **Roles.** The first line of each procedure names the minimum [role](access.md#roles) of the API key.
 - **Idempotency.** \`batches.submit\`, \`batches.rescore\` and \`samples.score\` accept an \`idempotencyKey\`: a repeated call
   with the same content returns the first result. Queries, \`batches.append\` and \`batches.close\` are safe to repeat.
-- **Long polls.** \`batches.next\` and \`batches.wait\` answer as soon as there is a result, and after \`waitMs\` (at most
-  60 s) without one.
+- **Long polls.** \`batches.next\` and \`batches.wait\` answer when there is a result, or after \`waitMs\` (at
+  most 60 s) without one.
 - **Pages.** Lists return up to \`limit\` \`items\` and a \`nextCursor\`. Repeat the call with \`cursor\` set to \`nextCursor\`
   until \`nextCursor\` is null.
-- **Types.** Outputs are TypeScript types. Names with a capital letter are [objects](#objects),
+- **Types.** Outputs are written as TypeScript types. Names with a capital letter are [objects](#objects),
   [GroupSignal](#group-signals) or [SampleFailureReason](#why-a-sample-failed).
 
 ## Errors
@@ -62,10 +62,12 @@ A refused call stores nothing and answers:
   "hint": "Check the batchId; batches.list shows existing batches.", "code": "NOT_FOUND", "path": "batches.get", "requestId": "…"}}}
 \`\`\`
 
-The message names the problem and the hint the remedy. 429 and 503 come with \`Retry-After\` and \`data.retryAfterMs\`.
+The message names the problem, and the hint names the remedy. The statuses 429 and 503 come with
+\`Retry-After\` and \`data.retryAfterMs\`.
+
 Any call can be refused with \`invalid_input\`, \`integer_out_of_range\`, \`unauthorized\`, \`too_many_wrong_keys\`,
-\`forbidden_role\`, \`forbidden_scope\`, \`database_unavailable\`, \`query_timeout\`, \`shutting_down\` or \`internal\`. The procedures list their other reasons, and
-[Why a call was refused](#why-a-call-was-refused) explains all.
+\`forbidden_role\`, \`forbidden_scope\`, \`database_unavailable\`, \`query_timeout\`, \`shutting_down\` or \`internal\`.
+Each procedure lists its other reasons. [Why a call was refused](#why-a-call-was-refused) explains every reason.
 `
 
 export function apiPage(reference: Reference): string {
@@ -78,7 +80,7 @@ export function apiPage(reference: Reference): string {
       Object.entries(GROUP_SIGNAL_TEXT).map(([word, text]) => [`\`${word}\``, text]),
     ),
     '## Why a sample failed',
-    'A sample is `queued`, then `running`, then `scored` or `failed`. A failed sample has `score: null`, or the score of its\n[failure policy](batches.md#failure-policies) with `substituted: true`, and one of these reasons (`SampleFailureReason`):',
+    'A sample is `queued`, then `running`, then `scored` or `failed`. A failed sample has one of the reasons below\n(`SampleFailureReason`). Its `score` is null, or the score of its [failure policy](batches.md#failure-policies), with\n`substituted: true`.',
     markdownTable(
       ['reason', 'meaning'],
       Object.entries(SAMPLE_FAILURE_TEXT).map(([word, text]) => [`\`${word}\``, text]),

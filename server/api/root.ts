@@ -191,7 +191,7 @@ export const appRouter = router({
       .query(({ ctx, input }) => ctx.timelines.part(input)),
     /**
      * Returns the server that delayed an ended batch, with the estimated duration of the batch without that server.
-     * Null while the batch runs, and for batches of more than 65,536 samples.
+     * Null if there is no such server, while the batch runs, and for batches of more than 65,536 samples.
      * @throws batch_not_found
      * @example {"batchId": "b12"}
      */
