@@ -94,7 +94,7 @@ export default defineConfig({
           name: 'isolated',
           include: ISOLATED,
           exclude: EXCLUDED,
-          // Full tests measure, so each runs alone on the machine, after all other files.
+          // Some full tests measure times, so each file runs alone on the machine, after all other files.
           ...(full ? { maxWorkers: 1, sequence: { groupOrder: 1 } } : {}),
         },
       },

@@ -170,7 +170,7 @@ test('a click on a step compares it with the previous step', async ({ page }) =>
   if (box === null) throw new Error('the chart is not drawn')
   const [x, y] = [box.x + box.width * 0.56, box.y + box.height / 2]
   await page.mouse.move(x, y)
-  await expect(page.getByText(/CI of the mean0\.\d+ to/)).toBeVisible()
+  await expect(page.getByText(/CI of mean0\.\d+ to/)).toBeVisible()
   await page.mouse.click(x, y)
   await expect(page).toHaveURL(/before=\d+&after=\d+/)
   await expect(changes(page).getByRole('button', { name: 'Show largest change' })).toBeVisible()

@@ -35,7 +35,7 @@ class StopRequests {
     this.#handler = handler
   }
 
-  /** A second request during the start exits with 1. */
+  /** Requests a stop. A second request during the start exits the process with code 1. */
   request(why: string): void {
     const isFirst = this.#why === null
     this.#why ??= why

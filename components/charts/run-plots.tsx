@@ -96,7 +96,7 @@ function fanTip(step: FanStep, data: FanData, color: string): TipRow[] {
           ...(step.means === null ? [] : [{ label: 'means of steps', value: range(step.means) }]),
           ...(step.smooth === null ? [] : [{ label: 'smoothed', value: formatScore(step.smooth) }]),
           ...(data.isFewValued
-            ? [{ label: '95 % CI of the mean', value: range(step.interval) }]
+            ? [{ label: '95 % CI of mean', value: range(step.interval) }]
             : [
                 { label: 'median', value: formatScore(step.median) },
                 { label: '25th–75th percentile', value: range(step.middle) },

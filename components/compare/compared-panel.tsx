@@ -102,7 +102,7 @@ function Both({
         <PromptText prompt={first.prompt} />
       </PanelPart>
       <PanelPart
-        title={isSameResponse ? 'Response' : 'Response in the first batch'}
+        title={isSameResponse ? 'Response' : 'Response, first batch'}
         note={
           first.responseLength === null
             ? `${formatCount(first.response.length)} characters`
@@ -116,7 +116,7 @@ function Both({
         />
       </PanelPart>
       {!isSameResponse && (
-        <PanelPart title="Response in the second batch">
+        <PanelPart title="Response, second batch">
           <ResponseText
             text={second.response}
             extracted={second.extracted}

@@ -116,8 +116,8 @@ function CdfChart({ pair }: { pair: ComparePairDto }) {
 }
 
 /**
- * The color of the reward that scored higher: the first below a difference of 0, the second above. A bin that contains
- * 0 is neutral.
+ * The color of the reward that scored higher: the first reward if the difference is negative, the second if it is
+ * positive. A bin that contains 0 is neutral.
  */
 function sideOf({ from, to }: { from: number; to: number }): string {
   return to < 0 ? SIDE_COLOR.first : from > 0 ? SIDE_COLOR.second : 'var(--data-8)'

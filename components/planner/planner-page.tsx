@@ -178,9 +178,9 @@ function Planned({
         <StepTimeline plan={plan} column={column} />
       </div>
       <p className="max-w-2xl px-5 pb-8 text-xs text-ink-3">
-        The plan is simulated on a virtual clock. Rewards are served first come, first served, and
-        no slot is idle while a reward is queued. The simulation excludes the overhead of the
-        service (about 0.1 s per step), servers that slow down under load, and the effect of
+        The plan is simulated on a virtual clock. Samples are scored in the order in which they
+        arrive, and no slot is idle while a sample waits. The simulation excludes the overhead of
+        the service (about 0.1 s per step), servers that slow down under load, and the effect of
         off-policy training on learning.
       </p>
     </div>

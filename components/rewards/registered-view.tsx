@@ -191,7 +191,7 @@ function Judge({ judge, ...toggle }: { judge: JudgeDto } & Toggle) {
   return (
     <RegisteredItem
       name={name}
-      title={kind === 'pair' ? 'compares two responses' : 'judges one response'}
+      title={kind === 'pair' ? 'Compares two responses' : 'Judges one response'}
       facts={
         <>
           parser <span className="font-mono">{parser.kind}</span>

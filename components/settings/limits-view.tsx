@@ -249,7 +249,7 @@ const LIMIT_FIELDS = [
   {
     name: 'maxQueuedSamples',
     label: 'Queued samples',
-    hint: 'Accepted samples not scored or failed yet, over all batches of the run. Submissions beyond the limit are refused and can be retried later.',
+    hint: 'Accepted samples that have neither been scored nor failed yet, over all batches of the run. Submissions beyond the limit are refused and can be retried later.',
   },
   {
     name: 'maxOpenBatches',

@@ -169,7 +169,7 @@ function later(call: Promise<{ batchId: string }>): { batchId: Promise<string> }
   return { batchId }
 }
 
-/** Sleeps until a point in time instead of for a duration, so that late timers do not add up. */
+/** Sleeps until a point in time instead of for a duration, so that the delays of timers do not add up. */
 async function sleepUntil(atMs: number): Promise<void> {
   for (let left = atMs - performance.now(); left > 0; left = atMs - performance.now()) {
     await sleep(left)

@@ -115,9 +115,9 @@ export interface LoginSessionDto {
   /** The name of the session's key. */
   name: string
   role: Role
-  /** The client's IP address at the sign-in. */
+  /** The client's IP address at sign-in. */
   address: string
-  /** The browser's User-Agent header at the sign-in. */
+  /** The browser's User-Agent header at sign-in. */
   userAgent: string
   createdAt: string
   /** The last use, exact to a minute. */

@@ -5,7 +5,7 @@ const limit = (most: number) => z.int().min(0).max(most).nullable()
 
 /** Limits of a run. Null means no limit. */
 export const RunLimitValues = z.strictObject({
-  /** Samples not scored or failed yet, over all batches of the run. */
+  /** Samples that have neither been scored nor failed yet, over all batches of the run. */
   maxQueuedSamples: limit(2_000_000_000),
   /** Batches that have not ended. */
   maxOpenBatches: limit(1_000_000),

@@ -45,8 +45,8 @@ export function buildChatRequest(
 }
 
 /**
- * Reads the response of a judge. Never throws. A reply cut off at the token limit is returned as `truncated`. An
- * aborted reply is a failure, although its status is 200.
+ * Reads the HTTP response of a judge. Never throws. A reply cut off at the token limit is returned as `truncated`. An
+ * aborted reply is a failure, although the HTTP status is 200.
  */
 export function parseChatResponse(
   status: number,

@@ -103,7 +103,7 @@ for (let byte = 0, others = 0; byte < 256; byte++) {
   BYTE_OF.set(String.fromCodePoint(isPrintable(byte) ? byte : 256 + others++), byte)
 }
 
-/** The text of an entry of byte-level BPE. Special tokens may have other characters, which stand for themselves. */
+/** The bytes of a token of byte-level BPE. A token with a character outside of the byte mapping is plain text. */
 function byteLevelText(token: string): Buffer {
   const bytes: number[] = []
   for (const char of token) {

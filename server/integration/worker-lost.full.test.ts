@@ -182,7 +182,7 @@ it('a worker that was paused until its jobs were requeued sends none of their te
       "select pid, state, requeued from process where role = 'worker'",
     )
     expect(workers.map(({ state }) => state)).toEqual(['alive', 'alive'])
-    // On a machine so busy that the other worker misses five reports, its texts are sent again as well.
+    // If a busy machine makes the other worker miss five reports, the texts of that worker are sent again as well.
     const isOtherLost = workers.some(({ pid, requeued }) => pid !== paused && requeued > 0)
     if (isOtherLost)
       console.warn('the other worker was declared dead too: its texts are not compared')

@@ -66,8 +66,8 @@ export function readTemplate(
 }
 
 /**
- * Checks that the engine of a registration supports the given route and label. The engine `auto` is checked after the
- * probe has detected it.
+ * Checks that the engine of a registration supports the given route and label. With `auto`, this is checked after the
+ * probe has detected the engine.
  * @throws RewardOpsError `unsupported_setting`
  */
 export function checkScoreSettings(

@@ -47,8 +47,9 @@ export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
 }
 
 /**
- * Puts the scores of binned steps on one scale. Its rows are the distinct `values`, or equal bins from `low` to `high`
- * if `values` is null. `bins` counts the samples of each bin of steps by row. Returns null if there are not scores.
+ * Puts the scores of binned steps on one scale. The rows of the scale are the distinct `values`, or equal bins from
+ * `low` to `high` if `values` is null. `bins` counts the samples of each bin of steps by row. Returns null if there are
+ * no scores.
  */
 export function heatOfBins(
   { low, high, values }: { low: number | null; high: number | null; values: number[] | null },

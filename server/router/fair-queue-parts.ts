@@ -171,7 +171,7 @@ export class Lane<T extends FairItem> {
     if (slowest !== null) this.#now = Math.max(this.#now, slowest.virtual)
   }
 
-  /** Handles a flow that has become idle: its run is removed, unless its clock is ahead of the lane's. */
+  /** Handles a flow that has become idle. It is forgotten, unless its virtual time is ahead of the lane's. */
   rest(flow: Flow<T>): void {
     this.active.remove(flow.index)
     if (this.size === 0) {

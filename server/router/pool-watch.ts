@@ -29,7 +29,7 @@ const SEEN_FOR_TAIL = 50
 /**
  * The last samples of a step are hedged when the expected remaining time of their call exceeds this multiple of the
  * expected time of a new call on another server. A sample is one of the last if no samples wait, or if a new call would
- * outlast the waiting ones.
+ * take longer than all waiting samples need.
  */
 const LEFT_OF_NEW = 1.5
 /** A call is overdue at this multiple of its expected time. */

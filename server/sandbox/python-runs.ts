@@ -286,7 +286,7 @@ function framed(body: Buffer): Buffer {
   return Buffer.concat([head, body])
 }
 
-/** @throws RunLostError if the connection ends before the frame */
+/** @throws RunLostError if the connection ends before the whole frame has arrived, or if the frame is too large */
 async function readFrame(socket: Socket): Promise<Buffer> {
   const pieces: Buffer[] = []
   let bytes = 0

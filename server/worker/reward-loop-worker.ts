@@ -490,7 +490,7 @@ export class RewardLoopWorker {
     }
   }
 
-  /** @param earlier calls of scorings that were recalled */
+  /** Scores a sample. @param earlier its calls that ended because other processes got their slots */
   async #score(
     job: ClaimedJob,
     batch: ActiveBatch,

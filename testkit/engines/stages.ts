@@ -82,7 +82,7 @@ const PROCESS_REWARD_MODEL: Stage = {
 
 /** Checks that a server whose score is 1.0 for every text (a softmax over one label) gets no traffic. */
 const constantHead: Check = {
-  name: 'gets no traffic, with the reason',
+  name: 'not supported: gets no traffic, and registration says why',
   async run({ get }) {
     const detail = await get().catch(() => null)
     if (detail === null) return 'not registered'
@@ -99,7 +99,7 @@ const constantHead: Check = {
 
 /** Checks that a server whose raw scores do not match the activated scores gets no traffic. */
 const unrelatedScores: Check = {
-  name: 'quarantined with the reason',
+  name: 'not supported: is quarantined, and registration says why',
   async run({ get }) {
     const { state, selfTest: found } = await get()
     must(state !== 'ready', `ready, self-test ${found?.verdict}: ${found?.detail}`)

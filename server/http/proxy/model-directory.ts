@@ -9,7 +9,7 @@ const WAKE_EVERY_MS = 1_000
 const ASLEEP_RETRY_MS = 10_000
 /** Retry-After when a model's servers cannot be used, in ms. */
 const RETRY_MS = 2_000
-/** Maximum models that an error message names. */
+/** Maximum number of models that an error message names. */
 const MAX_NAMED = 20
 
 export type KnownServer = Pick<RouterServer, 'id' | 'model' | 'kind' | 'engine' | 'state'>

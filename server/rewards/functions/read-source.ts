@@ -98,7 +98,7 @@ class Reading {
     )
   }
 
-  /** @param from the file that imports it */
+  /** Reads a file and its imports. @param from the importing file, or null for the function's own file */
   async read(path: string, from: string | null): Promise<void> {
     if (this.files.has(path)) return
     const bytes = await this.#bytesOf(path, from)

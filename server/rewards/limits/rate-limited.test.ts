@@ -323,7 +323,7 @@ describe('Q16: one limit over several workers', () => {
     await clock.until(Promise.all(runs.flat()))
     expect(starts).toHaveLength(200)
     starts.sort((a, b) => a - b)
-    // No second has more than its ten calls and the burst of ten.
+    // No span of one second has more than 20 calls: ten by the rate and ten by the burst.
     for (const [at, start] of starts.entries()) {
       const inSecond = starts.slice(at).findIndex((later) => later >= start + 1_000)
       expect(inSecond === -1 ? starts.length - at : inSecond).toBeLessThanOrEqual(20)

@@ -13,7 +13,7 @@ import { naiveManager } from './naive.ts'
  */
 export const rateLimitedManager: RewardManager = {
   name: RATE_LIMITED,
-  /** Rules of a limited batch are of kind `service`, because the synchronous path cannot wait. */
+  /** Fails a sample whose batch has limits, because this call is synchronous and cannot wait for them. */
   runRule(sample, reward): RewardOutcome {
     if (reward.limiter === undefined) return naiveManager.runRule(sample, reward)
     const detail = 'a limited rule ran in the synchronous path'

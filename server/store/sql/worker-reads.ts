@@ -90,7 +90,7 @@ export interface WholeGroup {
 }
 
 /**
- * The groups with pending samples in these ranges, each with all its members. After a worker died, the next worker
+ * The groups with pending samples in these ranges, each with all its members. After a worker dies, the next worker
  * scores the whole group again, even if some results were written.
  */
 export async function wholeGroups(

@@ -41,7 +41,7 @@ function tooLong(simulation: Simulation, tokens: number): Answer | null {
   return tokens > maxModelLen ? contextExceeded(tokens, maxModelLen) : null
 }
 
-/** The answer to a body that is not JSON. The message of a real server names the position and cause in the body. */
+/** The answer to a body that is not JSON. A real server names the actual position and cause of the syntax error. */
 const BAD_JSON = errorAnswer(
   'invalid_request_error',
   "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error while parsing object key - invalid literal; last read: '{no'; expected string literal",
