@@ -49,8 +49,8 @@ export function noSignalShortText(counts: GroupSignalCounts): string {
 }
 
 /**
- * The number of no-signal groups by class: `38 of 128 no-signal: 30 all correct, 8 all incorrect`. A batch of
- * single-sample groups has no advantages, so its classes are not counted.
+ * The number of no-signal groups by class: `38 of 128 no-signal: 30 all correct, 8 all incorrect`. If all groups
+ * have a single sample, the text says only this.
  */
 export function noSignalText(counts: GroupSignalCounts): string {
   const { groups, nothing } = countsOf(counts)

@@ -161,7 +161,7 @@ function Visit({
                 )}
                 {all && isPart && (
                   <p className="px-5 pb-4 text-xs text-ink-3">
-                    The group has further responses, which the list of samples shows.
+                    The group has more responses. The list of samples shows them all.
                   </p>
                 )}
               </>

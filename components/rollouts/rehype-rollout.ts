@@ -12,7 +12,7 @@ export interface MarkData {
   rolloutMark?: MarkLook
 }
 
-/** A formula with more nested braces is shown as its source. */
+/** A formula whose braces nest deeper is shown as its source. */
 const MAX_BRACES = 40
 const MAX_FORMULA_CHARS = 4_000
 /** Maximum number of formulas typeset per chunk. Further formulas are shown as their source. */

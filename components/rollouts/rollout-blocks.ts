@@ -146,7 +146,7 @@ function startsLine(text: string, at: number, from: number): boolean {
   return true
 }
 
-/** The open fence after a line with a fence; null if no fence is open. */
+/** Returns the fence that is open after a line with the fence `marker`, or null if none is open. */
 export function nextFence(open: string | null, marker: string, info: string): string | null {
   if (open === null) return marker[0] === '`' && info.includes('`') ? null : marker
   const closes = marker[0] === open[0] && marker.length >= open.length && info.trim() === ''

@@ -26,7 +26,7 @@ export interface RunsUrl {
   tags: string[]
   status: RunStatus | null
   where: ConfigFilter[]
-  /** The column that sorts the runs, or `config.` and a configuration key. */
+  /** The column by which the runs are sorted, or `config.` followed by a configuration key. */
   sort: RunSort | `config.${string}`
   order: 'asc' | 'desc'
   byTag: boolean

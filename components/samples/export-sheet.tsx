@@ -127,7 +127,8 @@ function ExportForm({
             {
               value: 'all',
               label: 'All',
-              about: 'Includes all reward extra info, waits, server and annotations, but no texts.',
+              about:
+                'Includes all reward extra info, waiting times, servers and annotations, but no texts.',
             },
           ]}
           onChange={setWhich}

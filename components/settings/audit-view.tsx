@@ -85,8 +85,8 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
               />
             ) : (
               <Empty icon={ScrollText} title="No audit entries">
-                The audit log records changes of servers, keys, limits and retention, and cancelled
-                batches, with actor and values.
+                The audit log records changes to servers, keys, limits and retention, and cancelled
+                batches. Each entry names the caller and the values.
               </Empty>
             )
           }

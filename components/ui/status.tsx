@@ -85,10 +85,18 @@ type PassiveHealth = NonNullable<WorkerServerStats['health']>
 
 const HEALTH: Record<PassiveHealth, Look> = {
   ok: { icon: CircleCheck, text: 'ok', tone: 'ok' },
-  suspect: { icon: CircleHelp, text: 'suspect, no responses', tone: 'warn' },
-  ejected: { icon: CircleOff, text: 'ejected, no requests', tone: 'bad' },
-  half_open: { icon: CircleDot, text: 'half open, one request at a time', tone: 'warn' },
-  slow_start: { icon: CircleFadingArrowUp, text: 'slow start, increasing traffic', tone: 'run' },
+  suspect: { icon: CircleHelp, text: 'suspect', tone: 'warn' },
+  ejected: { icon: CircleOff, text: 'ejected', tone: 'bad' },
+  half_open: { icon: CircleDot, text: 'half open', tone: 'warn' },
+  slow_start: { icon: CircleFadingArrowUp, text: 'slow start', tone: 'run' },
+}
+
+const HEALTH_MEANING: Record<PassiveHealth, string> = {
+  ok: 'The server gets its share of the requests.',
+  suspect: 'Its requests get no responses. Until one does, no further requests are sent.',
+  ejected: 'No requests are sent, because its responses had too many errors.',
+  half_open: 'One request at a time is sent after an ejection.',
+  slow_start: 'The number of requests increases to the usual share.',
 }
 
 const VERDICT: Record<SelfTestVerdict, Look> = {
@@ -168,7 +176,7 @@ export function ServerStateView({
   return <Status look={look} title={stateCause ?? undefined} />
 }
 export function HealthView({ health }: { health: PassiveHealth }) {
-  return <Status look={HEALTH[health]} />
+  return <Status look={HEALTH[health]} title={HEALTH_MEANING[health]} />
 }
 export function VerdictView({ verdict, detail }: { verdict: SelfTestVerdict; detail?: string }) {
   return <Status look={VERDICT[verdict]} title={detail} />

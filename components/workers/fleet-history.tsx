@@ -96,7 +96,7 @@ export function FleetHistory({
   )
 }
 
-/** Such as `11-23 14:02:10 – 14:20:00`. */
+/** Formats a time range, such as `11-23 14:02:10 – 14:20:00`. */
 function partText({ from, to }: { from: number; to: number }): string {
   const [first, second] = [dateTime(from * 1_000).slice(5), dateTime(to * 1_000).slice(5)]
   const isSameDay = first.slice(0, 5) === second.slice(0, 5)

@@ -176,7 +176,7 @@ function verlLine(batch: ExportedBatch, row: ExportedRow): string {
   const texts = textsAsJson(row)
   const score = row.substituted ? null : row.score
   const messages = texts.prompt.startsWith('[')
-  // verl decodes all turns of a trajectory to one text.
+  // verl decodes all turns of a trajectory into one string.
   const output = texts.response.startsWith('[')
     ? JSON.stringify(responseText(JSON.parse(texts.response)))
     : texts.response

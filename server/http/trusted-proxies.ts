@@ -68,7 +68,7 @@ export class TrustedProxies {
   }
 }
 
-/** Returns the address of the other end of the connection, or an empty text after the connection has closed. */
+/** Returns the address of the other end of the connection, or an empty string after the connection has closed. */
 function peerAddress({ socket }: SentRequest): string {
   return (socket.remoteAddress ?? '').replace(/^::ffff:(?=\d+\.)/, '')
 }

@@ -72,7 +72,7 @@ it('while the database is read-only, submits are refused, long polls wait and no
   })
   // Calls in flight end, and no new one is sent.
   await waitFor('an idle reward model', async () => (await rm.counters()).inFlight === 0)
-  // During this wait, the time limits for reports of workers (5 s) and heartbeats of jobs (10 s) pass.
+  // The wait is longer than the time limits for reports of workers (5 s) and heartbeats of jobs (10 s).
   if (FULL) await waitFor('20 s', () => performance.now() > sinceMs + 20_000, 30_000)
   await setReadOnly(false)
   await waitFor('ready', async () => (await readyz()) === 200)

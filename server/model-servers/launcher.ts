@@ -322,8 +322,8 @@ export class ServerLauncher {
   ): Promise<number> {
     const { registry, log } = this.#o
     this.#watchEnd(this.#supervise(row.id, input, complete), process)
-    // The settings excluded below keep their stored values: the process was probed with them, and a user may have set
-    // the override later.
+    // The settings excluded below keep their stored values. The process was probed with them, and a user may have set
+    // `selfTestOverride` after the launch.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
       toStored(input)
     await registry.update(row.id, settings)

@@ -14,7 +14,7 @@ export interface Statement {
   values: unknown[]
 }
 
-/** SQLSTATEs and socket errors after which a repeatable statement may be repeated on a new connection. */
+/** SQLSTATEs and socket errors after which an idempotent statement may be retried on a new connection. */
 const LOST = new Set([
   'ECONNREFUSED',
   'ECONNRESET',

@@ -113,7 +113,7 @@ export class JobQueue {
   constructor(database: Database, log: Logger, options: { supervise: boolean }) {
     this.#boss = new PgBoss({
       db: {
-        // Without values, Postgres accepts several statements in one query, which pg-boss's migrations need.
+        // pg-boss's migrations are several statements in one query. Postgres accepts these only without parameters.
         executeSql: async (text, values) => {
           const session = this.#caller.getStore() ?? database.pool
           return values && values.length > 0

@@ -16,7 +16,7 @@ export interface ServerFigures {
   lease_slots: number
 }
 
-/** Calls to a server since the reader's first minute: see the constructor of {@link MetricsReader}. */
+/** Counts of calls to a server, from the first minute that the {@link MetricsReader} has read. */
 export interface CallFigures {
   requests: number
   retries: number

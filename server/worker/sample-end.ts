@@ -47,9 +47,9 @@ export function sampleEndOf(
 }
 
 /**
- * The outcome, or a failure if its rewards, which come from user code, refer to a turn or span that the response does
- * not have.
- * @param response read only if there are such rewards
+ * Returns the outcome, or a failure if one of its rewards refers to a turn or span that the response does not have. Such
+ * rewards come from user code.
+ * @param response called only if the outcome has rewards of turns or spans
  */
 export function checkedParts(
   outcome: RewardOutcome,

@@ -1,7 +1,7 @@
 import type { RewardSpec } from '../../../server/contract/trainer.ts'
 import type { GivenScores } from '../rollouts/read-rollouts.ts'
 
-/** Imports with equal options and files are the same import. */
+/** Options of an import. A repeated import with equal options and files adds nothing. */
 export interface ImportOptions {
   /** Null if each row names its run. */
   run: string | null

@@ -20,7 +20,7 @@ export interface ParsedAnswer {
   value: Node | null
   /** The text of the first candidate. Equal texts are equal answers even if they cannot be parsed. */
   fallback: string | null
-  /** Whether a candidate was beyond the limits. */
+  /** Whether a candidate exceeded the limits of the parser. */
   isTooLarge: boolean
 }
 

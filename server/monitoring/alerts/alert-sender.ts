@@ -23,7 +23,7 @@ const MAX_WAIT_MS = 600_000
 const FORGET_EVERY_MS = 3_600_000
 
 /**
- * Returns the wait after the given number of attempts in ms, or null if there is no further attempt. The wait is
+ * Returns the wait in ms after the given number of attempts, or null if there is no further attempt. The wait is
  * random, up to a limit that doubles, so that deliveries to a recovered receiver do not all arrive together.
  */
 export function waitAfter(attempts: number, random: () => number): number | null {

@@ -9,7 +9,7 @@ export interface DispatchedCall {
   heldUpAtStartMs: number
 }
 
-/** The end of a process and the calls in it, whether the worker ended it or it exited by itself. */
+/** How a process ended (it was killed or exited by itself), and the calls that it was running. */
 export interface Incident {
   reason: 'timeout' | 'function_error'
   detail: string

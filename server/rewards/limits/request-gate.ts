@@ -66,7 +66,7 @@ export class RequestGate {
   readonly #queue: Waiter[] = []
   #slots: number
   readonly #inFlight = new Set<AbortController>()
-  /** Whether the first call in the queue has a slot and waits for its rates. */
+  /** Whether the first call in the queue has a slot and waits for permits of the rate limits. */
   #reserved = false
   #pumping = false
   /** Whether a slot became free or a call arrived while the queue was being served. */

@@ -59,7 +59,7 @@ function unplaced(problem: string, scores: readonly number[] = []): TokenScores[
   return [{ component: null, ...columns, problem: problem.toWellFormed().replaceAll('\u0000', '') }]
 }
 
-/** Returns the ranges of the messages' contents in the response's text, in code points, except empty ones. */
+/** Returns the range of each non-empty message within the response's text, in code points. */
 function contentsOf(
   text: string,
   messages: RewardSample['messages'],

@@ -2,7 +2,7 @@ import type { BalancingPolicyName } from '../../contract/pools.ts'
 
 export type PolicyName = BalancingPolicyName
 
-/** A server as seen by a policy. Policies accept any number, because servers may report invalid ones. */
+/** A server as seen by a policy. Its figures can be any numbers, even NaN, because servers may report wrong values. */
 export interface PolicyServer {
   readonly id: number
   /** Share of the pool's samples, relative to the other servers. */

@@ -22,8 +22,8 @@ export async function endUnfinished(db: Database, batchId: number): Promise<void
 }
 
 /**
- * Cancelled or failed batches that have not been ended yet, because of a crash or because they were just cancelled or
- * failed.
+ * Cancelled or failed batches with samples that still have to be ended: the batch was just cancelled or failed, or a
+ * process crashed while it ended them.
  */
 export async function batchesToEnd(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(

@@ -7,7 +7,7 @@ import { releaseImages } from './images.ts'
 import { removeGoneVisits, removeVisits } from './prompts.ts'
 import { markRunRollUpStale } from './run-roll-ups.ts'
 
-/** Batches marked per transaction. A rescore waits no longer than one such transaction. */
+/** Maximum number of batches that one transaction marks for removal. A rescore waits no longer than one such transaction. */
 const MARK_BATCHES = 500
 /**
  * Maximum rows that one statement deletes. Such a statement takes about 20 ms for samples and 40 ms for texts of 3 kB.
@@ -256,7 +256,7 @@ export async function deletePiece(client: Client): Promise<boolean> {
   return true
 }
 
-/** Approximate bytes of a sample's and a group's row with its index entry. The sizes of texts are measured instead. */
+/** Approximate bytes of a row of a sample or group, with its index entry. The sizes of texts are measured instead. */
 const SAMPLE_BYTES = 180
 const GROUP_BYTES = 140
 

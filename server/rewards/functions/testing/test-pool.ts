@@ -75,7 +75,7 @@ export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
   }
 }
 
-/** The test function reads from the response how to behave. */
+/** Returns a sample for a test function, whose behavior depends on the response. */
 export function sampleOf(solutionStr: string, fields: Partial<RewardSample> = {}): RewardSample {
   return {
     dataSource: 'mine',

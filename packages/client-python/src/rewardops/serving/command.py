@@ -31,7 +31,7 @@ NOT_REGISTERED = 5
 #: Low, because each process loads the function's modules itself.
 MAX_PROCESSES = 8
 ASYNC_PROCESSES = 2
-#: For each process of an asynchronous function, which mostly waits.
+#: Concurrent calls per process of an asynchronous function. High, because such calls mostly wait.
 ASYNC_PER_PROCESS = 64
 
 DESCRIPTION = """\
