@@ -314,7 +314,8 @@ describe('runs', () => {
     }
     const trends = await waitFor('the roll-ups', async () => {
       const runs = await service.api.compare.runs.query({ runs: ['base', 'tried', 'missing'] })
-      return runs.deltas[0]?.steps.length === 2 ? runs : false
+      const isRolledUp = runs.deltas[0]?.steps.length === 2 && runs.runs.every((run) => run.reward)
+      return isRolledUp ? runs : false
     })
     expect(trends.missing).toEqual(['missing'])
     expect(trends.runs[0]?.reward).toEqual(trends.runs[1]?.reward)
