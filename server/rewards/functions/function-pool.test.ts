@@ -513,12 +513,12 @@ describe('concurrent calls', () => {
       let inside = 0
       const { promise, resolve } = Promise.withResolvers()
       export default async () => {
-        if (++inside === 2_500) resolve(1)
+        if (++inside === 2_000) resolve(1)
         return await Promise.race([promise, sleep(20_000, 0)])
       }`
     const outcomes = await scoreAll(one, one.ref(text), Array(3_000).fill('x'), 60_000)
     const together = outcomes.filter((outcome) => outcome.ok && outcome.score === 1)
-    expect(together.length).toBeGreaterThanOrEqual(2_500)
+    expect(together.length).toBeGreaterThanOrEqual(2_000)
   })
 
   test('computing calls get another process instead of a long queue', async () => {
