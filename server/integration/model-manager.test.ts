@@ -15,6 +15,7 @@ import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { ServerLocks } from '../store/server-locks.ts'
+import { renewLease } from '../store/sql/leases.ts'
 import { serverEvents } from '../store/sql/server-detail.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
 
@@ -173,6 +174,22 @@ describe('calibration', () => {
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'quarantined' })
     expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready' })
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
+  })
+
+  it('takes a slot of the server’s limit', async () => {
+    const rm = await simulated()
+    const m = manager({ selfTestTimeoutMs: 600_000 })
+    const { id } = await register(m, 'rm', rm, { maxInFlight: 1 })
+    const slots = async () => {
+      const share = { holderId: 9, demand: 1, inFlight: 0, limit: 1, ttlMs: 60_000, graceMs: 0 }
+      return (await renewLease(db, { resource: `server:${id}`, ...share })).slots
+    }
+    rm.control({ latency: 600_000 })
+    await waitFor('a calibration in flight', () => rm.stats().inFlight > 0)
+    expect(await slots()).toBe(0)
+    rm.control({ latency: 0 })
+    expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
+    expect(await waitFor('the slot', slots)).toBe(1)
   })
 
   it('accepts new weights of a server that is registered again while it is unreachable', async () => {
