@@ -51,8 +51,9 @@ describe('work that ends with a key', () => {
     const left = whileKeyHolds(key.signal, gone.signal, work)
     gone.abort()
     expect(await left).toBe('left')
-    const late = whileKeyHolds(key.signal, gone.signal, async (until) => until.aborted)
-    expect(await late).toBe(true)
+    const late = vi.fn(forever)
+    await expect(whileKeyHolds(key.signal, gone.signal, late)).rejects.toBe(gone.signal.reason)
+    expect(late).not.toHaveBeenCalled()
   })
 
   it('leaves no callback on the key, and 10,000 calls share one listener', async () => {

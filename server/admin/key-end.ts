@@ -31,8 +31,9 @@ function onKeyEnd(ended: AbortSignal, callback: (why: unknown) => void): () => v
 
 /**
  * Runs `work` while the caller's key is valid. The signal of `work` aborts when the key becomes invalid or the caller
- * disconnects (`gone`). The result is then not awaited, so use this only for work that may be abandoned.
- * @throws RewardOpsError `unauthorized` when the key becomes invalid first
+ * disconnects (`gone`). The result is then not awaited, so use this only for work that may be abandoned. If the caller
+ * has disconnected already, `work` is not begun.
+ * @throws RewardOpsError `unauthorized` when the key becomes invalid first; the reason of `gone` if it has aborted
  */
 export async function whileKeyHolds<T>(
   ended: AbortSignal,
@@ -40,6 +41,7 @@ export async function whileKeyHolds<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   ended.throwIfAborted()
+  gone?.throwIfAborted()
   const stop = new AbortController()
   const over = Promise.withResolvers<never>()
   const onGone = () => stop.abort(gone?.reason)
@@ -47,8 +49,7 @@ export async function whileKeyHolds<T>(
     over.reject(why)
     stop.abort(why)
   })
-  if (gone?.aborted) onGone()
-  else gone?.addEventListener('abort', onGone, { once: true })
+  gone?.addEventListener('abort', onGone, { once: true })
   try {
     return await Promise.race([work(stop.signal), over.promise])
   } finally {

@@ -1,13 +1,17 @@
 import { spawnSync } from 'node:child_process'
+import { hostname } from 'node:os'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { HAS_PID_NAMESPACES, runAsTwinContainer } from '../../testkit/processes/pid-namespace.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { ProcessRow } from '../cluster/process-row.ts'
 import { createLogger } from '../log.ts'
+import { PROCESS_HOST } from '../process-host.ts'
 import { WORKER_POOL } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
-import { requeueOrphans, WorkerSupervisor } from './worker-supervisor.ts'
+import { workerRows } from '../store/sql/fleet.ts'
+import { requeueOrphans, sweepDeadWorkers, WorkerSupervisor } from './worker-supervisor.ts'
 
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
@@ -18,16 +22,67 @@ beforeAll(() => {
 })
 afterAll(() => db.close())
 
-it('leaves no lease of a worker that has ended', async () => {
-  const { id } = await ProcessRow.register(db, 'worker', false)
-  await db.adhoc('update process set pid = $2 where id = $1', [id, spawnSync('true').pid])
-  await db.adhoc(
+const queue = () => new JobQueue(db, log, { supervise: false })
+const takeLease = (id: number) =>
+  db.adhoc(
     `insert into lease (resource, worker_id, slots, demand, expires_at)
      values ('server:1', $1, 4, 4, now() + interval '1 minute')`,
     [id],
   )
-  await requeueOrphans(db, new JobQueue(db, log, { supervise: false }))
-  expect(await db.adhoc('select 1 from lease where worker_id = $1', [id])).toEqual([])
+const leasesOf = (id: number) => db.adhoc('select 1 from lease where worker_id = $1', [id])
+
+it('leaves no lease of a worker that has ended', async () => {
+  const { id } = await ProcessRow.register(db, 'worker', false)
+  await db.adhoc('update process set pid = $2 where id = $1', [id, spawnSync('true').pid])
+  await takeLease(id)
+  await requeueOrphans(db, queue())
+  expect(await leasesOf(id)).toEqual([])
+})
+
+it.skipIf(!HAS_PID_NAMESPACES)(
+  'does not declare a live worker of another container with the same host name dead',
+  async () => {
+    const url = (path: string) => JSON.stringify(new URL(path, import.meta.url))
+    const script = `
+      import { ProcessRow } from ${url('../cluster/process-row.ts')}
+      import { createLogger } from ${url('../log.ts')}
+      import { Database } from ${url('../store/database.ts')}
+      const log = createLogger('silent', 'test')
+      const db = new Database(${JSON.stringify(database.url)}, log, { max: 1, name: 'twin' })
+      console.log((await ProcessRow.register(db, 'worker', false)).id)
+      setInterval(() => {}, 1_000)`
+    const worker = await runAsTwinContainer(script, spawnSync('true').pid)
+    try {
+      const id = Number(worker.line)
+      await takeLease(id)
+      await requeueOrphans(db, queue())
+      expect(await leasesOf(id)).toHaveLength(1)
+      const row = (await workerRows(db)).find((one) => one.id === id)
+      expect(row).toMatchObject({ state: 'alive', host: hostname() })
+    } finally {
+      worker.process.kill('SIGKILL')
+    }
+  },
+)
+
+it('frees the leases of an earlier run of this container once it no longer reports', async () => {
+  const { id } = await ProcessRow.register(db, 'worker', false)
+  const twin = PROCESS_HOST.replace(/\d*$/, '1')
+  const seen = (msAgo: number) =>
+    db.adhoc(
+      "update process set host = $2, last_seen_at = now() - $3 * interval '1 ms' where id = $1",
+      [id, twin, msAgo],
+    )
+  await takeLease(id)
+  await seen(1_000)
+  await sweepDeadWorkers(db, queue())
+  expect(await leasesOf(id)).toHaveLength(1)
+  await seen(6_000)
+  // After an outage, the processes of a live container have not reported yet.
+  await sweepDeadWorkers(db, queue(), true)
+  expect(await leasesOf(id)).toHaveLength(1)
+  await sweepDeadWorkers(db, queue())
+  expect(await leasesOf(id)).toEqual([])
 })
 
 it.each([

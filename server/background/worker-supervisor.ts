@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { hostname } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import type { WorkerChannel } from '../batches/direct-scores.ts'
 import { DEAD_AFTER_MS } from '../cluster/process-row.ts'
@@ -13,6 +12,7 @@ import type { EndedMessage } from '../contract/ended-message.ts'
 import type { LocalSandbox, SandboxMessage } from '../contract/sandbox.ts'
 import { KeptChild } from '../kept-child.ts'
 import type { Logger } from '../log.ts'
+import { isOfTwinContainer, PROCESS_HOST } from '../process-host.ts'
 import { processLives } from '../process-signals.ts'
 import { notify } from '../store/channels.ts'
 import { type Database, throughOutage } from '../store/database.ts'
@@ -132,7 +132,7 @@ export class WorkerSupervisor implements WorkerChannel {
     const { db, queue, log } = this.#options
     await throughOutage(
       async () => {
-        await requeueJobsOf(db, queue, await processesToCheck(db, hostname(), pid), true)
+        await requeueJobsOf(db, queue, await processesToCheck(db, PROCESS_HOST, pid), true)
       },
       { forMs: 60_000 },
     ).catch((error: Error) =>
@@ -210,10 +210,10 @@ export async function sweepDeadWorkers(
 
 /**
  * Requeues the jobs of processes that have ended on this host, even if their table rows say otherwise. Called at
- * start.
+ * start. Processes of other containers are not included, even if the host names are equal.
  */
 export async function requeueOrphans(db: Database, queue: JobQueue): Promise<number> {
-  return requeueSilent(db, queue, await processesToCheck(db, hostname()), true)
+  return requeueSilent(db, queue, await processesToCheck(db, PROCESS_HOST), true)
 }
 
 async function requeueSilent(
@@ -222,13 +222,18 @@ async function requeueSilent(
   rows: readonly ProcessToCheck[],
   knownAlone: boolean,
 ): Promise<number> {
-  const { gone = [], silent = [] } = Object.groupBy(rows, (row) =>
-    isGone(row) ? 'gone' : 'silent',
-  )
+  const {
+    gone = [],
+    twin = [],
+    silent = [],
+  } = Object.groupBy(rows, ({ host, pid }) => {
+    if (host === PROCESS_HOST && !processLives(pid)) return 'gone'
+    return isOfTwinContainer(host) ? 'twin' : 'silent'
+  })
   const samples = await requeueJobsOf(db, queue, gone, true)
-  return knownAlone ? samples : samples + (await requeueJobsOf(db, queue, silent, false))
-}
-
-function isGone({ host, pid }: ProcessToCheck): boolean {
-  return host === hostname() && !processLives(pid)
+  if (knownAlone) return samples
+  // A restarted container has a new pid namespace. If its earlier processes kept their leases, the new ones would get
+  // no slots for half a minute.
+  const ofTwins = await requeueJobsOf(db, queue, twin, true)
+  return samples + ofTwins + (await requeueJobsOf(db, queue, silent, false))
 }

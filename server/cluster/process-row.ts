@@ -1,5 +1,5 @@
-import { hostname } from 'node:os'
 import { monotonicEpochMs } from '../monotonic-clock.ts'
+import { PROCESS_HOST } from '../process-host.ts'
 import { DatabaseClock } from '../store/clock.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import { FUNCTIONS_SCHEMA } from '../store/functions.ts'
@@ -52,7 +52,7 @@ export class ProcessRow {
     local: boolean,
   ): Promise<ProcessRow> {
     const own = {
-      host: hostname(),
+      host: PROCESS_HOST,
       pid: process.pid,
       local,
       role,

@@ -30,6 +30,7 @@ import type { SampleFilter } from '../store/sql/sample-filter.ts'
 import type { Access } from './access.ts'
 import type { ExportPage } from './export-cells.ts'
 import { exportWriter } from './export-lines.ts'
+import { callerGone } from './refuse.ts'
 
 /** Maximum samples per page. A page is written within 20 ms, so other calls on this event loop do not wait long. */
 const MAX_PAGE_ROWS = 500
@@ -80,11 +81,9 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
       })
     }
     underWay++
-    const gone = new AbortController()
-    res.once('close', () => gone.abort())
     try {
       // When the key becomes invalid, the connection is destroyed, so that the file does not look complete.
-      await whileKeyHolds(caller.ended, gone.signal, (until) => send(query, req, res, until))
+      await whileKeyHolds(caller.ended, callerGone(res), (until) => send(query, req, res, until))
     } catch (error) {
       if (res.destroyed) return
       throw translateError(error, readiness)

@@ -20,6 +20,17 @@ const RPC_CODES: Record<string, number> = {
   SERVICE_UNAVAILABLE: -32603,
 }
 
+/** A signal that aborts when the caller disconnects before its answer is complete, or has aborted if it has already. */
+export function callerGone(res: ServerResponse): AbortSignal {
+  // The response of a client that has left emits no further `close`.
+  if (res.destroyed) return AbortSignal.abort()
+  const gone = new AbortController()
+  res.once('close', () => {
+    if (!res.writableFinished) gone.abort()
+  })
+  return gone.signal
+}
+
 export function isCallerGone(res: ServerResponse, error: unknown): boolean {
   return res.destroyed && (error as Error | undefined)?.name === 'AbortError'
 }

@@ -18,7 +18,7 @@ import type { Logger } from '../log.ts'
 import type { Access } from './access.ts'
 import { MAX_BODY_BYTES, MAX_INLINE_BYTES, MAX_PLAIN_BYTES, unpacked } from './body.ts'
 import { packAnswer } from './packed-answer.ts'
-import { isCallerGone, refuse } from './refuse.ts'
+import { callerGone, isCallerGone, refuse } from './refuse.ts'
 
 const BASE_PATH = '/api/trpc/'
 
@@ -162,7 +162,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         if (holder.scope !== null)
           await modules.scopes.check(holder, SINGLE, SURFACES[SINGLE], input)
         const score = (until: AbortSignal) => modules.manager.score(scoreInput(input), until)
-        const scored = await whileKeyHolds(holder.ended, closed(res), score)
+        const scored = await whileKeyHolds(holder.ended, callerGone(res), score)
         answer(res, failuresFor(holder, scored))
         return
       }
@@ -202,14 +202,6 @@ function scoreInput(input: unknown): ScoreInput {
   const parsed = ScoreInput.safeParse(input)
   if (!parsed.success) throw new RewardOpsError('invalid_input', describeIssues(parsed.error))
   return parsed.data
-}
-
-function closed(res: ServerResponse): AbortSignal {
-  const gone = new AbortController()
-  res.once('close', () => {
-    if (!res.writableFinished) gone.abort()
-  })
-  return gone.signal
 }
 
 function checkContentType(req: IncomingMessage): void {

@@ -2,12 +2,14 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { freePort } from '../../testkit/processes/port.ts'
 import { environment } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import { RegisterServerInput } from '../contract/servers.ts'
+import { LaunchServerInput, RegisterServerInput } from '../contract/servers.ts'
 import { createLogger } from '../log.ts'
+import type { LaunchOptions } from '../model-servers/launcher.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
 import type { ModelTimings } from '../model-servers/timings.ts'
 import { SERVER_POOLS } from '../store/connection-budget.ts'
@@ -15,6 +17,7 @@ import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { ServerLocks } from '../store/server-locks.ts'
+import { renewLease } from '../store/sql/leases.ts'
 import { serverEvents } from '../store/sql/server-detail.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
 
@@ -71,7 +74,11 @@ afterEach(async () => {
   servers = []
 })
 
-function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModelManager {
+function manager(
+  timings: Partial<ModelTimings> = {},
+  watch = true,
+  launch: Partial<LaunchOptions> = {},
+): RewardModelManager {
   const own = new Database(database.url, log, { max: 4, name: 'manager', keyed: true })
   const control = new Database(database.url, log, SERVER_POOLS.control)
   databases.push(own, control)
@@ -80,7 +87,7 @@ function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModel
     control,
     queue,
     log,
-    launch: { dataDir, env: environment({}), servers: [], allowCalls: false },
+    launch: { dataDir, env: environment({}), servers: [], allowCalls: false, ...launch },
     timings: { ...SHORT, ...timings },
   })
   if (watch) made.start()
@@ -161,6 +168,29 @@ describe('a server that disappears', () => {
   })
 })
 
+it('a launched server in its restart delay is launched again by the next start, however early', async () => {
+  // The process row of a killed service counts as alive for 5 s.
+  const launching = async () => {
+    const [row] = await db.adhoc<{ id: number }>(
+      `insert into process (role, host, pid, local, state)
+       values ('server', 'host', 1, false, 'alive') returning id`,
+    )
+    return manager({}, false, { allowCalls: true, processId: row!.id })
+  }
+  const killed = await launching()
+  const command = [process.execPath, '-e', '']
+  const port = await freePort()
+  await killed.launch(LaunchServerInput.parse({ name: 'ends', engine: 'vllm', port, command }))
+  await waitFor('the restart delay', async () =>
+    (await row('ends')).stateCause?.includes('restarts in'),
+  )
+  await killed.close(0)
+  expect(await row('ends')).toMatchObject({ state: 'unreachable' })
+  const next = await launching()
+  next.start()
+  await inState('ends', 'registering')
+})
+
 describe('calibration', () => {
   it('finds new weights in an idle server, and accepts them when it is registered again', async () => {
     const rm = await simulated()
@@ -173,6 +203,22 @@ describe('calibration', () => {
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'quarantined' })
     expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready' })
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
+  })
+
+  it('takes a slot of the server’s limit', async () => {
+    const rm = await simulated()
+    const m = manager({ selfTestTimeoutMs: 600_000 })
+    const { id } = await register(m, 'rm', rm, { maxInFlight: 1 })
+    const slots = async () => {
+      const share = { holderId: 9, demand: 1, inFlight: 0, limit: 1, ttlMs: 60_000, graceMs: 0 }
+      return (await renewLease(db, { resource: `server:${id}`, ...share })).slots
+    }
+    rm.control({ latency: 600_000 })
+    await waitFor('a calibration in flight', () => rm.stats().inFlight > 0)
+    expect(await slots()).toBe(0)
+    rm.control({ latency: 0 })
+    expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
+    expect(await waitFor('the slot', slots)).toBe(1)
   })
 
   it('accepts new weights of a server that is registered again while it is unreachable', async () => {

@@ -98,7 +98,6 @@ describe('each engine answers on its own paths, like the engine itself', () => {
       'content-type': its.headers['content-type'],
       'x-worker': 'rm',
       'x-attempts': '1',
-      'x-hedged': '0',
     })
     const wrong = { model: 'simulated-rm', nonsense: true }
     if (generative) Object.assign(wrong, { model: 'judge' })

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { PID_SPACE } from '../process-host.ts'
 import { sendKill } from '../process-signals.ts'
 
 /**
@@ -100,7 +101,7 @@ export class Cgroup {
 
   /** @throws Error if the folders are no longer writable */
   constructor({ version, folders }: Cgroups, { memoryBytes, processes }: CgroupLimits) {
-    const name = `${PREFIX}${process.pid}-${Cgroup.#next++}`
+    const name = `${PREFIX}${PID_SPACE}-${process.pid}-${Cgroup.#next++}`
     this.#version = version
     this.#paths = [...new Set(folders)].map((folder) => join(folder, name))
     for (const path of this.#paths) mkdirSync(path)
@@ -176,9 +177,17 @@ export class Cgroup {
 export async function removeLeftGroups({ version, folders }: Cgroups): Promise<void> {
   for (const folder of new Set(folders)) {
     for (const name of readdirSync(folder)) {
-      const pid = Number(/^rewardops-(\d+)-\d+$/.exec(name)?.[1])
-      if (!Number.isInteger(pid) || existsSync(`/proc/${pid}`)) continue
+      // Names of earlier versions have no pid space.
+      const [, space = PID_SPACE, pid] =
+        /^rewardops-(?:([\da-f]*\.\d*)-)?(\d+)-\d+$/.exec(name) ?? []
+      if (pid === undefined) continue
       const path = join(folder, name)
+      if (space !== PID_SPACE) {
+        // A group of another container is removed only if it has no processes.
+        removed(path)
+        continue
+      }
+      if (existsSync(`/proc/${pid}`)) continue
       for (let rounds = 0; rounds < 20 && !removed(path); rounds++) {
         if (version === 2) writeFileSync(join(path, 'cgroup.kill'), '1')
         else killAll([path])

@@ -1,13 +1,15 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { getPriority, hostname, tmpdir } from 'node:os'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync } from 'node:fs'
+import { getPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
+import { HAS_PID_NAMESPACES, runAsTwinContainer } from '../../testkit/processes/pid-namespace.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
+import { PID_SPACE } from '../process-host.ts'
 import { findCgroups, ownGroups } from './cgroups.ts'
-import { planIsolation, startIsolated } from './isolation.ts'
+import { FOLDER_PREFIX, planIsolation, startIsolated } from './isolation.ts'
 import { ProcessTree } from './process-tree.ts'
 
 const PLAN = { level: 'process', network: 'router' } as const
@@ -30,16 +32,52 @@ test('a plan names the folder that function users cannot read', async () => {
 
 test('temporary folders of killed services are removed, and no others', async () => {
   const ended = spawnSync('true').pid
-  const names = [ended, process.pid].map((pid) => `rewardops-function-${hostname()}-${pid}-test`)
-  const [left, live] = names.map((name) => join(tmpdir(), name)) as [string, string]
-  for (const path of [left, live]) mkdirSync(path)
+  const twin = PID_SPACE.replace(/\d*$/, '1')
+  const names = [
+    `${PID_SPACE}-${ended}`,
+    ...[`0.1-${ended}`, `${twin}-${ended + 1}`],
+    ...[`${PID_SPACE}-${process.pid}`, `${twin}-${ended}`],
+  ]
+  const paths = names.map((name) => join(tmpdir(), `${FOLDER_PREFIX}${name}-test`))
+  for (const path of paths) mkdirSync(path)
+  const twoDaysAgo = Date.now() / 1_000 - 172_800
+  utimesSync(paths[2] as string, twoDaysAgo, twoDaysAgo)
   try {
     await planIsolation({ ...PLAN, paths: [] })
-    expect([existsSync(left), existsSync(live)]).toEqual([false, true])
+    const left = names.filter((_, at) => existsSync(paths[at] as string))
+    expect(left).toEqual([`${PID_SPACE}-${process.pid}`, `${twin}-${ended}`])
   } finally {
-    for (const path of [left, live]) rmSync(path, { recursive: true, force: true })
+    for (const path of paths) rmSync(path, { recursive: true, force: true })
   }
 })
+
+test.skipIf(!HAS_PID_NAMESPACES)(
+  'a function of another container with the same host name keeps its temporary folder',
+  async () => {
+    const script = `
+      import { startIsolated } from ${JSON.stringify(new URL('./isolation.ts', import.meta.url))}
+      const plan = { level: 'process', network: 'router', user: 'own', noNewPrivileges: false, cgroups: null }
+      const { child } = startIsolated({ ...plan, sandbox: null, missing: [] }, {
+        command: ['/bin/sh', '-c', 'echo "$TMPDIR"; read line'],
+        ...{ level: 'process', env: { PATH: '/usr/bin:/bin' }, stdio: ['pipe', 'pipe', 'ignore'] },
+        ...{ memoryBytes: 2 ** 50, binds: [], folderInside: '/tmp', onOver: () => {} },
+      })
+      child.stdout.pipe(process.stdout)`
+    const { process: service, line: folder } = await runAsTwinContainer(
+      script,
+      spawnSync('true').pid,
+    )
+    try {
+      await planIsolation({ ...PLAN, paths: [] })
+      expect(existsSync(folder)).toBe(true)
+    } finally {
+      const ended = once(service, 'exit')
+      service.kill('SIGKILL')
+      await ended
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+)
 
 test.skipIf(process.platform !== 'linux')(
   'a new session started by a process without a control group has low CPU priority too',

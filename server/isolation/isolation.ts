@@ -1,8 +1,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import {
   chmodSync,
   chownSync,
   existsSync,
+  lstatSync,
+  lutimes,
   mkdtempSync,
   readdirSync,
   realpathSync,
@@ -12,6 +15,7 @@ import {
 import { hostname, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Isolation, SandboxNetwork } from '../contract/isolation.ts'
+import { isOfThisBoot, PID_SPACE } from '../process-host.ts'
 import { processLives, sendKill } from '../process-signals.ts'
 import { type Cgroups, findCgroups, removeLeftGroups } from './cgroups.ts'
 import { freeFunctionUser } from './function-users.ts'
@@ -90,20 +94,36 @@ export async function planIsolation({
   }
 }
 
-/** Temporary folders are named by machine and service process, because several machines may share the parent folder. */
-const FOLDER_PREFIX = `rewardops-function-${hostname()}-`
+/**
+ * Temporary folders are named by host, pid space and service process, because several machines and containers may share
+ * the parent folder. A digest stands for the host name, because Linux limits the path of a socket in the folder to 107
+ * bytes.
+ */
+export const FOLDER_PREFIX = `rewardops-function-${createHash('sha256').update(hostname()).digest('hex').slice(0, 8)}-`
+/** A running service renews the time of its folders, which tells other containers that they are in use. */
+const RENEW_FOLDER_MS = 3_600_000
+const MAX_FOLDER_AGE_MS = 24 * RENEW_FOLDER_MS
 
 function removeLeftFolders(): void {
   for (const name of readdirSync(tmpdir())) {
     if (!name.startsWith(FOLDER_PREFIX)) continue
-    const pid = Number(/^(\d+)-\w+$/.exec(name.slice(FOLDER_PREFIX.length))?.[1])
-    if (!Number.isInteger(pid) || processLives(pid)) continue
+    const rest = name.slice(FOLDER_PREFIX.length)
+    const [, space, pid] = /^([\da-f]*\.\d*)-(\d+)-\w+$/.exec(rest) ?? []
+    if (space === undefined) continue
+    const path = join(tmpdir(), name)
     try {
-      rmSync(join(tmpdir(), name), { recursive: true, force: true })
+      if (isLeft(path, space, Number(pid))) rmSync(path, { recursive: true, force: true })
     } catch {
-      // The folder belongs to another user's service.
+      // The folder was removed meanwhile, or belongs to another user's service.
     }
   }
+}
+
+/** Whether no running service uses a folder. */
+function isLeft(path: string, space: string, pid: number): boolean {
+  if (space === PID_SPACE) return !processLives(pid)
+  if (!isOfThisBoot(space)) return true
+  return Date.now() - lstatSync(path).mtimeMs > MAX_FOLDER_AGE_MS
 }
 
 async function findUser(
@@ -219,7 +239,9 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
     if (problem !== null) throw new Error(problem)
   }
   const user = plan.user === 'function' ? freeFunctionUser() : null
-  const folder = mkdtempSync(join(realpathSync(tmpdir()), `${FOLDER_PREFIX}${process.pid}-`))
+  const folder = mkdtempSync(
+    join(realpathSync(tmpdir()), `${FOLDER_PREFIX}${PID_SPACE}-${process.pid}-`),
+  )
   if (user !== null) chownSync(folder, user.uid, user.gid)
   const limits = {
     memoryBytes: memoryBytes + FRESH_BYTES,
@@ -256,8 +278,15 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
   }
   if (tree === null) return { child, kill: () => {}, closed: Promise.resolve() }
   const own = tree
+  const renewal = setInterval(() => {
+    const now = new Date()
+    lutimes(folder, now, now, () => {})
+  }, RENEW_FOLDER_MS).unref()
   const closed = new Promise<void>((resolve) =>
-    child.once('exit', () => void own.close().then(resolve)),
+    child.once('exit', () => {
+      clearInterval(renewal)
+      void own.close().then(resolve)
+    }),
   )
   return { child, kill: () => own.kill(), closed }
 }

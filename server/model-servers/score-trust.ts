@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isOverridable, isTrusted, type SelfTestVerdict } from '../contract/self-test-verdict.ts'
+import { mostInFlight } from '../contract/servers.ts'
 import { maskSecrets } from '../mask-secrets.ts'
 import {
   type Calibration,
@@ -8,6 +9,7 @@ import {
   type SelfTestResult,
   testScores,
 } from '../router/server-admission.ts'
+import { renewLease } from '../store/sql/leases.ts'
 import type { ServerRow, StoredSelfTest } from '../store/sql/servers.ts'
 import {
   baselinesOf,
@@ -25,6 +27,8 @@ import type { ModelsContext } from './context.ts'
 import { outliersOf, type Vote } from './pool-agreement.ts'
 
 const SECOND_TRY_MS = 300
+/** Holds the slots of calibrations. No process has this id, so a process's own requests for slots do not change them. */
+const CALIBRATION_HOLDER = 0
 
 export type Subject = ScoringServer &
   Pick<ServerRow, 'id' | 'name' | 'selfTestOverride' | 'selfTest' | 'state'>
@@ -72,14 +76,16 @@ export class ScoreTrust {
 
   /**
    * Checks whether the calibration scores changed or differ from the pool's, with one call per text. Returns null if
-   * the server has no calibration, did not answer, or `stop` ended the calls.
+   * the server has no calibration or no free slot, did not answer, or `stop` ended the calls.
    */
   async lookForDrift(row: ServerRow, stop: AbortSignal): Promise<Examination | null> {
     const known = row.selfTest
     if (known === null || known.calibration === null) return null
     let calibrations: Calibration[] | null
     try {
-      calibrations = await calibrate(row, this.#o.timings.selfTestTimeoutMs, stop)
+      calibrations = await this.#inSlot(row, () =>
+        calibrate(row, this.#o.timings.selfTestTimeoutMs, stop),
+      )
     } catch (error) {
       this.#o.log.debug({ err: (error as Error).message, server: row.name }, 'not calibrated')
       return null
@@ -98,6 +104,27 @@ export class ScoreTrust {
       baselines: calibrations.map((now, at) => baselinesOf(known)[at] ?? now),
       baselineAt: known.baselineAt ?? known.at,
     })
+  }
+
+  /** Runs a calibration in a slot of the server's limit. Returns null without running it if no slot is free. */
+  async #inSlot<T>(row: ServerRow, work: () => Promise<T>): Promise<T | null> {
+    const { db, timings } = this.#o
+    const request = (demand: number) =>
+      renewLease(db, {
+        resource: `server:${row.id}`,
+        holderId: CALIBRATION_HOLDER,
+        demand,
+        inFlight: 0,
+        limit: mostInFlight(row.maxInFlight, row.maxConcurrent),
+        // Two calls, each within its time limit.
+        ttlMs: 2 * timings.selfTestTimeoutMs,
+        graceMs: 0,
+      })
+    try {
+      return (await request(1)).slots > 0 ? await work() : null
+    } finally {
+      await request(0).catch(() => {})
+    }
   }
 
   /**

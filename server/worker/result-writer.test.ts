@@ -44,6 +44,27 @@ test('a flush is reported only if all its samples were still pending', async () 
   await db.close()
 })
 
+test('results whose report fails still count as written', async () => {
+  const lines: string[] = []
+  const log = {
+    ...createLogger('silent', 'test'),
+    error: (_: unknown, text: string) => lines.push(text),
+  } as unknown as ConstructorParameters<typeof ResultWriter>[2]
+  const db = new Database(database.url, createLogger('silent', 'test'), { max: 1, name: 'test' })
+  const writer = new ResultWriter(db, 1, log, {
+    statement: () => ({ name: undefined, text: 'select 1 as n', values: [] }),
+    onCommitted: () => {
+      throw new Error('the channel is closed')
+    },
+  })
+  const written = await new Promise<boolean>((settled) =>
+    writer.add({ batchId: 1, index: 0, attemptLog: null, settled } as unknown as EndedSample, true),
+  )
+  expect(written).toBe(true)
+  expect(lines).toEqual(['committed results could not be reported'])
+  await db.close()
+})
+
 test('an outage that another error follows does not last', async () => {
   const db = new Database(database.url, createLogger('silent', 'test'), { max: 1, name: 'test' })
   const calls: string[] = []

@@ -92,7 +92,7 @@ export class ResultWriter {
     })
       .then((counted) => {
         this.#onWritten()
-        if (counted === samples.length) this.#onCommitted?.(samples)
+        if (counted === samples.length) this.#reportCommitted(samples)
         return true
       })
       .catch((error: Error) => {
@@ -115,6 +115,18 @@ export class ResultWriter {
           for (const wake of this.#idle.splice(0)) wake()
         }
       })
+  }
+
+  #reportCommitted(samples: EndedSample[]): void {
+    try {
+      this.#onCommitted?.(samples)
+    } catch (error) {
+      // The results are stored, so whoever waits for them finds them in the database.
+      this.#log.error(
+        { err: (error as Error).message, samples: samples.length },
+        'committed results could not be reported',
+      )
+    }
   }
 
   /** Returns how many of the samples were still pending. */

@@ -12,6 +12,7 @@ import type { LastStep } from '../../store/sql/last-step.ts'
 import type { Access } from '../access.ts'
 import { MAX_PLAIN_BYTES, unpacked } from '../body.ts'
 import { decodedPart } from '../decoded-part.ts'
+import { callerGone } from '../refuse.ts'
 import { type CompatOptions, readCompatOptions, rewardOf } from './compat-options.ts'
 import type { Dialect, DialectEnd, DialectSample } from './dialect.ts'
 import { groupIdOf } from './group-id.ts'
@@ -86,13 +87,12 @@ export function createCompat({ access, scopes, manager, lastStep, readiness }: C
         { hint: 'Send them in several requests, or with batches.submit.' },
       )
     }
-    const gone = new AbortController()
-    res.once('close', () => gone.abort())
+    const gone = callerGone(res)
     try {
       const { step, leave } = await clock.enter(parseBody(RunName, { run }).run, options.stepGapMs)
       try {
         const inputs = samples.map((sample) => scoreInput(dialect, sample, run, step, options))
-        const results = await whileKeyHolds(holder.ended, gone.signal, (until) =>
+        const results = await whileKeyHolds(holder.ended, gone, (until) =>
           Promise.all(inputs.map((input) => manager.score(input, until))),
         )
         const ends = endsOf(dialect, failuresFor(holder, results), options)

@@ -312,7 +312,6 @@ export class Exchange implements CallOwner, SlotSearch {
   #ownHeaders(): [name: string, value: string][] {
     const headers: [string, string][] = [
       ['x-attempts', String(this.#attempts)],
-      ['x-hedged', '0'],
       ['x-queue-ms', tenths(this.#queueMs)],
     ]
     if (this.#workerName !== '') headers.push(['x-worker', headerText(this.#workerName)])

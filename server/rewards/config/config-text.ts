@@ -9,6 +9,7 @@ import {
   parseDocument,
   type ScalarTag,
 } from 'yaml'
+import { MAX_NESTING, tooNestedAt } from '../yaml-nesting.ts'
 import { shellWords } from './shell-words.ts'
 
 export interface ConfigLeaf {
@@ -26,6 +27,7 @@ export type ConfigText =
 /** Maximum characters of a text; verl's composed configuration has about 40,000. */
 const MAX_CHARS = 1_000_000
 const MAX_LEAVES = 20_000
+const TOO_NESTED = `nested more than ${MAX_NESTING} levels deep`
 
 /** Hydra reads `yes`, `no`, `on` and `off` as booleans, but not `y` and `n`. */
 const words: ScalarTag = {
@@ -66,6 +68,8 @@ export function readConfigText(text: string): ConfigText {
 
 /** @throws Error for a value that cannot be read */
 function readYaml(text: string): ConfigText {
+  const line = tooNestedAt(text)
+  if (line !== null) return { ok: false, line, message: TOO_NESTED }
   const lines = new LineCounter()
   const documents = parseAllDocuments(text, { ...YAML_OPTIONS, lineCounter: lines })
   if (!Array.isArray(documents) || documents.length === 0) return { ok: true, leaves: [] }
@@ -186,13 +190,17 @@ function putIn(raw: string, variables: ReadonlyMap<string, string>): string {
     .replaceAll('$_((', '${((')
 }
 
-/** The settings of an override as Hydra reads them. A map such as `{a:1,b:{c:2}}` gives a setting for each key in it. */
+/**
+ * The settings of an override as Hydra reads them. A map such as `{a:1,b:{c:2}}` gives a setting for each key in it.
+ * @throws Error for a value that cannot be read
+ */
 function overrideLeaves(key: string, text: string, line: number): ConfigLeaf[] {
   const leaf = (value: unknown) => [{ key, value, line }]
   // In YAML, ` #` would begin a comment.
   if (text === '' || text.includes('${') || /^[^"'[{].*\s#/.test(text)) return leaf(text)
   // YAML needs a space after the colon.
   const spaced = text.startsWith('{') ? text.replace(/([{,]\s*[\w./@-]+):(?=\S)/g, '$1: ') : text
+  if (tooNestedAt(spaced) !== null) throw new Error(`${key}: ${TOO_NESTED}`)
   const document = parseDocument(spaced, YAML_OPTIONS)
   if (document.errors.length > 0) return leaf(text)
   const { contents } = document

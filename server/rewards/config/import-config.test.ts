@@ -550,6 +550,9 @@ describe('an invalid text', () => {
     ['reward:\n  num_workers: 1\n  num_workers: 2\n', /unique/i],
     ['a: 1\n---\nb: 2', /several documents/],
     ['x'.repeat(1_000_001), /longer than/],
+    [`a: ${'['.repeat(101)}`, /nested more than 100/],
+    [`${'- '.repeat(101)}a`, /nested more than 100/],
+    [`reward.a=${'['.repeat(101)}`, /reward\.a: nested more than 100/],
   ])('%#: is reported as a problem', (text, message) => {
     const config = importConfig(text)
     expect(config.keys).toEqual([])

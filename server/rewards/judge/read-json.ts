@@ -1,5 +1,6 @@
 import { parseDocument } from 'yaml'
 import { z } from 'zod'
+import { MAX_NESTING, tooNestedAt } from '../yaml-nesting.ts'
 import type { JudgeParser } from './parser-spec.ts'
 import { findingOf } from './read-text.ts'
 import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
@@ -93,6 +94,7 @@ function valueAt(value: unknown, path: string): unknown {
 function keyTwice(source: string): string | null {
   if (source.length > MAX_CHECKED_CHARS)
     return `the JSON is longer than ${MAX_CHECKED_CHARS} characters`
+  if (tooNestedAt(source) !== null) return `the JSON is nested more than ${MAX_NESTING} levels deep`
   const { errors } = parseDocument(source, { schema: 'json', uniqueKeys: true })
   const twice = errors.some((error) => error.code === 'DUPLICATE_KEY')
   return twice ? 'two verdicts: the JSON has a key twice' : null

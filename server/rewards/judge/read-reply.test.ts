@@ -134,6 +134,13 @@ describe('JSON', () => {
     else expect(got).toBe(wanted)
   })
 
+  test('is read unless it is nested too deep', () => {
+    const nested = (levels: number) =>
+      `{"score":1,"x":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
+    expect(said(nested(100), { kind: 'json' })).toBe(1)
+    expect(said(nested(101), { kind: 'json' })).toMatch(/nested more than 100 levels/)
+  })
+
   test('is read at a path, by labels, and with numbers as text', () => {
     expect(said('{"a":{"b":[{"c":3}]}}', { kind: 'json', path: 'a.b.0.c' })).toBe(3)
     expect(said('{"ok":true}', { kind: 'json', path: 'ok', labels: { true: 1, false: 0 } })).toBe(1)

@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** A worker's row; `stats` is its last report. */
+/** A worker's row; `host` is its host name, and `stats` its last report. */
 export interface WorkerRow {
   id: number
   host: string
@@ -17,7 +17,7 @@ export interface WorkerRow {
 export async function workerRows(db: Database): Promise<WorkerRow[]> {
   return db.rows(
     'workers',
-    `select id, host, pid, local, state, started_at, last_seen_at, requeued, stats,
+    `select id, split_part(host, '#', 1) as host, pid, local, state, started_at, last_seen_at, requeued, stats,
             (extract(epoch from now() - last_seen_at) * 1000)::float8 as seen_ms_ago
      from process where role = 'worker'
        and (state <> 'dead' or coalesce(ended_at, last_seen_at) > now() - interval '10 minutes')

@@ -7,6 +7,7 @@ const OLDEST_VERSION = `(select min(version) from process where state <> 'dead'
   and last_seen_at > clock_timestamp() - ${GONE_AFTER_MS} * interval '1 millisecond')`
 
 export interface NewProcess {
+  /** The host name and the pid space (server/process-host.ts). */
   host: string
   pid: number
   /** True for a worker that a server on the same host started. */
