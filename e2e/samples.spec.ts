@@ -262,6 +262,23 @@ test('shows the invalid parameters of a link, and repeats a query that timed out
   await expect(page.getByText('No matching samples')).toBeVisible()
 })
 
+test('a changed view keeps the filters that this version cannot read', { tag: '@full' }, async ({
+  page,
+}) => {
+  const { id } = await service.api.views.save.mutate({
+    ...{ page: 'samples', name: 'Of a later version' },
+    state: 'run=samples-run&later=1&scoreMin=abc',
+  })
+  await page.goto(`${service.url}/samples?view=${id}`)
+  await expect(page.getByText('The filter later=1 was ignored')).toBeVisible()
+  await choose(page.getByRole('combobox', { name: 'Sort by' }), 'Slowest first')
+  await page.getByRole('button', { name: 'Saved views' }).click()
+  await page.getByRole('menuitem', { name: 'Save changes' }).click()
+  await expect
+    .poll(async () => (await service.api.views.get.query({ id })).state)
+    .toBe('run=samples-run&sort=slowest&scoreMin=abc&later=1')
+})
+
 test('a text search continues by itself until it is stopped', async ({ page }) => {
   let isEndless = true
   let requests = 0

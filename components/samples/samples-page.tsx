@@ -5,7 +5,7 @@ import { Boxes, FilterX, Info, X } from 'lucide-react'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import type { SamplePageDto, SampleRowDto } from '../../server/contract/pages.ts'
 import type { ExtraKeyDto, SampleCountDto } from '../../server/contract/sample-extras.ts'
-import type { SampleFilter, UnreadFilter } from '../../server/contract/sample-filter.ts'
+import type { SampleFilter } from '../../server/contract/sample-filter.ts'
 import { pagesOptions, STALE_MS } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
@@ -34,6 +34,7 @@ import {
   type SampleView,
   sampleListInput,
   sampleView,
+  type UnreadParam,
 } from './sample-filters.ts'
 import { SamplePanel } from './sample-panel.tsx'
 import { SampleTable } from './sample-table.tsx'
@@ -430,7 +431,7 @@ function Notices({
   viewGone,
   onDismiss,
 }: {
-  unread: readonly UnreadFilter[]
+  unread: readonly UnreadParam[]
   viewGone: boolean
   onDismiss(): void
 }) {
@@ -438,7 +439,7 @@ function Notices({
     ...(viewGone ? ['The saved view of this link was deleted. The list is shown without it.'] : []),
     ...unread.map(
       ({ name, value, message }) =>
-        `The filter ${name}=${value.slice(0, 60)} was ignored: it ${message}.`,
+        `The ${name === 'sort' ? 'order' : 'filter'} ${name}=${value.slice(0, 60)} was ignored: it ${message}.`,
     ),
   ]
   if (lines.length === 0) return null
