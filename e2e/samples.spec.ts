@@ -226,6 +226,20 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await stranger.close()
 })
 
+test('a text search shows a new annotation of the open sample', async ({ page }) => {
+  const id = `${batch}-115`
+  await page.goto(`${service.url}/samples?batch=${batch}&text=Grader&columns=labels&sample=${id}`)
+  const row = page.getByRole('table', { name: 'Samples' }).locator(`[data-sample="${id}"]`)
+  await expect(row).toBeVisible()
+  const panel = page.locator('[data-panel]')
+  await panel.getByRole('combobox', { name: 'Label' }).fill('odd length')
+  await panel.getByRole('button', { name: 'Annotate', exact: true }).click()
+  await expect(panel.locator('[data-annotation]', { hasText: 'odd length' })).toBeVisible()
+  await expect(row).toContainText('odd length')
+  await panel.getByRole('button', { name: 'Delete “odd length”' }).click()
+  await expect(row).not.toContainText('odd length')
+})
+
 test('shows the invalid parameters of a link, and repeats a query that timed out', {
   tag: '@full',
 }, async ({ page }) => {

@@ -39,16 +39,11 @@ import {
 import { SamplePanel } from './sample-panel.tsx'
 import { SampleTable } from './sample-table.tsx'
 import { noneSelected, type Selected, type Target, toggled, toggledShown } from './selection.ts'
+import { LIVE_PAGES } from './use-annotation-refresh.ts'
 import { useSavedView } from './use-saved-view.ts'
 import { ViewMenu } from './view-menu.tsx'
 
 const idOf = (row: SampleRowDto) => row.id
-
-/**
- * Lists of more pages than this stop refreshing, because they would refetch hundreds of samples three times a second,
- * and would repeat a long search.
- */
-const LIVE_PAGES = 3
 
 export function SamplesPage() {
   const trpc = useTRPC()
