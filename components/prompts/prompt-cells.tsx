@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
 import { type PromptRowDto, RECENT_VISITS } from '../../server/contract/prompts.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
-import { formatScore, formatSigned, percentText, plural } from '../format/numbers.ts'
+import { formatPoints, formatScore, formatSigned, percentText, plural } from '../format/numbers.ts'
 import { firstLine } from '../format/text.ts'
 import { MarkedText } from '../rollouts/marked-text.tsx'
 
@@ -49,11 +49,11 @@ export function ChangeText({ prompt }: { prompt: Pick<PromptRowDto, 'passRate' |
     )
   }
   if (passRate === null) return formatSigned(change)
-  const points = Math.round(change * 100)
+  const { value, unit } = formatPoints(change)
   return (
     <>
-      {formatSigned(points)}
-      <span className="unit">&nbsp;{Math.abs(points) === 1 ? 'point' : 'points'}</span>
+      {value}
+      <span className="unit">&nbsp;{unit}</span>
     </>
   )
 }

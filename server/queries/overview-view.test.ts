@@ -63,6 +63,20 @@ it('incidents of a monitor are one item, whose splits are named', () => {
   ])
 })
 
+it('a share near 0 or 1 is not rounded to it', () => {
+  const details = [0.9996, 0.0004, 1].map((latest) => {
+    const [item] = monitorAttention(
+      withTotals([{ ...incident('a', 'failures', 'train'), latest, worst: latest }]),
+    )
+    return item?.detail
+  })
+  expect(details).toEqual([
+    'since step 4: >99.9 %, threshold 10 %',
+    'since step 4: <0.1 %, threshold 10 %',
+    'since step 4: 100 %, threshold 10 %',
+  ])
+})
+
 it('every monitor with open incidents is an item, which counts all of its runs', async () => {
   const db = new Database(database.url, createLogger('error', 'test'), { max: 2, name: 'test' })
   try {

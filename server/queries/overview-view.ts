@@ -1,7 +1,7 @@
 import type { Attention, OverviewDto, OverviewRunDto, WorkerDto } from '../contract/pages.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import { Memo } from '../memo.ts'
-import { labelOf, valueText } from '../monitoring/alerts/alert-payload.ts'
+import { labelOf, shareText, valueText } from '../monitoring/alerts/alert-payload.ts'
 import type { Database } from '../store/database.ts'
 import { overviewFigures } from '../store/sql/fleet.ts'
 import {
@@ -133,7 +133,7 @@ function attentionOf(
   if (figures.failed_hour > 0 && figures.failed_hour / ended > 0.01) {
     out.push({
       level: 'warning',
-      title: `${((figures.failed_hour / ended) * 100).toFixed(1)} % of samples failed in the last hour`,
+      title: `${shareText(figures.failed_hour / ended)} of samples failed in the last hour`,
       detail: `${figures.failed_hour} of ${ended} samples have no score. Each sample shows its failure reason.`,
       href: '/samples?status=failed',
     })
