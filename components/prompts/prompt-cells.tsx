@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react'
-import { type PromptRowDto, RECENT_VISITS } from '../../server/contract/prompts.ts'
+import { MAX_VISITS, type PromptRowDto, RECENT_VISITS } from '../../server/contract/prompts.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { formatPoints, formatScore, formatSigned, percentText, plural } from '../format/numbers.ts'
 import { firstLine } from '../format/text.ts'
@@ -24,6 +24,11 @@ export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' |
       )}
     </>
   )
+}
+
+/** The number of listed visits. Older visits than the newest {@link MAX_VISITS} are not stored. */
+export function visitsText(visits: number): string {
+  return `${visits < MAX_VISITS ? '' : 'newest '}${plural(visits, 'visit')}`
 }
 
 /** The pass rate, or the mean score where samples do not pass or fail. */
