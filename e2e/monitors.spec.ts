@@ -116,6 +116,17 @@ test('leads from the overview to a monitor chart, its thresholds, and its table 
   await expect(form).toBeHidden()
   await page.goto(`${service.url}/monitors?run=watched`)
   await expect(page.locator('tr[data-monitor="failures"]')).toContainText('≥ 30 %')
+
+  const ofAllRuns = (warning: number | null, openAfter: number | null) =>
+    service.api.monitors.configure.mutate({
+      ...{ run: null, monitor: 'failures', enabled: null, warning, alerting: null, openAfter },
+    })
+  await ofAllRuns(0.05, 3)
+  const settings = await service.api.monitors.settings.query({ run: 'watched' })
+  expect(settings.find(({ monitor }) => monitor === 'failures')).toMatchObject({
+    ...{ warning: 0.05, alerting: 0.3, openAfter: 3 },
+  })
+  await ofAllRuns(null, null)
 })
 
 test('adds, tests and removes a webhook without showing its secret', { tag: '@full' }, async ({

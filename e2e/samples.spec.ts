@@ -226,6 +226,20 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await stranger.close()
 })
 
+test('a text search shows a new annotation of the open sample', async ({ page }) => {
+  const id = `${batch}-115`
+  await page.goto(`${service.url}/samples?batch=${batch}&text=Grader&columns=labels&sample=${id}`)
+  const row = page.getByRole('table', { name: 'Samples' }).locator(`[data-sample="${id}"]`)
+  await expect(row).toBeVisible()
+  const panel = page.locator('[data-panel]')
+  await panel.getByRole('combobox', { name: 'Label' }).fill('odd length')
+  await panel.getByRole('button', { name: 'Annotate', exact: true }).click()
+  await expect(panel.locator('[data-annotation]', { hasText: 'odd length' })).toBeVisible()
+  await expect(row).toContainText('odd length')
+  await panel.getByRole('button', { name: 'Delete “odd length”' }).click()
+  await expect(row).not.toContainText('odd length')
+})
+
 test('shows the invalid parameters of a link, and repeats a query that timed out', {
   tag: '@full',
 }, async ({ page }) => {
@@ -260,6 +274,23 @@ test('shows the invalid parameters of a link, and repeats a query that timed out
   await expectAccessible(page)
   refuse = false
   await expect(page.getByText('No matching samples')).toBeVisible()
+})
+
+test('a changed view keeps the filters that this version cannot read', { tag: '@full' }, async ({
+  page,
+}) => {
+  const { id } = await service.api.views.save.mutate({
+    ...{ page: 'samples', name: 'Of a later version' },
+    state: 'run=samples-run&later=1&scoreMin=abc',
+  })
+  await page.goto(`${service.url}/samples?view=${id}`)
+  await expect(page.getByText('The filter later=1 was ignored')).toBeVisible()
+  await choose(page.getByRole('combobox', { name: 'Sort by' }), 'Slowest first')
+  await page.getByRole('button', { name: 'Saved views' }).click()
+  await page.getByRole('menuitem', { name: 'Save changes' }).click()
+  await expect
+    .poll(async () => (await service.api.views.get.query({ id })).state)
+    .toBe('run=samples-run&sort=slowest&scoreMin=abc&later=1')
 })
 
 test('a text search continues by itself until it is stopped', async ({ page }) => {

@@ -171,7 +171,15 @@ test.describe('settings', () => {
     await admin.getByRole('menuitem', { name: 'Rotate…' }).click()
     const sheet = admin.getByRole('dialog')
     await choose(sheet.getByLabel('Previous key'), 'Keep for an hour')
+    // A sheet that closes before the answer arrives would lose the new key.
+    const { promise: closing, resolve: pressed } = Promise.withResolvers<void>()
+    await admin.route(/keys\.rotate/, async (route) => {
+      await closing
+      await route.continue()
+    })
     await sheet.getByRole('button', { name: 'Rotate key' }).click()
+    await admin.keyboard.press('Escape')
+    pressed()
     await expect(sheet.locator('[data-new-key]')).not.toHaveText(key)
     await sheet.getByRole('button', { name: 'Done' }).click()
     const old = await kiosk.request.get(`${service.url}/api/trpc/workers.list`, {

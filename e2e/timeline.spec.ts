@@ -113,7 +113,7 @@ test('names the group with the longest straggler delay, its last sample, and the
   expect(worst.stragglerDelayMs).toBeGreaterThan(300)
   const plot = await open(page)
   await page.getByRole('button', { name: 'Straggler delay' }).click()
-  await expect(page).toHaveURL(/sort=lost/)
+  await expect(page).toHaveURL(/sort=stragglerDelay/)
   await plot.focus()
   await page.keyboard.press('ArrowDown')
   await expect(reached(page)).toContainText(`Group ${worst.seq}, ${worst.uid} `)

@@ -4,7 +4,8 @@ import type { UrlCodec } from '../url/use-url.ts'
 /** The filters of the Batches page. The URL parameters have the same names, except `split` for `kind`. */
 export interface BatchFilters {
   run: string | null
-  status: BatchStatus | null
+  /** `active`: open or running. */
+  status: BatchStatus | 'active' | null
   /** `train` and `val` exclude rescored batches. */
   kind: BatchKind | null
 }
@@ -15,7 +16,8 @@ export const NO_FILTERS: BatchFilters = { run: null, status: null, kind: null }
 
 const KINDS: readonly BatchKind[] = ['train', 'val', 'rescored']
 
-export const BATCH_STATUSES: readonly BatchStatus[] = [
+export const BATCH_STATUSES: readonly NonNullable<BatchFilters['status']>[] = [
+  'active',
   'open',
   'running',
   'completed',
@@ -26,7 +28,7 @@ export const BATCH_STATUSES: readonly BatchStatus[] = [
 /** Parses the filters. Unknown values are ignored, so that old links still open. */
 export const batchFilters: UrlCodec<BatchFilters> = {
   parse(params) {
-    const status = params.get('status') as BatchStatus | null
+    const status = params.get('status') as BatchFilters['status']
     const kind = params.get('split') as BatchKind | null
     return {
       run: params.get('run') || null,
@@ -46,7 +48,7 @@ export const batchFilters: UrlCodec<BatchFilters> = {
 export function batchListInput({ run, status, kind }: BatchFilters) {
   return {
     ...(run === null ? {} : { run }),
-    ...(status === null ? {} : { status }),
+    ...(status === null ? {} : status === 'active' ? { ended: false } : { status }),
     ...(kind === null
       ? {}
       : kind === 'rescored'

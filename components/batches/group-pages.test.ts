@@ -31,6 +31,12 @@ describe('Batches URL', () => {
     })
   })
 
+  test('selects the open and the running batches as active', () => {
+    const filters = batchFilters.parse(new URLSearchParams('status=active'))
+    expect(batchFilters.write(filters).toString()).toBe('status=active')
+    expect(batchListInput(filters)).toEqual({ ended: false, limit: 50 })
+  })
+
   test('has a kind for rescored batches', () => {
     const filters = batchFilters.parse(new URLSearchParams('split=rescored'))
     expect(batchFilters.write(filters).toString()).toBe('split=rescored')

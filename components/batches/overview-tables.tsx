@@ -23,7 +23,7 @@ export function ActiveBatches({ batches, total }: { batches: BatchProgressDto[];
   const more = total > batches.length ? ` of ${formatCount(total)}` : ''
   return (
     <Section
-      title={<PageLink href="/batches?status=running">Active batches</PageLink>}
+      title={<PageLink href="/batches?status=active">Active batches</PageLink>}
       note={batches.length > 0 ? `${formatCount(batches.length)}${more}` : undefined}
     >
       {batches.length === 0 ? (

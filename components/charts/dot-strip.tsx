@@ -1,5 +1,5 @@
 import { memo } from 'react'
-import { formatScore } from '../format/numbers.ts'
+import { formatScore, plural } from '../format/numbers.ts'
 import { dotRadius, prepareDots, type ScoreScale } from './dot-strip.prepare.ts'
 
 export const DotStrip = memo(function DotStrip({
@@ -67,7 +67,7 @@ export const DotStrip = memo(function DotStrip({
       {failed > 0 && (
         <span
           className="inline-flex items-center gap-1 text-xs text-bad"
-          title={`${failed} failed`}
+          title={`${plural(failed, 'sample')} failed`}
         >
           <span className="hatch inline-block size-2.5 rounded-[2px]" aria-hidden />
           {failed}
@@ -76,7 +76,7 @@ export const DotStrip = memo(function DotStrip({
       {others > 0 && (
         <span
           className="inline-flex items-center gap-1 text-xs text-ink-3"
-          title={`${others} no score`}
+          title={`${plural(others, 'sample has', 'samples have')} no score`}
         >
           <span className="inline-block size-2.5 rounded-[2px] border" aria-hidden />
           {others}

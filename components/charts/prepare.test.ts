@@ -149,10 +149,11 @@ describe('dots', () => {
     const strip = { scores: Array(8).fill(null), scale: { min: 0, max: 1 }, mean: null }
     const html = (failed: number) =>
       renderToStaticMarkup(createElement(DotStrip, { ...strip, failed }))
-    expect(html(1)).toContain('title="1 failed"')
-    expect(html(1)).toContain('title="7 no score"')
-    expect(html(8)).toContain('title="8 failed"')
-    expect(html(8)).not.toContain('title="0 no score"')
+    expect(html(1)).toContain('title="1 sample failed"')
+    expect(html(1)).toContain('title="7 samples have no score"')
+    expect(html(7)).toContain('title="1 sample has no score"')
+    expect(html(8)).toContain('title="8 samples failed"')
+    expect(html(8)).not.toContain('have no score')
   })
 
   test('are in the middle of a scale without extent, and at the edge outside the scale', () => {

@@ -133,6 +133,7 @@ function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsD
           <RunChip
             key={name}
             name={name}
+            split={url.split}
             isFirst={at === 0 && url.runs.length > 1}
             isHidden={url.hidden.includes(name)}
             isMissing={missing.includes(name)}
@@ -195,6 +196,7 @@ function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsD
 
 function RunChip({
   name,
+  split,
   isFirst,
   isHidden,
   isMissing,
@@ -203,6 +205,7 @@ function RunChip({
   onRemove,
 }: {
   name: string
+  split: 'train' | 'val'
   isFirst: boolean
   isHidden: boolean
   isMissing: boolean
@@ -226,7 +229,7 @@ function RunChip({
         </span>
       ) : (
         <PageLink
-          href={`/runs/${encodeURIComponent(name)}`}
+          href={`/runs/${encodeURIComponent(name)}${split === 'val' ? '?split=val' : ''}`}
           className="min-w-0 hover:underline"
           title={name}
         >

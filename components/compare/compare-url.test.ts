@@ -32,5 +32,6 @@ describe('Compare URL', () => {
       'c',
     ])
     expect(compareRunsHref([])).toBe('/compare?of=runs')
+    expect(compareRunsHref(['a'], 'val')).toBe('/compare?run=a&split=val')
   })
 })

@@ -101,7 +101,11 @@ export function comparePairHref(first: string, second?: string): string {
   return second === undefined ? `/compare?a=${first}` : `/compare?a=${first}&b=${second}`
 }
 
-export function compareRunsHref(runs: readonly string[]): string {
+export function compareRunsHref(
+  runs: readonly string[],
+  split: CompareUrl['split'] = 'train',
+): string {
   const params = new URLSearchParams(runs.map((run) => ['run', run]))
+  if (runs.length > 0 && split !== 'train') params.set('split', split)
   return `/compare?${runs.length === 0 ? 'of=runs' : params.toString()}`
 }

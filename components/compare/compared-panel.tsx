@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import type { ComparedSampleDto } from '../../server/contract/compare.ts'
 import { SAMPLE_FAILURE_TEXT } from '../../server/contract/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { formatCount, formatScore, formatSigned } from '../format/numbers.ts'
+import { formatCount, formatPercent, formatScore, formatSigned } from '../format/numbers.ts'
 import { PromptText } from '../rollouts/prompt-text.tsx'
 import { JsonValue } from '../rollouts/raw-text.tsx'
 import { ResponseText, TextViewSwitch } from '../rollouts/response-text.tsx'
@@ -163,7 +163,7 @@ function Side({
       <p className="num mt-0.5 text-xl font-medium tracking-tight">{formatScore(sample.score)}</p>
       <p className="num text-xs text-ink-3">
         {advantage !== undefined && <>advantage {formatSigned(advantage)}</>}
-        {rank !== undefined && <>, percentile {Math.round(rank * 100)}</>}
+        {rank !== undefined && <>, percentile {formatPercent(rank).value}</>}
         {sample.rawScore !== null && sample.rawScore !== sample.score && (
           <>, raw {formatScore(sample.rawScore)}</>
         )}

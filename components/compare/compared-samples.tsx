@@ -18,7 +18,14 @@ import { DISAGREEMENT_MEASURES } from '../../server/contract/compare.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { placeText } from '../charts/joint.prepare.ts'
-import { formatCount, formatScore, formatSigned } from '../format/numbers.ts'
+import {
+  formatCount,
+  formatPoints,
+  formatScore,
+  formatSigned,
+  percentText,
+  quantityText,
+} from '../format/numbers.ts'
 import { shortenMiddle } from '../format/text.ts'
 import { useKeys } from '../shell/keys.tsx'
 import { IconButton } from '../ui/button.tsx'
@@ -265,8 +272,8 @@ function Rows({
               <td className={`num end ${row.signFlipped ? 'font-medium text-bad' : ''}`}>
                 {formatSigned(row.secondAdvantage)}
               </td>
-              <td className={`num end text-ink-2 ${WIDE}`}>{rankText(row.firstRank)}</td>
-              <td className={`num end text-ink-2 ${WIDE}`}>{rankText(row.secondRank)}</td>
+              <td className={`num end text-ink-2 ${WIDE}`}>{percentText(row.firstRank)}</td>
+              <td className={`num end text-ink-2 ${WIDE}`}>{percentText(row.secondRank)}</td>
               <td className="num end font-medium">{differenceOf(row, by)}</td>
             </tr>
           ))}
@@ -291,16 +298,8 @@ function ofSide(side: 'first' | 'second', text: string) {
   }
 }
 
-/** A percentile: 0 % is the lowest score, 100 % the highest. */
-function rankText(rank: number): string {
-  return `${Math.round(rank * 100)} %`
-}
-
 function differenceOf(row: ComparedSampleDto, by: DisagreementMeasure): string {
-  if (by === 'rank') {
-    const points = Math.round((row.secondRank - row.firstRank) * 100)
-    return `${points > 0 ? '+' : points < 0 ? '−' : ''}${Math.abs(points)} points`
-  }
+  if (by === 'rank') return quantityText(formatPoints(row.secondRank - row.firstRank))
   const [first, second] =
     by === 'score' ? [row.first, row.second] : [row.firstAdvantage, row.secondAdvantage]
   return first === null || second === null ? '–' : formatSigned(second - first)

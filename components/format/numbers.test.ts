@@ -4,6 +4,7 @@ import {
   formatBytes,
   formatCompact,
   formatCount,
+  formatPoints,
   formatRate,
   formatScore,
   formatSigned,
@@ -95,6 +96,17 @@ describe('numbers', () => {
     ])
     expect(percentText(0.9968)).toBe('99.6\u00a0%')
     expect(percentText(null)).toBe('–')
+  })
+
+  test('differences of shares have a sign, and only 0 becomes 0', () => {
+    expect([0, 0.0004, -0.0425, 0.125, -1, 0.01].map(formatPoints)).toEqual([
+      { value: '0', unit: 'points' },
+      { value: '+0.04', unit: 'points' },
+      { value: '−4.3', unit: 'points' },
+      { value: '+13', unit: 'points' },
+      { value: '−100', unit: 'points' },
+      { value: '+1', unit: 'point' },
+    ])
   })
 
   test('counts, rates and bytes have a readable unit', () => {

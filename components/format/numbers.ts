@@ -172,6 +172,13 @@ export function formatPercent(share: number | null | undefined): Quantity {
   return { value: whole ? String(Math.round(percent)) : percent.toFixed(1), unit: '%' }
 }
 
+/** A difference of two shares in percentage points with its sign: `+12 points`, `−0.4 points`. Only 0 becomes `0`. */
+export function formatPoints(difference: number): Quantity {
+  const size = significant(Math.abs(difference) * 100, 2)
+  const sign = size === '0' ? '' : difference > 0 ? '+' : '−'
+  return { value: `${sign}${size}`, unit: size === '1' ? 'point' : 'points' }
+}
+
 export function percentText(share: number | null | undefined): string {
   return quantityText(formatPercent(share))
 }

@@ -3,8 +3,10 @@ import {
   type FleetMonitorName,
   type IncidentDto,
   MONITOR_DEFINITIONS,
+  type MonitorConfigureInput,
   type MonitorDefinition,
   type MonitorName,
+  type MonitorSettingDto,
 } from '../../server/contract/monitors.ts'
 import { formatScore, percentText, readNumber } from '../format/numbers.ts'
 
@@ -51,6 +53,33 @@ export function readThreshold(
   if (typed === typedThreshold(definition, stored)) return stored
   const value = readNumber(typed)
   return definition.unit === 'share' ? value / 100 : value
+}
+
+export type SettingValues = Pick<
+  MonitorSettingDto,
+  'enabled' | 'warning' | 'alerting' | 'openAfter'
+>
+
+/**
+ * The values that a run, or the setting for all runs, stores itself. A value that equals the one in `inherited` is null,
+ * so that later changes of the inherited setting apply to it.
+ */
+export function ownSettings(
+  definition: Pick<MonitorDefinition, 'unit'>,
+  values: SettingValues,
+  inherited: SettingValues,
+): Pick<MonitorConfigureInput, keyof SettingValues> {
+  // 2.9 / 100 is 0.028999999999999998, so a typed share can differ from the equal one that is stored.
+  const ownThreshold = (value: number, other: number) =>
+    value === other || typedThreshold(definition, value) === typedThreshold(definition, other)
+      ? null
+      : value
+  return {
+    enabled: values.enabled === inherited.enabled ? null : values.enabled,
+    warning: ownThreshold(values.warning, inherited.warning),
+    alerting: ownThreshold(values.alerting, inherited.alerting),
+    openAfter: values.openAfter === inherited.openAfter ? null : values.openAfter,
+  }
 }
 
 export function monitorHref(

@@ -2,12 +2,7 @@
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { BellRing, CircleCheck, History } from 'lucide-react'
-import {
-  FLEET_MONITORS,
-  MONITORS,
-  type MonitoredRunDto,
-  type MonitorsDto,
-} from '../../server/contract/monitors.ts'
+import { FLEET_MONITORS, MONITORS, type MonitorsDto } from '../../server/contract/monitors.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
@@ -62,7 +57,7 @@ export function MonitorsPage() {
       {url.tab === 'alerts' ? (
         <AlertSettings />
       ) : url.tab === 'history' ? (
-        <IncidentHistory url={url} onChange={setUrl} runs={monitors.data?.runs ?? []} />
+        <IncidentHistory url={url} onChange={setUrl} />
       ) : (
         <QueryView query={monitors} skeleton={<TableSkeleton columns={6} rows={8} />}>
           {(data) => <Now data={data} url={url} onChange={setUrl} />}
@@ -134,6 +129,7 @@ function Now({
       {data.runs.length > 0 && (
         <RunMatrix
           runs={data.runs}
+          hasMore={data.hasMoreRuns}
           pending={data.pending}
           chosen={chosen ?? null}
           onChoose={({ run, split }) => onChange({ run, split })}
@@ -151,13 +147,12 @@ const PAGE = 50
 function IncidentHistory({
   url,
   onChange,
-  runs,
 }: {
   url: MonitorsUrl
   onChange(change: Partial<MonitorsUrl>): void
-  runs: readonly MonitoredRunDto[]
 }) {
   const trpc = useTRPC()
+  const runs = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
   const client = useTRPCClient()
   const input = {
     limit: PAGE,
@@ -180,7 +175,10 @@ function IncidentHistory({
             hideLabel
             searchable
             value={url.run}
-            options={[{ value: null, label: 'All runs' }, ...new Set(runs.map(({ run }) => run))]}
+            options={[
+              { value: null, label: 'All runs' },
+              ...(runs.data ?? []).map(({ name }) => name),
+            ]}
             onChange={(run) => onChange({ run })}
           />
         </div>

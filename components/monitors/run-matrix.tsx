@@ -16,11 +16,14 @@ import { monitorHref, readingText } from './monitor-words.ts'
 
 export function RunMatrix({
   runs,
+  hasMore,
   pending,
   chosen,
   onChoose,
 }: {
   runs: readonly MonitoredRunDto[]
+  /** Whether more runs are monitored than are listed. */
+  hasMore: boolean
   pending: number
   chosen: MonitoredRunDto | null
   onChoose(run: MonitoredRunDto): void
@@ -29,9 +32,10 @@ export function RunMatrix({
     <Section
       title="Runs"
       note={
-        pending > 0
-          ? `${plural(pending, 'batch', 'batches')} not checked yet`
-          : `${formatCount(runs.length)}, newest batch first`
+        (hasMore
+          ? `newest ${formatCount(runs.length)}`
+          : `${formatCount(runs.length)}, newest batch first`) +
+        (pending > 0 ? `; ${plural(pending, 'batch', 'batches')} not checked yet` : '')
       }
       className="border-b"
     >

@@ -17,7 +17,7 @@ import { Checkbox, FieldAbout, Segmented, TextField } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { useErrorFocus } from '../ui/use-error-focus.ts'
-import { readThreshold, typedThreshold } from './monitor-words.ts'
+import { ownSettings, readThreshold, type SettingValues, typedThreshold } from './monitor-words.ts'
 
 export function ThresholdSheet({
   run,
@@ -49,8 +49,13 @@ function Body({
   const trpc = useTRPC()
   const [scope, setScope] = useState<'run' | 'all'>(run === null ? 'all' : 'run')
   const of = scope === 'run' ? run : null
-  const settings = useQuery(trpc.monitors.settings.queryOptions({ run: of }))
+  // The form keeps the values that it opens with, so it does not open with cached values.
+  const settings = useQuery(trpc.monitors.settings.queryOptions({ run: of }, { gcTime: 0 }))
+  const ofAll = useQuery(trpc.monitors.settings.queryOptions({ run: null }, { gcTime: 0 }))
   const { measures, why } = MONITOR_DEFINITIONS[monitor]
+  const skeleton = <TableSkeleton columns={1} rows={4} />
+  const settingOf = (list: readonly MonitorSettingDto[]) =>
+    list.find((one) => one.monitor === monitor) as MonitorSettingDto
   return (
     <>
       <div className="space-y-3 px-5 pt-4">
@@ -69,11 +74,24 @@ function Body({
           />
         )}
       </div>
-      <QueryView query={settings} skeleton={<TableSkeleton columns={1} rows={4} />} compact>
-        {(list) => {
-          const setting = list.find((one) => one.monitor === monitor) as MonitorSettingDto
-          return <Form key={scope} run={of} setting={setting} onClose={onClose} />
-        }}
+      <QueryView query={settings} skeleton={skeleton} compact>
+        {(list) => (
+          <QueryView query={ofAll} skeleton={skeleton} compact>
+            {(listOfAll) => (
+              <Form
+                key={scope}
+                run={of}
+                setting={settingOf(list)}
+                inherited={
+                  of === null
+                    ? { ...MONITOR_DEFINITIONS[monitor], enabled: true }
+                    : settingOf(listOfAll)
+                }
+                onClose={onClose}
+              />
+            )}
+          </QueryView>
+        )}
       </QueryView>
     </>
   )
@@ -88,10 +106,13 @@ const SOURCE = {
 function Form({
   run,
   setting,
+  inherited,
   onClose,
 }: {
   run: string | null
   setting: MonitorSettingDto
+  /** For a run, the setting for all runs; otherwise the defaults. */
+  inherited: SettingValues
   onClose(): void
 }) {
   const trpc = useTRPC()
@@ -127,7 +148,8 @@ function Form({
     if (!Number.isInteger(values.openAfter) || values.openAfter < 1)
       return setError('Enter a whole number of batches, 1 or more.')
     setError(null)
-    configure.mutate({ run, monitor: setting.monitor, enabled, ...values })
+    const own = ownSettings(definition, { enabled, ...values }, inherited)
+    configure.mutate({ run, monitor: setting.monitor, ...own })
   }
   const unit = definition.unit === 'share' ? ', %' : ''
   const side = { above: 'at or above', below: 'at or below', size: 'at or beyond ±' }
@@ -163,6 +185,7 @@ function Form({
           </>
         )}
         . Changes apply from the next batch.
+        {run !== null && ' Values equal to those for all runs change with them.'}
       </p>
       <FieldAbout error={error} />
       <div className="flex items-center justify-end gap-2">

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { FLEET_MONITORS, MONITORS } from '../../server/contract/monitors.ts'
 import { MAX_LISTED_RUNS } from '../../server/contract/runs.ts'
-import { readThreshold, typedThreshold } from './monitor-words.ts'
+import { ownSettings, readThreshold, typedThreshold } from './monitor-words.ts'
 import {
   readRuns,
   runsText,
@@ -65,6 +65,17 @@ test('a threshold that is not edited keeps its exact value', () => {
   expect(readThreshold({ unit: 'share' }, '66,5', 2 / 3)).toBe(0.665)
   expect(readThreshold({ unit: 'ratio' }, '−0.5', 1)).toBe(-0.5)
   expect(readThreshold({ unit: 'ratio' }, ' ', 1)).toBeNaN()
+})
+
+test('only the values that differ from the inherited setting are stored', () => {
+  const inherited = { enabled: true, warning: 0.029, alerting: 0.1, openAfter: 1 }
+  const warning = readThreshold({ unit: 'share' }, '2.9', 0.05)
+  expect(
+    ownSettings({ unit: 'share' }, { ...inherited, warning, alerting: 0.3 }, inherited),
+  ).toEqual({ enabled: null, warning: null, alerting: 0.3, openAfter: null })
+  expect(
+    ownSettings({ unit: 'share' }, { ...inherited, enabled: false, openAfter: 2 }, inherited),
+  ).toEqual({ enabled: false, warning: null, alerting: null, openAfter: 2 })
 })
 
 test('a run is called unknown only if the list of runs is complete', () => {

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
-import { type PromptRowDto, RECENT_VISITS } from '../../server/contract/prompts.ts'
+import { MAX_VISITS, type PromptRowDto, RECENT_VISITS } from '../../server/contract/prompts.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
-import { formatScore, formatSigned, percentText, plural } from '../format/numbers.ts'
+import { formatPoints, formatScore, formatSigned, percentText, plural } from '../format/numbers.ts'
 import { firstLine } from '../format/text.ts'
 import { MarkedText } from '../rollouts/marked-text.tsx'
 
@@ -24,6 +24,11 @@ export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' |
       )}
     </>
   )
+}
+
+/** The number of listed visits. Older visits than the newest {@link MAX_VISITS} are not stored. */
+export function visitsText(visits: number): string {
+  return `${visits < MAX_VISITS ? '' : 'newest '}${plural(visits, 'visit')}`
 }
 
 /** The pass rate, or the mean score where samples do not pass or fail. */
@@ -49,11 +54,11 @@ export function ChangeText({ prompt }: { prompt: Pick<PromptRowDto, 'passRate' |
     )
   }
   if (passRate === null) return formatSigned(change)
-  const points = Math.round(change * 100)
+  const { value, unit } = formatPoints(change)
   return (
     <>
-      {formatSigned(points)}
-      <span className="unit">&nbsp;{Math.abs(points) === 1 ? 'point' : 'points'}</span>
+      {value}
+      <span className="unit">&nbsp;{unit}</span>
     </>
   )
 }

@@ -4,6 +4,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { MessageSquareText } from 'lucide-react'
 import { useMemo, useRef } from 'react'
 import {
+  MAX_VISITS,
   PROMPT_CLASS_TEXT,
   type PromptHistoryDto,
   type PromptVisitDto,
@@ -14,7 +15,7 @@ import { RunName } from '../batches/batch-cells.tsx'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { prepareVisits } from '../charts/prompt-steps.prepare.ts'
-import { formatCount, formatPercent, formatScore, percentText, plural } from '../format/numbers.ts'
+import { formatCount, formatPercent, formatScore, percentText } from '../format/numbers.ts'
 import { firstLine } from '../format/text.ts'
 import { PromptText } from '../rollouts/prompt-text.tsx'
 import { RunMissing } from '../runs/run-head.tsx'
@@ -30,7 +31,7 @@ import { Section } from '../ui/section.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { PromptClassView } from '../ui/status.tsx'
 import { useUrl } from '../url/use-url.ts'
-import { ChangeText, NO_CHANGE, rateText } from './prompt-cells.tsx'
+import { ChangeText, NO_CHANGE, rateText, visitsText } from './prompt-cells.tsx'
 import { PromptResponses } from './prompt-responses.tsx'
 import { PromptVisits } from './prompt-visits.tsx'
 import { type PromptUrl, promptsHref, promptUrl, visitIds } from './prompts-url.ts'
@@ -134,7 +135,7 @@ function Loaded({
         </Section>
         <ChartFrame
           title={`${rate} over steps`}
-          note={`${plural(visits.length, 'visit')}; 95 % confidence interval over samples`}
+          note={`${visitsText(visits.length)}; 95 % confidence interval over samples`}
           height={250}
           chart={
             <VisitsPlot
@@ -216,6 +217,7 @@ function Figures({ prompt }: { prompt: PromptHistoryDto }) {
       />
       <Figure
         label="Visits"
+        hint={`Number of groups of this prompt, at most the newest ${MAX_VISITS}`}
         value={formatCount(prompt.visits)}
         detail={`last at step ${formatCount(prompt.lastStep)}`}
       />

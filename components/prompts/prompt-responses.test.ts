@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { visitsText } from './prompt-cells.tsx'
 import { responsesOf } from './prompt-responses.prepare.ts'
 
 const sample = (index: number, score: number | null, substituted = false) => ({
@@ -27,4 +28,10 @@ test('if a group is read in part, the best and the worst response are those of t
   expect([best?.index, worst?.index]).toEqual([7, 2])
   expect(listed.map(({ index }) => index)).toEqual([7, 2, 5, 6])
   expect(responsesOf(read, null)).toMatchObject({ best: null, worst: null })
+})
+
+test('the visits of a prompt with more than are kept are called the newest', () => {
+  expect([visitsText(1), visitsText(255), visitsText(256)]).toEqual([
+    ...['1 visit', '255 visits', 'newest 256 visits'],
+  ])
 })

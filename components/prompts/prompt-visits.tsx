@@ -2,6 +2,7 @@
 
 import { Columns2, Eye } from 'lucide-react'
 import { useState } from 'react'
+import { MAX_VISITS } from '../../server/contract/prompts.ts'
 import { BatchLink } from '../batches/batch-cells.tsx'
 import { formatCount, formatScore, percentText } from '../format/numbers.ts'
 import { Button } from '../ui/button.tsx'
@@ -32,7 +33,11 @@ export function PromptVisits({
   return (
     <Section
       title="Visits"
-      note={`${formatCount(visits.length)}, newest first`}
+      note={
+        visits.length < MAX_VISITS
+          ? `${formatCount(visits.length)}, newest first`
+          : `newest ${formatCount(visits.length)}`
+      }
       className="border-t"
     >
       <Scroll label="Visits">

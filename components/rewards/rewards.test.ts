@@ -86,7 +86,8 @@ describe('playground form', () => {
       extraInfo: { split: 'train' },
       responseLength: 3,
     }
-    expect(call(draftOfSample(sample)).sample).toEqual(sample)
+    expect(call(draftOfSample({ ...sample, textsRemovedAt: null })!).sample).toEqual(sample)
+    expect(draftOfSample({ ...sample, textsRemovedAt: '2026-11-21T12:00:00.000Z' })).toBeNull()
   })
 
   test('has valid examples', () => {

@@ -138,15 +138,20 @@ export function draftOfReward(
   }
 }
 
+/** The fields for a stored sample; null if retention removed its texts. */
 export function draftOfSample(
-  sample: Pick<SampleDetailDto, 'dataSource' | 'prompt' | 'response' | 'responseLength'> & {
+  sample: Pick<
+    SampleDetailDto,
+    'dataSource' | 'prompt' | 'response' | 'responseLength' | 'textsRemovedAt'
+  > & {
     groundTruth?: unknown
     extraInfo: Record<string, unknown>
   },
 ): Pick<
   TryDraft,
   'dataSource' | 'prompt' | 'response' | 'groundTruth' | 'responseLength' | 'extraInfo'
-> {
+> | null {
+  if (sample.textsRemovedAt !== null) return null
   const { dataSource, prompt, response, groundTruth, extraInfo, responseLength } = sample
   const isNone = groundTruth === null || groundTruth === undefined
   const isText = typeof groundTruth === 'string' && !looksLikeJson(groundTruth)

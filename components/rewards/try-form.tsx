@@ -2,7 +2,6 @@
 
 import { type FormEvent, type KeyboardEvent, useId, useState } from 'react'
 import type { RewardsDto } from '../../server/contract/rewards.ts'
-import { describeFailure } from '../api/failure.ts'
 import { formatCount } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'
 import { useModifier } from '../shell/use-modifier.ts'
@@ -30,7 +29,7 @@ export function TryForm({
   errors: TryErrors
   busy: boolean
   sampleId: string | null
-  loading: { busy: boolean; error: unknown }
+  loading: { busy: boolean; problem: string | null }
   onChange(part: Partial<TryDraft>): void
   onExample(example: TryExample): void
   onLoad(id: string | null): void
@@ -132,7 +131,7 @@ function Beginnings({
   onLoad,
 }: {
   sampleId: string | null
-  loading: { busy: boolean; error: unknown }
+  loading: { busy: boolean; problem: string | null }
   onExample(example: TryExample): void
   onLoad(id: string | null): void
 }) {
@@ -144,11 +143,7 @@ function Beginnings({
     setWrong(!isId)
     if (isId) onLoad(wanted)
   }
-  const error = wrong
-    ? 'Enter a sample ID, such as b12-3.'
-    : loading.error
-      ? describeFailure(loading.error).message
-      : null
+  const error = wrong ? 'Enter a sample ID, such as b12-3.' : loading.problem
   return (
     <div>
       <p className="mb-1 text-xs font-medium text-ink-2">Example</p>

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { FlaskConical } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 import type { RewardsDto } from '../../server/contract/rewards.ts'
+import { describeFailure } from '../api/failure.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
@@ -122,8 +123,8 @@ function begin(rewards: RewardsDto, reward: string | null): TryDraft {
 /** Applies the texts of a stored sample once; a refetch does not overwrite edits. */
 function useLoadedSample(
   id: string | null,
-  onLoaded: (loaded: ReturnType<typeof draftOfSample>) => void,
-): { busy: boolean; error: unknown } {
+  onLoaded: (loaded: NonNullable<ReturnType<typeof draftOfSample>>) => void,
+): { busy: boolean; problem: string | null } {
   const trpc = useTRPC()
   const sample = useQuery(
     trpc.samples.get.queryOptions(
@@ -139,9 +140,17 @@ function useLoadedSample(
     if (id === null) taken.current = null
     if (id === null || data === undefined || taken.current === id) return
     taken.current = id
-    loaded.current(draftOfSample(data))
+    const draft = draftOfSample(data)
+    if (draft !== null) loaded.current(draft)
   }, [id, data])
-  return { busy: id !== null && sample.isLoading, error: id === null ? null : sample.error }
+  if (id === null) return { busy: false, problem: null }
+  const isGone = data !== undefined && draftOfSample(data) === null
+  return {
+    busy: sample.isLoading,
+    problem: isGone
+      ? 'Retention removed the texts of this sample.'
+      : sample.error && describeFailure(sample.error).message,
+  }
 }
 
 function Outcome({ run, onRetry }: { run: Run; onRetry(): void }) {

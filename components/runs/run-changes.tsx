@@ -25,6 +25,7 @@ import { TableSkeleton } from '../ui/skeleton.tsx'
 import { chosenText, excludedTexts } from './change-words.ts'
 import {
   againstBefore,
+  partFilter,
   type RunUrl,
   rangeOfText,
   rangeProblem,
@@ -180,7 +181,7 @@ function Loaded({
           onChange={(dimension) => onChange({ dimension })}
         />
       </div>
-      <Parts run={run} data={data} dimension={dimension} change={data.change} />
+      <Parts run={run} data={data} source={url.source} dimension={dimension} change={data.change} />
       {dimension.dimension === 'prompt' && <Prompts run={run} data={data} />}
       <Beside data={data} />
     </div>
@@ -279,11 +280,13 @@ function BatchLinks({ label, ids }: { label: string; ids: readonly string[] }) {
 function Parts({
   run,
   data,
+  source,
   dimension,
   change,
 }: {
   run: RunDto
   data: ChangesDto
+  source: string | null
   dimension: BreakdownDto
   change: ContributionDto
 }) {
@@ -344,8 +347,7 @@ function Parts({
                 <SampleLinks
                   run={run}
                   data={data}
-                  dimension={dimension.dimension}
-                  part={part.key}
+                  filter={partFilter(dimension.dimension, part.key, source)}
                 />
               </td>
             </tr>
@@ -384,15 +386,12 @@ function Bar({ value }: { value: number }) {
 function SampleLinks({
   run,
   data,
-  dimension,
-  part,
+  filter,
 }: {
   run: RunDto
   data: ChangesDto
-  dimension: Dimension
-  part: string
+  filter: SampleFilter | null
 }) {
-  const filter = filterOf(dimension, part)
   if (filter === null) return <span className="text-ink-3">–</span>
   return (
     <span className="flex gap-2 text-xs">
@@ -411,12 +410,6 @@ function SampleLinks({
 
 function stepsFilter({ from, to }: StepRange): SampleFilter {
   return from === to ? { step: from } : { step: from, stepTo: to }
-}
-
-function filterOf(dimension: Dimension, key: string): SampleFilter | null {
-  if (dimension === 'component') return {}
-  if (dimension === 'prompt' || key === '' || key === OTHERS) return null
-  return dimension === 'outcome' ? { verdict: key } : { dataSource: key, status: 'scored' }
 }
 
 const PROMPT_LABEL: Record<string, string> = {

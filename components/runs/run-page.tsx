@@ -104,7 +104,7 @@ export function RunPage({ name }: { name: string }) {
                   {
                     label: 'Compare',
                     icon: <GitCompareArrows size={14} aria-hidden />,
-                    href: compareRunsHref([name]),
+                    href: compareRunsHref([name], url.split),
                   },
                 ]}
               />

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { RunDto, RunStepDto } from '../../server/contract/runs.ts'
-import { againstBefore, rangeProblem, runSamplesHref, zoomed } from './run-url.ts'
+import { againstBefore, partFilter, rangeProblem, runSamplesHref, zoomed } from './run-url.ts'
 
 const steps = [1, 2, 3, 5, 8, 9].map((step) => ({ step }) as RunStepDto)
 
@@ -31,6 +31,15 @@ test('a range that begins or lies inside a bin is compared with the steps before
   expect(before(1_000, 1_005)).toEqual({ from: 992, to: 999 })
   expect(before(992, 1_000)).toEqual({ from: 976, to: 991 })
   expect(before(0, 5)).toBeUndefined()
+})
+
+test('the samples of a part of a change are those of the compared data source', () => {
+  expect(partFilter('outcome', 'no answer', null)).toEqual({ verdict: 'no answer' })
+  expect(partFilter('outcome', 'no answer', 'gsm8k')).toEqual({
+    ...{ dataSource: 'gsm8k', verdict: 'no answer' },
+  })
+  expect(partFilter('component', 'style', 'gsm8k')).toEqual({ dataSource: 'gsm8k' })
+  expect(partFilter('outcome', '', 'gsm8k')).toBeNull()
 })
 
 test('a range without steps, or without earlier steps, is not compared', () => {

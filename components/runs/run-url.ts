@@ -1,4 +1,4 @@
-import { DIMENSIONS, type Dimension } from '../../server/contract/changes.ts'
+import { DIMENSIONS, type Dimension, OTHERS } from '../../server/contract/changes.ts'
 import { MAX_STEP } from '../../server/contract/fields.ts'
 import { RECENT_STEPS, type RunDto } from '../../server/contract/runs.ts'
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
@@ -102,6 +102,23 @@ export function runSamplesHref(
 ): string {
   const ofRun = { run: name, ...(split && { split }), rescored: false }
   return `/samples?${writeSampleFilter({ ...ofRun, ...filter })}`
+}
+
+/**
+ * The filter of the samples of a part of a change, within the data source of the comparison. Null if the part has no
+ * filter.
+ */
+export function partFilter(
+  dimension: Dimension,
+  key: string,
+  source: string | null,
+): SampleFilter | null {
+  const ofSource = source === null ? {} : { dataSource: source }
+  if (dimension === 'component') return ofSource
+  if (dimension === 'prompt' || key === '' || key === OTHERS) return null
+  return dimension === 'outcome'
+    ? { ...ofSource, verdict: key }
+    : { dataSource: key, status: 'scored' }
 }
 
 export function inRange<T extends { step: number }>(

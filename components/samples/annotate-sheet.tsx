@@ -1,6 +1,6 @@
 'use client'
 
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import {
   type AddedAnnotationsDto,
@@ -14,6 +14,7 @@ import { Sheet } from '../ui/dialog.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import { asWritten, LabelInput, NoteInput } from './annotations-part.tsx'
 import type { Target } from './selection.ts'
+import { useAnnotationRefresh } from './use-annotation-refresh.ts'
 
 export function AnnotateSheet({
   target,
@@ -33,7 +34,7 @@ export function AnnotateSheet({
 
 function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) {
   const trpc = useTRPC()
-  const queryClient = useQueryClient()
+  const refresh = useAnnotationRefresh()
   const [label, setLabel] = useState('')
   const [note, setNote] = useState('')
   const [done, setDone] = useState<AddedAnnotationsDto>()
@@ -46,11 +47,7 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
       async onSuccess(answer) {
         setError(undefined)
         setDone(answer)
-        await Promise.all([
-          queryClient.invalidateQueries({ queryKey: trpc.samples.list.queryKey() }),
-          queryClient.invalidateQueries({ queryKey: trpc.samples.get.queryKey() }),
-          queryClient.invalidateQueries({ queryKey: trpc.annotations.labels.queryKey() }),
-        ])
+        await refresh()
       },
     }),
   )

@@ -1,6 +1,6 @@
 'use client'
 
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery } from '@tanstack/react-query'
 import { Pencil, Tag, Trash2 } from 'lucide-react'
 import { type FormEvent, useId, useRef, useState } from 'react'
 import { type AnnotationDto, MAX_LISTED_ANNOTATIONS } from '../../server/contract/annotations.ts'
@@ -13,6 +13,7 @@ import { Ago } from '../ui/ago.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { TextArea } from '../ui/field.tsx'
 import { LABEL_CHIP } from './sample-columns.tsx'
+import { useAnnotationRefresh } from './use-annotation-refresh.ts'
 
 export function AnnotationsPart({
   sample,
@@ -20,7 +21,7 @@ export function AnnotationsPart({
   sample: { id: string; annotations: AnnotationDto[] }
 }) {
   const trpc = useTRPC()
-  const queryClient = useQueryClient()
+  const refresh = useAnnotationRefresh()
   const refused = useMay('trainer')
   const session = useSession()
   const refusedOn = (one: AnnotationDto) => {
@@ -41,11 +42,7 @@ export function AnnotationsPart({
     },
     async onSuccess() {
       setError(undefined)
-      await Promise.all([
-        queryClient.invalidateQueries(trpc.samples.get.queryFilter({ id: sample.id })),
-        queryClient.invalidateQueries({ queryKey: trpc.samples.list.queryKey() }),
-        queryClient.invalidateQueries({ queryKey: trpc.annotations.labels.queryKey() }),
-      ])
+      await refresh()
     },
   }
   const add = useMutation(trpc.annotations.add.mutationOptions(settled))

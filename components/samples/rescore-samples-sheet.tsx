@@ -96,7 +96,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
       setDone([...outcomes])
     }
     setBusy(false)
-    await queryClient.invalidateQueries({ queryKey: trpc.batches.list.queryKey() })
+    await queryClient.invalidateQueries(trpc.batches.list.infiniteQueryFilter())
   }
   const samples = batches.reduce((sum, batch) => sum + batch.samples, 0)
   return (

@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { isNarrowed, narrowed, sampleListInput, sampleView, stateOf } from './sample-filters.ts'
+import {
+  changedState,
+  isNarrowed,
+  narrowed,
+  sampleListInput,
+  sampleView,
+  stateOf,
+} from './sample-filters.ts'
 
 const read = (query: string) => sampleView.parse(new URLSearchParams(query))
 
@@ -36,6 +43,17 @@ describe('Samples URL', () => {
   test('stores filters, order and columns in a saved view, not the open sample', () => {
     const query = 'run=a&sort=best&columns=score'
     expect(stateOf(read(`${query}&sample=b1-2&view=3`)).toString()).toBe(query)
+  })
+
+  test('keeps the parameters of a saved view that this version cannot read', () => {
+    const saved =
+      'run=a&scoreMin=abc&extra=x&extra=acc%3Apresent&sort=random&later=1&later=2&columns=score'
+    expect(changedState(read('run=b&extra=acc%3Apresent'), saved).toString()).toBe(
+      'run=b&extra=acc%3Apresent&scoreMin=abc&extra=x&sort=random&later=1&later=2',
+    )
+    expect(changedState(read('scoreMin=0.5&sort=worst'), saved).toString()).toBe(
+      'scoreMin=0.5&sort=worst&extra=x&later=1&later=2',
+    )
   })
 
   test('passes filters and order to the query, not columns', () => {

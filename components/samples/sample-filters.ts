@@ -2,6 +2,7 @@ import type { SampleListInput } from '../../server/contract/pages.ts'
 import {
   narrows,
   readSampleFilter,
+  SAMPLE_FILTER_NAMES,
   type SampleFilter,
   type UnreadFilter,
   writeSampleFilter,
@@ -77,6 +78,48 @@ export function stateOf(view: Pick<SampleView, 'filter' | 'sort' | 'columns'>): 
     )
   }
   return params
+}
+
+/** A parameter that this version cannot read. */
+export interface UnreadParam {
+  name: string
+  value: string
+  /** The problem, to be printed after the name. */
+  message: string
+}
+
+const VIEW_PARAMS: ReadonlySet<string> = new Set([
+  ...SAMPLE_FILTER_NAMES,
+  ...['sort', 'columns', 'sample', 'view'],
+])
+
+/** The parameters of a saved state that are invalid, or unknown because a later version saved them. */
+export function unreadOfSaved(state: string): UnreadParam[] {
+  const params = new URLSearchParams(state)
+  const sort = params.get('sort')
+  const unknown = { message: 'is unknown to this version' }
+  return [
+    ...readSampleFilter(params).unread,
+    ...(sort === null || SAMPLE_SORTS.some(({ value }) => value === sort)
+      ? []
+      : [{ name: 'sort', value: sort, ...unknown }]),
+    ...[...params].flatMap(([name, value]) =>
+      VIEW_PARAMS.has(name) ? [] : { name, value, ...unknown },
+    ),
+  ]
+}
+
+/**
+ * The state of a changed view. Parameters of the `saved` state that this version cannot read are kept, unless the view
+ * has a value for them.
+ */
+export function changedState(view: SampleView, saved: string): URLSearchParams {
+  const state = stateOf(view)
+  const written = new Set(state.keys())
+  for (const { name, value } of unreadOfSaved(saved)) {
+    if (name === 'extra' || !written.has(name)) state.append(name, value)
+  }
+  return state
 }
 
 function columnsOf(text: string): ChosenColumn[] {

@@ -5,7 +5,7 @@ import { Boxes, FilterX, Info, X } from 'lucide-react'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import type { SamplePageDto, SampleRowDto } from '../../server/contract/pages.ts'
 import type { ExtraKeyDto, SampleCountDto } from '../../server/contract/sample-extras.ts'
-import type { SampleFilter, UnreadFilter } from '../../server/contract/sample-filter.ts'
+import type { SampleFilter } from '../../server/contract/sample-filter.ts'
 import { pagesOptions, STALE_MS } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
@@ -34,20 +34,16 @@ import {
   type SampleView,
   sampleListInput,
   sampleView,
+  type UnreadParam,
 } from './sample-filters.ts'
 import { SamplePanel } from './sample-panel.tsx'
 import { SampleTable } from './sample-table.tsx'
 import { noneSelected, type Selected, type Target, toggled, toggledShown } from './selection.ts'
+import { LIVE_PAGES } from './use-annotation-refresh.ts'
 import { useSavedView } from './use-saved-view.ts'
 import { ViewMenu } from './view-menu.tsx'
 
 const idOf = (row: SampleRowDto) => row.id
-
-/**
- * Lists of more pages than this stop refreshing, because they would refetch hundreds of samples three times a second,
- * and would repeat a long search.
- */
-const LIVE_PAGES = 3
 
 export function SamplesPage() {
   const trpc = useTRPC()
@@ -430,7 +426,7 @@ function Notices({
   viewGone,
   onDismiss,
 }: {
-  unread: readonly UnreadFilter[]
+  unread: readonly UnreadParam[]
   viewGone: boolean
   onDismiss(): void
 }) {
@@ -438,7 +434,7 @@ function Notices({
     ...(viewGone ? ['The saved view of this link was deleted. The list is shown without it.'] : []),
     ...unread.map(
       ({ name, value, message }) =>
-        `The filter ${name}=${value.slice(0, 60)} was ignored: it ${message}.`,
+        `The ${name === 'sort' ? 'order' : 'filter'} ${name}=${value.slice(0, 60)} was ignored: it ${message}.`,
     ),
   ]
   if (lines.length === 0) return null

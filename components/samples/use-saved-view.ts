@@ -2,11 +2,16 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
-import type { UnreadFilter } from '../../server/contract/sample-filter.ts'
 import type { SavedViewDto } from '../../server/contract/saved-views.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { type SampleView, sampleView, stateOf } from './sample-filters.ts'
+import {
+  type SampleView,
+  sampleView,
+  stateOf,
+  type UnreadParam,
+  unreadOfSaved,
+} from './sample-filters.ts'
 
 /**
  * The saved view in the URL. `?view=7` alone applies the view as it is saved now; further parameters override it.
@@ -15,7 +20,7 @@ import { type SampleView, sampleView, stateOf } from './sample-filters.ts'
 export function useSavedView(
   view: SampleView,
   setView: (change: Partial<SampleView>) => void,
-): { saved: SavedViewDto | undefined; gone: boolean; unread: readonly UnreadFilter[] } {
+): { saved: SavedViewDto | undefined; gone: boolean; unread: readonly UnreadParam[] } {
   const trpc = useTRPC()
   const query = useQuery({
     ...trpc.views.get.queryOptions({ id: view.view ?? 1 }),
@@ -40,6 +45,6 @@ export function useSavedView(
       view.view !== null &&
       query.error !== null &&
       describeFailure(query.error).reason === 'view_not_found',
-    unread: state === undefined ? [] : sampleView.parse(new URLSearchParams(state)).unread,
+    unread: state === undefined ? [] : unreadOfSaved(state),
   }
 }

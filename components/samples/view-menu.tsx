@@ -14,7 +14,7 @@ import { useCopy } from '../ui/copy-text.tsx'
 import { Confirm, Window } from '../ui/dialog.tsx'
 import { TextField } from '../ui/field.tsx'
 import { useErrorFocus } from '../ui/use-error-focus.ts'
-import { type SampleView, sampleView, stateOf } from './sample-filters.ts'
+import { changedState, type SampleView, sampleView, stateOf } from './sample-filters.ts'
 
 export function ViewMenu({
   view,
@@ -99,7 +99,10 @@ export function ViewMenu({
                   {...write}
                   className={ITEM}
                   onClick={() =>
-                    update.mutate({ id: saved.id, state }, { onSuccess: () => void refresh() })
+                    update.mutate(
+                      { id: saved.id, state: changedState(view, saved.state).toString() },
+                      { onSuccess: () => void refresh() },
+                    )
                   }
                 >
                   Save changes

@@ -47,7 +47,8 @@ export function ServerHistory({
   onKind(kind: EventKind): void
 }) {
   const [all, setAll] = useState(false)
-  const { events, state, stateSince } = server
+  const { events, hasMoreEvents, state, stateSince } = server
+  const newest = `newest ${formatCount(events.length)} events`
   // The current time is rounded to 10 s, so that the band is not laid out every second.
   const to10s = Math.ceil(nowMs / 10_000) * 10_000
   const band = useMemo(
@@ -62,11 +63,7 @@ export function ServerHistory({
   return (
     <Section
       title="History"
-      note={
-        events.length === 200
-          ? `newest ${formatCount(events.length)} events`
-          : plural(events.length, 'event')
-      }
+      note={hasMoreEvents ? newest : plural(events.length, 'event')}
       className="border-t"
       actions={
         <Segmented
@@ -84,7 +81,10 @@ export function ServerHistory({
     >
       {nowMs > 0 && <StateBand band={band} />}
       {listed.length === 0 ? (
-        <p className="px-5 pb-5 text-ink-2">{NOTHING[kind]}</p>
+        <p className="px-5 pb-5 text-ink-2">
+          {NOTHING[kind]}
+          {hasMoreEvents && ` among the ${newest}`}.
+        </p>
       ) : (
         <Scroll label="History">
           <table className="grid-table">
@@ -117,10 +117,10 @@ export function ServerHistory({
 }
 
 const NOTHING: Record<EventKind, string> = {
-  all: 'No events.',
-  state: 'No state changes.',
-  health: 'No health changes.',
-  process: 'No process events.',
+  all: 'No events',
+  state: 'No state changes',
+  health: 'No health changes',
+  process: 'No process events',
 }
 
 const KINDS: Record<ServerEventDto['kind'], string> = {

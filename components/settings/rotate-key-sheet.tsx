@@ -29,8 +29,12 @@ export function RotateKeySheet({ of, onClose }: { of: ApiKeyDto; onClose(): void
       onSuccess: () => void queryClient.invalidateQueries(trpc.keys.pathFilter()),
     }),
   )
+  // The new key is shown only once, so the sheet stays open until the key has arrived.
+  const close = () => {
+    if (!rotate.isPending) onClose()
+  }
   return (
-    <Sheet open onClose={onClose} title={rotate.data ? `Key ${of.name}` : `Rotate ${of.name}`}>
+    <Sheet open onClose={close} title={rotate.data ? `Key ${of.name}` : `Rotate ${of.name}`}>
       {rotate.data ? (
         <NewKey made={rotate.data} onDone={onClose} />
       ) : (
@@ -38,7 +42,7 @@ export function RotateKeySheet({ of, onClose }: { of: ApiKeyDto; onClose(): void
           action="Rotate key"
           busy={rotate.isPending}
           onSubmit={() => rotate.mutate({ id: of.id, overlapHours: hours })}
-          onClose={onClose}
+          onClose={close}
         >
           <p className="text-ink-2">
             A new key with the same name, role, limits and expiry replaces {of.prefix}…. Switch the

@@ -98,6 +98,8 @@ export interface ServerDetailDto extends ServerDto {
   chatTemplate: string | null
   /** The last 200 events, newest first. */
   events: ServerEventDto[]
+  /** True if there are more events than are listed. */
+  hasMoreEvents: boolean
   /** The last 61 minutes with requests, oldest first. */
   minutes: ServerMinuteDto[]
   /** All servers of the server's model. */

@@ -422,6 +422,21 @@ describe('the monitors', () => {
     expect((await view.settings({})).find((s) => s.monitor === 'ceiling')?.source).toBe('default')
   })
 
+  it('list the runs with the newest batches, and say that there are others', async () => {
+    const view = new MonitorsView(db)
+    const before = await view.list()
+    expect(before).toMatchObject({ hasMoreRuns: false })
+    await db.adhoc(
+      `with made as (insert into run (name) select 'listed-' || i from generate_series(1, 41) i returning id)
+       insert into monitor_standing (run_id, split, step, batch_id, at, monitors)
+       select id, 'train', 1, 1000000 + id, now(), '{}' from made`,
+    )
+    const { runs, hasMoreRuns } = await view.list()
+    expect([runs.length, hasMoreRuns]).toEqual([40, true])
+    await db.adhoc('delete from monitor_standing where batch_id > 1000000')
+    await db.adhoc("delete from run where name like 'listed-%'")
+  })
+
   it('hide and delete the data of a removed run', async () => {
     const view = new MonitorsView(db)
     await batchOf(

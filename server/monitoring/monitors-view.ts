@@ -49,7 +49,7 @@ export class MonitorsView {
   async list(): Promise<MonitorsDto> {
     const [open, standings, pending] = await Promise.all([
       openIncidents(this.#db, MAX_OPEN + 1),
-      latestStandings(this.#db, MAX_RUNS),
+      latestStandings(this.#db, MAX_RUNS + 1),
       waitingForMonitors(this.#db, MAX_WAITING),
     ])
     const settings = await monitorSettings(this.#db.pool, [
@@ -59,7 +59,7 @@ export class MonitorsView {
     return {
       open: open.slice(0, MAX_OPEN).map(toDto),
       hasMoreOpen: open.length > MAX_OPEN,
-      runs: standings.map((row) => {
+      runs: standings.slice(0, MAX_RUNS).map((row) => {
         const of = settingsOf(settings, row.run_id)
         return {
           ...{ run: row.run, split: row.split, seeded: row.seeded, lastStep: row.step },
@@ -75,6 +75,7 @@ export class MonitorsView {
           }),
         }
       }),
+      hasMoreRuns: standings.length > MAX_RUNS,
       pending,
     }
   }

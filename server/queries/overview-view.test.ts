@@ -5,11 +5,13 @@ import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { listBatches } from '../store/sql/batches.ts'
 import { overviewFigures } from '../store/sql/fleet.ts'
-import { monitorAttention } from './overview-view.ts'
+import type { LateIncidentRow } from '../store/sql/monitor-views.ts'
+import type { BatchViews } from './batch-view.ts'
+import type { FleetView } from './fleet-view.ts'
+import { monitorAttention, OverviewView } from './overview-view.ts'
+import type { RunTable } from './run-table.ts'
 
 const database = testDatabaseForFile()
-
-type Incidents = Parameters<typeof monitorAttention>[0]
 
 const incident = (
   run: string,
@@ -19,16 +21,29 @@ const incident = (
 ) =>
   ({
     ...{ run, monitor, split, severity, openedStep: 4, latest: 0.25, worst: 0.25, threshold: 0.1 },
-  }) as Incidents[number]
+  }) as LateIncidentRow
+
+const withTotals = (incidents: LateIncidentRow[]): LateIncidentRow[] =>
+  incidents.map((one) => {
+    const same = incidents.filter(({ monitor }) => monitor === one.monitor)
+    return {
+      ...one,
+      runs: new Set(same.map(({ run }) => run)).size,
+      splits: (['train', 'val'] as const).filter((split) => same.some((i) => i.split === split)),
+      isAlerting: same.some(({ severity }) => severity === 'alerting'),
+    }
+  })
 
 it('incidents of a monitor are one item, whose splits are named', () => {
   expect(
-    monitorAttention([
-      incident('a', 'failures', 'val'),
-      incident('a', 'failures', 'train', 'alerting'),
-      { ...incident('b', 'duplicates', 'val'), latest: 0.15 },
-      ...['a', 'b', 'c', 'd'].map((run) => incident(run, 'length_correlation', 'train')),
-    ]),
+    monitorAttention(
+      withTotals([
+        incident('a', 'failures', 'val'),
+        incident('a', 'failures', 'train', 'alerting'),
+        { ...incident('b', 'duplicates', 'val'), latest: 0.15 },
+        ...['a', 'b', 'c', 'd'].map((run) => incident(run, 'length_correlation', 'train')),
+      ]),
+    ),
   ).toEqual([
     {
       ...{ level: 'error', title: 'a: failures', splits: ['train', 'val'] },
@@ -46,6 +61,54 @@ it('incidents of a monitor are one item, whose splits are named', () => {
       ...{ detail: 'a, b, c and 1 more', href: '/monitors' },
     },
   ])
+})
+
+it('a share near 0 or 1 is not rounded to it', () => {
+  const details = [0.9996, 0.0004, 1].map((latest) => {
+    const [item] = monitorAttention(
+      withTotals([{ ...incident('a', 'failures', 'train'), latest, worst: latest }]),
+    )
+    return item?.detail
+  })
+  expect(details).toEqual([
+    'since step 4: >99.9 %, threshold 10 %',
+    'since step 4: <0.1 %, threshold 10 %',
+    'since step 4: 100 %, threshold 10 %',
+  ])
+})
+
+it('every monitor with open incidents is an item, which counts all of its runs', async () => {
+  const db = new Database(database.url, createLogger('error', 'test'), { max: 2, name: 'test' })
+  try {
+    await db.adhoc(
+      "insert into run (id, name) select 1000 + i, 'run-' || i from generate_series(0, 150) i",
+    )
+    await db.adhoc(
+      `insert into monitor_standing (run_id, split, step, batch_id, at, monitors)
+       select 1000 + i, 'train', 4, i, now(), '{}' from generate_series(0, 150) i`,
+    )
+    await db.adhoc(
+      `insert into monitor_incident (monitor, run_id, split, severity, opened_step, value, threshold, worst)
+       select case i when 0 then 'ceiling' else 'failures' end, 1000 + i, 'train',
+         case i when 1 then 'alerting' else 'warning' end, 4, 0.25, 0.1, 0.25 from generate_series(0, 150) i order by i`,
+    )
+    const none = async () => []
+    const view = new OverviewView(
+      db,
+      { servers: none, workers: none } as unknown as FleetView,
+      { active: none } as unknown as BatchViews,
+      { latest: none } as unknown as RunTable,
+      0,
+    )
+    const items = (await view.get()).attention.filter(({ splits }) => splits !== undefined)
+    expect(items.map(({ level, title, detail }) => `${level}: ${title}: ${detail}`)).toEqual([
+      'error: Failures in 150 runs: run-150, run-149, run-148 and 147 more',
+      'warning: run-0: ceiling: since step 4: –, at worst 25 %, threshold 10 %',
+    ])
+  } finally {
+    await db.adhoc('truncate monitor_incident, monitor_standing')
+    await db.close()
+  }
 })
 
 it('samples of rescored validation batches count as rescored, not also as validation', async () => {

@@ -1,18 +1,22 @@
 import type { Attention, OverviewDto, OverviewRunDto, WorkerDto } from '../contract/pages.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import { Memo } from '../memo.ts'
-import { labelOf, valueText } from '../monitoring/alerts/alert-payload.ts'
+import { labelOf, shareText, valueText } from '../monitoring/alerts/alert-payload.ts'
 import type { Database } from '../store/database.ts'
 import { overviewFigures } from '../store/sql/fleet.ts'
-import { type IncidentRow, incidentsOfLate } from '../store/sql/monitor-views.ts'
+import {
+  type IncidentRow,
+  incidentsOfLate,
+  type LateIncidentRow,
+} from '../store/sql/monitor-views.ts'
 import type { BatchViews } from './batch-view.ts'
 import type { FleetView } from './fleet-view.ts'
 import type { RunTable } from './run-table.ts'
 
 const ACTIVE_SHOWN = 20
-/** Maximum number of open incidents, newest first. The incidents of one monitor are shown as one item. */
-const MAX_ATTENTION_INCIDENTS = 100
 const MAX_NAMED_RUNS = 3
+/** Incidents of each monitor that suffice to name {@link MAX_NAMED_RUNS} runs, because a run has two splits. */
+const NAMED_INCIDENTS = 2 * MAX_NAMED_RUNS
 const MAX_RUNS_SHOWN = 6
 const CURVE_STEPS = 50
 /** Time that the runs are cached, because a listing reads the roll-ups of all runs. */
@@ -52,7 +56,7 @@ export class OverviewView {
       this.#fleet.servers(),
       this.#fleet.workers(),
       this.#batches.active(ACTIVE_SHOWN),
-      incidentsOfLate(this.#db, MAX_ATTENTION_INCIDENTS),
+      incidentsOfLate(this.#db, NAMED_INCIDENTS),
       this.#runs.get('', () => this.#runTable.latest(MAX_RUNS_SHOWN, CURVE_STEPS)),
     ])
     const alive = workers.filter((w) => w.state === 'alive')
@@ -129,7 +133,7 @@ function attentionOf(
   if (figures.failed_hour > 0 && figures.failed_hour / ended > 0.01) {
     out.push({
       level: 'warning',
-      title: `${((figures.failed_hour / ended) * 100).toFixed(1)} % of samples failed in the last hour`,
+      title: `${shareText(figures.failed_hour / ended)} of samples failed in the last hour`,
       detail: `${figures.failed_hour} of ${ended} samples have no score. Each sample shows its failure reason.`,
       href: '/samples?status=failed',
     })
@@ -141,16 +145,14 @@ function attentionOf(
  * Open incidents of runs, one item for each monitor. Incidents of the fleet are left out, because the servers themselves
  * are listed.
  */
-export function monitorAttention(
-  incidents: Awaited<ReturnType<typeof incidentsOfLate>>,
-): Attention[] {
+export function monitorAttention(incidents: readonly LateIncidentRow[]): Attention[] {
   return [...Map.groupBy(incidents, ({ monitor }) => monitor)].map(([monitor, some]): Attention => {
     const label = labelOf(monitor)
     const runs = [...Map.groupBy(some, ({ run }) => run ?? '')]
-    const splits = (['train', 'val'] as const).filter((one) => some.some((i) => i.split === one))
-    const level = some.some(({ severity }) => severity === 'alerting') ? 'error' : 'warning'
+    const { runs: count, splits, isAlerting } = some[0]!
+    const level = isAlerting ? 'error' : 'warning'
     const [first] = runs
-    if (first !== undefined && runs.length === 1) {
+    if (first !== undefined && count === 1) {
       const [run, own] = first
       const split = splits.includes('train') ? '' : '?split=val'
       return {
@@ -166,9 +168,9 @@ export function monitorAttention(
       }
     }
     const named = runs.slice(0, MAX_NAMED_RUNS).map(([run]) => run)
-    const more = runs.length - named.length
+    const more = count - named.length
     return {
-      ...{ level, title: `${label} in ${runs.length} runs`, splits, href: '/monitors' },
+      ...{ level, title: `${label} in ${count} runs`, splits, href: '/monitors' },
       detail: `${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`,
     }
   })

@@ -9,7 +9,7 @@ import { ServerView } from './server-view.ts'
 
 const database = testDatabaseForFile()
 
-it('a busy server has every minute that its charts show', async () => {
+it('a busy server has every minute that its charts show, and says that it has older events', async () => {
   const db = new Database(database.url, createLogger('error', 'test'), { max: 2, name: 'test' })
   try {
     const id = await insertServer(db)
@@ -32,6 +32,18 @@ it('a busy server has every minute that its charts show', async () => {
       { nowMs: () => Date.now() } as unknown as DatabaseClock,
     )
     expect((await view.get({ id: server.id })).minutes).toHaveLength(61)
+
+    const addEvents = (count: number) =>
+      db.adhoc(
+        `insert into server_event (server_id, kind, "to", cause)
+         select $1, 'health', 'ejected', '' from generate_series(1, $2)`,
+        [id, count],
+      )
+    await addEvents(200)
+    expect(await view.get({ id: server.id })).toMatchObject({ hasMoreEvents: false })
+    await addEvents(1)
+    const { events, hasMoreEvents } = await view.get({ id: server.id })
+    expect([events.length, hasMoreEvents]).toEqual([200, true])
   } finally {
     await db.close()
   }

@@ -22,7 +22,7 @@ import {
 import type { FleetView, SeenFleet } from './fleet-view.ts'
 import { monitorPool, type WatchedServer } from './server-monitors.ts'
 
-const EVENTS = 200
+const MAX_EVENTS = 200
 const RETRIES_TTL_MS = 5_000
 
 export class ServerView {
@@ -51,7 +51,7 @@ export class ServerView {
     }
     const number = Number(server.id.slice(1))
     const [events, minutes, retries, chatTemplate] = await Promise.all([
-      serverEvents(this.#db, number, EVENTS),
+      serverEvents(this.#db, number, MAX_EVENTS + 1),
       lastMinutes(this.#db, number, SHOWN_MINUTES),
       this.#retries.get('', () => retriesByServer(this.#db)),
       chatTemplateOfServer(this.#db, number),
@@ -60,7 +60,8 @@ export class ServerView {
     return {
       ...server,
       chatTemplate,
-      events: events.map(toDto),
+      events: events.slice(0, MAX_EVENTS).map(toDto),
+      hasMoreEvents: events.length > MAX_EVENTS,
       minutes: minutes.map(toMinute),
       pool,
       imbalance: imbalanceOf(pool),

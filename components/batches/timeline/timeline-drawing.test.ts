@@ -108,8 +108,11 @@ describe('timeline URL', () => {
     timelineView.write(timelineView.parse(new URLSearchParams(query)))
   test('round-trips the whole state', () => {
     const query =
-      'sort=lost&from=1200&to=4000&chunk=64&rows=read&idle=keep&part=3&timeline=table&log=1'
+      'sort=stragglerDelay&from=1200&to=4000&chunk=64&rows=read&idle=keep&part=3&timeline=table&log=1'
     expect(round(query).toString()).toBe(query)
+  })
+  test('reads the former value of the sort by straggler delay', () => {
+    expect(round('sort=lost').toString()).toBe('sort=stragglerDelay')
   })
   test('omits defaults and ignores invalid values', () => {
     expect(round('sort=up&from=9&to=2&chunk=-1&rows=&part=0').toString()).toBe('')

@@ -22,8 +22,15 @@ export interface TimelineView {
 export const TIMELINE_SORTS: readonly { value: TimelineSort; label: string }[] = [
   { value: 'completion', label: 'Completion' },
   { value: 'dispatch', label: 'First dispatch' },
-  { value: 'lost', label: 'Straggler delay' },
+  { value: 'stragglerDelay', label: 'Straggler delay' },
 ]
+/** The value of `stragglerDelay` in the links of earlier versions. */
+const FORMER_DELAY_SORT = 'lost'
+
+function sortOf(text: string | null): TimelineSort {
+  if (text === FORMER_DELAY_SORT) return 'stragglerDelay'
+  return TIMELINE_SORTS.find(({ value }) => value === text)?.value ?? 'completion'
+}
 
 const whole = (text: string | null): number | null =>
   text !== null && /^\d{1,9}$/.test(text) ? Number(text) : null
@@ -43,7 +50,7 @@ export const timelineView: UrlCodec<TimelineView> = {
     const from = whole(params.get('from'))
     const to = whole(params.get('to'))
     return {
-      sort: TIMELINE_SORTS.find(({ value }) => value === params.get('sort'))?.value ?? 'completion',
+      sort: sortOf(params.get('sort')),
       zoom: from !== null && to !== null && to > from ? { fromMs: from, toMs: to } : null,
       chunk: whole(params.get('chunk')),
       rows: params.get('rows') === 'read' ? 'read' : 'fit',

@@ -135,8 +135,8 @@ export function waitsOf(
   return waits
 }
 
-/** `lost`: by straggler delay. Links contain these values. */
-export type TimelineSort = 'completion' | 'dispatch' | 'lost'
+/** Links contain these values. */
+export type TimelineSort = 'completion' | 'dispatch' | 'stragglerDelay'
 
 /**
  * A mini-batch: consecutive groups by completion number, ready when the last of them is complete. Times in
@@ -207,7 +207,7 @@ const ORDERS: Record<TimelineSort, (a: TimelineRow, b: TimelineRow) => number> =
   dispatch: (a, b) =>
     (a.startMs ?? Number.POSITIVE_INFINITY) - (b.startMs ?? Number.POSITIVE_INFINITY) ||
     a.track.no - b.track.no,
-  lost: (a, b) => b.stragglerDelayMs - a.stragglerDelayMs || byCompletion(a, b),
+  stragglerDelay: (a, b) => b.stragglerDelayMs - a.stragglerDelayMs || byCompletion(a, b),
 }
 
 /** A group whose last two samples end together has no straggler. */

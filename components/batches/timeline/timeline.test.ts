@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { answer, model, prepare, rowsOf, type Times } from './testing/answers.ts'
-import { defaultChunk, prepareRow, waitsOf } from './timeline.prepare.ts'
+import { defaultChunk, prepareRow, type TimelineSort, waitsOf } from './timeline.prepare.ts'
 import { hasHoles, mergeTimeline, type SampleMark } from './timeline-model.ts'
 
 const mark = (dispatchedMs: number | null, endedMs: number): SampleMark => ({
@@ -237,11 +237,11 @@ describe('order and mini-batches', () => {
     [[10, 500]],
   ]
   test('sorts by completion, first dispatch or delay, running groups last', () => {
-    const order = (sort: 'completion' | 'dispatch' | 'lost', complete = 5) =>
+    const order = (sort: TimelineSort, complete = 5) =>
       prepare(model(groups, {}, complete), sort).rows.map((row) => row.track.no)
     expect(order('completion')).toEqual([1, 3, 0, 4, 2])
     expect(order('dispatch')).toEqual([1, 4, 2, 0, 3])
-    expect(order('lost')).toEqual([2, 1, 3, 0, 4])
+    expect(order('stragglerDelay')).toEqual([2, 1, 3, 0, 4])
     expect(order('completion', 3)).toEqual([1, 3, 0, 4, 2])
   })
   test('a mini-batch is ready with its last group; the last one has the remaining groups', () => {

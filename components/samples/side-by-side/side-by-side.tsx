@@ -5,7 +5,7 @@ import { type ReactNode, useEffect, useMemo, useState } from 'react'
 import { SAMPLE_FAILURE_TEXT } from '../../../server/contract/sample-reason.ts'
 import { useTRPC } from '../../api/trpc.ts'
 import { RunName } from '../../batches/batch-cells.tsx'
-import { formatCount, formatScore } from '../../format/numbers.ts'
+import { formatCount, formatScore, percentText } from '../../format/numbers.ts'
 import { PromptText } from '../../rollouts/prompt-text.tsx'
 import { JsonValue } from '../../rollouts/raw-text.tsx'
 import { ResponseText } from '../../rollouts/response-text.tsx'
@@ -169,7 +169,7 @@ function DiffNote({
       ? 'Comparing…'
       : found.unit === 'none'
         ? 'The responses differ too much, or are too long, to highlight differences.'
-        : `${Math.round(found.common * 100)} % of the longer response in common, compared by ${found.unit === 'words' ? 'word' : 'line'}${
+        : `${percentText(found.common)} of the longer response in common, compared by ${found.unit === 'words' ? 'word' : 'line'}${
             found.unit === 'lines' ? ', because too many words differ' : ''
           }.`
   return (

@@ -53,7 +53,14 @@ export function valueText(monitor: MonitorName | FleetMonitorName, value: number
   if (value === null) return '–'
   const unit = monitor in MONITOR_DEFINITIONS ? unitOf(monitor as MonitorName) : null
   if (unit === 'score') return String(Number(value.toPrecision(5)))
-  return unit === 'share' ? `${Number((value * 100).toFixed(1))} %` : value.toFixed(2)
+  return unit === 'share' ? shareText(value) : value.toFixed(2)
+}
+
+/** A share in percent with at most one decimal. Only 1 becomes `100 %`, and only 0 becomes `0 %`. */
+export function shareText(share: number): string {
+  const percent = Number((share * 100).toFixed(1))
+  if (percent === 100 && share < 1) return '>99.9 %'
+  return percent === 0 && share > 0 ? '<0.1 %' : `${percent} %`
 }
 
 function unitOf(monitor: MonitorName) {

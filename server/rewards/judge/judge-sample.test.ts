@@ -349,6 +349,10 @@ describe('templates', () => {
     ],
     [{ parser: { kind: 'bracketed', min: 5, max: 5 } }, /min must be below max/],
     [
+      { parser: { kind: 'json', schema: { not: { type: 'string' } } } },
+      /^replies cannot be checked against this schema: "not" is not supported$/,
+    ],
+    [
       { turns: [...single.turns, { role: 'assistant', content: 'Sure' }] },
       /last turn must not be the assistant/,
     ],

@@ -114,12 +114,15 @@ function schemaProblem(value: unknown, schema: Record<string, unknown>): string 
   return `the JSON does not fit the schema: ${[...issue.path, issue.message].join(' ')}`
 }
 
-/** Returns why a schema cannot be used, or null if it can. */
+/** The problem of a schema that replies cannot be checked against; null if there is none. */
 export function unusableSchemaProblem(schema: Record<string, unknown>): string | null {
   try {
     schemaProblem({}, schema)
     return null
   } catch (error) {
-    return (error as Error).message
+    const cause = (error as Error).message
+      .replace(/ in Zod \(.*\)$/, '')
+      .replace(/^not is/, '"not" is')
+    return `replies cannot be checked against this schema: ${cause}`
   }
 }

@@ -25,12 +25,31 @@ export async function openIncidents(db: Database, limit: number): Promise<Incide
   )
 }
 
-/** Open incidents of runs and splits with a batch within the last day, newest first. */
-export async function incidentsOfLate(db: Database, limit: number): Promise<IncidentRow[]> {
+/** An incident, with totals over all such incidents of its monitor. */
+export type LateIncidentRow = IncidentRow & {
+  runs: number
+  splits: ('train' | 'val')[]
+  isAlerting: boolean
+}
+
+/**
+ * The newest `limit` open incidents of each monitor, newest first. Only runs and splits with a batch within the last day
+ * count.
+ */
+export async function incidentsOfLate(db: Database, limit: number): Promise<LateIncidentRow[]> {
   return db.rows(
     'incidents-of-late',
-    `select ${INCIDENT} from ${INCIDENTS}
-     where run.id is not null and i.closed_at is null and s.at > now() - interval '1 day' order by i.id desc limit $1`,
+    `with late as materialized (
+       select i.id, i.monitor, i.run_id, i.split, i.severity from ${INCIDENTS}
+       where run.id is not null and i.closed_at is null and s.at > now() - interval '1 day'),
+     totals as (
+       select monitor, count(distinct run_id)::int as runs, array_agg(distinct split) as splits,
+         bool_or(severity = 'alerting') as alerting from late group by monitor),
+     newest as (
+       select id from (select id, row_number() over (partition by monitor order by id desc) as place from late) l
+       where place <= $1)
+     select ${INCIDENT}, t.runs, t.splits, t.alerting as "isAlerting"
+     from ${INCIDENTS} join newest n on n.id = i.id join totals t on t.monitor = i.monitor order by i.id desc`,
     [limit],
   )
 }

@@ -1,5 +1,5 @@
 import type { TimelineDto } from '../../../../server/contract/timeline.ts'
-import { prepareTimeline } from '../timeline.prepare.ts'
+import { prepareTimeline, type TimelineSort } from '../timeline.prepare.ts'
 import { mergeTimeline, type TimelineModel } from '../timeline-model.ts'
 
 /** The samples of a group as [first dispatch, end], milliseconds. */
@@ -54,9 +54,6 @@ export function answer(
 
 export const model = (...args: Parameters<typeof answer>): TimelineModel =>
   mergeTimeline(null, answer(...args))
-export const prepare = (
-  of: TimelineModel,
-  sort: 'completion' | 'dispatch' | 'lost' = 'completion',
-  chunk = 0,
-) => prepareTimeline(of, { sort, chunk })
+export const prepare = (of: TimelineModel, sort: TimelineSort = 'completion', chunk = 0) =>
+  prepareTimeline(of, { sort, chunk })
 export const rowsOf = (...args: Parameters<typeof answer>) => prepare(model(...args)).rows
