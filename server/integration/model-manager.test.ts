@@ -2,14 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { freePort } from '../../testkit/processes/port.ts'
 import { environment } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import { LaunchServerInput, RegisterServerInput } from '../contract/servers.ts'
+import { RegisterServerInput } from '../contract/servers.ts'
 import { createLogger } from '../log.ts'
-import type { LaunchOptions } from '../model-servers/launcher.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
 import type { ModelTimings } from '../model-servers/timings.ts'
 import { SERVER_POOLS } from '../store/connection-budget.ts'
@@ -74,11 +72,7 @@ afterEach(async () => {
   servers = []
 })
 
-function manager(
-  timings: Partial<ModelTimings> = {},
-  watch = true,
-  launch: Partial<LaunchOptions> = {},
-): RewardModelManager {
+function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModelManager {
   const own = new Database(database.url, log, { max: 4, name: 'manager', keyed: true })
   const control = new Database(database.url, log, SERVER_POOLS.control)
   databases.push(own, control)
@@ -87,7 +81,7 @@ function manager(
     control,
     queue,
     log,
-    launch: { dataDir, env: environment({}), servers: [], allowCalls: false, ...launch },
+    launch: { dataDir, env: environment({}), servers: [], allowCalls: false },
     timings: { ...SHORT, ...timings },
   })
   if (watch) made.start()
@@ -166,29 +160,6 @@ describe('a server that disappears', () => {
     })
     expect(other.stats().textsTotal).toBeGreaterThan(2)
   })
-})
-
-it('a launched server in its restart delay is launched again by the next start, however early', async () => {
-  // The process row of a killed service counts as alive for 5 s.
-  const launching = async () => {
-    const [row] = await db.adhoc<{ id: number }>(
-      `insert into process (role, host, pid, local, state)
-       values ('server', 'host', 1, false, 'alive') returning id`,
-    )
-    return manager({}, false, { allowCalls: true, processId: row!.id })
-  }
-  const killed = await launching()
-  const command = [process.execPath, '-e', '']
-  const port = await freePort()
-  await killed.launch(LaunchServerInput.parse({ name: 'ends', engine: 'vllm', port, command }))
-  await waitFor('the restart delay', async () =>
-    (await row('ends')).stateCause?.includes('restarts in'),
-  )
-  await killed.close(0)
-  expect(await row('ends')).toMatchObject({ state: 'unreachable' })
-  const next = await launching()
-  next.start()
-  await inState('ends', 'registering')
 })
 
 describe('calibration', () => {

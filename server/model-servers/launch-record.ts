@@ -8,12 +8,6 @@ import { isRunning, type ProcessMark } from '../store/postgres/processes.ts'
  * its output.
  */
 
-/** The content of `<name>.owner`. */
-export interface OwnerRecord extends ProcessMark {
-  /** Id of the server process that launched the server or took it over. */
-  processId?: number
-}
-
 /** The content of `<name>.pid`. */
 export interface LaunchRecord extends ProcessMark {
   keeper: ProcessMark
@@ -40,8 +34,6 @@ export interface LaunchCommand {
   secrets: readonly string[]
   /** A digest that is equal for two launches that would start the same process. */
   fingerprint: string
-  /** Id of the server process that launches the server. Unset if there is no other process. */
-  processId?: number
 }
 
 export interface KeeperOptions extends LaunchCommand {

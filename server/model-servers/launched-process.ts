@@ -11,7 +11,6 @@ import {
   type LaunchRecord,
   launchFile,
   livingOwner,
-  type OwnerRecord,
   readRecord,
   signalGroup,
   writeRecord,
@@ -43,7 +42,7 @@ export function claimLaunched(dataDir: string): void {
   for (const name of namesIn(folder)) {
     const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
     if (record !== null && isRunning(record.keeper) && livingOwner(folder, name) === null) {
-      own(folder, name, readOwner(folder, name)?.processId)
+      own(folder, name)
     }
   }
 }
@@ -69,7 +68,7 @@ export class LaunchedProcess {
     for (const kind of ['pid', 'end'] as const) {
       rmSync(launchFile(folder, command.name, kind), { force: true })
     }
-    own(folder, command.name, command.processId)
+    own(folder, command.name)
     const keeper = spawn(process.execPath, [KEEPER], {
       stdio: ['pipe', 'ignore', 'ignore'],
       cwd: '/',
@@ -94,10 +93,9 @@ export class LaunchedProcess {
    * Takes over the running process of this name. Returns null if there is none. The caller checks that no other service
    * owns the process. Only one process may adopt it, because the first adopter to see the exit deletes the exit record.
    */
-  static adopt(folder: string, name: string, processId?: number): LaunchedProcess | null {
+  static adopt(folder: string, name: string): LaunchedProcess | null {
     const record = adoptable(folder, name)
     if (record === null) return null
-    if (processId !== undefined) own(folder, name, processId)
     const gone = (async () => {
       while (isRunning(record.keeper)) await pause(LOOK_MS, undefined, { ref: false })
       return null
@@ -205,26 +203,9 @@ export function isOwnedByAnother(folder: string, name: string): boolean {
   return owner !== null && owner.pid !== process.pid
 }
 
-/** Whether the server process `processId`, which last launched the server, was this service or an ended one here. */
-export function wasLaunchedFrom(
-  folder: string,
-  name: string,
-  processId: number | undefined,
-): boolean {
-  const owner = readOwner(folder, name)
-  if (owner?.processId === undefined || owner.processId !== processId) return false
-  return owner.pid === process.pid || !isRunning(owner)
-}
-
-function own(folder: string, name: string, processId: number | undefined): void {
+function own(folder: string, name: string): void {
   const mark = markOf(process.pid)
-  const record: OwnerRecord | null =
-    mark === null || processId === undefined ? mark : { ...mark, processId }
-  if (record !== null) writeRecord(launchFile(folder, name, 'owner'), record)
-}
-
-function readOwner(folder: string, name: string): OwnerRecord | null {
-  return readRecord<OwnerRecord>(launchFile(folder, name, 'owner'))
+  if (mark !== null) writeRecord(launchFile(folder, name, 'owner'), mark)
 }
 
 function namesIn(folder: string): string[] {

@@ -21,7 +21,6 @@ import {
   launchFolder,
   launchLogFile,
   launchRecordFile,
-  wasLaunchedFrom,
 } from './launched-process.ts'
 
 /** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
@@ -79,13 +78,11 @@ export class ServerLauncher {
     const { log, timings, registry } = this.#o
     // A busy disk can delay the first query. No later attempt follows, so this query is retried.
     const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
-    const elsewhere = await throughOutage(() => this.#otherProcesses(), { forMs: READ_WITHIN_MS })
+    const elsewhere = await this.#launchersElsewhere()
     const launched = rows.filter(
       ({ launch, name }) =>
         launch !== null &&
-        (!elsewhere.has(launch.processId) ||
-          existsSync(launchRecordFile(this.#folder, name)) ||
-          wasLaunchedFrom(this.#folder, name, launch.processId)),
+        (!elsewhere.has(launch.processId) || existsSync(launchRecordFile(this.#folder, name))),
     )
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       const wanted = this.#wantedAgain(name, launched)
@@ -103,14 +100,15 @@ export class ServerLauncher {
 
   /**
    * The ids of the other running server processes. The servers that they launched on another host are theirs. The record
-   * of a process in this data folder, or the record of the launching process as owner, shows that they were launched by
-   * the previous process of this service, which may have just been killed. A log does not show this, because it stays
-   * after the server has moved to another host.
+   * of a process in this data folder shows that they were launched by the previous process of this service, which may
+   * have just been killed. A log does not show this, because it stays after the server has moved to another host.
    */
-  async #otherProcesses(): Promise<Set<number | undefined>> {
+  async #launchersElsewhere(): Promise<Set<number | undefined>> {
     const { processId } = this.#options
     if (processId === undefined) return new Set()
-    const others = await otherServerProcesses(this.#o.db, processId)
+    const others = await throughOutage(() => otherServerProcesses(this.#o.db, processId), {
+      forMs: READ_WITHIN_MS,
+    })
     return new Set(others.map(({ id }) => id))
   }
 
@@ -160,22 +158,11 @@ export class ServerLauncher {
         `${input.name} is launched by another service on this data folder.`,
       )
     }
-    const known = await this.#o.registry.find({ name: input.name })
-    if (known && !this.#running.has(input.name) && (await this.isLaunched(known))) {
-      throw new RewardOpsError(
-        'server_busy',
-        `${input.name} is launched by another server process.`,
-        { hint: 'Remove it first.' },
-      )
-    }
     return this.#begin(input, 'call')
   }
 
-  /** Whether this process, or another running server process, launched the server and supervises its process. */
-  async isLaunched({ name, launch }: ServerRow): Promise<boolean> {
-    if (this.#running.has(name)) return true
-    if (launch === null || wasLaunchedFrom(this.#folder, name, launch.processId)) return false
-    return (await this.#otherProcesses()).has(launch.processId)
+  runs(name: string): boolean {
+    return this.#running.has(name)
   }
 
   /** Ends a server's process without a restart. Also waits for an end in progress. */
@@ -270,8 +257,7 @@ export class ServerLauncher {
     const { registry, queue } = this.#o
     await this.end(input.name)
     const known = await registry.find({ name: input.name })
-    const { processId } = this.#options
-    const left = known ? LaunchedProcess.adopt(this.#folder, input.name, processId) : null
+    const left = known ? LaunchedProcess.adopt(this.#folder, input.name) : null
     if (known && left) return this.#takeOver(known, input, left, complete)
     const secrets = secretsOf(input)
     const argv = input.command.map((word) => maskSecrets(word, secrets))
@@ -364,7 +350,6 @@ export class ServerLauncher {
       env: { ...Object.fromEntries(inherited), ...input.env } as NodeJS.ProcessEnv,
       secrets: secretsOf(input),
       fingerprint: fingerprintOf(input),
-      ...this.#launcher(),
     }
     const { stopWithinMs } = this.#o.timings
     try {

@@ -124,7 +124,7 @@ export class RewardModelManager {
     if (!url.ok) throw refusal(url)
     const known = await this.#o.registry.find({ name: input.name })
     if (!known) return this.#admit(input, url.url, undefined)
-    if (await this.#launcher.isLaunched(known)) {
+    if (this.#launcher.runs(input.name)) {
       throw new RewardOpsError(
         'server_busy',
         `${input.name} is launched by this service, which also registers it.`,
@@ -227,7 +227,7 @@ export class RewardModelManager {
       Object.entries(changes).filter(([, value]) => value !== undefined),
     ) as Pick<RegisterServerInput, keyof ServerChanges>
     if (given.url !== undefined || PROBED_SETTINGS.some((field) => field in given)) {
-      if (await this.#launcher.isLaunched(row)) {
+      if (this.#launcher.runs(row.name)) {
         throw new RewardOpsError(
           'server_busy',
           `${row.name} is launched by this service; its URL, key, chat template, route and label are set by its launch.`,
