@@ -122,6 +122,22 @@ it('a single sample is stored while other servers append to its batch without a 
   }
 })
 
+it('a sample of a run that was removed opens a new batch, and its old batch is not found', async () => {
+  const { batchId } = await score({ run: 'repeated' })
+  await manager.close(batchId)
+  await storeBatchRollUps(db, Number(batchId.slice(1)))
+  const retention = new Retention(db, log)
+  await retention.deleteRun('repeated', 'repeated', 'me')
+  await retention.settle()
+  await retention.stop()
+  await expect(score({ run: 'repeated', batchId })).rejects.toMatchObject({
+    reason: 'batch_not_found',
+  })
+  const again = await score({ run: 'repeated' })
+  expect(again).toMatchObject({ index: 0, score: 1 })
+  expect(again.batchId).not.toBe(batchId)
+})
+
 async function end(batchId: string): Promise<void> {
   const samples = Array.from({ length: 64 }, (_, index) => ({
     batchId: Number(batchId.slice(1)),

@@ -46,8 +46,8 @@ export class SingleAppends {
   }
 
   /**
-   * Appends samples and returns the index of the first one, or 'closed' if the batch is closed. `scored`: the results
-   * of samples that are scored already, written in the same transaction.
+   * Appends samples and returns the index of the first one, or 'closed' if the batch is closed or was removed.
+   * `scored`: the results of samples that are scored already, written in the same transaction.
    * Throws `group_too_large`, `run_queue_full`, `run_limit`.
    */
   async append(

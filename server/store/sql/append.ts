@@ -209,6 +209,7 @@ async function pendingOfGroups(
   return rows
 }
 
+/** The next index of a batch; 0 if the batch was removed. */
 export async function nextIndex(
   client: Pick<ClientBase, 'query'>,
   batchId: number,
@@ -218,7 +219,7 @@ export async function nextIndex(
     text: 'select samples from batch where id = $1',
     values: [batchId],
   })
-  return rows[0]!.samples
+  return rows[0]?.samples ?? 0
 }
 
 /**
