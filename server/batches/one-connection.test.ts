@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { rollouts, sample } from '../../testkit/service/rollouts.ts'
 import { Retention } from '../admin/retention.ts'
 import { ScoreInput, SubmitInput } from '../contract/trainer.ts'
@@ -136,6 +136,21 @@ it('a sample of a run that was removed opens a new batch, and its old batch is n
   const again = await score({ run: 'repeated' })
   expect(again).toMatchObject({ index: 0, score: 1 })
   expect(again.batchId).not.toBe(batchId)
+})
+
+it('samples whose commit was not answered are not stored again', async () => {
+  const { batchId } = await score({ run: 'unanswered' })
+  const atOnce = db.atOnce.bind(db)
+  const lost = async (...args: Parameters<typeof atOnce>) => {
+    await atOnce(...args)
+    throw Object.assign(new Error('the connection is lost'), { code: 'ECONNRESET' })
+  }
+  const spy = vi.spyOn(db, 'atOnce').mockImplementationOnce(atOnce).mockImplementationOnce(lost)
+  // The first call is appended alone, and the other two are appended together.
+  const calls = await Promise.allSettled([1, 2, 3].map(() => score({ run: 'unanswered' })))
+  spy.mockRestore()
+  expect(calls.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
+  expect(await manager.reader.summary(batchId)).toMatchObject({ samples: 4, scored: 4 })
 })
 
 async function end(batchId: string): Promise<void> {

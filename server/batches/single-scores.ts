@@ -5,7 +5,7 @@ import { rewardVersionOf } from '../contract/resolved-reward.ts'
 import type { Result, ScoreInput, ScoreResult } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
 import { checkRulesForMore } from '../rewards/resolve.ts'
-import type { Database } from '../store/database.ts'
+import { type Database, isOutage } from '../store/database.ts'
 import { openImplicitBatch } from '../store/sql/accept.ts'
 import { sampleOfKey } from '../store/sql/append.ts'
 import { lastDetail } from '../store/sql/results.ts'
@@ -162,8 +162,9 @@ export class SingleScores {
         try {
           await this.#append(key, joined)
         } catch (error) {
-          if (joined.length === 1) joined[0]!.settle(await this.#afterFailure(joined[0]!, error))
-          else await this.#appendOneByOne(key, joined)
+          // After a lost connection, the samples may be stored, and another append would store them twice.
+          if (joined.length > 1 && !isOutage(error)) await this.#appendOneByOne(key, joined)
+          else for (const call of joined) call.settle(await this.#afterFailure(call, error))
         }
       }
     } finally {
