@@ -86,35 +86,46 @@ export class ResultWriter {
     if (this.#flushes >= MAX_FLUSHES || this.#waiting.length === 0) return
     const samples = this.#waiting.splice(0, FLUSH_SAMPLES * 2)
     this.#flushes++
-    void throughOutage(() => this.#write(samples), {
-      forMs: Number.POSITIVE_INFINITY,
-      onOutage: this.#onOutage,
+    void this.#writeOrHalve(samples).then(() => {
+      this.#flushes--
+      if (this.#waiting.length >= FLUSH_SAMPLES) this.#flush()
+      else if (this.#waiting.length > 0) this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS)
+      if (this.pending === 0 || this.#waiting.length > 0) {
+        for (const wake of this.#idle.splice(0)) wake()
+      }
     })
-      .then((counted) => {
+  }
+
+  /**
+   * Writes samples and settles them. If one of them cannot be written, its half is written without the other half, and
+   * so on, so that it keeps no other sample from being written.
+   */
+  async #writeOrHalve(samples: EndedSample[]): Promise<void> {
+    let written = true
+    try {
+      const counted = await throughOutage(() => this.#write(samples), {
+        forMs: Number.POSITIVE_INFINITY,
+        onOutage: this.#onOutage,
+      })
+      this.#onWritten()
+      if (counted === samples.length) this.#onCommitted?.(samples)
+    } catch (error) {
+      const about = { err: (error as Error).message, samples: samples.length }
+      // The process stops during an outage, so another worker scores the samples again.
+      if (error instanceof PoolClosedError) {
+        this.#log.warn(about, 'results were not written before the stop')
+      } else {
         this.#onWritten()
-        if (counted === samples.length) this.#onCommitted?.(samples)
-        return true
-      })
-      .catch((error: Error) => {
-        const about = { err: error.message, samples: samples.length }
-        // The process stops during an outage, so another worker scores the samples again.
-        if (error instanceof PoolClosedError) {
-          this.#log.warn(about, 'results were not written before the stop')
-        } else {
-          this.#onWritten()
-          this.#log.error(about, 'results could not be written')
+        if (samples.length > 1 && isOfSamples(error)) {
+          const half = samples.length >> 1
+          await this.#writeOrHalve(samples.slice(0, half))
+          return this.#writeOrHalve(samples.slice(half))
         }
-        return false
-      })
-      .then((written) => {
-        this.#flushes--
-        for (const sample of samples) sample.settled(written)
-        if (this.#waiting.length >= FLUSH_SAMPLES) this.#flush()
-        else if (this.#waiting.length > 0) this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS)
-        if (this.pending === 0 || this.#waiting.length > 0) {
-          for (const wake of this.#idle.splice(0)) wake()
-        }
-      })
+        this.#log.error(about, 'results could not be written')
+      }
+      written = false
+    }
+    for (const sample of samples) sample.settled(written)
   }
 
   /** Returns how many of the samples were still pending. */
@@ -129,4 +140,13 @@ export class ResultWriter {
       return n
     })
   }
+}
+
+/**
+ * Whether an error may be due to some of the samples: refused values, broken constraints, values over a limit, and
+ * errors of this process, such as a string that would be too long.
+ */
+function isOfSamples(error: unknown): boolean {
+  const { code } = error as { code?: string }
+  return code === undefined || /^(22|23|54)/.test(code)
 }
