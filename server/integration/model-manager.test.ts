@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -8,6 +8,7 @@ import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { RegisterServerInput } from '../contract/servers.ts'
 import { createLogger } from '../log.ts'
+import type { LaunchOptions } from '../model-servers/launcher.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
 import type { ModelTimings } from '../model-servers/timings.ts'
 import { SERVER_POOLS } from '../store/connection-budget.ts'
@@ -71,7 +72,12 @@ afterEach(async () => {
   servers = []
 })
 
-function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModelManager {
+function manager(
+  timings: Partial<ModelTimings> = {},
+  watch = true,
+  launch: Partial<LaunchOptions> = {},
+  ownLog = log,
+): RewardModelManager {
   const own = new Database(database.url, log, { max: 4, name: 'manager', keyed: true })
   const control = new Database(database.url, log, SERVER_POOLS.control)
   databases.push(own, control)
@@ -79,8 +85,8 @@ function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModel
     db: own,
     control,
     queue,
-    log,
-    launch: { dataDir, env: environment({}), servers: [], allowCalls: false },
+    log: ownLog,
+    launch: { dataDir, env: environment({}), servers: [], allowCalls: false, ...launch },
     timings: { ...SHORT, ...timings },
   })
   if (watch) made.start()
@@ -539,5 +545,31 @@ describe('a batch with sleepAfter', () => {
     await waitFor('a first probe', async () => (await row('rm')).lastProbeAt !== null)
     await (await batch('simulated-rm', true))()
     await inState('rm', 'sleeping')
+  })
+})
+
+describe('a server that another service launched', () => {
+  const command = [process.execPath, '-e', 'setInterval(() => {}, 1_000)']
+  const pidFile = (name: string) => join(dataDir, 'servers', `${name}.pid`)
+
+  async function serviceOn(host: string, seenMsAgo = 0): Promise<number> {
+    const [made] = await db.adhoc<{ id: number }>(
+      `insert into process (host, pid, local, state, role, last_seen_at)
+       values ($1, 1, false, 'alive', 'server', clock_timestamp() - $2 * interval '1 millisecond') returning id`,
+      [host, seenMsAgo],
+    )
+    return made!.id
+  }
+  const launched = (name: string, url: string, processId: number, source: 'file' | 'call') =>
+    db.adhoc(
+      `insert into server (name, url, engine, kind, model, tags, state, launch)
+       values ($1, $2, 'vllm', 'discriminative', 'm', '{}', 'registering', $3)`,
+      [name, url, { argv: command, cwd: null, source, model: 'm', complete: true, processId }],
+    )
+
+  it('is launched again if that service was killed while the process waited for its restart', async () => {
+    await launched('waits', 'http://127.0.0.1:1', await serviceOn('earlier', 3_500), 'call')
+    manager({}, true, { allowCalls: true, processId: await serviceOn('now') })
+    await waitFor('its process', () => existsSync(pidFile('waits')))
   })
 })

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { ServerLogDto } from '../contract/server-detail.ts'
 import { type LaunchServerInput, PROBED_SETTINGS } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -7,7 +8,7 @@ import { maskSecrets } from '../mask-secrets.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
 import { throughOutage } from '../store/database.ts'
 import { poolOfModel } from '../store/job-queue.ts'
-import { otherServerProcesses } from '../store/sql/fleet.ts'
+import { lastServerReport } from '../store/sql/fleet.ts'
 import { type ServerRow, type StoredLaunch, settingsOfRow, toStored } from '../store/sql/servers.ts'
 import { checkKind, readTemplate, refusal } from './admission.ts'
 import type { ModelsContext } from './context.ts'
@@ -26,6 +27,8 @@ import {
 /** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
 const STEADY_MS = 60_000
 const READ_WITHIN_MS = 120_000
+/** Interval at which to look for the next report of another server process, ms. Reports are due every second. */
+const REPORT_LOOK_MS = 200
 
 /** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
@@ -79,12 +82,9 @@ export class ServerLauncher {
     const { log, timings, registry } = this.#o
     // A busy disk can delay the first query. No later attempt follows, so this query is retried.
     const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
-    const elsewhere = await this.#launchersElsewhere()
-    const launched = rows.filter(
-      ({ launch, name }) =>
-        launch !== null &&
-        (!elsewhere.has(launch.processId) || existsSync(launchRecordFile(this.#folder, name))),
-    )
+    const launchedRows = rows.filter(({ launch }) => launch !== null)
+    const hosts = await Promise.all(launchedRows.map((row) => this.hostElsewhere(row)))
+    const launched = launchedRows.filter((_, at) => hosts[at] === null)
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       const wanted = this.#wantedAgain(name, launched)
       // Without its secrets, a launch's fingerprint is unknown. The process is kept, because it is the last one started
@@ -100,17 +100,25 @@ export class ServerLauncher {
   }
 
   /**
-   * The ids of the other running server processes. The servers that they launched on another host are theirs. The record
-   * of a process in this data folder shows that they were launched by the previous process of this service, which may
-   * have just been killed. A log does not show this, because it stays after the server has moved to another host.
+   * The host of another running server process that launched a server, or null if there is none. The record of a process
+   * in this data folder shows that the server was launched by the previous process of this service, which may have just
+   * been killed. A log does not show this, because it stays after the server has moved to another host. While a server
+   * waits for its restart, it has no record. A killed process seems to run until its last report is 5 s old, so another
+   * process counts only once it has reported again.
    */
-  async #launchersElsewhere(): Promise<Set<number | undefined>> {
+  async hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
     const { processId } = this.#options
-    if (processId === undefined) return new Set()
-    const others = await throughOutage(() => otherServerProcesses(this.#o.db, processId), {
-      forMs: READ_WITHIN_MS,
-    })
-    return new Set(others.map(({ id }) => id))
+    const of = launch?.processId
+    if (processId === undefined || of === undefined || of === processId) return null
+    if (existsSync(launchRecordFile(this.#folder, name))) return null
+    const read = () =>
+      throughOutage(() => lastServerReport(this.#o.db, of), { forMs: READ_WITHIN_MS })
+    const first = await read()
+    for (let last = first; first && last && !this.#stopping; last = await read()) {
+      if (last.seen_at > first.seen_at) return last.host
+      await pause(REPORT_LOOK_MS)
+    }
+    return null
   }
 
   #wantedAgain(
