@@ -6,7 +6,7 @@ import { environment } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import { RegisterServerInput } from '../contract/servers.ts'
+import { LaunchServerInput, RegisterServerInput } from '../contract/servers.ts'
 import { createLogger } from '../log.ts'
 import type { LaunchOptions } from '../model-servers/launcher.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
@@ -571,5 +571,37 @@ describe('a server that another service launched', () => {
     await launched('waits', 'http://127.0.0.1:1', await serviceOn('earlier', 3_500), 'call')
     manager({}, true, { allowCalls: true, processId: await serviceOn('now') })
     await waitFor('its process', () => existsSync(pidFile('waits')))
+  })
+
+  it('keeps its name for itself until that service has ended', async () => {
+    const rm = await simulated()
+    const other = await serviceOn('gpu-7')
+    const report = () =>
+      void db.adhoc('update process set last_seen_at = clock_timestamp() where id = $1', [other])
+    const reports = setInterval(report, 100)
+    try {
+      await launched('rm-0', 'http://gpu-7.invalid:8101', other, 'file')
+      const errors: object[] = []
+      const loud = Object.create(log, { error: { value: (about: object) => errors.push(about) } })
+      const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+      const own = { servers: [entry], allowCalls: true, processId: await serviceOn('gpu-8') }
+      const m = manager({ freeNameEveryMs: 50 }, true, own, loud)
+      await waitFor('the refusal', () => errors.length > 0)
+      expect(errors).toEqual([{ server: 'rm-0', host: 'gpu-7' }])
+      const refused = { reason: 'server_busy', message: expect.stringContaining('gpu-7') }
+      await expect(m.launch(entry)).rejects.toMatchObject(refused)
+      await expect(register(m, 'rm-0', rm)).rejects.toMatchObject(refused)
+      await expect(m.update({ name: 'rm-0' }, { url: rm.url })).rejects.toMatchObject(refused)
+      expect(await row('rm-0')).toMatchObject({
+        url: 'http://gpu-7.invalid:8101',
+        launch: { processId: other },
+      })
+      expect(existsSync(pidFile('rm-0'))).toBe(false)
+    } finally {
+      clearInterval(reports)
+    }
+    await db.adhoc("update process set state = 'dead' where id = $1", [other])
+    await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    expect(await row('rm-0')).toMatchObject({ url: 'http://127.0.0.1:1' })
   })
 })

@@ -121,6 +121,27 @@ export class ServerLauncher {
     return null
   }
 
+  async #hostOf(name: string): Promise<string | null> {
+    const known = await this.#o.registry.find({ name })
+    return known === undefined ? null : this.hostElsewhere(known)
+  }
+
+  /** Launches a server of the servers file when no other service runs a server of its name any more. */
+  async #beginOnceFree(input: LaunchServerInput): Promise<void> {
+    const { log, timings } = this.#o
+    for (;;) {
+      await pause(timings.freeNameEveryMs, undefined, { ref: false })
+      if (this.#stopping) return
+      try {
+        if ((await this.#hostOf(input.name)) !== null) continue
+        await this.#begin(input, 'file')
+        return
+      } catch (error) {
+        log.warn({ err: (error as Error).message, server: input.name }, 'not launched yet')
+      }
+    }
+  }
+
   #wantedAgain(
     name: string,
     launched: readonly ServerRow[],
@@ -141,6 +162,15 @@ export class ServerLauncher {
     if (isOwnedByAnother(this.#folder, input.name)) {
       const { log } = this.#o
       log.warn({ server: input.name }, 'not launched: another service on this data folder runs it')
+      return
+    }
+    const host = await this.#hostOf(input.name)
+    if (host !== null) {
+      this.#o.log.error(
+        { server: input.name, host },
+        'not launched while the service on this host runs, which has launched a server of the same name',
+      )
+      if (source === 'file') void this.#beginOnceFree(input)
       return
     }
     await this.#begin(input, source, complete)
@@ -165,6 +195,14 @@ export class ServerLauncher {
       throw new RewardOpsError(
         'server_busy',
         `${input.name} is launched by another service on this data folder.`,
+      )
+    }
+    const host = await this.#hostOf(input.name)
+    if (host !== null) {
+      throw new RewardOpsError(
+        'server_busy',
+        `${input.name} is launched by the service on the host ${host}.`,
+        { hint: 'Launch it under another name, or remove it first.' },
       )
     }
     return this.#begin(input, 'call')
