@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { environment } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
@@ -210,6 +210,16 @@ describe('calibration', () => {
     await m.remove({ name: 'b' })
     expect(await register(m, 'a', a!)).toMatchObject({ state: 'quarantined' })
     expect(await row('c')).toMatchObject({ state: 'ready' })
+  })
+
+  it('goes by the clock of the database, even if the clock of this machine is behind', async () => {
+    const [a, b] = await Promise.all([simulated(), simulated({ weights: 7 })])
+    const m = manager({}, false)
+    await register(m, 'a', a)
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 })
+    const later = await register(m, 'b', b).finally(() => vi.useRealTimers())
+    expect(later).toMatchObject({ state: 'quarantined', selfTest: { verdict: 'differs' } })
+    expect(await row('a')).toMatchObject({ state: 'ready', selfTest: { verdict: 'raw' } })
   })
 
   it('leaves an overridden server in use if its pool disagrees with it', async () => {

@@ -8,6 +8,7 @@ import {
   type SelfTestResult,
   testScores,
 } from '../router/server-admission.ts'
+import { databaseNow } from '../store/clock.ts'
 import type { ServerRow, StoredSelfTest } from '../store/sql/servers.ts'
 import {
   baselinesOf,
@@ -63,7 +64,8 @@ export class ScoreTrust {
     const baselines = calibrations.map((now, at) => baselinesOf(before)[at] ?? now)
     const { routeMissing = false, ...tested } = result
     const known = fresh ? null : row.selfTest
-    const baselineAt = known?.baselineAt ?? known?.at ?? new Date().toISOString()
+    // Baselines of servers are compared by their age, so their times come from one clock.
+    const baselineAt = known?.baselineAt ?? known?.at ?? (await this.#now())
     return {
       ...(await this.#judge(row, { ...tested, baseline, baselines, baselineAt })),
       routeMissing,
@@ -163,7 +165,7 @@ export class ScoreTrust {
       baselineAt: string
     },
   ): Promise<Examination> {
-    const at = new Date().toISOString()
+    const at = await this.#now()
     const detail = maskSecrets(result.detail, [row.apiKey])
     let selfTest: StoredSelfTest = { ...result, detail, at }
     const pool = (await this.#o.registry.active()).filter(
@@ -217,6 +219,10 @@ export class ScoreTrust {
       selfTest,
       routeMissing: false,
     }
+  }
+
+  async #now(): Promise<string> {
+    return (await databaseNow(this.#o.db.pool)).toISOString()
   }
 
   #oddIn(rows: readonly Subject[]): Set<number> {
