@@ -23,6 +23,7 @@ import {
   launchLogFile,
   launchRecordFile,
 } from './launched-process.ts'
+import { DRAIN_REQUESTED, isDrainingToSleep } from './sleep-cycle.ts'
 
 /** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
 const STEADY_MS = 60_000
@@ -173,7 +174,7 @@ export class ServerLauncher {
       if (source === 'file') void this.#beginOnceFree(input)
       return
     }
-    await this.#begin(input, source, complete)
+    await this.#begin(input, source, complete, true)
   }
 
   /**
@@ -250,14 +251,17 @@ export class ServerLauncher {
         supervised.stopping = true
         clearTimeout(supervised.timer)
         // Workers on other machines may still be running, so the state changes before the process ends.
-        const gone = this.#o.registry.transition(supervised.id, {
-          to: 'unreachable',
-          cause: 'the process ends with the service',
-        })
-        await gone.catch(() => {})
+        await this.#gone(supervised.id).catch(() => {})
         await supervised.process?.stop(Math.min(withinMs, this.#o.timings.stopWithinMs))
       }),
     ])
+  }
+
+  async #gone(id: number): Promise<void> {
+    const { registry } = this.#o
+    const row = await registry.byNumber(id)
+    if (row === undefined || isDrained(row)) return
+    await registry.transition(id, { to: 'unreachable', cause: 'the process ends with the service' })
   }
 
   /** The last lines of a launched server's output. @throws RewardOpsError `server_not_launched` */
@@ -300,6 +304,7 @@ export class ServerLauncher {
     input: LaunchServerInput,
     source: StoredLaunch['source'],
     complete = true,
+    isStart = false,
   ): Promise<number> {
     const { registry, queue } = this.#o
     await this.end(input.name)
@@ -321,6 +326,7 @@ export class ServerLauncher {
     const model = input.model ?? known?.model ?? input.name
     const pool = input.model == null ? null : poolOfModel(model)
     if (pool !== null) await queue.ensure(pool)
+    const drained = isStart && known !== undefined && isDrained(known)
     const id = await registry.save(input.name, {
       fields: {
         ...toStored(input),
@@ -333,8 +339,8 @@ export class ServerLauncher {
       facts: null,
       launch,
       selfTest: null,
-      state: 'registering',
-      cause: 'the process is starting',
+      state: drained ? 'draining' : 'registering',
+      cause: drained ? (known.stateCause ?? DRAIN_REQUESTED) : 'the process is starting',
       evidence: { program: argv[0] as string, source },
       pool,
     })
@@ -459,12 +465,17 @@ export class ServerLauncher {
       { server: supervised.input.name, command: supervised.input.command[0], how },
       'launched server ended',
     )
-    const before = await registry.transition(supervised.id, { to: 'registering', cause, evidence })
+    const row = await registry.byNumber(supervised.id)
+    const state = row !== undefined && isDrained(row) ? 'draining' : 'registering'
+    const before =
+      state === 'draining'
+        ? null
+        : await registry.transition(supervised.id, { to: state, cause, evidence })
     if (before === null) {
       const event = {
         kind: 'process',
-        from: 'registering',
-        to: 'registering',
+        from: state,
+        to: state,
         cause,
         evidence,
       } as const
@@ -472,6 +483,11 @@ export class ServerLauncher {
       await registry.explain(supervised.id, 'registering', cause)
     }
   }
+}
+
+/** Whether a user has drained a server. Only a user ends such a drain. */
+function isDrained(row: ServerRow): boolean {
+  return row.state === 'draining' && !isDrainingToSleep(row)
 }
 
 /** Rebuilds the launch of a server from its row. Secrets and environment are not stored. */
