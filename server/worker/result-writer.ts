@@ -32,9 +32,11 @@ export class ResultWriter {
   readonly #statement: typeof flushStatement
   readonly #onOutage: (error: unknown) => void
   readonly #onWritten: () => void
+  readonly #onSettled: () => void
   #waiting: EndedSample[] = []
   #timer: NodeJS.Timeout | undefined
   #flushes = 0
+  #flushing = 0
   #idle: (() => void)[] = []
 
   constructor(
@@ -50,12 +52,15 @@ export class ResultWriter {
       onOutage?: (error: unknown) => void
       /** Called when the database takes writes: a flush succeeded, or failed for a reason other than an outage. */
       onWritten?: () => void
+      /** Called after each flush, when its samples are settled. */
+      onSettled?: () => void
     } = {},
   ) {
     const { onCommitted = null, statement = flushStatement } = options
     this.#statement = statement
     this.#onOutage = options.onOutage ?? (() => {})
     this.#onWritten = options.onWritten ?? (() => {})
+    this.#onSettled = options.onSettled ?? (() => {})
     this.#onCommitted = onCommitted
     this.#db = db
     this.#workerId = workerId
@@ -73,6 +78,11 @@ export class ResultWriter {
     return this.#waiting.length + this.#flushes
   }
 
+  /** Number of samples whose results are not written yet. */
+  get unwritten(): number {
+    return this.#waiting.length + this.#flushing
+  }
+
   async drain(): Promise<void> {
     while (this.pending > 0) {
       this.#flush()
@@ -86,6 +96,7 @@ export class ResultWriter {
     if (this.#flushes >= MAX_FLUSHES || this.#waiting.length === 0) return
     const samples = this.#waiting.splice(0, FLUSH_SAMPLES * 2)
     this.#flushes++
+    this.#flushing += samples.length
     void this.#writeOrHalve(samples).then(() => {
       this.#flushes--
       if (this.#waiting.length >= FLUSH_SAMPLES) this.#flush()
@@ -125,7 +136,9 @@ export class ResultWriter {
       }
       written = false
     }
+    this.#flushing -= samples.length
     for (const sample of samples) sample.settled(written)
+    this.#onSettled()
   }
 
   /** Returns how many of the samples were still pending. */
