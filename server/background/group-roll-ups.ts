@@ -4,7 +4,7 @@ import { type GroupSignalCounts, noSignals, withoutCorrectness } from '../contra
 import { componentNames, isByModelsAlone } from '../contract/resolved-reward.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
-import { PeriodicTask } from '../store/periodic-task.ts'
+import { eachInTurn, PeriodicTask } from '../store/periodic-task.ts'
 import { storeBatchRollUps } from '../store/sql/batch-roll-ups.ts'
 import { lastBatchId } from '../store/sql/batches.ts'
 import {
@@ -76,7 +76,7 @@ export class GroupRollUps {
 
   /**
    * Rolls up ended batches, then their runs. While samples are pending, only batches that ended at least 10 s ago are
-   * rolled up.
+   * rolled up. A batch or run that fails does not hold up the others.
    */
   async tick(): Promise<void> {
     // Read first, so that the next tick finds batches that are accepted during this one.
@@ -88,15 +88,21 @@ export class GroupRollUps {
       MAX_BATCHES,
       DUE_AFTER_MS,
     )
-    const left: number[] = first === null ? [] : [first]
-    if (batches.length === MAX_BATCHES) left.push((batches.at(-1) as RollUpCandidate).id + 1)
-    for (const batch of batches) {
-      if (this.#task.stopping) return
-      if (batch.due || !busy) await rollUpGroups(this.#db, batch)
-      else left.push(batch.id)
+    const left = new Set(batches.map(({ id }) => id))
+    if (first !== null) left.add(first)
+    if (batches.length === MAX_BATCHES) left.add((batches.at(-1) as RollUpCandidate).id + 1)
+    const rollUp = async (batch: RollUpCandidate) => {
+      if (this.#task.stopping || (busy && !batch.due)) return
+      await rollUpGroups(this.#db, batch)
+      left.delete(batch.id)
     }
-    this.#fromId = Math.max(this.#fromId, Math.min(last - KEEP_LOOKING, ...left))
-    await rollUpRuns(this.#db, { isStopping: () => this.#task.stopping })
+    const steps = [
+      () => eachInTurn(batches, rollUp),
+      () => rollUpRuns(this.#db, { isStopping: () => this.#task.stopping }),
+    ]
+    await eachInTurn(steps, (step) => step()).finally(() => {
+      this.#fromId = Math.max(this.#fromId, Math.min(last - KEEP_LOOKING, ...left))
+    })
   }
 }
 

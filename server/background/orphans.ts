@@ -3,6 +3,7 @@ import { chunk, poolOf, scoresWholeGroups, wholeGroupJobs } from '../batches/acc
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
+import { eachInTurn } from '../store/periodic-task.ts'
 import {
   lockOrphans,
   orphanedSamples,
@@ -46,7 +47,8 @@ export class Orphans {
     const batches = await unfinishedBatches(this.#db.pool)
     const ids = new Set(batches.map(({ id }) => id))
     for (const id of this.#watched.keys()) if (!ids.has(id)) this.#watched.delete(id)
-    for (const batch of batches) if (this.#isStalled(batch, nowMs)) await this.#check(batch)
+    const stalled = batches.filter((batch) => this.#isStalled(batch, nowMs))
+    await eachInTurn(stalled, (batch) => this.#check(batch))
   }
 
   #isStalled({ id, ended }: UnfinishedBatch, nowMs: number): boolean {

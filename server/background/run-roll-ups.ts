@@ -1,4 +1,5 @@
 import type { Database } from '../store/database.ts'
+import { eachInTurn } from '../store/periodic-task.ts'
 import { runsToRollUp, storeRunRollUp } from '../store/sql/run-roll-ups.ts'
 
 /** Maximum number of runs per round. A run takes 5 ms, or 60 ms when 200 batches are included for the first time. */
@@ -11,10 +12,9 @@ export async function rollUpRuns(
 ): Promise<void> {
   for (;;) {
     const runs = await runsToRollUp(db, MAX_RUNS, all)
-    for (const run of runs) {
-      if (isStopping()) return
-      await storeRunRollUp(db, run, changeOf)
-    }
+    await eachInTurn(runs, async (run) => {
+      if (!isStopping()) await storeRunRollUp(db, run, changeOf)
+    })
     if (!all || runs.length < MAX_RUNS) return
   }
 }

@@ -2,7 +2,7 @@ import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import { dropUnusedFunctions } from '../store/functions.ts'
 import type { JobQueue } from '../store/job-queue.ts'
-import { PeriodicTask } from '../store/periodic-task.ts'
+import { eachInTurn, PeriodicTask } from '../store/periodic-task.ts'
 import { rollUpEnded } from '../store/sql/batches.ts'
 import {
   batchesPastDeadline,
@@ -75,35 +75,53 @@ export class Sweeps {
     await this.#task.stop()
   }
 
+  /** A step that fails, for one batch or for all, does not keep the other steps and batches waiting. */
   async #tick(): Promise<void> {
     const tick = this.#ticks++
-    await this.#endPastDeadlines()
-    await this.#closeSilent()
-    await rollUpEnded(this.#db)
+    const steps: (() => Promise<unknown>)[] = [
+      () => this.#endPastDeadlines(),
+      () => this.#closeSilent(),
+      () => rollUpEnded(this.#db),
+    ]
     if (tick % DEAD_WORKERS_EVERY === 0) {
-      const isRecovering = this.#isRecovering()
-      const samples = await sweepDeadWorkers(this.#db, this.#queue, isRecovering)
-      if (!isRecovering) await this.#queue.supervise()
-      if (samples > 0) this.#log.warn({ samples }, 'samples of dead workers returned to the queue')
-      for (const id of await postProcessedBatches(this.#db)) {
-        await queuePostProcessing(this.#db, this.#queue, id)
-      }
+      steps.push(
+        () => this.#requeueOfDeadWorkers(),
+        () => this.#queuePostProcessing(),
+      )
     }
-    if (tick % ORPHANS_EVERY === 0) await this.#orphans.sweep()
+    if (tick % ORPHANS_EVERY === 0) steps.push(() => this.#orphans.sweep())
     if (tick % UNSETTLED_EVERY === 0) {
-      await this.settleHalfDone()
-      await this.#deleteAbandonedCopies()
+      steps.push(
+        () => this.settleHalfDone(),
+        () => this.#deleteAbandonedCopies(),
+      )
     }
     if (tick % PARTITIONS_EVERY === 0) {
-      await dropUnusedFunctions(this.#db.pool)
-      await pruneFleetHistory(this.#db)
-      await ensureTextPartition(this.#db, textBucket())
-      await ensureTextPartition(this.#db, textBucket(Date.now() + 86_400_000))
+      steps.push(
+        () => dropUnusedFunctions(this.#db.pool),
+        () => pruneFleetHistory(this.#db),
+        () => ensureTextPartition(this.#db, textBucket()),
+        () => ensureTextPartition(this.#db, textBucket(Date.now() + 86_400_000)),
+      )
     }
+    await eachInTurn(steps, (step) => step())
+  }
+
+  async #requeueOfDeadWorkers(): Promise<void> {
+    const isRecovering = this.#isRecovering()
+    const samples = await sweepDeadWorkers(this.#db, this.#queue, isRecovering)
+    if (!isRecovering) await this.#queue.supervise()
+    if (samples > 0) this.#log.warn({ samples }, 'samples of dead workers returned to the queue')
+  }
+
+  async #queuePostProcessing(): Promise<void> {
+    await eachInTurn(await postProcessedBatches(this.#db), (id) =>
+      queuePostProcessing(this.#db, this.#queue, id),
+    )
   }
 
   async #endPastDeadlines(): Promise<void> {
-    for (const id of await batchesPastDeadline(this.#db)) await endAtDeadline(this.#db, id)
+    await eachInTurn(await batchesPastDeadline(this.#db), (id) => endAtDeadline(this.#db, id))
   }
 
   /**
@@ -116,7 +134,7 @@ export class Sweeps {
   }
 
   async #closeSilent(): Promise<void> {
-    for (const id of await silentBatches(this.#db, IMPLICIT_SILENCE_MS)) await this.#closeBatch(id)
+    await eachInTurn(await silentBatches(this.#db, IMPLICIT_SILENCE_MS), this.#closeBatch)
   }
 
   /**
@@ -124,7 +142,10 @@ export class Sweeps {
    * groups are not settled.
    */
   async settleHalfDone(): Promise<void> {
-    for (const id of await batchesToEnd(this.#db)) await endUnfinished(this.#db, id)
-    for (const id of await halfClosedBatches(this.#db)) await settleClosed(this.#db, id)
+    const steps = [
+      async () => eachInTurn(await batchesToEnd(this.#db), (id) => endUnfinished(this.#db, id)),
+      async () => eachInTurn(await halfClosedBatches(this.#db), (id) => settleClosed(this.#db, id)),
+    ]
+    await eachInTurn(steps, (step) => step())
   }
 }

@@ -1,13 +1,14 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { rollouts } from '../../testkit/service/rollouts.ts'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { rollouts, sample } from '../../testkit/service/rollouts.ts'
 import { Retention } from '../admin/retention.ts'
-import { SubmitInput } from '../contract/trainer.ts'
+import { ScoreInput, SubmitInput } from '../contract/trainer.ts'
 import { createLogger } from '../log.ts'
 import { AcceptedFunctions } from '../rewards/functions/accepted-functions.ts'
 import { TEST_PLAN } from '../rewards/functions/testing/test-plan.ts'
 import { Database } from '../store/database.ts'
 import { JobQueue, RULES_POOL } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { lockBatch } from '../store/sql/append.ts'
 import { storeBatchRollUps } from '../store/sql/batch-roll-ups.ts'
 import { flushStatement } from '../store/sql/flush.ts'
 import { RewardLoopManager } from './reward-loop-manager.ts'
@@ -87,6 +88,69 @@ it('the removal of a run and its audit entry need one connection', async () => {
   expect(
     await db.adhoc("select actor, target from audit_event where action = 'retention.removed'"),
   ).toEqual([{ actor: 'me', target: 'gone' }])
+})
+
+const score = (fields: object) =>
+  manager.score(ScoreInput.parse({ step: 1, sample: sample({ score: 1 }), ...fields }))
+
+it('a single sample is stored while other servers append to its batch without a pause', async () => {
+  const { batchId } = await score({ run: 'shared' })
+  const others = new Database(database.url, log, { max: 2, name: 'others', keyed: true })
+  let isOver = false
+  // Two connections take turns, so that one of them always appends and the other one waits for the batch's lock.
+  const append = async () => {
+    while (!isOver) {
+      await others.transaction(async (client) => {
+        await lockBatch(client, Number(batchId.slice(1)))
+        await client.query(
+          'update batch set samples = samples + 1, scored = scored + 1 where id = $1',
+          [batchId.slice(1)],
+        )
+        await client.query('select pg_sleep(0.005)')
+      })
+    }
+  }
+  const appending = [append(), append()]
+  try {
+    const one = await score({ run: 'shared' })
+    expect(one).toMatchObject({ batchId, score: 1, status: 'scored' })
+    expect(one.index).toBeGreaterThan(1)
+  } finally {
+    isOver = true
+    await Promise.all(appending)
+    await others.close()
+  }
+})
+
+it('a sample of a run that was removed opens a new batch, and its old batch is not found', async () => {
+  const { batchId } = await score({ run: 'repeated' })
+  await manager.close(batchId)
+  await storeBatchRollUps(db, Number(batchId.slice(1)))
+  const retention = new Retention(db, log)
+  await retention.deleteRun('repeated', 'repeated', 'me')
+  await retention.settle()
+  await retention.stop()
+  await expect(score({ run: 'repeated', batchId })).rejects.toMatchObject({
+    reason: 'batch_not_found',
+  })
+  const again = await score({ run: 'repeated' })
+  expect(again).toMatchObject({ index: 0, score: 1 })
+  expect(again.batchId).not.toBe(batchId)
+})
+
+it('samples whose commit was not answered are not stored again', async () => {
+  const { batchId } = await score({ run: 'unanswered' })
+  const atOnce = db.atOnce.bind(db)
+  const lost = async (...args: Parameters<typeof atOnce>) => {
+    await atOnce(...args)
+    throw Object.assign(new Error('the connection is lost'), { code: 'ECONNRESET' })
+  }
+  const spy = vi.spyOn(db, 'atOnce').mockImplementationOnce(atOnce).mockImplementationOnce(lost)
+  // The first call is appended alone, and the other two are appended together.
+  const calls = await Promise.allSettled([1, 2, 3].map(() => score({ run: 'unanswered' })))
+  spy.mockRestore()
+  expect(calls.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
+  expect(await manager.reader.summary(batchId)).toMatchObject({ samples: 4, scored: 4 })
 })
 
 async function end(batchId: string): Promise<void> {

@@ -2,9 +2,9 @@ import { foreseeLimits, limitsOf } from '../admin/run-limits.ts'
 import type { SampleInput } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
 import { payloadOf } from '../store/channels.ts'
-import type { Statement } from '../store/database.ts'
+import type { Client, Statement } from '../store/database.ts'
 import { type ChunkJob, INTERACTIVE_POOL, type InlineSample, toRanges } from '../store/job-queue.ts'
-import { appendStatement, nextIndex, scoreKeyStatement } from '../store/sql/append.ts'
+import { appendStatement, lockBatch, nextIndex, scoreKeyStatement } from '../store/sql/append.ts'
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
 import { storeImages } from '../store/sql/images.ts'
 import { retriesStatement } from '../store/sql/retries.ts'
@@ -26,7 +26,8 @@ const MAX_JOB_CHARS = 256 << 10
 /**
  * Appends samples that arrive one at a time. Samples, keys and jobs are written in one transaction whose statements are
  * sent together, in one round trip. The first index is known from the previous append. If another server has appended
- * meanwhile, Postgres refuses the append and the index is read again.
+ * meanwhile, Postgres refuses the append, and it is repeated under the batch's lock, which servers get in turn. An
+ * index that was read without the lock would be outdated again whenever the other server is appending.
  */
 export class SingleAppends {
   readonly #accept: AcceptContext
@@ -45,8 +46,8 @@ export class SingleAppends {
   }
 
   /**
-   * Appends samples and returns the index of the first one, or 'closed' if the batch is closed. `scored`: the results
-   * of samples that are scored already, written in the same transaction.
+   * Appends samples and returns the index of the first one, or 'closed' if the batch is closed or was removed.
+   * `scored`: the results of samples that are scored already, written in the same transaction.
    * Throws `group_too_large`, `run_queue_full`, `run_limit`.
    */
   async append(
@@ -61,37 +62,51 @@ export class SingleAppends {
     const collector = new ImageCollector(this.#accept.images())
     const sent = samples.map(encodeTexts)
     const texts = sent.map((each, i) => collector.take(each, samples[i]!, 'sample'))
-    for (let tries = 0; ; tries++) {
-      const start = this.#nextIndex.get(batch.id) ?? (await nextIndex(this.#accept.db, batch.id))
-      try {
-        const jobs = await this.#jobStatements(batch, start, samples, texts, scored)
-        const notice =
-          jobs.length === 0
-            ? payloadOf('batchChanged', batch.id)
-            : payloadOf('jobsQueued', `${INTERACTIVE_POOL}:${this.#turn++ % 1_000}`)
-        const statements = [
-          appendStatement(batch.id, start, samples, { sent, stored: texts }, notice),
-          ...keyStatements(batch.id, start, keys),
-          ...jobs,
-          ...endStatements(batch.id, start, scored),
-        ]
-        if (collector.images.size === 0) await this.#accept.db.atOnce(statements)
-        else {
-          await this.#accept.db.transaction(async (client) => {
-            for (const statement of statements) await client.query(statement)
-            await storeImages(client, batch.id, collector.images)
-          })
-        }
-        if (this.#nextIndex.size > 1_000) this.#nextIndex.clear()
-        this.#nextIndex.set(batch.id, start + samples.length)
+    const statementsFrom = async (start: number): Promise<Statement[]> => {
+      const jobs = await this.#jobStatements(batch, start, samples, texts, scored)
+      const notice =
+        jobs.length === 0
+          ? payloadOf('batchChanged', batch.id)
+          : payloadOf('jobsQueued', `${INTERACTIVE_POOL}:${this.#turn++ % 1_000}`)
+      return [
+        appendStatement(batch.id, start, samples, { sent, stored: texts }, notice),
+        ...keyStatements(batch.id, start, keys),
+        ...jobs,
+        ...endStatements(batch.id, start, scored),
+      ]
+    }
+    const { db } = this.#accept
+    const store = async (client: Client, start: number): Promise<void> => {
+      for (const statement of await statementsFrom(start)) await client.query(statement)
+      await storeImages(client, batch.id, collector.images)
+    }
+    const atKnownIndex = async (): Promise<number> => {
+      const start = this.#nextIndex.get(batch.id) ?? (await nextIndex(db.pool, batch.id))
+      if (collector.images.size === 0) await db.atOnce(await statementsFrom(start))
+      else await db.transaction((client) => store(client, start))
+      return start
+    }
+    const underLock = (): Promise<number> =>
+      db.transaction(async (client) => {
+        await lockBatch(client, batch.id)
+        const start = await nextIndex(client, batch.id)
+        await store(client, start)
         return start
-      } catch (error) {
-        this.#nextIndex.delete(batch.id)
-        const { code, message } = error as { code?: string; message: string }
-        if (code === 'RW003') return 'closed'
-        if (code === 'RW001') throw new RewardOpsError('group_too_large', message)
-        if (code !== 'RW002' || tries >= 10) throw error
-      }
+      })
+    try {
+      const start = await atKnownIndex().catch((error: { code?: string }) => {
+        if (error.code === 'RW002') return underLock()
+        throw error
+      })
+      if (this.#nextIndex.size > 1_000) this.#nextIndex.clear()
+      this.#nextIndex.set(batch.id, start + samples.length)
+      return start
+    } catch (error) {
+      this.#nextIndex.delete(batch.id)
+      const { code, message } = error as { code?: string; message: string }
+      if (code === 'RW003') return 'closed'
+      if (code === 'RW001') throw new RewardOpsError('group_too_large', message)
+      throw error
     }
   }
 

@@ -5,7 +5,7 @@ import { rewardVersionOf } from '../contract/resolved-reward.ts'
 import type { Result, ScoreInput, ScoreResult } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
 import { checkRulesForMore } from '../rewards/resolve.ts'
-import type { Database } from '../store/database.ts'
+import { type Database, isOutage } from '../store/database.ts'
 import { openImplicitBatch } from '../store/sql/accept.ts'
 import { sampleOfKey } from '../store/sql/append.ts'
 import { lastDetail } from '../store/sql/results.ts'
@@ -162,8 +162,9 @@ export class SingleScores {
         try {
           await this.#append(key, joined)
         } catch (error) {
-          if (joined.length === 1) joined[0]!.settle(await this.#afterFailure(joined[0]!, error))
-          else await this.#appendOneByOne(key, joined)
+          // After a lost connection, the samples may be stored, and another append would store them twice.
+          if (joined.length > 1 && !isOutage(error)) await this.#appendOneByOne(key, joined)
+          else for (const call of joined) call.settle(await this.#afterFailure(call, error))
         }
       }
     } finally {
@@ -201,28 +202,18 @@ export class SingleScores {
     const batchId = first.batchId
       ? batchNumber(first.batchId)
       : await this.#implicitBatch(key, first)
-    const spec = await this.#spec(batchId)
-    refuseSingles(spec.reward)
-    const samples = calls.map((call) => call.input.sample)
-    const toScore = samples.filter((s) => s.score == null)
-    checkRulesForMore([...new Set(toScore.map((s) => s.dataSource))], spec.reward)
-    const keys = calls.map((call) =>
-      call.hash ? { key: call.input.idempotencyKey as string, hash: call.hash } : null,
-    )
-    const start = await this.#appends.append(
-      spec,
-      samples,
-      keys,
-      calls.map((call) => call.scored),
-    )
-    if (start === 'closed') {
+    const spec = await this.#find(batchId)
+    const start = spec === undefined ? 'closed' : await this.#appendTo(spec, calls)
+    if (spec === undefined || start === 'closed') {
       this.#specs.delete(batchId)
       this.#open.delete(key)
-      // The implicit batch was closed meanwhile, so the samples go to a new one.
+      // The implicit batch was closed or removed meanwhile, so the samples go to a new one.
       if (again && !first.batchId) {
         this.#implicit.delete(key)
         return this.#append(key, calls, false)
       }
+      // Throws `batch_not_found` if the batch was removed.
+      await this.#spec(batchId)
       throw new RewardOpsError('batch_closed', `b${batchId} takes no more samples.`)
     }
     if (this.#open.size > 1_000) this.#open.clear()
@@ -232,11 +223,33 @@ export class SingleScores {
     })
   }
 
+  #appendTo(spec: BatchSpec, calls: Waiting[]): Promise<number | 'closed'> {
+    refuseSingles(spec.reward)
+    const samples = calls.map((call) => call.input.sample)
+    const toScore = samples.filter((s) => s.score == null)
+    checkRulesForMore([...new Set(toScore.map((s) => s.dataSource))], spec.reward)
+    const keys = calls.map((call) =>
+      call.hash ? { key: call.input.idempotencyKey as string, hash: call.hash } : null,
+    )
+    return this.#appends.append(
+      spec,
+      samples,
+      keys,
+      calls.map((call) => call.scored),
+    )
+  }
+
   async #spec(batchId: number): Promise<BatchSpec> {
+    const spec = await this.#find(batchId)
+    if (!spec) throw new RewardOpsError('batch_not_found', `There is no batch b${batchId}.`)
+    return spec
+  }
+
+  async #find(batchId: number): Promise<BatchSpec | undefined> {
     const known = this.#specs.get(batchId)
     if (known) return known
     const spec = await batchSpec(this.#db, batchId)
-    if (!spec) throw new RewardOpsError('batch_not_found', `There is no batch b${batchId}.`)
+    if (spec === undefined) return undefined
     if (this.#specs.size > 1_000) this.#specs.clear()
     this.#specs.set(batchId, spec)
     return spec

@@ -25,6 +25,7 @@ import {
   exportedRows,
   exportSize,
   fittingIndexes,
+  isKept,
 } from '../store/sql/export.ts'
 import type { SampleFilter } from '../store/sql/sample-filter.ts'
 import type { Access } from './access.ts'
@@ -54,7 +55,8 @@ interface Place {
 
 /**
  * `GET /api/export/samples`: streams samples as JSON Lines, CSV, Parquet or verl's dump at the reader's pace. The server
- * keeps no position: an interrupted export is resumed with `after=` the last complete sample.
+ * keeps no position: an interrupted export is resumed with `after=` the last complete sample. If retention removes data
+ * that the export has not read yet, the connection breaks, so that the file does not look complete.
  */
 export function createExport({ db, access, scopes, readiness }: ExportSources) {
   let underWay = 0
@@ -101,7 +103,7 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
     const { format: _, columns, texts, after, safe: __, ...text } = query
     const filter = filterOfText(text)
     const from = placeAfter(after)
-    const chosen = choose(filter, columns)
+    const chosen = choose(filter, columns, texts)
     const size = await exportSize(db, chosen.filter, from)
     if (until.aborted) return
     if (size.batches === 0) throw nothingThere(query)
@@ -157,6 +159,13 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
       for (const batch of batches) {
         const idx = batch.id === from.batchId ? from.idx : 0
         yield* chosen.within ? fitting(chosen, batch, idx) : whole(chosen, batch, idx)
+        // Retention marks a batch before it deletes its rows, so an unmarked batch was complete when it was read.
+        if (chosen.isComplete && !(await isKept(db, batch.id, chosen.limits.bytes !== null))) {
+          throw new RewardOpsError(
+            'removed_by_retention',
+            `Data of b${batch.id} were removed by retention while they were exported.`,
+          )
+        }
       }
       fromId = next
     }
@@ -206,9 +215,15 @@ interface Chosen {
   within: boolean
   limits: { rows: number; bytes: number | null }
   annotations: boolean
+  /** True if the export fails instead of leaving out data that retention has removed. */
+  isComplete: boolean
 }
 
-function choose(written: WrittenFilter, columns: readonly string[] | undefined): Chosen {
+function choose(
+  written: WrittenFilter,
+  columns: readonly string[] | undefined,
+  kept: ExportQuery['texts'],
+): Chosen {
   const { batch, ...filter } = written
   const texts =
     columns === undefined || columns.some((name) => EXPORTED_TEXT_COLUMNS.includes(name))
@@ -217,6 +232,7 @@ function choose(written: WrittenFilter, columns: readonly string[] | undefined):
     within: narrowsWithinBatches(written),
     limits: { rows: MAX_PAGE_ROWS, bytes: texts ? PAGE_BYTES : null },
     annotations: columns?.includes(ANNOTATIONS_COLUMN) ?? false,
+    isComplete: kept === 'all',
   }
 }
 

@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync, zstdDecompressSync } from 'node:zlib'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
+import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { EXIT } from '../../packages/cli/exit-codes.ts'
 import { openRollouts } from '../../packages/cli/rollouts/read-rollouts.ts'
@@ -679,6 +680,30 @@ describe('GET /api/export/samples', () => {
     const file = await asyncBufferFromFile(out)
     const rows = await parquetReadObjects({ file, compressors: ZSTD })
     expect(rows[3]).toMatchObject({ prompt: null, response: null, score: 3 / 7 })
+  })
+
+  it('breaks off when retention removes samples that it has not read, unless removed data may be missing', async () => {
+    const { batchId } = await service.api.batches.submit.mutate({
+      ...{ run: 'removed-meanwhile', step: 1, samples: rollouts(400) },
+    })
+    const id = Number(batchId.slice(1))
+    // The texts must exceed the buffers of an unread connection. An update is faster than a submit of such texts.
+    await service.sql("update sample_text set prompt = repeat('x', 40000) where batch_id = $1", [
+      id,
+    ])
+    const read = (more: string) =>
+      request(`${service.url}/api/export/samples?batch=${batchId}${more}`, {
+        headers: { authorization: `Bearer ${KEY}` },
+      })
+    const [strict, lenient] = [await read(''), await read('&texts=kept')]
+    expect([strict.statusCode, lenient.statusCode]).toEqual([200, 200])
+    await service.sql(
+      'update batch set texts_removed_at = now(), samples_removed_at = now() where id = $1',
+      [id],
+    )
+    await service.sql('delete from sample where batch_id = $1 and idx >= 200', [id])
+    await expect(strict.body.text()).rejects.toThrow()
+    expect((await lenient.body.text()).trim().split('\n').length).toBeLessThan(400)
   })
 
   it('returns CSV whose cells no spreadsheet evaluates', async () => {

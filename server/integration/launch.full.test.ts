@@ -188,6 +188,25 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     await inState('launched', 'ready')
   })
 
+  it('stays drained when its process or the service ends, until it is resumed', async () => {
+    await service.api.servers.drain.mutate({ name: 'launched' })
+    const pid = pidOf('launched')
+    process.kill(pid, 'SIGKILL')
+    await waitFor('another process', () => existsSync(pidFile()) && pidOf('launched') !== pid)
+    const { state, events } = await get('launched')
+    expect(state).toBe('draining')
+    expect(events[0]).toMatchObject({ kind: 'process', cause: expect.stringMatching(/SIGKILL/) })
+    await service.stop()
+    await service.restart()
+    await waitFor('the process', () => existsSync(pidFile()))
+    expect(await get('launched')).toMatchObject({
+      state: 'draining',
+      stateCause: 'drain requested',
+    })
+    await service.api.servers.resume.mutate({ name: 'launched' })
+    await inState('launched', 'ready')
+  })
+
   it('prevents the start of the service if it is invalid, and the error names the position', async () => {
     const file = join(folder, 'wrong.json')
     writeFileSync(file, JSON.stringify([{ name: 'rm', engine: 'vllm', port: 1, apiKey: KEY }]))

@@ -1,13 +1,14 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { environment } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import { RegisterServerInput } from '../contract/servers.ts'
+import { LaunchServerInput, RegisterServerInput } from '../contract/servers.ts'
 import { createLogger } from '../log.ts'
+import type { LaunchOptions } from '../model-servers/launcher.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
 import type { ModelTimings } from '../model-servers/timings.ts'
 import { SERVER_POOLS } from '../store/connection-budget.ts'
@@ -72,7 +73,12 @@ afterEach(async () => {
   servers = []
 })
 
-function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModelManager {
+function manager(
+  timings: Partial<ModelTimings> = {},
+  watch = true,
+  launch: Partial<LaunchOptions> = {},
+  ownLog = log,
+): RewardModelManager {
   const own = new Database(database.url, log, { max: 4, name: 'manager', keyed: true })
   const control = new Database(database.url, log, SERVER_POOLS.control)
   databases.push(own, control)
@@ -80,8 +86,8 @@ function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModel
     db: own,
     control,
     queue,
-    log,
-    launch: { dataDir, env: environment({}), servers: [], allowCalls: false },
+    log: ownLog,
+    launch: { dataDir, env: environment({}), servers: [], allowCalls: false, ...launch },
     timings: { ...SHORT, ...timings },
   })
   if (watch) made.start()
@@ -221,6 +227,16 @@ describe('calibration', () => {
     await m.remove({ name: 'b' })
     expect(await register(m, 'a', a!)).toMatchObject({ state: 'quarantined' })
     expect(await row('c')).toMatchObject({ state: 'ready' })
+  })
+
+  it('goes by the clock of the database, even if the clock of this machine is behind', async () => {
+    const [a, b] = await Promise.all([simulated(), simulated({ weights: 7 })])
+    const m = manager({}, false)
+    await register(m, 'a', a)
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 })
+    const later = await register(m, 'b', b).finally(() => vi.useRealTimers())
+    expect(later).toMatchObject({ state: 'quarantined', selfTest: { verdict: 'differs' } })
+    expect(await row('a')).toMatchObject({ state: 'ready', selfTest: { verdict: 'raw' } })
   })
 
   it('leaves an overridden server in use if its pool disagrees with it', async () => {
@@ -556,5 +572,63 @@ describe('a batch with sleepAfter', () => {
     await waitFor('a first probe', async () => (await row('rm')).lastProbeAt !== null)
     await (await batch('simulated-rm', true))()
     await inState('rm', 'sleeping')
+  })
+})
+
+describe('a server that another service launched', () => {
+  const command = [process.execPath, '-e', 'setInterval(() => {}, 1_000)']
+  const pidFile = (name: string) => join(dataDir, 'servers', `${name}.pid`)
+
+  async function serviceOn(host: string, seenMsAgo = 0): Promise<number> {
+    const [made] = await db.adhoc<{ id: number }>(
+      `insert into process (host, pid, local, state, role, last_seen_at)
+       values ($1, 1, false, 'alive', 'server', clock_timestamp() - $2 * interval '1 millisecond') returning id`,
+      [host, seenMsAgo],
+    )
+    return made!.id
+  }
+  const launched = (name: string, url: string, processId: number, source: 'file' | 'call') =>
+    db.adhoc(
+      `insert into server (name, url, engine, kind, model, tags, state, launch)
+       values ($1, $2, 'vllm', 'discriminative', 'm', '{}', 'registering', $3)`,
+      [name, url, { argv: command, cwd: null, source, model: 'm', complete: true, processId }],
+    )
+
+  it('is launched again if that service was killed while the process waited for its restart', async () => {
+    await launched('waits', 'http://127.0.0.1:1', await serviceOn('earlier', 3_500), 'call')
+    manager({}, true, { allowCalls: true, processId: await serviceOn('now') })
+    await waitFor('its process', () => existsSync(pidFile('waits')))
+  })
+
+  it('keeps its name for itself until that service has ended', async () => {
+    const rm = await simulated()
+    const other = await serviceOn('gpu-7')
+    const report = () =>
+      void db.adhoc('update process set last_seen_at = clock_timestamp() where id = $1', [other])
+    const reports = setInterval(report, 100)
+    try {
+      await launched('rm-0', 'http://gpu-7.invalid:8101', other, 'file')
+      const errors: object[] = []
+      const loud = Object.create(log, { error: { value: (about: object) => errors.push(about) } })
+      const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+      const own = { servers: [entry], allowCalls: true, processId: await serviceOn('gpu-8') }
+      const m = manager({ freeNameEveryMs: 50 }, true, own, loud)
+      await waitFor('the refusal', () => errors.length > 0)
+      expect(errors).toEqual([{ server: 'rm-0', host: 'gpu-7' }])
+      const refused = { reason: 'server_busy', message: expect.stringContaining('gpu-7') }
+      await expect(m.launch(entry)).rejects.toMatchObject(refused)
+      await expect(register(m, 'rm-0', rm)).rejects.toMatchObject(refused)
+      await expect(m.update({ name: 'rm-0' }, { url: rm.url })).rejects.toMatchObject(refused)
+      expect(await row('rm-0')).toMatchObject({
+        url: 'http://gpu-7.invalid:8101',
+        launch: { processId: other },
+      })
+      expect(existsSync(pidFile('rm-0'))).toBe(false)
+    } finally {
+      clearInterval(reports)
+    }
+    await db.adhoc("update process set state = 'dead' where id = $1", [other])
+    await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    expect(await row('rm-0')).toMatchObject({ url: 'http://127.0.0.1:1' })
   })
 })

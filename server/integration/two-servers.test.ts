@@ -204,6 +204,24 @@ it('a launched reward-model server ends when it is removed at another server', a
   await waitFor('the end of the process', () => !runs(pid), 10_000)
 })
 
+it('a launched reward-model server is not registered or launched again at another server', async () => {
+  const pid = await launch(first, 'launched')
+  const { servers } = second.api
+  const port = await freePort()
+  const command = [process.execPath, '-e', '']
+  for (const change of [
+    () => servers.register.mutate({ name: 'launched', url: rm.url }),
+    () => servers.update.mutate({ name: 'launched', url: rm.url }),
+    () => servers.launch.mutate({ name: 'launched', engine: 'vllm', port, command }),
+  ]) {
+    await expect(change()).rejects.toMatchObject({ data: { reason: 'server_busy' } })
+  }
+  expect(await servers.update.mutate({ name: 'launched', weight: 2 })).toMatchObject({ weight: 2 })
+  expect(runs(pid)).toBe(true)
+  await servers.remove.mutate({ name: 'launched' })
+  await waitFor('the end of the process', () => !runs(pid), 10_000)
+})
+
 it('a server that starts launches again only what it launched itself', async () => {
   await launch(second, 'moved')
   await second.api.servers.remove.mutate({ name: 'moved' })

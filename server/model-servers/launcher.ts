@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { ServerLogDto } from '../contract/server-detail.ts'
 import { type LaunchServerInput, PROBED_SETTINGS } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -7,7 +8,7 @@ import { maskSecrets } from '../mask-secrets.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
 import { throughOutage } from '../store/database.ts'
 import { poolOfModel } from '../store/job-queue.ts'
-import { otherServerProcesses } from '../store/sql/fleet.ts'
+import { lastServerReport } from '../store/sql/fleet.ts'
 import { type ServerRow, type StoredLaunch, settingsOfRow, toStored } from '../store/sql/servers.ts'
 import { checkKind, readTemplate, refusal } from './admission.ts'
 import type { ModelsContext } from './context.ts'
@@ -22,10 +23,13 @@ import {
   launchLogFile,
   launchRecordFile,
 } from './launched-process.ts'
+import { DRAIN_REQUESTED, isDrainingToSleep } from './sleep-cycle.ts'
 
 /** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
 const STEADY_MS = 60_000
 const READ_WITHIN_MS = 120_000
+/** Interval at which to look for the next report of another server process, ms. Reports are due every second. */
+const REPORT_LOOK_MS = 200
 
 /** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
@@ -78,12 +82,9 @@ export class ServerLauncher {
     const { log, timings, registry } = this.#o
     // A busy disk can delay the first query. No later attempt follows, so this query is retried.
     const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
-    const elsewhere = await this.#launchersElsewhere()
-    const launched = rows.filter(
-      ({ launch, name }) =>
-        launch !== null &&
-        (!elsewhere.has(launch.processId) || existsSync(launchRecordFile(this.#folder, name))),
-    )
+    const launchedRows = rows.filter(({ launch }) => launch !== null)
+    const hosts = await Promise.all(launchedRows.map((row) => this.hostElsewhere(row)))
+    const launched = launchedRows.filter((_, at) => hosts[at] === null)
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       const wanted = this.#wantedAgain(name, launched)
       // Without its secrets, a launch's fingerprint is unknown. The process is kept, because it is the last one started
@@ -99,17 +100,46 @@ export class ServerLauncher {
   }
 
   /**
-   * The ids of the other running server processes. The servers that they launched on another host are theirs. The record
-   * of a process in this data folder shows that they were launched by the previous process of this service, which may
-   * have just been killed. A log does not show this, because it stays after the server has moved to another host.
+   * The host of another running server process that launched a server, or null if there is none. The record of a process
+   * in this data folder shows that the server was launched by the previous process of this service, which may have just
+   * been killed. A log does not show this, because it stays after the server has moved to another host. While a server
+   * waits for its restart, it has no record. A killed process seems to run until its last report is 5 s old, so another
+   * process counts only once it has reported again.
    */
-  async #launchersElsewhere(): Promise<Set<number | undefined>> {
+  async hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
     const { processId } = this.#options
-    if (processId === undefined) return new Set()
-    const others = await throughOutage(() => otherServerProcesses(this.#o.db, processId), {
-      forMs: READ_WITHIN_MS,
-    })
-    return new Set(others.map(({ id }) => id))
+    const of = launch?.processId
+    if (processId === undefined || of === undefined || of === processId) return null
+    if (existsSync(launchRecordFile(this.#folder, name))) return null
+    const read = () =>
+      throughOutage(() => lastServerReport(this.#o.db, of), { forMs: READ_WITHIN_MS })
+    const first = await read()
+    for (let last = first; first && last && !this.#stopping; last = await read()) {
+      if (last.seen_at > first.seen_at) return last.host
+      await pause(REPORT_LOOK_MS)
+    }
+    return null
+  }
+
+  async #hostOf(name: string): Promise<string | null> {
+    const known = await this.#o.registry.find({ name })
+    return known === undefined ? null : this.hostElsewhere(known)
+  }
+
+  /** Launches a server of the servers file when no other service runs a server of its name any more. */
+  async #beginOnceFree(input: LaunchServerInput): Promise<void> {
+    const { log, timings } = this.#o
+    for (;;) {
+      await pause(timings.freeNameEveryMs, undefined, { ref: false })
+      if (this.#stopping) return
+      try {
+        if ((await this.#hostOf(input.name)) !== null) continue
+        await this.#begin(input, 'file')
+        return
+      } catch (error) {
+        log.warn({ err: (error as Error).message, server: input.name }, 'not launched yet')
+      }
+    }
   }
 
   #wantedAgain(
@@ -134,7 +164,16 @@ export class ServerLauncher {
       log.warn({ server: input.name }, 'not launched: another service on this data folder runs it')
       return
     }
-    await this.#begin(input, source, complete)
+    const host = await this.#hostOf(input.name)
+    if (host !== null) {
+      this.#o.log.error(
+        { server: input.name, host },
+        'not launched while the service on this host runs, which has launched a server of the same name',
+      )
+      if (source === 'file') void this.#beginOnceFree(input)
+      return
+    }
+    await this.#begin(input, source, complete, true)
   }
 
   /**
@@ -156,6 +195,14 @@ export class ServerLauncher {
       throw new RewardOpsError(
         'server_busy',
         `${input.name} is launched by another service on this data folder.`,
+      )
+    }
+    const host = await this.#hostOf(input.name)
+    if (host !== null) {
+      throw new RewardOpsError(
+        'server_busy',
+        `${input.name} is launched by the service on the host ${host}.`,
+        { hint: 'Launch it under another name, or remove it first.' },
       )
     }
     return this.#begin(input, 'call')
@@ -203,14 +250,17 @@ export class ServerLauncher {
         supervised.stopping = true
         clearTimeout(supervised.timer)
         // Workers on other machines may still be running, so the state changes before the process ends.
-        const gone = this.#o.registry.transition(supervised.id, {
-          to: 'unreachable',
-          cause: 'the process ends with the service',
-        })
-        await gone.catch(() => {})
+        await this.#gone(supervised.id).catch(() => {})
         await supervised.process?.stop(Math.min(withinMs, this.#o.timings.stopWithinMs))
       }),
     ])
+  }
+
+  async #gone(id: number): Promise<void> {
+    const { registry } = this.#o
+    const row = await registry.byNumber(id)
+    if (row === undefined || isDrained(row)) return
+    await registry.transition(id, { to: 'unreachable', cause: 'the process ends with the service' })
   }
 
   /** The last lines of a launched server's output. @throws RewardOpsError `server_not_launched` */
@@ -253,6 +303,7 @@ export class ServerLauncher {
     input: LaunchServerInput,
     source: StoredLaunch['source'],
     complete = true,
+    isStart = false,
   ): Promise<number> {
     const { registry, queue } = this.#o
     await this.end(input.name)
@@ -274,6 +325,7 @@ export class ServerLauncher {
     const model = input.model ?? known?.model ?? input.name
     const pool = input.model == null ? null : poolOfModel(model)
     if (pool !== null) await queue.ensure(pool)
+    const drained = isStart && known !== undefined && isDrained(known)
     const id = await registry.save(input.name, {
       fields: {
         ...toStored(input),
@@ -286,8 +338,8 @@ export class ServerLauncher {
       facts: null,
       launch,
       selfTest: null,
-      state: 'registering',
-      cause: 'the process is starting',
+      state: drained ? 'draining' : 'registering',
+      cause: drained ? (known.stateCause ?? DRAIN_REQUESTED) : 'the process is starting',
       evidence: { program: argv[0] as string, source },
       pool,
     })
@@ -412,12 +464,17 @@ export class ServerLauncher {
       { server: supervised.input.name, command: supervised.input.command[0], how },
       'launched server ended',
     )
-    const before = await registry.transition(supervised.id, { to: 'registering', cause, evidence })
+    const row = await registry.byNumber(supervised.id)
+    const state = row !== undefined && isDrained(row) ? 'draining' : 'registering'
+    const before =
+      state === 'draining'
+        ? null
+        : await registry.transition(supervised.id, { to: state, cause, evidence })
     if (before === null) {
       const event = {
         kind: 'process',
-        from: 'registering',
-        to: 'registering',
+        from: state,
+        to: state,
         cause,
         evidence,
       } as const
@@ -425,6 +482,11 @@ export class ServerLauncher {
       await registry.explain(supervised.id, 'registering', cause)
     }
   }
+}
+
+/** Whether a user has drained a server. Only a user ends such a drain. */
+function isDrained(row: ServerRow): boolean {
+  return row.state === 'draining' && !isDrainingToSleep(row)
 }
 
 /** Rebuilds the launch of a server from its row. Secrets and environment are not stored. */

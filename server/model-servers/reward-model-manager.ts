@@ -124,10 +124,11 @@ export class RewardModelManager {
     if (!url.ok) throw refusal(url)
     const known = await this.#o.registry.find({ name: input.name })
     if (!known) return this.#admit(input, url.url, undefined)
-    if (this.#launcher.runs(input.name)) {
+    const launcher = await this.#launcherOf(known)
+    if (launcher !== null) {
       throw new RewardOpsError(
         'server_busy',
-        `${input.name} is launched by this service, which also registers it.`,
+        `${input.name} is launched by ${launcher}, which also registers it.`,
         { hint: 'Change it with servers.update, or remove it first.' },
       )
     }
@@ -227,10 +228,11 @@ export class RewardModelManager {
       Object.entries(changes).filter(([, value]) => value !== undefined),
     ) as Pick<RegisterServerInput, keyof ServerChanges>
     if (given.url !== undefined || PROBED_SETTINGS.some((field) => field in given)) {
-      if (this.#launcher.runs(row.name)) {
+      const launcher = await this.#launcherOf(row)
+      if (launcher !== null) {
         throw new RewardOpsError(
           'server_busy',
-          `${row.name} is launched by this service; its URL, key, chat template, route and label are set by its launch.`,
+          `${row.name} is launched by ${launcher}; its URL, key, chat template, route and label are set by its launch.`,
         )
       }
       const { name, url, engine, kind, model } = row
@@ -243,6 +245,13 @@ export class RewardModelManager {
     if (changes.selfTestOverride !== undefined) await this.#override(row, changes.selfTestOverride)
     await this.#o.registry.update(row.id, given)
     return this.find(ref)
+  }
+
+  /** The service that launched a server and keeps its process running, or null if there is none. */
+  async #launcherOf(row: ServerRow): Promise<string | null> {
+    if (this.#launcher.runs(row.name)) return 'this service'
+    const host = await this.#launcher.hostElsewhere(row)
+    return host === null ? null : `the service on the host ${host}`
   }
 
   /**

@@ -9,6 +9,7 @@ import {
   type SelfTestResult,
   testScores,
 } from '../router/server-admission.ts'
+import { databaseNow } from '../store/clock.ts'
 import { renewLease } from '../store/sql/leases.ts'
 import type { ServerRow, StoredSelfTest } from '../store/sql/servers.ts'
 import {
@@ -67,7 +68,8 @@ export class ScoreTrust {
     const baselines = calibrations.map((now, at) => baselinesOf(before)[at] ?? now)
     const { routeMissing = false, ...tested } = result
     const known = fresh ? null : row.selfTest
-    const baselineAt = known?.baselineAt ?? known?.at ?? new Date().toISOString()
+    // Baselines of servers are compared by their age, so their times come from one clock.
+    const baselineAt = known?.baselineAt ?? known?.at ?? (await this.#now())
     return {
       ...(await this.#judge(row, { ...tested, baseline, baselines, baselineAt })),
       routeMissing,
@@ -190,7 +192,7 @@ export class ScoreTrust {
       baselineAt: string
     },
   ): Promise<Examination> {
-    const at = new Date().toISOString()
+    const at = await this.#now()
     const detail = maskSecrets(result.detail, [row.apiKey])
     let selfTest: StoredSelfTest = { ...result, detail, at }
     const pool = (await this.#o.registry.active()).filter(
@@ -244,6 +246,10 @@ export class ScoreTrust {
       selfTest,
       routeMissing: false,
     }
+  }
+
+  async #now(): Promise<string> {
+    return (await databaseNow(this.#o.db.pool)).toISOString()
   }
 
   #oddIn(rows: readonly Subject[]): Set<number> {

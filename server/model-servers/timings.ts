@@ -43,6 +43,8 @@ export interface ModelTimings {
   /** Launched processes: time from SIGTERM to SIGKILL, and longest delay before a restart. */
   stopWithinMs: number
   restartAtMostMs: number
+  /** Interval at which a server waits for another service to end that has launched a server of the same name. */
+  freeNameEveryMs: number
 }
 
 export const MODEL_TIMINGS: ModelTimings = {
@@ -70,4 +72,5 @@ export const MODEL_TIMINGS: ModelTimings = {
   tryWakeAgainMs: 5_000,
   stopWithinMs: 10_000,
   restartAtMostMs: 30_000,
+  freeNameEveryMs: 5_000,
 }

@@ -12,6 +12,8 @@ import {
 import { alertPayload } from './alerts/alert-payload.ts'
 
 const OUT: ReadonlySet<string> = new Set(['unreachable', 'dead', 'quarantined'])
+/** States in which a server is not available yet. They open no incident, and end none. */
+const RETURNING: ReadonlySet<string> = new Set(['registering', 'probing'])
 /** Shortest outage that counts, ms. Shorter ones are restarts or lost probes. */
 const OUT_FOR_MS = 10_000
 
@@ -21,8 +23,20 @@ export interface FleetCondition {
   detail: string
 }
 
-export function fleetConditions(servers: readonly FleetServerRow[]): FleetCondition[] {
-  const isOut = ({ state, for_ms }: FleetServerRow) => OUT.has(state) && for_ms >= OUT_FOR_MS
+function opens({ state, for_ms }: FleetServerRow): boolean {
+  return OUT.has(state) && for_ms >= OUT_FOR_MS
+}
+
+/** A server may be unreachable, then tested and then quarantined, without having been available in between. */
+function lasts({ state }: FleetServerRow): boolean {
+  return OUT.has(state) || RETURNING.has(state)
+}
+
+/** The conditions that open incidents, or with `isOut` {@link lasts}, those whose open incidents last. */
+export function fleetConditions(
+  servers: readonly FleetServerRow[],
+  isOut: (server: FleetServerRow) => boolean = opens,
+): FleetCondition[] {
   const out = servers.filter(isOut).map(({ name, state, state_cause }): FleetCondition => {
     return {
       ...{ monitor: 'server_unavailable', subject: name },
@@ -42,15 +56,16 @@ export function fleetConditions(servers: readonly FleetServerRow[]): FleetCondit
 
 /** Opens and closes the fleet's incidents in the caller's transaction. Returns true if any changed. */
 export async function checkFleet(client: Client): Promise<boolean> {
-  const now = fleetConditions(await fleetServers(client))
+  const servers = await fleetServers(client)
   const open = await openFleetIncidents(client)
   const keyOf = ({ monitor, subject }: { monitor: string; subject: string }) =>
     `${monitor} ${subject}`
-  const [wanted, there] = [new Set(now.map(keyOf)), new Set(open.map(keyOf))]
+  const lasting = new Set(fleetConditions(servers, lasts).map(keyOf))
+  const there = new Set(open.map(keyOf))
   const at = await databaseNow(client)
   const nowhere = { ...{ run: null, split: null, step: null, batchId: null }, value: null }
   let changed = false
-  for (const condition of now.filter((one) => !there.has(keyOf(one)))) {
+  for (const condition of fleetConditions(servers).filter((one) => !there.has(keyOf(one)))) {
     const { monitor, subject, detail } = condition
     const { severity } = FLEET_DEFINITIONS[monitor]
     const incidentId = await openIncident(client, {
@@ -59,7 +74,7 @@ export async function checkFleet(client: Client): Promise<boolean> {
     await tell(client, 'opened', { monitor, subject, detail, incidentId, at })
     changed = true
   }
-  for (const incident of open.filter((one) => !wanted.has(keyOf(one)))) {
+  for (const incident of open.filter((one) => !lasting.has(keyOf(one)))) {
     const { id: incidentId, subject } = incident
     const monitor = incident.monitor as FleetMonitorName
     await closeIncident(client, incidentId, { ...nowhere, at })

@@ -141,6 +141,42 @@ describe('flush_results', () => {
     expect(rows.map((row) => row.started_at.getTime())).toEqual([earlier, later])
   })
 
+  it.each([
+    ['large', [2 ** 1023, 2 ** 1022], 3 * 2 ** 1021],
+    ['opposite', [1e200, -1e200], 0],
+    ['tiny', [5e-324, 1], 0.5],
+  ])(
+    'gives a failed member the mean of its group even if the scores are %s',
+    async (_, scores, mean) => {
+      const id = await makeBatch({ samples: 3, groups: 1 })
+      await db.query(
+        `update batch set reward = '{"onFailure": {"policy": "group_mean"}}' where id = $1`,
+        [id],
+      )
+      const { text, values } = flushStatement(
+        1,
+        [...scores, null].map((score, index) => ({
+          ...{
+            batchId: id,
+            index,
+            score,
+            rawScore: score,
+            reason: score === null ? 'timeout' : null,
+          },
+          ...{ substituted: false, extra: null, verdict: null, extracted: null, rewards: null },
+          ...{ attempts: 1, queueMs: 1, scoreMs: 1, serverId: null, serverName: null },
+          ...{ dispatchedAtMs: Date.now(), attemptLog: null },
+        })),
+      )
+      expect((await db.query(text, values)).rows).toEqual([{ n: 3 }])
+      const { rows } = await db.query('select score from sample where batch_id = $1 and idx = 2', [
+        id,
+      ])
+      expect(rows).toEqual([{ score: mean }])
+      expect(await batchRow(id)).toMatchObject({ status: 'completed', scored: 2, failed: 1 })
+    },
+  )
+
   it('completes a group with its last sample and the batch with its last group', async () => {
     const id = await makeBatch({ samples: 6, groups: 3 })
     await flush(id, [0, 1, 2])

@@ -64,3 +64,23 @@ export class PeriodicTask {
     }
   }
 }
+
+/**
+ * Runs `work` for each item in turn, also after an item for which it fails, so that this item does not hold up the
+ * others. Then throws the first error. An outage ends it immediately.
+ */
+export async function eachInTurn<T>(
+  items: Iterable<T>,
+  work: (item: T) => Promise<unknown>,
+): Promise<void> {
+  const errors: unknown[] = []
+  for (const item of items) {
+    try {
+      await work(item)
+    } catch (error) {
+      if (isOutage(error)) throw error
+      errors.push(error)
+    }
+  }
+  if (errors.length > 0) throw errors[0]
+}

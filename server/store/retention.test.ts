@@ -82,6 +82,33 @@ it('a cancelled deletion of a run keeps what an earlier removal removed marked a
   expect(await removedAt()).toEqual(before)
 })
 
+it('a removal that is cancelled while it marks batches removes none of them', async () => {
+  const id = await addBatch(0)
+  const job = await beginJob(db, {
+    ...{ kind: 'run', run: 'one', last_batch_id: id, requested_by: 'test' },
+    ...{ policy: null, progress: {} },
+  })
+  const log = createLogger('error', 'test')
+  const remover = new Database(database.url, log, { max: 1, name: 'remover', keyed: true })
+  const retention = new Retention(remover, log)
+  let removing = Promise.resolve()
+  await db.transaction(async (client) => {
+    await cancelJob(client, job!.id)
+    await unmark(client, job!.id)
+    removing = retention.settle()
+    const waiting = () =>
+      db.adhoc(
+        "select 1 from pg_stat_activity where application_name = 'remover' and wait_event_type = 'Lock'",
+      )
+    await expect.poll(waiting).toHaveLength(1)
+  })
+  await removing
+  await retention.stop()
+  await remover.close()
+  expect((await removedAt()).get(id)).toBeNull()
+  expect(await db.adhoc('select 1 from sample where batch_id = $1', [id])).toHaveLength(4)
+})
+
 it('the policy is applied an hour after the last time, by the database’s clock', async () => {
   const id = await addBatch(40)
   await db.adhoc("update retention_job set created_at = now() - interval '2 hours'")

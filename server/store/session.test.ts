@@ -31,6 +31,29 @@ function open(url: string, options: Partial<DatabaseOptions> = {}): Database {
   return db
 }
 
+it('times and scores are read exactly in a database that is set to other formats', async () => {
+  const name = new URL(database.url).pathname.slice(1)
+  const admin = open(database.url)
+  closing.push(() => admin.adhoc(`alter database ${name} reset all`))
+  for (const setting of [
+    "datestyle = 'German'",
+    "timezone = 'Asia/Tokyo'",
+    'extra_float_digits = 0',
+  ]) {
+    await admin.adhoc(`alter database ${name} set ${setting}`)
+  }
+  const [row] = await open(database.url).adhoc(
+    `select timestamptz '2026-11-28 23:30:00.5+00' as at, date '2026-11-28'::text as day,
+       0.1::float8 + 0.2::float8 as score, (timestamptz '2026-11-28 23:30+00')::date::text as today`,
+  )
+  expect(row).toEqual({
+    at: new Date('2026-11-28T23:30:00.500Z'),
+    day: '2026-11-28',
+    score: 0.1 + 0.2,
+    today: '2026-11-28',
+  })
+})
+
 describe('behind a pooler that refuses startup parameters', () => {
   let pooler: Server
   let url: string

@@ -128,7 +128,7 @@ function targetOf(url: string): Target {
 
 interface SessionConfig extends pg.PoolConfig {
   target: Target
-  /** A statement that applies the session's settings. Empty if there are none. */
+  /** A statement that applies the session's settings. */
   setUp: string
   connectTimeoutMs: number
   queryTimeoutMs: number | undefined
@@ -206,7 +206,7 @@ class SessionClient extends pg.Client {
     }
     try {
       // A full pooler accepts the connection but does not answer its first statement.
-      if (setUp !== '') await this.query(setUp)
+      await this.query(setUp)
     } catch (error) {
       onFailure?.(error as Error)
       void this.end().catch(() => {})
@@ -226,9 +226,17 @@ function timedOut(error: Error): Error {
     : error
 }
 
+/**
+ * The formats in which values are read. The role or the database may be set to other ones, in which times cannot be read
+ * and scores are rounded.
+ */
+const FORMATS: SessionSettings = { datestyle: 'ISO', timezone: 'UTC', extra_float_digits: 1 }
+
 function setUpOf(settings: SessionSettings, ...statements: string[]): string {
   return [
-    ...Object.entries(settings).map(([name, value]) => `set ${name} = '${value}'`),
+    ...Object.entries({ ...FORMATS, ...settings }).map(
+      ([name, value]) => `set ${name} = '${value}'`,
+    ),
     ...statements,
   ].join('; ')
 }

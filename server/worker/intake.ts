@@ -22,7 +22,10 @@ const MAX_INTERACTIVE_CAPACITY = 1_024
  * up to ten programs.
  */
 const SERVICES_CAPACITY = 64
-/** Maximum samples in a worker. Two workers can then score 5,000 rewards of 40 s concurrently. */
+/**
+ * Maximum samples in a worker, those with unwritten results included. Two workers can then score 5,000 rewards of 40 s
+ * concurrently. If Postgres writes results more slowly than the worker scores, they do not fill its memory.
+ */
 const MAX_SAMPLES = 4_096
 /** Maximum text in a worker, in characters, which keeps its memory under 300 MB. */
 const MAX_TEXT_CHARS = 48 << 20
@@ -74,6 +77,8 @@ export interface IntakeHost {
   wantSlots(model: string): void
   functionCapacity(): number
   limiterCapacity(pool: string): number
+  /** Samples that were scored or failed here and whose results are not written yet. */
+  unwritten(): number
   /** Receives a fetched job. `fetchedAtMs`: time when the fetch was sent, on the clock of `performance.now()`. */
   take(pool: string, job: FetchedJob, fetchedAtMs: number): void
 }
@@ -92,6 +97,7 @@ export class Intake {
   #textChars = 0
   #paused = false
   #halted = false
+  #waitsForWrites = false
 
   constructor(queue: JobQueue, host: IntakeHost, log: Logger) {
     this.#queue = queue
@@ -192,11 +198,16 @@ export class Intake {
       this.#host.wantSlots(pool.model)
       return
     }
-    const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - this.inUse + pool.inUse)
+    const unwritten = name === INTERACTIVE_POOL ? 0 : this.#host.unwritten()
+    const others = this.inUse - pool.inUse + unwritten
+    const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - others)
     // A fetch after every finished sample would cost one query per sample. A fetch needs free capacity: half of the
     // capacity, or, if that is less, the larger of 48 samples and a quarter of the capacity.
     const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
-    if (capacity - pool.inUse < Math.max(1, least)) return
+    if (capacity - pool.inUse < Math.max(1, least)) {
+      if (unwritten > 0) this.#waitsForWrites = true
+      return
+    }
     if (this.#textChars > MAX_TEXT_CHARS && this.inUse > 0) return
     pool.fetching = true
     void this.#fetch(pool, capacity - pool.inUse).finally(() => {
@@ -206,6 +217,13 @@ export class Intake {
         this.pump(name)
       }
     })
+  }
+
+  /** Fetches samples for which there was no capacity before these results were written. */
+  written(): void {
+    if (!this.#waitsForWrites) return
+    this.#waitsForWrites = false
+    this.pumpAll()
   }
 
   close(): void {

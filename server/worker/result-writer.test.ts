@@ -84,3 +84,28 @@ test('an outage that another error follows does not last', async () => {
   expect(calls).toEqual(['outage', 'over'])
   await db.close()
 })
+
+test('a result that cannot be written keeps no other result from being written', async () => {
+  const log = createLogger('silent', 'test')
+  const db = new Database(database.url, log, { max: 1, name: 'test' })
+  const writer = new ResultWriter(db, 1, log, {
+    statement: (_, samples) => ({
+      name: undefined,
+      // Fails if the samples include number 5.
+      text: `select count(1 / (i - 5))::int as n from unnest($1::int[]) i`,
+      values: [samples.map(({ index }) => index)],
+    }),
+  })
+  const written = await Promise.all(
+    Array.from(
+      { length: 9 },
+      (_, index) =>
+        new Promise<boolean>((settled) =>
+          writer.add({ batchId: 1, index, attemptLog: null, settled } as unknown as EndedSample),
+        ),
+    ),
+  )
+  expect(written).toEqual(written.map((_, index) => index !== 5))
+  await writer.drain()
+  await db.close()
+})

@@ -32,9 +32,11 @@ export class ResultWriter {
   readonly #statement: typeof flushStatement
   readonly #onOutage: (error: unknown) => void
   readonly #onWritten: () => void
+  readonly #onSettled: () => void
   #waiting: EndedSample[] = []
   #timer: NodeJS.Timeout | undefined
   #flushes = 0
+  #flushing = 0
   #idle: (() => void)[] = []
 
   constructor(
@@ -50,12 +52,15 @@ export class ResultWriter {
       onOutage?: (error: unknown) => void
       /** Called when the database takes writes: a flush succeeded, or failed for a reason other than an outage. */
       onWritten?: () => void
+      /** Called after each flush, when its samples are settled. */
+      onSettled?: () => void
     } = {},
   ) {
     const { onCommitted = null, statement = flushStatement } = options
     this.#statement = statement
     this.#onOutage = options.onOutage ?? (() => {})
     this.#onWritten = options.onWritten ?? (() => {})
+    this.#onSettled = options.onSettled ?? (() => {})
     this.#onCommitted = onCommitted
     this.#db = db
     this.#workerId = workerId
@@ -73,6 +78,11 @@ export class ResultWriter {
     return this.#waiting.length + this.#flushes
   }
 
+  /** Number of samples whose results are not written yet. */
+  get unwritten(): number {
+    return this.#waiting.length + this.#flushing
+  }
+
   async drain(): Promise<void> {
     while (this.pending > 0) {
       this.#flush()
@@ -86,35 +96,49 @@ export class ResultWriter {
     if (this.#flushes >= MAX_FLUSHES || this.#waiting.length === 0) return
     const samples = this.#waiting.splice(0, FLUSH_SAMPLES * 2)
     this.#flushes++
-    void throughOutage(() => this.#write(samples), {
-      forMs: Number.POSITIVE_INFINITY,
-      onOutage: this.#onOutage,
+    this.#flushing += samples.length
+    void this.#writeOrHalve(samples).then(() => {
+      this.#flushes--
+      if (this.#waiting.length >= FLUSH_SAMPLES) this.#flush()
+      else if (this.#waiting.length > 0) this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS)
+      if (this.pending === 0 || this.#waiting.length > 0) {
+        for (const wake of this.#idle.splice(0)) wake()
+      }
     })
-      .then((counted) => {
+  }
+
+  /**
+   * Writes samples and settles them. If that fails because of a sample, each half is written by itself, and so on, so that
+   * all other samples are written.
+   */
+  async #writeOrHalve(samples: EndedSample[]): Promise<void> {
+    let written = true
+    try {
+      const counted = await throughOutage(() => this.#write(samples), {
+        forMs: Number.POSITIVE_INFINITY,
+        onOutage: this.#onOutage,
+      })
+      this.#onWritten()
+      if (counted === samples.length) this.#reportCommitted(samples)
+    } catch (error) {
+      const about = { err: (error as Error).message, samples: samples.length }
+      // The process stops during an outage, so another worker scores the samples again.
+      if (error instanceof PoolClosedError) {
+        this.#log.warn(about, 'results were not written before the stop')
+      } else {
         this.#onWritten()
-        if (counted === samples.length) this.#reportCommitted(samples)
-        return true
-      })
-      .catch((error: Error) => {
-        const about = { err: error.message, samples: samples.length }
-        // The process stops during an outage, so another worker scores the samples again.
-        if (error instanceof PoolClosedError) {
-          this.#log.warn(about, 'results were not written before the stop')
-        } else {
-          this.#onWritten()
-          this.#log.error(about, 'results could not be written')
+        if (samples.length > 1 && isOfSamples(error)) {
+          const half = samples.length >> 1
+          await this.#writeOrHalve(samples.slice(0, half))
+          return this.#writeOrHalve(samples.slice(half))
         }
-        return false
-      })
-      .then((written) => {
-        this.#flushes--
-        for (const sample of samples) sample.settled(written)
-        if (this.#waiting.length >= FLUSH_SAMPLES) this.#flush()
-        else if (this.#waiting.length > 0) this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS)
-        if (this.pending === 0 || this.#waiting.length > 0) {
-          for (const wake of this.#idle.splice(0)) wake()
-        }
-      })
+        this.#log.error(about, 'results could not be written')
+      }
+      written = false
+    }
+    this.#flushing -= samples.length
+    for (const sample of samples) sample.settled(written)
+    this.#onSettled()
   }
 
   #reportCommitted(samples: EndedSample[]): void {
@@ -141,4 +165,13 @@ export class ResultWriter {
       return n
     })
   }
+}
+
+/**
+ * Whether an error may be due to some of the samples: refused values, broken constraints, values over a limit, and
+ * errors of this process, such as a string that would be too long.
+ */
+function isOfSamples(error: unknown): boolean {
+  const { code } = error as { code?: string }
+  return code === undefined || /^(22|23|54)/.test(code)
 }

@@ -111,6 +111,7 @@ export class RewardLoopWorker {
     const heard = {
       onOutage: (error: unknown) => this.#outage.begin(error),
       onWritten: () => this.#outage.end(),
+      onSettled: () => this.intake.written(),
     }
     const writer = (extra: object = {}) =>
       new ResultWriter(options.db, options.id, options.log, { ...heard, ...extra })
@@ -131,6 +132,7 @@ export class RewardLoopWorker {
         wantSlots: options.wantSlots,
         functionCapacity: options.functionCapacity,
         limiterCapacity: options.limiterCapacity,
+        unwritten: () => this.#unwritten,
         take: (pool, job, fetchedAtMs) => this.#take(pool, job, fetchedAtMs),
       },
       options.log,
@@ -139,6 +141,10 @@ export class RewardLoopWorker {
 
   get inFlight(): number {
     return this.#running
+  }
+
+  get #unwritten(): number {
+    return this.#writer.unwritten + this.#urgentWriter.unwritten + this.#stagedWriter.unwritten
   }
 
   jobsByPool(): Map<string, { id: string; retryCount: number }[]> {

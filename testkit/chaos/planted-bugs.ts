@@ -96,14 +96,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: 'server/worker/result-writer.ts',
-        find: '        return false\n      })\n      .then((written)',
-        replace: '        return true\n      })\n      .then((written)',
+        find: '      written = false\n',
+        replace: '',
       },
       {
         file: 'server/worker/result-writer.ts',
         find: '    const attempts = attemptsStatement(this.#workerId, samples)\n',
         replace:
-          "    if (Math.random() < 0.1) throw new Error('planted')\n    const attempts = attemptsStatement(this.#workerId, samples)\n",
+          "    if (Math.random() < 0.1) throw Object.assign(new Error('planted'), { code: 'XX000' })\n    const attempts = attemptsStatement(this.#workerId, samples)\n",
       },
     ],
     laws: ['calls', 'log', 'ended'],

@@ -62,7 +62,15 @@ setEgressPolicy(egressAllow)
 const log = createLogger(logLevel, 'ingest')
 const db = new Database(databaseUrl, log, SERVER_POOLS.ingest)
 const queue = new JobQueue(db, log, { supervise: false })
-const ready = queue.start()
+let starting: Promise<void> | null = null
+/** Starts the queue. After a failed start, for example during an outage, the next body starts it again. */
+function startQueue(): Promise<void> {
+  starting ??= queue.start().catch((error: Error) => {
+    starting = null
+    throw error
+  })
+  return starting
+}
 const context: Omit<AcceptContext, 'images' | 'sandboxes'> = {
   db,
   queue,
@@ -97,7 +105,7 @@ async function deal(body: Body, message: ToThread): Promise<void> {
   const bytes = message.type === 'chunk' ? message.bytes : null
   try {
     if (body.ended) return
-    await ready
+    await startQueue()
     if (message.type === 'chunk') {
       const { buffer, byteOffset, byteLength } = message.bytes
       await body.ingest.push(Buffer.from(buffer, byteOffset, byteLength))

@@ -1,8 +1,9 @@
 -- Appends samples that arrive one at a time (samples.score) to the end of an open batch, in one round trip. Returns the
 -- first index. Raises RW001 if a group would be too large, RW002 with the next index if p_start differs from it, and
--- RW003 if the batch is closed. A failed sample of a batch with fail_batch closes it without the advisory lock, so the
--- update of the batch, which waits for that transaction, checks this again. The commit waits for the disk. Otherwise,
--- other samples could get the same indexes after a crash, and their callers would get the scores of these samples.
+-- RW003 if the batch is closed or was removed. A failed sample of a batch with fail_batch closes it without the advisory
+-- lock, so the update of the batch, which waits for that transaction, checks this again. The commit waits for the disk.
+-- Otherwise, other samples could get the same indexes after a crash, and their callers would get the scores of these
+-- samples.
 CREATE FUNCTION append_singles(
     p_batch int, p_start int, p_notify text, p_uid text[], p_prompt_key bytea[], p_score float8[], {sample parameters}, {text parameters}
 ) RETURNS int LANGUAGE plpgsql
@@ -13,7 +14,7 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock(72707371, p_batch);
     SELECT * INTO v FROM batch WHERE id = p_batch;
-    IF v.closed THEN RAISE EXCEPTION 'closed' USING ERRCODE = 'RW003'; END IF;
+    IF NOT FOUND OR v.closed THEN RAISE EXCEPTION 'closed' USING ERRCODE = 'RW003'; END IF;
     IF v.samples <> p_start THEN RAISE EXCEPTION '%', v.samples USING ERRCODE = 'RW002'; END IF;
     start := v.samples;
     PERFORM 1 FROM sample_group WHERE batch_id = p_batch AND uid = ANY (p_uid) ORDER BY no FOR UPDATE;

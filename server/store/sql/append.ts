@@ -1,3 +1,4 @@
+import type { ClientBase } from 'pg'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { SampleInput } from '../../contract/trainer.ts'
 import { ADVISORY_LOCKS } from '../advisory-locks.ts'
@@ -208,13 +209,17 @@ async function pendingOfGroups(
   return rows
 }
 
-export async function nextIndex(db: Database, batchId: number): Promise<number> {
-  const [row] = await db.rows<{ samples: number }>(
-    'next-index',
-    'select samples from batch where id = $1',
-    [batchId],
-  )
-  return row!.samples
+/** The next index of a batch; 0 if the batch was removed. */
+export async function nextIndex(
+  client: Pick<ClientBase, 'query'>,
+  batchId: number,
+): Promise<number> {
+  const { rows } = await client.query<{ samples: number }>({
+    name: 'next-index',
+    text: 'select samples from batch where id = $1',
+    values: [batchId],
+  })
+  return rows[0]?.samples ?? 0
 }
 
 /**

@@ -79,6 +79,16 @@ export async function exportSize(
   }
 }
 
+/** Whether retention has removed neither the samples of a batch nor, if `texts` is true, their texts. */
+export async function isKept(db: Database, batchId: number, texts: boolean): Promise<boolean> {
+  const rows = await db.rows(
+    'is-kept',
+    `select 1 from batch where id = $1 and samples_removed_at is null and (not $2 or texts_removed_at is null)`,
+    [batchId, texts],
+  )
+  return rows.length > 0
+}
+
 /** Batches between two ids that may have a matching sample, in order of id. */
 export async function exportedBatches(
   db: Database,

@@ -50,6 +50,20 @@ export async function otherServerProcesses(db: Database, id: number): Promise<Se
   )
 }
 
+/** The host and the last report of a server process; undefined if it has not reported for 5 s or has ended. */
+export async function lastServerReport(
+  db: Database,
+  id: number,
+): Promise<{ host: string; seen_at: Date } | undefined> {
+  const [row] = await db.rows<{ host: string; seen_at: Date }>(
+    'server-report',
+    `select split_part(host, '#', 1) as host, last_seen_at as seen_at from process where id = $1 and role = 'server' and state <> 'dead'
+       and last_seen_at > clock_timestamp() - interval '5 seconds'`,
+    [id],
+  )
+  return row
+}
+
 /** A server's calls of the last ten minutes; latencies in the router's buckets. */
 export interface RecentCalls {
   server_id: number

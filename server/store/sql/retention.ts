@@ -87,9 +87,10 @@ export async function hasPendingRemoval(db: Database): Promise<boolean> {
   return row!.any
 }
 
+/** The running removal. Until the transaction ends, it cannot be cancelled, and no other one can be running. */
 export async function runningJob(client: Client): Promise<RetentionJobRow | undefined> {
   const { rows } = await client.query<RetentionJobRow>(
-    `select ${JOB} from retention_job where state = 'running'`,
+    `select ${JOB} from retention_job where state = 'running' for no key update`,
   )
   return rows[0]
 }

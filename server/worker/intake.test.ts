@@ -1,0 +1,28 @@
+import { expect, test, vi } from 'vitest'
+import { createLogger } from '../log.ts'
+import { INTERACTIVE_POOL, RULES_POOL } from '../store/job-queue.ts'
+import { Intake, type IntakeHost } from './intake.ts'
+
+test('no samples are fetched while as many results are unwritten as a worker may have samples', async () => {
+  const fetch = vi.fn(async () => [])
+  let unwritten = 4_096
+  const host: IntakeHost = {
+    slotsOf: () => 0,
+    fairShareOf: () => 0,
+    wantSlots: () => {},
+    functionCapacity: () => 0,
+    limiterCapacity: () => 0,
+    unwritten: () => unwritten,
+    take: () => {},
+  }
+  const intake = new Intake({ fetch } as never, host, createLogger('silent', 'test'))
+  intake.pump(RULES_POOL)
+  expect(fetch).not.toHaveBeenCalled()
+  // Callers wait for single samples.
+  intake.pump(INTERACTIVE_POOL)
+  expect(fetch).toHaveBeenLastCalledWith(INTERACTIVE_POOL, 16, [])
+  unwritten -= 96
+  intake.written()
+  expect(fetch).toHaveBeenCalledWith(RULES_POOL, 2, [])
+  intake.close()
+})
