@@ -406,7 +406,10 @@ class Small(unittest.TestCase):
         ):
             address = parse_address(given)
             self.assertEqual((address.url, address.host_header), (url, header))
-        for wrong in ("", "ftp://host", "http://", "http://host:port", "http://user:secret@host"):
+        for wrong in (
+            *("", "ftp://host", "http://", "http://host:port", "http://user:secret@host"),
+            "http://[::1:3000",
+        ):
             with self.assertRaises(RewardOpsError) as caught:
                 parse_address(wrong)
             self.assertEqual(caught.exception.reason, "invalid_input")
