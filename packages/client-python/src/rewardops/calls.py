@@ -43,6 +43,8 @@ TRIES_OF_INTERNAL = 3
 CLOSE_S = 2.0
 #: Seconds after which a call that waits for a reward was probably ended by a time limit of the client or of a proxy.
 LONG_S = 5.0
+#: Seconds without an answer after which a warning is logged. Long polls are answered sooner.
+QUIET_S = 30.0
 #: Reasons after which a call is retried until its own timeout, with the delay that the service requests.
 BACK_PRESSURE = frozenset(("busy", "queue_full", "run_queue_full"))
 #: Reasons for which a call was certainly not executed.
@@ -127,6 +129,8 @@ class Calls:
         #: Start of the current outage, which is logged once for all calls.
         self._down_since: float | None = None
         self._outage_logged = False
+        #: The time.monotonic() of the last check on behalf of calls that wait for a reward.
+        self._waits_checked_at = float("-inf")
         _all.add(self)
 
     @property
@@ -302,6 +306,7 @@ class Calls:
                 answer = await self._here().http.post(
                     path, headers, body, min(self._connect_s, within), within
                 )
+            watch = asyncio.ensure_future(self._watch(procedure, within, waits))
                 outcome = read_answer(self.address.url, procedure, answer)
                 if isinstance(outcome, Result):
                     self._answered()
@@ -316,7 +321,7 @@ class Calls:
                     RewardOpsError(
                         f"{self.address.url} does not answer: {silence.detail}.",
                         reason=UNREACHABLE,
-                        hint="Is the service running, and is this its URL?",
+                        hint=silence.hint,
                     ),
                 )
                 if not silence.passing:
@@ -326,6 +331,8 @@ class Calls:
                 raise later.error
             internal += later.error.reason == "internal"
             if internal >= TRIES_OF_INTERNAL:
+            finally:
+                watch.cancel()
                 raise later.error
             took = time.monotonic() - sent_at
             # A call that waited long for its reward is no sign of an outage if the service can be reached.
@@ -350,8 +357,9 @@ class Calls:
                 gives_up_at = failing_since + self.outage_s if met else begun + self._connect_s
                 if now >= gives_up_at:
                     raise later.error
-                # A single failure is not logged, because usually an idle connection was closed or a restart was quick.
-                if tries > 1 and met and later.error.reason != "internal":
+                # A single quick failure is not logged, because usually an idle connection was closed or a restart was
+                # quick.
+                if (tries > 1 or took >= LONG_S) and met and later.error.reason != "internal":
                     self._is_down(later.error, now)
                 pause = min(pause, max(0.05, gives_up_at - now))
             if deadline is not None:
@@ -362,6 +370,29 @@ class Calls:
         within = self._connect_s
         if deadline is not None:
             within = min(within, deadline - time.monotonic())
+    async def _watch(self, procedure: str, answer_s: float, waits: bool) -> None:
+        """Logs a warning if a call has no answer, except for a call that waits for a reward of a reachable service."""
+        begun = time.monotonic()
+        while True:
+            await asyncio.sleep(QUIET_S)
+            now = time.monotonic()
+            if waits:
+                # One check serves thousands of waiting calls.
+                if now - self._waits_checked_at < QUIET_S:
+                    continue
+                self._waits_checked_at = now
+            reachable = await self._is_reachable(None)
+            if waits and reachable:
+                continue
+            log.warning(
+                "%s has not answered %s for %.0f s; it %s. Waiting for up to %g s.",
+                self.address.url,
+                procedure,
+                now - begun,
+                "answers other calls" if reachable else "does not answer other calls either",
+                answer_s,
+            )
+
         if within <= 0:
             return False
         headers = {**self.headers(), "Content-Type": "application/json"}
