@@ -10,7 +10,7 @@ import type {
   SubmitResult,
 } from '../../../server/contract/trainer.ts'
 import { RewardOpsClientError } from './error.ts'
-import { ForeignAnswer, isJson, refusalOf, unreachable } from './failure.ts'
+import { ForeignAnswer, isJson, NoAnswer, refusalOf, unreachable } from './failure.ts'
 import { type RewardOpsApi, RewardPipeline } from './pipeline.ts'
 import { Reach } from './reach.ts'
 import { resilientLink } from './resilient-link.ts'
@@ -128,7 +128,12 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
         url: `${url}/api/trpc`,
         headers,
         fetch: async (input, init) => {
-          const response = await send(input as string, init as RequestInit)
+          let response: Response
+          try {
+            response = await send(input as string, init as RequestInit)
+          } catch (error) {
+            throw new NoAnswer(error)
+          }
           if (isJson(response)) return response
           throw new ForeignAnswer(response)
         },
