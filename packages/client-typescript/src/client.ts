@@ -65,7 +65,7 @@ export interface RewardOpsClient {
   submit(batch: BatchInput): Promise<SubmitResult>
   /**
    * Submits a batch and returns a pipeline of its rewards. With the same `idempotencyKey`, and the cursor of the
-   * last chunk as `after`, a restarted trainer continues where it stopped.
+   * last chunk as `after`, a restarted trainer continues where it stopped. `signal` aborts the submit and the waits.
    */
   computeRewardPipeline(
     batch: BatchInput,
@@ -140,8 +140,8 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
       }),
     ],
   })
-  const submit = (batch: BatchInput): Promise<SubmitResult> =>
-    api.batches.submit.mutate(keyed(batch))
+  const submit = (batch: BatchInput, signal?: AbortSignal): Promise<SubmitResult> =>
+    api.batches.submit.mutate(keyed(batch), signal ? { signal } : {})
   const wait = async (batchId: string, { signal }: { signal?: AbortSignal } = {}) => {
     for (;;) {
       const summary = await api.batches.wait.query(
@@ -155,16 +155,17 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
     allResults(api, batchId, tokenScores)
   return {
     api,
-    submit,
+    submit: (batch) => submit(batch),
     wait,
     results,
     async connect() {
       await api.session.get.query()
     },
-    computeRewardPipeline: (batch, given = {}) => new RewardPipeline(api, submit(batch), given),
+    computeRewardPipeline: (batch, given = {}) =>
+      new RewardPipeline(api, submit(batch, given.signal), given),
     pipelineOf(batchId, given = {}) {
       const accepted = api.batches.get
-        .query({ batchId })
+        .query({ batchId }, given.signal ? { signal: given.signal } : {})
         .then(({ samples, groups }) => ({ batchId, accepted: samples, groups, duplicate: true }))
       return new RewardPipeline(api, accepted, given)
     },
