@@ -187,6 +187,10 @@ class Calls:
         self._info = None
         return await self._checked("session.get", None)
 
+    async def checked(self) -> ServiceInfo:
+        """Like `check`, but does nothing after a successful check."""
+        return await self._checked("session.get", None)
+
     def headers(self) -> dict[str, str]:
         headers = {"User-Agent": f"rewardops-python/{_version.VERSION}", **self._trace_headers()}
         if self._api_key is not None:
@@ -302,11 +306,11 @@ class Calls:
                     raise self._too_late(procedure, begun)
             tries += 1
             sent_at = now
+            watch = asyncio.ensure_future(self._watch(procedure, within, waits))
             try:
                 answer = await self._here().http.post(
                     path, headers, body, min(self._connect_s, within), within
                 )
-            watch = asyncio.ensure_future(self._watch(procedure, within, waits))
                 outcome = read_answer(self.address.url, procedure, answer)
                 if isinstance(outcome, Result):
                     self._answered()
@@ -327,12 +331,12 @@ class Calls:
                 if not silence.passing:
                     raise later.error from None
                 not_done = not silence.sent
+            finally:
+                watch.cancel()
             if not (repeatable or not_done):
                 raise later.error
             internal += later.error.reason == "internal"
             if internal >= TRIES_OF_INTERNAL:
-            finally:
-                watch.cancel()
                 raise later.error
             took = time.monotonic() - sent_at
             # A call that waited long for its reward is no sign of an outage if the service can be reached.
@@ -366,10 +370,6 @@ class Calls:
                 pause = min(pause, max(0.0, deadline - now))
             await asyncio.sleep(pause)
 
-    async def _is_reachable(self, deadline: float | None) -> bool:
-        within = self._connect_s
-        if deadline is not None:
-            within = min(within, deadline - time.monotonic())
     async def _watch(self, procedure: str, answer_s: float, waits: bool) -> None:
         """Logs a warning if a call has no answer, except for a call that waits for a reward of a reachable service."""
         begun = time.monotonic()
@@ -393,6 +393,10 @@ class Calls:
                 answer_s,
             )
 
+    async def _is_reachable(self, deadline: float | None) -> bool:
+        within = self._connect_s
+        if deadline is not None:
+            within = min(within, deadline - time.monotonic())
         if within <= 0:
             return False
         headers = {**self.headers(), "Content-Type": "application/json"}
