@@ -352,6 +352,27 @@ class Errors(unittest.TestCase):
                 with self.assertRaises(RewardOpsError):
                     client.call("demo.load")
 
+    def test_a_batch_is_cancelled_if_a_later_part_of_it_is_refused(self):
+        sample = {"uid": "u", "data_source": "d", "prompt": "p", "response": "r"}
+        stored = {"batchId": "b1", "accepted": 1, "groups": 1, "duplicate": False}
+        answers = (
+            (200, {}, {"result": {"data": stored}}),
+            refusal(422, "run_limit"),
+            (200, {}, {"result": {"data": {}}}),
+        )
+        # With a key, the caller can submit the same batch again, which continues after its first part.
+        for key, called in ((None, ["submit", "append", "cancel"]), ("k", ["submit", "append"])):
+            with (
+                self.subTest(key=key),
+                mock.patch("rewardops.bodies.PART_BYTES", 10),
+                Web(*answers, look=session()) as web,
+                RewardOps(web.url) as client,
+            ):
+                with self.assertRaises(RewardOpsError) as caught:
+                    client.submit([sample, sample], idempotency_key=key)
+                self.assertEqual(caught.exception.reason, "run_limit")
+                self.assertEqual([path.split("batches.")[1] for path, _, _ in web.requests], called)
+
     def test_a_full_queue_is_no_outage(self):
         for reason in ("queue_full", "run_queue_full"):
             full = [refusal(429, reason, retryAfterMs=100)] * 5
