@@ -16,7 +16,7 @@ import {
 import { postProcessedBatches, queuePostProcessing } from '../store/sql/post-process.ts'
 import { deleteAbandonedCopies } from '../store/sql/rescore.ts'
 import { pruneFleetHistory } from '../store/sql/server-reports.ts'
-import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
+import { currentTextBucket } from '../store/text-partitions.ts'
 import { Orphans } from './orphans.ts'
 import { sweepDeadWorkers } from './worker-supervisor.ts'
 
@@ -97,8 +97,7 @@ export class Sweeps {
     if (tick % PARTITIONS_EVERY === 0) {
       await dropUnusedFunctions(this.#db.pool)
       await pruneFleetHistory(this.#db)
-      await ensureTextPartition(this.#db, textBucket())
-      await ensureTextPartition(this.#db, textBucket(Date.now() + 86_400_000))
+      for (const daysAhead of [0, 1]) await currentTextBucket(this.#db, daysAhead)
     }
   }
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { rollouts } from '../../testkit/service/rollouts.ts'
 import { Retention } from '../admin/retention.ts'
 import { SubmitInput } from '../contract/trainer.ts'
@@ -61,6 +61,18 @@ it('submit, append, close and cancel need one connection', async () => {
   expect(await manager.close(open.batchId)).toMatchObject({ samples: 64 })
   expect(await manager.cancel(first.batchId)).toMatchObject({ status: 'cancelled' })
   expect(await queue.fetch(RULES_POOL, 100, [])).not.toHaveLength(0)
+})
+
+it('a submit stores its texts under the database’s day, although this machine’s clock is ahead', async () => {
+  const ahead = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 7 * 86_400_000)
+  const { batchId } = await submit({}).finally(() => ahead.mockRestore())
+  // Retention drops a partition of texts once the database's day is past the partition's.
+  const rows = await db.adhoc(
+    `select distinct text_bucket = (submitted_at at time zone 'UTC')::date as "isDay", bucket = text_bucket as "hasTexts"
+     from batch join sample_text on batch_id = id where id = $1`,
+    [Number(batchId.slice(1))],
+  )
+  expect(rows).toEqual([{ isDay: true, hasTexts: true }])
 })
 
 it('a rescore and its concurrent repetition need one connection', async () => {
