@@ -12,8 +12,13 @@ export function processLives(pid: number): boolean {
 
 /** Sends SIGKILL to a process, or to a process group by its negative id. Nothing happens if it has ended. */
 export function sendKill(pid: number): void {
+  sendSignal(pid, 'SIGKILL')
+}
+
+/** Sends a signal to a process. Nothing happens if it has ended. */
+export function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
-    process.kill(pid, 'SIGKILL')
+    process.kill(pid, signal)
   } catch {
     // The process has already ended.
   }

@@ -16,7 +16,7 @@ import {
 import { postProcessedBatches, queuePostProcessing } from '../store/sql/post-process.ts'
 import { deleteAbandonedCopies } from '../store/sql/rescore.ts'
 import { pruneFleetHistory } from '../store/sql/server-reports.ts'
-import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
+import { currentTextBucket } from '../store/text-partitions.ts'
 import { Orphans } from './orphans.ts'
 import { sweepDeadWorkers } from './worker-supervisor.ts'
 
@@ -100,8 +100,8 @@ export class Sweeps {
       steps.push(
         () => dropUnusedFunctions(this.#db.pool),
         () => pruneFleetHistory(this.#db),
-        () => ensureTextPartition(this.#db, textBucket()),
-        () => ensureTextPartition(this.#db, textBucket(Date.now() + 86_400_000)),
+        () => currentTextBucket(this.#db, 0),
+        () => currentTextBucket(this.#db, 1),
       )
     }
     await eachInTurn(steps, (step) => step())

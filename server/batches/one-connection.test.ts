@@ -64,6 +64,18 @@ it('submit, append, close and cancel need one connection', async () => {
   expect(await queue.fetch(RULES_POOL, 100, [])).not.toHaveLength(0)
 })
 
+it('a submit stores its texts under the database’s day, although this machine’s clock is ahead', async () => {
+  const ahead = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 7 * 86_400_000)
+  const { batchId } = await submit({}).finally(() => ahead.mockRestore())
+  // Retention drops a partition of texts once the database's day is past the partition's.
+  const rows = await db.adhoc(
+    `select distinct text_bucket = (submitted_at at time zone 'UTC')::date as "isDay", bucket = text_bucket as "hasTexts"
+     from batch join sample_text on batch_id = id where id = $1`,
+    [Number(batchId.slice(1))],
+  )
+  expect(rows).toEqual([{ isDay: true, hasTexts: true }])
+})
+
 it('a rescore and its concurrent repetition need one connection', async () => {
   const { batchId } = await submit({})
   await end(batchId)

@@ -28,7 +28,7 @@ import {
   type PartToCopy,
   partToCopy,
 } from '../store/sql/rescore-part.ts'
-import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
+import { currentTextBucket } from '../store/text-partitions.ts'
 import { type AcceptContext, duplicateOf, resolveRegistered } from './accept/accept-batch.ts'
 import { ensurePool, poolOf, scoresWholeGroups } from './accept/jobs.ts'
 import type { BatchReader } from './batch-reader.ts'
@@ -125,8 +125,7 @@ export class Rescores {
     await foreseeLimits(db, limits, batch.run, adds)
     const pool = poolOf(reward)
     await ensurePool(db, queue, pool, reward)
-    const toBucket = textBucket()
-    await ensureTextPartition(db, toBucket)
+    const toBucket = await currentTextBucket(db)
     const copied = await this.#holding(async (client) => {
       const copy = await this.#begin(client, batch, toBucket)
       const made: Omit<RescoreResult, 'duplicate'> = {

@@ -82,7 +82,7 @@ describe('programs', () => {
   })
 
   itInFullRun(
-    'Q15: the sandbox receives the configured limits: concurrent programs, memory, time',
+    'the sandbox receives the configured limits: concurrent programs, memory, time',
     async () => {
       const samples = Array.from({ length: 24 }, (_, i) => program(`${RIGHT}  # ${i}`))
       const limits = { max_concurrent: 2, memory_limit_mb: 300, timeout: 7 }

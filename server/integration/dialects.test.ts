@@ -7,6 +7,8 @@ import {
   sharedService,
   stopCleanly,
 } from '../../testkit/service/service-with-model.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
+import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 
 const KEY = 'pT4wZ81mQx7RkV0s9LcB'
 let open: Service
@@ -246,6 +248,61 @@ describe('openrlhf', () => {
     expect(scores).toEqual(rewards)
     expect(Object.keys(extra_logs)).toEqual(['rm_failed', 'acc', 'format_ok'])
     for (const values of Object.values(extra_logs)) expect(values).toHaveLength(n)
+  })
+
+  it('adds a sample once although its request fails because of another one and is repeated', async () => {
+    const run = 'repeated'
+    const query = [RIGHT, '#### 71', RIGHT].map((response) => `${PROMPT}${response}`)
+    const sent = (labels: (string | null)[]) =>
+      post(`/compat/openrlhf/${run}${gsm8k}`, {
+        query: query.slice(0, labels.length),
+        prompts: labels.map(() => PROMPT),
+        labels,
+      })
+    const count = (all: string[], one: string) => all.filter((status) => status === one).length
+    const statuses = async () => {
+      const { items } = await open.api.batches.list.query({ run })
+      expect(items).toHaveLength(1)
+      const { status } = await open.api.batches.results.query({ batchId: items[0]!.batchId })
+      return { scored: count(status, 'scored'), failed: count(status, 'failed') }
+    }
+    // The rule needs a ground truth.
+    for (let failed = 1; failed <= 3; failed++) {
+      expect((await sent(['72', '72', null])).status).toBe(503)
+      expect(await statuses()).toEqual({ scored: 2, failed })
+    }
+    const answer = await sent(['72', '72', '72'])
+    expect(JSON.parse(answer.text).rewards).toEqual([1, 0, 1])
+    expect(await statuses()).toEqual({ scored: 3, failed: 3 })
+    // Equal samples after a successful request are samples of their own.
+    await sent(['72', '72'])
+    expect(await statuses()).toEqual({ scored: 5, failed: 3 })
+  })
+
+  it('adds a sample once although its caller disconnects and repeats the request', async () => {
+    const rm = await SimulatedServer.start({ model: 'dialect-rm' })
+    try {
+      await open.api.servers.register.mutate({ name: 'dialect-rm', url: rm.url })
+      rm.control({ latency: 'constant:1000' })
+      const path = '/compat/openrlhf/interrupted?model=dialect-rm'
+      const body = { query: [`${PROMPT}72`], prompts: [PROMPT], labels: ['72'] }
+      const gone = new AbortController()
+      const first = fetch(`${open.url}${path}`, {
+        ...{ method: 'POST', body: JSON.stringify(body), signal: gone.signal },
+        headers: { 'content-type': 'application/json' },
+      })
+      const batches = async () => (await open.api.batches.list.query({ run: 'interrupted' })).items
+      await waitFor('the call', () => rm.stats().inFlight === 1)
+      gone.abort()
+      await expect(first).rejects.toThrow()
+      // The service has noticed the end of the connection when it answers another call.
+      await batches()
+      expect((await post(path, body)).status).toBe(200)
+      expect(await batches()).toMatchObject([{ samples: 1, scored: 1 }])
+    } finally {
+      await open.api.servers.remove.mutate({ name: 'dialect-rm' }).catch(() => {})
+      await rm.close()
+    }
   })
 
   it('scores the whole text of a request without prompts', async () => {

@@ -55,7 +55,7 @@ function mostWithin(sorted: readonly number[], forMs: number): number {
 
 describe('rate_limited', () => {
   itInFullRun(
-    'Q16: keeps to the requests per minute over all workers, also when one of them is killed',
+    'keeps to the requests per minute over all workers, also when one of them is killed',
     async () => {
       const rpm = 1_200
       const samples = rollouts(140, 4, 'rpm')
@@ -141,7 +141,7 @@ describe('rate_limited', () => {
     )
   })
 
-  it('Q19: a call that times out and an error are failures with a reason, never 0, and the batch ends', async () => {
+  it('a call that times out and an error are failures with a reason, never 0, and the batch ends', async () => {
     await servers.control({ latency: 'constant:3000' })
     const late = await submit(
       [sample(), sample()],

@@ -6,8 +6,10 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { HAS_PID_NAMESPACES, runAsTwinContainer } from '../../testkit/processes/pid-namespace.ts'
+import { processesAbout } from '../../testkit/service/process-tree.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { PID_SPACE } from '../process-host.ts'
+import { sendKill } from '../process-signals.ts'
 import { findCgroups, ownGroups } from './cgroups.ts'
 import { FOLDER_PREFIX, planIsolation, startIsolated } from './isolation.ts'
 import { ProcessTree } from './process-tree.ts'
@@ -102,7 +104,8 @@ test.skipIf(process.platform !== 'linux')(
   },
 )
 
-test('a process is not in the tree because its parent got the id of an ended member', async () => {
+/** A tree without a control group, with a memory limit of 1 MiB. `over` has the limits that it exceeded. */
+function watchedTree() {
   const child = spawn('cat', { stdio: ['pipe', 'ignore', 'ignore'] })
   const over: string[] = []
   const tree = new ProcessTree(child, {
@@ -111,24 +114,72 @@ test('a process is not in the tree because its parent got the id of an ended mem
     folder: join(tmpdir(), `rewardops-no-folder-${child.pid}`),
     onOver: (detail) => over.push(detail),
   })
-  // Ids above Linux's highest, so that no process of this machine is meant.
-  const [member, other] = [2 ** 22 + 1, 2 ** 22 + 2]
-  const entry = (pid: number, parent: number, startedAt: string, memoryBytes = 0) => ({
-    ...{ pid, parent, startedAt, memoryBytes, uid: 0, threads: 1 },
-  })
-  const root = entry(child.pid as number, process.pid, '0')
+  const end = async () => {
+    const ended = child.exitCode === null && child.signalCode === null && once(child, 'exit')
+    child.kill()
+    await ended
+  }
+  return { tree, over, end, pid: child.pid as number }
+}
+
+const entry = (pid: number, parent: number, startedAt: string, memoryBytes = 0) => ({
+  ...{ pid, parent, startedAt, memoryBytes, uid: 0, threads: 1 },
+})
+// Ids above Linux's highest, so that no process of this machine is meant.
+const [member, other] = [2 ** 22 + 1, 2 ** 22 + 2] as const
+
+test('a process is not in the tree because its parent got the id of an ended member', async () => {
+  const { tree, over, end, pid } = watchedTree()
+  const root = entry(pid, process.pid, '0')
   tree.look([root, entry(member, root.pid, '1')])
   tree.look([root, entry(member, 1, '9'), entry(other, member, '9', 1 << 30)])
   expect(over).toEqual([])
-  const grown = [root, entry(member, root.pid, '9'), entry(other, member, '9', 1 << 30)]
-  tree.look(grown)
-  tree.look(grown)
-  expect(over).toHaveLength(1)
-  const ended = once(child, 'exit')
-  child.kill()
-  await ended
+  await end()
   await tree.close()
 })
+
+test('a process is not in the tree because it got the id of the ended first process', async () => {
+  const { tree, over, end, pid } = watchedTree()
+  tree.look([entry(pid, process.pid, '0')])
+  await end()
+  tree.look([entry(pid, 1, '9', 1 << 30), entry(other, pid, '9', 1 << 30)])
+  expect(over).toEqual([])
+  await tree.close()
+})
+
+test('a process is in the tree as soon as it is listed, even before its new parent', async () => {
+  const { tree, over, end, pid } = watchedTree()
+  const root = entry(pid, process.pid, '0')
+  tree.look([entry(other, member, '2', 1 << 30), root, entry(member, root.pid, '1')])
+  expect(over).toHaveLength(1)
+  await end()
+  await tree.close()
+})
+
+test.skipIf(process.platform !== 'linux')(
+  'a process that detached just before the kill ends too, with the processes that it is starting',
+  async () => {
+    const plan = await planIsolation({ ...PLAN, paths: [] })
+    const duration = `1000.${process.pid}`
+    const script = `echo started; i=0; while [ $i -lt 200 ]; do sleep ${duration} & i=$((i + 1)); done; wait`
+    const started = startIsolated(
+      { ...plan, cgroups: null, user: 'own' },
+      {
+        command: ['/bin/sh', '-c', `setsid sh -c '${script}' & read line`],
+        ...{ level: 'process', env: { PATH: '/usr/bin:/bin' }, stdio: ['pipe', 'pipe', 'ignore'] },
+        ...{ memoryBytes: 1 << 30, binds: [], folderInside: '/tmp', onOver: () => {} },
+      },
+    )
+    try {
+      await once(started.child.stdout as Readable, 'data')
+      started.kill()
+      await started.closed
+      await waitFor('their end', () => processesAbout(duration).length === 0, 5_000)
+    } finally {
+      for (const { pid } of processesAbout(duration)) sendKill(pid)
+    }
+  },
+)
 
 test('the v2 control group of a process is found in the text that the kernel writes', () => {
   const text = '4:memory:/a\n1:cpu,cpuacct:/b:c\n0::/system.slice/rewardops.service\n'

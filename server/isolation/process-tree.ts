@@ -5,7 +5,7 @@ import { opendir, rm, stat } from 'node:fs/promises'
 import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { readProcFile, sendKill } from '../process-signals.ts'
+import { readProcFile, sendKill, sendSignal } from '../process-signals.ts'
 import { Cgroup, type Cgroups } from './cgroups.ts'
 
 export interface TreeLimits {
@@ -32,6 +32,8 @@ export interface TreeOptions {
 
 const WATCH_MS = 250
 const TABLE_WITHIN_MS = 10_000
+/** Processes that cannot be stopped, because they belong to another user, could start others without end. */
+const MAX_STOP_ROUNDS = 10
 /** Nice value of a tree without a control group; an ordinary process has 0. */
 const NICENESS = 6
 /** Maximum files whose sizes are added up; further files of a folder are ignored. */
@@ -74,19 +76,19 @@ export class ProcessTree {
 
   kill(): void {
     this.#isKilled = true
-    const { pid, exitCode, signalCode } = this.#child
-    // The id of an ended process may already belong to another process.
-    if (pid !== undefined && exitCode === null && signalCode === null) {
+    const { user } = this.#options
+    if (this.#group === null && user === null) this.#killMembers()
+    if (this.#isRunning) {
       // The process group exists if the process was started detached.
+      const pid = this.#child.pid as number
       for (const id of [-pid, pid]) sendKill(id)
     }
-    const { user } = this.#options
     if (this.#group !== null) this.#group.kill()
     else if (user !== null) {
       // Every process of this user is in the tree. Only a process of the same user can signal all of them at the same
       // time.
       spawn('/bin/sh', ['-c', 'kill -9 -1'], { ...user, stdio: 'ignore' }).on('error', () => {})
-    } else this.#killSeen()
+    }
   }
 
   /** Called after the process has ended: kills the processes that it left behind, and removes its folder. */
@@ -106,14 +108,8 @@ export class ProcessTree {
     if (this.#group === null && this.#options.user === null) {
       // Processes that the ended process left behind are found only in the process table.
       const until = performance.now() + TABLE_WITHIN_MS
-      let table = processTable()
-      while (table === null && performance.now() < until) {
-        await sleep(WATCH_MS)
-        table = processTable()
-      }
-      if (table !== null) this.look(table)
-    }
-    this.kill()
+      while (!this.#killMembers() && performance.now() < until) await sleep(WATCH_MS)
+    } else this.kill()
     await this.#group?.remove()
     await rm(this.#options.folder, { recursive: true, force: true }).catch(() => {})
   }
@@ -125,7 +121,7 @@ export class ProcessTree {
   look(table: readonly ProcessEntry[]): void {
     const { limits } = this.#options
     if (this.isWatched) {
-      const members = this.#membersOf(table)
+      const members = [...this.#membersOf(table)]
       const bytes = members.reduce((sum, one) => sum + one.memoryBytes, 0)
       const threads = members.reduce((sum, one) => sum + one.threads, 0)
       if (bytes > limits.memoryBytes) {
@@ -153,10 +149,15 @@ export class ProcessTree {
     this.kill()
   }
 
-  #membersOf(table: readonly ProcessEntry[]): ProcessEntry[] {
+  /** After the process has ended, its id may already belong to another process. */
+  get #isRunning(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  #membersOf(table: readonly ProcessEntry[]): Set<ProcessEntry> {
     const { user, hasNamespace } = this.#options
     const root = this.#child.pid as number
-    if (hasNamespace) this.#namespace ??= ownNamespace(root)
+    if (hasNamespace && this.#isRunning) this.#namespace ??= ownNamespace(root)
     for (const { pid, startedAt } of table) {
       const seen = this.#seen.get(pid)
       // The id of an ended process now belongs to another process. Members that are missing in the table are kept: a
@@ -164,23 +165,46 @@ export class ProcessTree {
       if (seen !== undefined && seen !== startedAt) this.#seen.delete(pid)
     }
     const isMember = (one: ProcessEntry): boolean => {
-      if (one.pid === root || this.#seen.get(one.pid) === one.startedAt) return true
+      if (one.pid === root && this.#isRunning) return true
+      if (this.#seen.get(one.pid) === one.startedAt) return true
       if (user !== null) return one.uid === user.uid
-      if (this.#namespace !== null && namespaceOf(one.pid) === this.#namespace) return true
-      return one.parent === root || this.#seen.has(one.parent)
+      return this.#namespace !== null && namespaceOf(one.pid) === this.#namespace
     }
-    const members = table.filter(isMember)
-    for (const { pid, startedAt } of members) {
-      if (this.#seen.get(pid) !== startedAt) yieldProcessors(pid)
-      this.#seen.set(pid, startedAt)
+    const members = new Set<ProcessEntry>()
+    const add = (one: ProcessEntry) => {
+      members.add(one)
+      if (this.#seen.get(one.pid) !== one.startedAt) yieldProcessors(one.pid)
+      this.#seen.set(one.pid, one.startedAt)
+    }
+    table.filter(isMember).forEach(add)
+    // A descendant may be listed before its parent, because ids are reused.
+    for (let size = -1; user === null && size < members.size; ) {
+      size = members.size
+      for (const one of table) if (!members.has(one) && this.#seen.has(one.parent)) add(one)
     }
     return members
   }
 
-  #killSeen(): void {
-    for (const { pid, startedAt } of processTable() ?? []) {
-      if (this.#seen.get(pid) === startedAt) sendKill(pid)
+  /**
+   * Kills the members of the tree. Each is first stopped, so that it starts no other process that would be missed.
+   * Returns false if the process table could not be read.
+   */
+  #killMembers(): boolean {
+    const stopped = new Set<number>()
+    let wasRead = false
+    for (let rounds = 0; rounds < MAX_STOP_ROUNDS; rounds++) {
+      const table = processTable()
+      if (table === null) break
+      wasRead = true
+      const found = [...this.#membersOf(table)].filter(({ pid }) => !stopped.has(pid))
+      if (found.length === 0) break
+      for (const { pid } of found) {
+        sendSignal(pid, 'SIGSTOP')
+        stopped.add(pid)
+      }
     }
+    for (const pid of stopped) sendKill(pid)
+    return wasRead
   }
 }
 
@@ -191,8 +215,8 @@ function lookAtAll(): void {
 }
 
 /**
- * Returns the running processes, parents before children, or null if they cannot be read now, e.g. for lack of file
- * descriptors. Empty on systems without /proc.
+ * Returns the running processes, or null if they cannot be read now, e.g. for lack of file descriptors. Empty on
+ * systems without /proc.
  */
 function processTable(): ProcessEntry[] | null {
   if (process.platform !== 'linux') return []
@@ -205,7 +229,7 @@ function processTable(): ProcessEntry[] | null {
   } catch {
     return null
   }
-  return entries.sort((a, b) => a.pid - b.pid)
+  return entries
 }
 
 /** Returns the entry of a process, or null if the process has ended. @throws Error if /proc cannot be read now */

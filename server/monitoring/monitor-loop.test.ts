@@ -6,7 +6,7 @@ import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { type FigureRow, type StoredValue, windowBefore } from '../store/sql/monitor-batches.ts'
 import { deleteRemovedRuns } from '../store/sql/monitor-state.ts'
-import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
+import { currentTextBucket } from '../store/text-partitions.ts'
 import { checkBatch } from './check-batch.ts'
 import { MonitorLoop } from './monitor-loop.ts'
 import { MonitorsView } from './monitors-view.ts'
@@ -15,12 +15,12 @@ const database = testDatabaseForFile()
 const log = createLogger('error', 'test')
 let db: Database
 let loop: MonitorLoop
-const bucket = textBucket()
+let bucket = ''
 
 beforeAll(async () => {
   db = new Database(database.url, log, { max: 4, name: 'test', keyed: true })
   loop = new MonitorLoop(db, log, () => {})
-  await ensureTextPartition(db, bucket)
+  bucket = await currentTextBucket(db)
 })
 afterAll(() => db.close())
 

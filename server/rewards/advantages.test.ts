@@ -10,7 +10,7 @@ function expectClose(got: (number | null)[], wanted: (number | null)[]): void {
 }
 
 describe('advantages', () => {
-  test('Q26: a failed member shifts no advantage and has none itself', () => {
+  test('a failed member shifts no advantage and has none itself', () => {
     expectClose(grpoAdvantages([1, 3, 2, null]), [-1, 1, 0, null])
     // verl counts the failure as a score of 0 and trains on these values.
     expectClose(grpoAdvantages([1, 3, 2, 0]), [-0.3872978, 1.1618938, 0.3872978, -1.1618938])

@@ -1,7 +1,6 @@
 /**
- * Faults of verl's reward loop that can be tested in one process, by their number in
- * docs/maintainers/upstream-faults.md. The tests of other faults need a whole service; this file checks that those
- * tests exist.
+ * Faults of verl's reward loop (docs/maintainers/upstream-faults.md) that can be tested in one process. The tests of
+ * other faults need a whole service; this file checks that those tests exist.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -39,7 +38,7 @@ const reward: ResolvedReward = {
 }
 
 describe('calling a server', () => {
-  test('Q1: a request that is refused costs one call and fails with the message of the server', async () => {
+  test('a request that is refused costs one call and fails with the message of the server', async () => {
     const h = harness()
     const [server] = await h.serve([
       answer(400, { message: "This model's maximum context length is 4096 tokens" }),
@@ -50,7 +49,7 @@ describe('calling a server', () => {
     expect(server?.calls).toHaveLength(1)
   })
 
-  test('Q2: a failed sample leaves its siblings their scores', async () => {
+  test('a failed sample leaves its siblings their scores', async () => {
     const h = harness()
     await h.serve([
       (call, response) =>
@@ -61,7 +60,7 @@ describe('calling a server', () => {
     expect(results.map((result) => result.ok)).toEqual([true, false, true])
   })
 
-  test('Q4: a discriminative model’s outcome has the shape of a rule’s, extra info included', async () => {
+  test('a discriminative model’s outcome has the shape of a rule’s, extra info included', async () => {
     const h = harness()
     await h.serve([scores(0.25)])
     for (const name of managerNames()) {
@@ -96,7 +95,7 @@ describe('calling a server', () => {
     }
   })
 
-  test('Q8: an unanswered call ends in time, and calls never exceed the slots', async () => {
+  test('an unanswered call ends in time, and calls never exceed the slots', async () => {
     const h = harness()
     const [server] = await h.serve([hangs], 4)
     const results = await Promise.all(
@@ -106,7 +105,7 @@ describe('calling a server', () => {
     expect(server?.maxInFlight).toBeLessThanOrEqual(4)
   })
 
-  test('Q9: connections are reused: a hundred sequential calls need one', async () => {
+  test('connections are reused: a hundred sequential calls need one', async () => {
     const h = harness()
     const seen = new Set<unknown>()
     await h.serve([
@@ -119,7 +118,7 @@ describe('calling a server', () => {
     expect(seen.size).toBe(1)
   })
 
-  test('Q10: a retry is sent to another server than the failed one', async () => {
+  test('a retry is sent to another server than the failed one', async () => {
     const h = harness()
     const [broken, good] = await h.serve([answer(500, 'no'), scores(1)])
     const results = await Promise.all(Array.from({ length: 8 }, () => h.score()))
@@ -132,14 +131,14 @@ describe('calling a server', () => {
     expect(broken?.calls.length).toBeLessThan(9)
   })
 
-  test('Q11: sequential calls are not all sent to the first server', async () => {
+  test('sequential calls are not all sent to the first server', async () => {
     const h = harness()
     const servers = await h.serve([scores(1), scores(1)])
     for (let at = 0; at < 20; at++) await h.score()
     for (const server of servers) expect(server.calls.length).toBeGreaterThanOrEqual(5)
   })
 
-  test('Q12: counters return to 0 after failures and disconnected callers', async () => {
+  test('counters return to 0 after failures and disconnected callers', async () => {
     const h = harness()
     const [server] = await h.serve([answer(503, 'busy')])
     await Promise.all(Array.from({ length: 5 }, () => h.score({ maxAttempts: 1, timeoutMs: 500 })))
@@ -155,7 +154,7 @@ describe('calling a server', () => {
 })
 
 describe('scoring', () => {
-  test('Q14: no rule and no manager changes a sample’s extra info', () => {
+  test('no rule and no manager changes a sample’s extra info', () => {
     const extraInfo = Object.freeze({ nested: Object.freeze({ a: 1 }), num_turns: 3 })
     for (const name of managerNames()) {
       for (const { name: rule, dataSources } of listRules()) {
@@ -177,7 +176,7 @@ describe('scoring', () => {
     expect(extraInfo).toEqual({ nested: { a: 1 }, num_turns: 3 })
   })
 
-  test('Q29: the reply of a model is parsed, never executed', () => {
+  test('the reply of a model is parsed, never executed', () => {
     const content = "(globalThis.q29 = 7, '[[7]]'); {globalThis.q29 = 7} __import__('os')"
     for (const kind of ['bracketed', 'number', 'boxed', 'json', 'verdict'] as const) {
       readReply({ content, logprobs: null }, JudgeParser.parse({ kind }))
@@ -185,7 +184,7 @@ describe('scoring', () => {
     expect(globalThis).not.toHaveProperty('q29')
   })
 
-  test('Q30: a verdict includes the answer it rests on', () => {
+  test('a verdict includes the answer it rests on', () => {
     const verdict = (dataSource: string, solutionStr: string, groundTruth: string) => {
       const sample = { dataSource, prompt: 'Q', solutionStr, groundTruth, extraInfo: {} }
       const outcome = managerNamed('naive').runRule(sample, reward)

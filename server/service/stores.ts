@@ -17,7 +17,7 @@ import {
 import { openDatabase } from '../store/postgres/connect.ts'
 import { openSecrets } from '../store/secret-keys.ts'
 import { addPool } from '../store/sql/pools.ts'
-import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
+import { currentTextBucket } from '../store/text-partitions.ts'
 
 export interface Stores {
   database: Awaited<ReturnType<typeof openDatabase>>
@@ -62,7 +62,7 @@ async function prepare(db: Database, queue: JobQueue): Promise<void> {
       await addPool(db, pool)
     }
     await queue.ensure(SANDBOX_POOL)
-    await ensureTextPartition(db, textBucket())
+    await currentTextBucket(db)
     await client.query('select pg_advisory_unlock($1)', [ADVISORY_LOCKS.start])
   })
 }

@@ -9,7 +9,7 @@ import { sampleFacets } from './sql/sample-facets.ts'
 import type { SampleFilter } from './sql/sample-filter.ts'
 import { type SampleCursor, type SampleSort, sampleList } from './sql/sample-list.ts'
 import { encodeTexts } from './stored-texts.ts'
-import { ensureTextPartition, textBucket } from './text-partitions.ts'
+import { currentTextBucket } from './text-partitions.ts'
 
 const BATCHES = 12
 const SAMPLES = 100
@@ -44,8 +44,7 @@ beforeAll(async () => {
        case when i % 10 = 3 then case when b % 4 = 0 then 'timeout' else 'unparseable' end end, (i * 13 + b) % 29, case when i % 2 = 0 then 1 end
      from generate_series(1, ${BATCHES}) b, generate_series(0, ${SAMPLES - 1}) i`,
   )
-  const bucket = textBucket()
-  await ensureTextPartition(db, bucket)
+  const bucket = await currentTextBucket(db)
   await db.adhoc('update batch set text_bucket = $1', [bucket])
   const rows = Array.from({ length: BATCHES * SAMPLES }, (_, n) => ({
     ...{ batch: 1 + Math.floor(n / SAMPLES), idx: n % SAMPLES },

@@ -2,9 +2,25 @@ import type { ClientBase } from 'pg'
 import { ADVISORY_LOCKS } from './advisory-locks.ts'
 import type { Database } from './database.ts'
 
-/** The day, in UTC, whose partition receives new texts. */
-export function textBucket(now = Date.now()): string {
-  return new Date(now).toISOString().slice(0, 10)
+/** The day of a time, in UTC. Its partition holds the texts of this time. */
+export function textBucket(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10)
+}
+
+/**
+ * Returns the day, in UTC, whose partition receives new texts, or the one `daysAhead` later, and creates the partition.
+ * The day is that of the database's clock, by which retention decides which partitions it may drop.
+ */
+export async function currentTextBucket(db: Database, daysAhead = 0): Promise<string> {
+  const [row] = await db.rows<{ bucket: string; exists: boolean }>(
+    'text-bucket',
+    `select day::text as bucket, to_regclass('sample_text_' || to_char(day, 'YYYYMMDD')) is not null as exists
+     from (select (clock_timestamp() at time zone 'UTC')::date + $1::int as day) d`,
+    [daysAhead],
+  )
+  const { bucket, exists } = row!
+  if (!exists) await makeTextPartition(db, bucket)
+  return bucket
 }
 
 export function textPartition(bucket: string): string {
@@ -21,7 +37,11 @@ export async function ensureTextPartition(db: Database, bucket: string): Promise
     name,
   ])
   if (found[0]?.found) return
-  await db.transaction(async (client) => {
+  await makeTextPartition(db, bucket)
+}
+
+function makeTextPartition(db: Database, bucket: string): Promise<void> {
+  return db.transaction(async (client) => {
     await client.query('select pg_advisory_xact_lock($1)', [ADVISORY_LOCKS.textPartition])
     await createTextPartition(client, bucket)
   })

@@ -86,7 +86,7 @@ function mostWithin(sorted: readonly number[], forMs: number): number {
   }, 0)
 }
 
-describe('Q16: one limit over all workers', () => {
+describe('one limit over all workers', () => {
   it('of requests per minute: no window exceeds rate plus burst', async () => {
     // 50 per second with a burst of 50.
     const kwargs = { max_rpm: 3_000, max_concurrent: 500 }

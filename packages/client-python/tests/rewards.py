@@ -4,11 +4,13 @@ supported form.
 
 import asyncio
 import functools
+import gc
 import os
 import re
 import subprocess
 import sys
 import time
+from multiprocessing.connection import Connection
 
 ANSWER = re.compile(r"####\s*(-?[\d,.]+)")
 
@@ -138,6 +140,28 @@ class Manager:
 
     async def run_single(self, data):
         return {"reward_score": 1.0, "reward_extra_info": {}}
+
+
+class _Opens:
+    """Unpickling it creates a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def writes_to_the_server(data_source, solution_str, ground_truth, extra_info):
+    """Sends the server a pickle that creates the file `extra_info["path"]`, or other invalid messages."""
+    if solution_str == "fine":
+        return 1.0
+    connection = next(one for one in gc.get_objects() if isinstance(one, Connection))
+    if solution_str == "pickle":
+        connection.send(_Opens(extra_info["path"]))
+    else:
+        connection.send_bytes(solution_str.encode())
+    return 0.0
 
 
 def attacks(data_source, solution_str, ground_truth, extra_info):

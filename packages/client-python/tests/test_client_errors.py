@@ -28,7 +28,7 @@ SCORED = {
 
 class Web:
     """A web server that gives its answers in order and repeats the last one. `look`: the answer to
-    every `session.get`, instead of the next one.
+    every `session.get`, instead of the next one, or a function that returns it.
     """
 
     def __init__(self, *answers, look=None):
@@ -41,16 +41,16 @@ class Web:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 if look is not None and self.path.endswith("session.get"):
-                    status, headers, content = look
+                    answer = look() if callable(look) else look
                 else:
                     web.requests.append((self.path, dict(self.headers), body))
                     answer = answers[min(len(web.requests), len(answers)) - 1]
-                    if answer in (SILENCE, BREAK):
-                        if answer == SILENCE:
-                            web.ended.wait(30)
-                        self.close_connection = True
-                        return
-                    status, headers, content = answer
+                if answer in (SILENCE, BREAK):
+                    if answer == SILENCE:
+                        web.ended.wait(30)
+                    self.close_connection = True
+                    return
+                status, headers, content = answer
                 if not isinstance(content, bytes):
                     content = json.dumps(content).encode()
                 self.send_response(status)
@@ -151,6 +151,51 @@ class Errors(unittest.TestCase):
             reason, text = self.error_of(f"http://127.0.0.1:{listener.getsockname()[1]}", **SOON)
         self.assertEqual(reason, "unreachable")
         self.assertIn("silent", text)
+
+    def test_a_submit_without_an_answer_is_reported_while_it_waits(self):
+        sample = {"uid": "u", "data_source": "d", "prompt": "p", "response": "r"}
+        for http in TRANSPORTS:
+            with (
+                self.subTest(http=http),
+                mock.patch("rewardops.client.SUBMIT_ANSWER_S", 0.6),
+                mock.patch("rewardops.calls.QUIET_S", 0.2),
+                Web(SILENCE, look=session()) as web,
+                RewardOps(web.url, http=http, outage_s=0.2) as client,
+                self.assertLogs("rewardops", logging.WARNING) as logged,
+            ):
+                with self.assertRaises(RewardOpsError) as caught:
+                    client.submit([sample])
+                keys = {json.loads(body)["idempotencyKey"] for _, _, body in web.requests}
+            self.assertEqual(caught.exception.reason, "unreachable")
+            self.assertIn(
+                "it accepted the connection, but was silent for 0.6 s", str(caught.exception)
+            )
+            self.assertIn("batches.submit", logged.output[0])
+            self.assertIn("it answers other calls", logged.output[0])
+            self.assertEqual((len(web.requests), len(keys)), (2, 1))
+
+    def test_a_score_without_an_answer_is_reported_if_the_service_hangs(self):
+        hangs = threading.Event()
+
+        def look():
+            if hangs.is_set():
+                return SILENCE
+            hangs.set()
+            return session()
+
+        for http in TRANSPORTS:
+            hangs.clear()
+            with (
+                self.subTest(http=http),
+                mock.patch("rewardops.calls.QUIET_S", 0.2),
+                Web(SILENCE, look=look) as web,
+                RewardOps(web.url, http=http, connect_s=0.3) as client,
+                self.assertLogs("rewardops", logging.WARNING) as logged,
+            ):
+                with self.assertRaises(RewardOpsError) as caught:
+                    client.compute_score("d", "r", timeout_s=1.5)
+            self.assertEqual(caught.exception.reason, "timeout")
+            self.assertIn("does not answer other calls either", logged.output[0])
 
     def test_a_server_without_http(self):
         with socket.socket() as listener:
@@ -306,6 +351,27 @@ class Errors(unittest.TestCase):
                 web.__exit__()
                 with self.assertRaises(RewardOpsError):
                     client.call("demo.load")
+
+    def test_a_batch_is_cancelled_if_a_later_part_of_it_is_refused(self):
+        sample = {"uid": "u", "data_source": "d", "prompt": "p", "response": "r"}
+        stored = {"batchId": "b1", "accepted": 1, "groups": 1, "duplicate": False}
+        answers = (
+            (200, {}, {"result": {"data": stored}}),
+            refusal(422, "run_limit"),
+            (200, {}, {"result": {"data": {}}}),
+        )
+        # With a key, the caller can submit the same batch again, which continues after its first part.
+        for key, called in ((None, ["submit", "append", "cancel"]), ("k", ["submit", "append"])):
+            with (
+                self.subTest(key=key),
+                mock.patch("rewardops.bodies.PART_BYTES", 10),
+                Web(*answers, look=session()) as web,
+                RewardOps(web.url) as client,
+            ):
+                with self.assertRaises(RewardOpsError) as caught:
+                    client.submit([sample, sample], idempotency_key=key)
+                self.assertEqual(caught.exception.reason, "run_limit")
+                self.assertEqual([path.split("batches.")[1] for path, _, _ in web.requests], called)
 
     def test_a_full_queue_is_no_outage(self):
         for reason in ("queue_full", "run_queue_full"):

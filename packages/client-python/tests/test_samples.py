@@ -96,6 +96,9 @@ class Preparing(unittest.TestCase):
         # Missing values of a pandas column are NaN.
         for value in (float("nan"), float("inf"), 10**400):
             self.refused([one, {**one, "response_length": value}], "Sample 1", "responseLength")
+        self.refused([one, {**one, "response_length": 12.7}], "Sample 1", "responseLength 12.7")
+        (whole,) = prepare([{**one, "response_length": 12.0}]).samples
+        self.assertEqual(whole["responseLength"], 12)
         self.refused([{**one, "score": 10**400}], "Sample 0", "score")
         self.refused([{**one, "prompt": [{"text": "?"}]}], "Sample 0", "prompt")
         self.refused([{**one, "extra_info": {"k": object()}}], "Sample 0", "builtins.object")
@@ -245,6 +248,10 @@ class Preparing(unittest.TestCase):
         )
         self.assertEqual(second["image"], "<builtins.object>")
         self.refused(Proto(), "tokenizer")
+        for length in (1.5, float("nan")):
+            cut = Proto()
+            cut.non_tensor_batch = {**Proto.non_tensor_batch, "response_len": [1, length]}
+            self.refused(cut, "Sample 1", "response_len", tokenizer=Tokenizer())
         scored = Proto()
         scored.batch = {**Proto.batch, "rm_scores": numpy.array([[0, 0.5, 0], [0, 0, 0]])}
         scored.non_tensor_batch = {**Proto.non_tensor_batch, "acc": numpy.array([True, False])}
@@ -399,7 +406,10 @@ class Small(unittest.TestCase):
         ):
             address = parse_address(given)
             self.assertEqual((address.url, address.host_header), (url, header))
-        for wrong in ("", "ftp://host", "http://", "http://host:port", "http://user:secret@host"):
+        for wrong in (
+            *("", "ftp://host", "http://", "http://host:port", "http://user:secret@host"),
+            "http://[::1:3000",
+        ):
             with self.assertRaises(RewardOpsError) as caught:
                 parse_address(wrong)
             self.assertEqual(caught.exception.reason, "invalid_input")

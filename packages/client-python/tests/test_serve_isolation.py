@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from unittest import mock
@@ -43,6 +44,17 @@ class Isolation(unittest.TestCase):
             while runs(found["detached"]) or os.path.isdir(found["folder"]):
                 self.assertLess(time.monotonic(), ends, "something was left behind")
                 time.sleep(0.05)
+
+    def test_checks_what_a_function_writes_to_its_connection(self):
+        invalid = ("?", '["done", 1]', '["done", 1, {"score": 1e999}]')
+        with tempfile.TemporaryDirectory() as folder, Served("writes_to_the_server") as served:
+            path = os.path.join(folder, "made-by-the-server")
+            for text in ("pickle", *invalid):
+                with self.subTest(text):
+                    failed = served.score(sample(text, path=path))[0]
+                    self.assertEqual(failed.get("reason"), "function_error", failed)
+            self.assertFalse(os.path.exists(path))
+            self.assertEqual(served.score(sample("fine"))[0]["score"], 1.0)
 
     @unittest.skipUnless(hasattr(os, "getuid") and os.getuid() == 0, "root only")
     def test_processes_have_distinct_users(self):

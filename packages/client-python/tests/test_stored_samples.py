@@ -2,11 +2,12 @@
 
 import asyncio
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 from unittest import mock
 
-from rewardops import AsyncRewardOps, RewardOpsError
+from rewardops import AsyncRewardOps, RewardOps, RewardOpsError
 from tests.service import ServiceTest, requires_service
 
 CHAT = [{"role": "user", "content": "6 * 7?"}]
@@ -157,11 +158,18 @@ class StoredSamplesTest(ServiceTest):
 
     def test_an_export_continues_after_the_service_was_killed(self):
         batch = self.submit([sample("a", "x" * 20_000, i / 1_000) for i in range(1_000)])
-        rows = iter(batch.samples(columns=["score", "response"]))
-        seen = [next(rows)["score"] for _ in range(10)]
-        self.service.kill()
-        self.service.start()
-        seen += [row["score"] for row in rows]
+        # The service starts again after more than `connect_s`.
+        with RewardOps(self.service.url, run=self.RUN, connect_s=1.0) as client:
+            of_batch = client.samples(batch_id=batch.batch_id, columns=["score", "response"])
+            rows = iter(of_batch)
+            seen = [next(rows)["score"] for _ in range(10)]
+            self.service.kill()
+            start = threading.Thread(target=self.service.start)
+            start.start()
+            try:
+                seen += [row["score"] for row in rows]
+            finally:
+                start.join()
         self.assertEqual(seen, [i / 1_000 for i in range(1_000)])
 
     def test_without_the_optional_packages(self):

@@ -59,8 +59,8 @@ def main(url):
 
         assert counts(RUN) == (2 * count, PROMPTS, 0), counts(RUN)
         assert counts(f"{RUN}-number") == (2, 1, 1), counts(f"{RUN}-number")
-        # The earlier samples of a batch are scored again too, because OpenRLHF repeats the whole request.
-        assert counts(f"{RUN}-error") == (10, 1, 5), counts(f"{RUN}-error")
+        # OpenRLHF repeats the whole request, but only the failed sample is scored again.
+        assert counts(f"{RUN}-error") == (6, 1, 5), counts(f"{RUN}-error")
     print(
         f"PASSED OpenRLHF {version('openrlhf')}: RemoteRewardModel gets the rule's rewards and extra logs of whole batches in their order, "
         "also from two addresses; a failed sample has the address's number, or ends the step after 5 requests"

@@ -10,7 +10,7 @@ import type {
   SubmitResult,
 } from '../../../server/contract/trainer.ts'
 import { RewardOpsClientError } from './error.ts'
-import { ForeignAnswer, isJson, refusalOf, unreachable } from './failure.ts'
+import { ForeignAnswer, isJson, NoAnswer, refusalOf, unreachable } from './failure.ts'
 import { type RewardOpsApi, RewardPipeline } from './pipeline.ts'
 import { Reach } from './reach.ts'
 import { resilientLink } from './resilient-link.ts'
@@ -65,7 +65,7 @@ export interface RewardOpsClient {
   submit(batch: BatchInput): Promise<SubmitResult>
   /**
    * Submits a batch and returns a pipeline of its rewards. With the same `idempotencyKey`, and the cursor of the
-   * last chunk as `after`, a restarted trainer continues where it stopped.
+   * last chunk as `after`, a restarted trainer continues where it stopped. `signal` aborts the submit and the waits.
    */
   computeRewardPipeline(
     batch: BatchInput,
@@ -128,15 +128,20 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
         url: `${url}/api/trpc`,
         headers,
         fetch: async (input, init) => {
-          const response = await send(input as string, init as RequestInit)
+          let response: Response
+          try {
+            response = await send(input as string, init as RequestInit)
+          } catch (error) {
+            throw new NoAnswer(error)
+          }
           if (isJson(response)) return response
           throw new ForeignAnswer(response)
         },
       }),
     ],
   })
-  const submit = (batch: BatchInput): Promise<SubmitResult> =>
-    api.batches.submit.mutate(keyed(batch))
+  const submit = (batch: BatchInput, signal?: AbortSignal): Promise<SubmitResult> =>
+    api.batches.submit.mutate(keyed(batch), signal ? { signal } : {})
   const wait = async (batchId: string, { signal }: { signal?: AbortSignal } = {}) => {
     for (;;) {
       const summary = await api.batches.wait.query(
@@ -150,16 +155,17 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
     allResults(api, batchId, tokenScores)
   return {
     api,
-    submit,
+    submit: (batch) => submit(batch),
     wait,
     results,
     async connect() {
       await api.session.get.query()
     },
-    computeRewardPipeline: (batch, given = {}) => new RewardPipeline(api, submit(batch), given),
+    computeRewardPipeline: (batch, given = {}) =>
+      new RewardPipeline(api, submit(batch, given.signal), given),
     pipelineOf(batchId, given = {}) {
       const accepted = api.batches.get
-        .query({ batchId })
+        .query({ batchId }, given.signal ? { signal: given.signal } : {})
         .then(({ samples, groups }) => ({ batchId, accepted: samples, groups, duplicate: true }))
       return new RewardPipeline(api, accepted, given)
     },

@@ -30,6 +30,13 @@ export class ForeignAnswer extends Error {
   }
 }
 
+/** `fetch` failed without an answer. Other errors mean that the call was not sent. */
+export class NoAnswer extends Error {
+  constructor(cause: unknown) {
+    super('no answer', { cause })
+  }
+}
+
 export function isJson(response: Response): boolean {
   return typeOf(response) === 'application/json'
 }
@@ -60,6 +67,20 @@ export function failureOf(thrown: unknown, url: string): Failure {
         : foreignRefusal(url, response),
       kind: away ? 'away' : 'refused',
       notDone: !away,
+    }
+  }
+  if (!(cause instanceof NoAnswer)) {
+    return {
+      error: new RewardOpsClientError(
+        'invalid_input',
+        `The call cannot be sent: ${textOf(thrown)}.`,
+        {
+          hint: 'Its input must consist of JSON values.',
+          cause: thrown,
+        },
+      ),
+      kind: 'refused',
+      notDone: true,
     }
   }
   return { error: unreachable(url, thrown), kind: 'away', notDone: isRefusedConnection(thrown) }

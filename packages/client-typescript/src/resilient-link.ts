@@ -59,6 +59,7 @@ async function call(
   options: ResilienceOptions,
   outage: { reported: boolean },
 ): Promise<Answered> {
+  checkNumbers(op.input)
   const { reach } = options
   const begunAt = performance.now()
   let everReached = reach.everReached
@@ -104,6 +105,23 @@ async function call(
       }
     }
     await pause(waitMs, signal)
+  }
+}
+
+/** In JSON, NaN would become null, and the service would score a sample whose score the trainer has computed. */
+function checkNumbers(input: unknown): void {
+  const { samples, sample } = (input ?? {}) as { samples?: unknown; sample?: unknown }
+  for (const one of Array.isArray(samples) ? samples : [sample]) {
+    for (const field of ['score', 'responseLength'] as const) {
+      const value: unknown = (one as Record<string, unknown> | null | undefined)?.[field]
+      if (typeof value !== 'number' || Number.isFinite(value)) continue
+      const uid = String((one as { uid?: unknown }).uid)
+      throw new RewardOpsClientError(
+        'invalid_input',
+        `A sample of the group "${uid}" has the ${field} ${value}.`,
+        { hint: 'Leave it out if it is unknown.' },
+      )
+    }
   }
 }
 

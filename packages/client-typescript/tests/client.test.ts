@@ -331,6 +331,46 @@ it('a call whose connection was refused is sent again, because the service did n
   expect(sent).toBe(2)
 })
 
+it('a call with a value that JSON cannot hold is refused, and is not sent', async () => {
+  const session = { result: { data: { version: CLIENT_VERSION, signedIn: true } } }
+  let sent = 0
+  const other = createRewardOpsClient({
+    ...{ url: 'http://127.0.0.1:1', onTrouble: () => {} },
+    fetch: async (input) => {
+      if (!String(input).includes('session.get')) sent++
+      return Response.json(session)
+    },
+  })
+  const batch = (fields: object) => ({ run: 'r', step: 1, samples: [sample(fields)] })
+  await expect(other.submit(batch({ extraInfo: { id: 1n } }))).rejects.toMatchObject({
+    ...{ reason: 'invalid_input', message: expect.stringContaining('BigInt') },
+  })
+  for (const fields of [{ score: Number.NaN }, { responseLength: Infinity }]) {
+    const reason = { reason: 'invalid_input', message: expect.stringMatching(/NaN|Infinity/) }
+    await expect(other.submit(batch(fields))).rejects.toMatchObject(reason)
+    const one = { run: 'r', step: 1, sample: sample(fields) }
+    await expect(other.computeScore(one)).rejects.toMatchObject(reason)
+  }
+  expect(sent).toBe(0)
+})
+
+it('the signal of a pipeline also ends a submit that waits for room in the queue', async () => {
+  const session = { result: { data: { version: CLIENT_VERSION, signedIn: true } } }
+  const data = { reason: 'queue_full', httpStatus: 429, hint: '', retryAfterMs: 60_000 }
+  const ended = new AbortController()
+  const full = createRewardOpsClient({
+    ...{ url: 'http://127.0.0.1:1', onTrouble: () => {} },
+    fetch: async (input) => {
+      if (String(input).includes('session.get')) return Response.json(session)
+      setImmediate(() => ended.abort())
+      return Response.json({ error: { message: 'full', code: -32_000, data } }, { status: 429 })
+    },
+  })
+  const batch = { run: 'r', step: 1, samples: [sample()] }
+  const pipeline = full.computeRewardPipeline(batch, { signal: ended.signal })
+  await expect(pipeline.next(1)).rejects.toThrow()
+})
+
 describe('a service that fails and recovers', { timeout: 120_000 }, () => {
   itInFullRun('loses no reward and duplicates none', async () => {
     await rm.control({ latency: 'uniform:100,1500' })

@@ -31,7 +31,7 @@ import { storeFunctions } from '../../store/sql/function-sources.ts'
 import { storeImages } from '../../store/sql/images.ts'
 import { servedModels } from '../../store/sql/servers.ts'
 import type { ImagePolicy } from '../../store/stored-images.ts'
-import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
+import { currentTextBucket, textPartition } from '../../store/text-partitions.ts'
 import { activeTrace, type TraceContext } from '../../trace-context.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
@@ -157,8 +157,7 @@ export async function acceptBatch(
   const limits = await limitsOf(db, envelope.run)
   checkPriority(limits, envelope)
   const knownRun = await runId(db, envelope.run)
-  const bucket = early?.bucket ?? textBucket()
-  if (!early) await ensureTextPartition(db, bucket)
+  const bucket = early?.bucket ?? (await currentTextBucket(db))
   const pool = implicitKey === null ? poolOf(reward) : INTERACTIVE_POOL
   await ensurePool(db, queue, pool, reward)
   const store = async (client: Client): Promise<SubmitResult> => {

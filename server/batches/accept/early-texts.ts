@@ -2,7 +2,7 @@ import { CopyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
 import { nextBatchId } from '../../store/sql/accept.ts'
 import { stageImages } from '../../store/sql/images.ts'
-import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
+import { currentTextBucket, textPartition } from '../../store/text-partitions.ts'
 import type { AcceptContext, EarlyTexts } from './accept-batch.ts'
 import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 
@@ -50,8 +50,7 @@ export class EarlyTextCopy implements EarlyTexts {
     if (EarlyTextCopy.#underWay.has(db)) return null
     EarlyTextCopy.#underWay.add(db)
     try {
-      const bucket = textBucket()
-      await ensureTextPartition(db, bucket)
+      const bucket = await currentTextBucket(db)
       const client = await db.pool.connect()
       try {
         await client.query('begin')

@@ -21,6 +21,7 @@ import { openrlhf } from './openrlhf.ts'
 import { parseBody } from './parse-body.ts'
 import { slime } from './slime.ts'
 import { StepClock } from './step-clock.ts'
+import { type StartedScore, UnansweredScores } from './unanswered-scores.ts'
 
 export const COMPAT_PATH = '/compat/'
 
@@ -57,6 +58,7 @@ interface Target {
  */
 export function createCompat({ access, scopes, manager, lastStep, readiness }: CompatSources) {
   const clock = new StepClock(lastStep)
+  const unanswered = new UnansweredScores()
 
   return async function onCompat(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const url = new URL(req.url ?? '/', 'http://localhost')
@@ -87,14 +89,24 @@ export function createCompat({ access, scopes, manager, lastStep, readiness }: C
         { hint: 'Send them in several requests, or with batches.submit.' },
       )
     }
+    let scores: StartedScore[] = []
+    res.once('close', () => {
+      if (res.statusCode === 200 && res.writableFinished) return
+      for (const score of scores) unanswered.keep(score)
+    })
     const gone = callerGone(res)
     try {
       const { step, leave } = await clock.enter(parseBody(RunName, { run }).run, options.stepGapMs)
       try {
+        gone.throwIfAborted()
         const inputs = samples.map((sample) => scoreInput(dialect, sample, run, step, options))
-        const results = await whileKeyHolds(holder.ended, gone, (until) =>
-          Promise.all(inputs.map((input) => manager.score(input, until))),
-        )
+        const results = await whileKeyHolds(holder.ended, gone, (until) => {
+          scores = inputs.map((input) => ({
+            input,
+            result: unanswered.take(input) ?? manager.score(input),
+          }))
+          return unlessAborted(until, Promise.all(scores.map(({ result }) => result)))
+        })
         const ends = endsOf(dialect, failuresFor(holder, results), options)
         send(res, dialect.answer(body, ends, options))
       } finally {
@@ -104,6 +116,15 @@ export function createCompat({ access, scopes, manager, lastStep, readiness }: C
       throw translateError(error, readiness)
     }
   }
+}
+
+/** @throws the reason of the signal if it aborts before the work ends */
+function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) reject(signal.reason)
+    else signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+    work.then(resolve, reject)
+  })
 }
 
 function scoreInput(

@@ -244,7 +244,7 @@ reward:
     expect(config.servers).toMatchObject([{ kind: 'generative', model: 'Qwen/Qwen3-4B' }])
   })
 
-  test('Q27: a class loaded from a module is reported under its name', () => {
+  test('a class loaded from a module is reported under its name', () => {
     const config = importConfig(`
 reward_model:
   reward_loop_source: importlib

@@ -163,7 +163,7 @@ describe('rate-limited manager', () => {
   })
 })
 
-describe('Q17: the first call does not wait', () => {
+describe('the first call does not wait', () => {
   test('below 60 calls a minute the first call starts at once; with compat it waits, as in verl', async () => {
     const ours = setUp({ max_concurrent: 10, max_rpm: 30 })
     await ours.all(3)
@@ -187,7 +187,7 @@ describe('Q17: the first call does not wait', () => {
   })
 })
 
-describe('Q18: no reserved capacity stays unused', () => {
+describe('no reserved capacity stays unused', () => {
   test('after a stall at most the burst is sent at once', async () => {
     let stalled = true
     const { clock, calls, score } = setUp(
@@ -300,7 +300,7 @@ describe('a cancelled call', () => {
   })
 })
 
-describe('Q16: one limit over several workers', () => {
+describe('one limit over several workers', () => {
   test('four gates share one rate and keep its limit', async () => {
     const clock = new TestClock()
     const limits = readLimits({ max_concurrent: 50, max_rpm: 600 })

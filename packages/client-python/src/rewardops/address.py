@@ -27,8 +27,8 @@ class Address:
 
 def parse_address(url: str) -> Address:
     """Parses a URL; `host:port` is accepted. Raises RewardOpsError (`invalid_input`)."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port
     except ValueError:
         port = None

@@ -43,6 +43,8 @@ TRIES_OF_INTERNAL = 3
 CLOSE_S = 2.0
 #: Seconds after which a call that waits for a reward was probably ended by a time limit of the client or of a proxy.
 LONG_S = 5.0
+#: Seconds without an answer after which a warning is logged. Long polls are answered sooner.
+QUIET_S = 30.0
 #: Reasons after which a call is retried until its own timeout, with the delay that the service requests.
 BACK_PRESSURE = frozenset(("busy", "queue_full", "run_queue_full"))
 #: Reasons for which a call was certainly not executed.
@@ -127,6 +129,8 @@ class Calls:
         #: Start of the current outage, which is logged once for all calls.
         self._down_since: float | None = None
         self._outage_logged = False
+        #: The time.monotonic() of the last check on behalf of calls that wait for a reward.
+        self._waits_checked_at = float("-inf")
         _all.add(self)
 
     @property
@@ -181,6 +185,10 @@ class Calls:
         `outage_s`. Raises RewardOpsError.
         """
         self._info = None
+        return await self._checked("session.get", None)
+
+    async def checked(self) -> ServiceInfo:
+        """Like `check`, but does nothing after a successful check."""
         return await self._checked("session.get", None)
 
     def headers(self) -> dict[str, str]:
@@ -298,6 +306,7 @@ class Calls:
                     raise self._too_late(procedure, begun)
             tries += 1
             sent_at = now
+            watch = asyncio.ensure_future(self._watch(procedure, within, waits))
             try:
                 answer = await self._here().http.post(
                     path, headers, body, min(self._connect_s, within), within
@@ -316,12 +325,14 @@ class Calls:
                     RewardOpsError(
                         f"{self.address.url} does not answer: {silence.detail}.",
                         reason=UNREACHABLE,
-                        hint="Is the service running, and is this its URL?",
+                        hint=silence.hint,
                     ),
                 )
                 if not silence.passing:
                     raise later.error from None
                 not_done = not silence.sent
+            finally:
+                watch.cancel()
             if not (repeatable or not_done):
                 raise later.error
             internal += later.error.reason == "internal"
@@ -350,13 +361,37 @@ class Calls:
                 gives_up_at = failing_since + self.outage_s if met else begun + self._connect_s
                 if now >= gives_up_at:
                     raise later.error
-                # A single failure is not logged, because usually an idle connection was closed or a restart was quick.
-                if tries > 1 and met and later.error.reason != "internal":
+                # A single quick failure is not logged, because usually an idle connection was closed or a restart was
+                # quick.
+                if (tries > 1 or took >= LONG_S) and met and later.error.reason != "internal":
                     self._is_down(later.error, now)
                 pause = min(pause, max(0.05, gives_up_at - now))
             if deadline is not None:
                 pause = min(pause, max(0.0, deadline - now))
             await asyncio.sleep(pause)
+
+    async def _watch(self, procedure: str, answer_s: float, waits: bool) -> None:
+        """Logs a warning if a call has no answer, except for a call that waits for a reward of a reachable service."""
+        begun = time.monotonic()
+        while True:
+            await asyncio.sleep(QUIET_S)
+            now = time.monotonic()
+            if waits:
+                # One check serves thousands of waiting calls.
+                if now - self._waits_checked_at < QUIET_S:
+                    continue
+                self._waits_checked_at = now
+            reachable = await self._is_reachable(None)
+            if waits and reachable:
+                continue
+            log.warning(
+                "%s has not answered %s for %.0f s; it %s. Waiting for up to %g s.",
+                self.address.url,
+                procedure,
+                now - begun,
+                "answers other calls" if reachable else "does not answer other calls either",
+                answer_s,
+            )
 
     async def _is_reachable(self, deadline: float | None) -> bool:
         within = self._connect_s

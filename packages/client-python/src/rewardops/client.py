@@ -164,16 +164,22 @@ class AsyncRewardOps:
         if len(parts) > 1:
             # The answer counts the groups of the first part, or those of the batch if it was submitted before.
             groups = max(groups, len({sample["uid"] for sample in prepared.samples}))
-        for start, body in parts[1:]:
-            appended = await self.calls.call(
-                "batches.append",
-                with_samples({"batchId": batch_id, "startIndex": start}, body),
-                deadline=deadline,
-                answer_s=SUBMIT_ANSWER_S,
-            )
-            accepted = appended["samples"]
-        if len(parts) > 1 and not open:
-            await self.calls.call("batches.close", {"batchId": batch_id}, deadline=deadline)
+        try:
+            for start, body in parts[1:]:
+                appended = await self.calls.call(
+                    "batches.append",
+                    with_samples({"batchId": batch_id, "startIndex": start}, body),
+                    deadline=deadline,
+                    answer_s=SUBMIT_ANSWER_S,
+                )
+                accepted = appended["samples"]
+            if len(parts) > 1 and not open:
+                await self.calls.call("batches.close", {"batchId": batch_id}, deadline=deadline)
+        except RewardOpsError:
+            # Without a key of its own, the caller cannot complete the batch, which would stay open.
+            if idempotency_key is None:
+                await self._abandon(batch_id)
+            raise
         return AsyncBatch(
             self,
             batch_id,
@@ -182,6 +188,13 @@ class AsyncRewardOps:
             duplicate=answer["duplicate"],
             sent=prepared,
         )
+
+    async def _abandon(self, batch_id: str) -> None:
+        try:
+            await self.cancel(batch_id, timeout_s=GRACE_S)
+        except RewardOpsError:
+            # The caller gets the error that made the batch incomplete.
+            pass
 
     def batch(self, batch_id: str) -> AsyncBatch:
         """An existing batch; the service is not called."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rewardops.errors import INVALID_INPUT, RewardOpsError
-from rewardops.samples import plain
+from rewardops.samples import plain, whole_number
 
 
 def width_of(data: Any) -> int | None:
@@ -47,7 +47,7 @@ def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
         # another output.
         own_length = _cell(columns, "response_len", row)
         if own_length is not None:
-            length = int(own_length)
+            length = whole_number(own_length, row, "response_len")
         else:
             length = width if mask is None else int(mask[row][-width:].sum())
         sample: dict[str, Any] = {

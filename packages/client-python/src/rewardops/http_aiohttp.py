@@ -81,8 +81,8 @@ class AiohttpHttp:
             return no_answer(inner, connect_s, answer_s)
         if isinstance(error, aiohttp.ClientConnectorError) and isinstance(inner, OSError):
             return no_answer(inner, connect_s, answer_s)
-        connect_timeout = getattr(aiohttp, "ConnectionTimeoutError", None)
-        if connect_timeout is not None and isinstance(error, connect_timeout):
+        # Before aiohttp 3.10, only the message tells a timeout of the connection from one of the answer.
+        if isinstance(error, asyncio.TimeoutError) and "Connection timeout" in str(error):
             return NoAnswer(f"no connection within {connect_s:g} s", sent=False)
         if isinstance(error, asyncio.TimeoutError):
             return no_answer(error, connect_s, answer_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import ssl
@@ -23,14 +24,22 @@ class Answer:
 class NoAnswer(Exception):
     """
     The request was not answered. `detail`: the cause, without a full stop. `passing`: False if a retry cannot help, as with
-    a rejected certificate. `sent`: False if the request certainly was not sent.
+    a rejected certificate. `sent`: False if the request certainly was not sent. `hint`: the remedy.
     """
 
-    def __init__(self, detail: str, *, passing: bool = True, sent: bool = True) -> None:
+    def __init__(
+        self,
+        detail: str,
+        *,
+        passing: bool = True,
+        sent: bool = True,
+        hint: str = "Is the service running, and is this its URL?",
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.passing = passing
         self.sent = sent
+        self.hint = hint
 
 
 class Http(Protocol):
@@ -61,8 +70,13 @@ def no_answer(error: BaseException, connect_s: float, answer_s: float) -> NoAnsw
         return NoAnswer("the connection was refused", sent=False)
     if isinstance(error, asyncio.IncompleteReadError):
         return NoAnswer("the connection was closed before the answer")
+    if isinstance(error, OSError) and error.errno == errno.ETIMEDOUT:
+        return NoAnswer("the connection broke before the answer")
     if isinstance(error, (asyncio.TimeoutError, TimeoutError, socket.timeout)):
-        return NoAnswer(f"it was silent for {answer_s:g} s")
+        return NoAnswer(
+            f"it accepted the connection, but was silent for {answer_s:g} s",
+            hint="It hangs or is overloaded, or is not a rewardops service. See its log.",
+        )
     if isinstance(error, (ConnectionError, EOFError)):
         return NoAnswer("the connection broke before the answer")
     if isinstance(error, OSError) and error.strerror:

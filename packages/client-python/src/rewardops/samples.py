@@ -158,10 +158,7 @@ def _field(field: str, value: Any, index: int, media: str) -> Any:
             raise _wrong(index, f"has the score {score}: leave it out to have it scored")
         return score
     if field in _INTEGERS:
-        number = _number(value, index, field)
-        if not math.isfinite(number):
-            raise _wrong(index, f"has the {field} {number}: leave it out if it is unknown")
-        return int(number)
+        return whole_number(value, index, field)
     if field in ("prompt", "response"):
         return _said(field, value, index, media)
     try:
@@ -174,6 +171,16 @@ def _field(field: str, value: Any, index: int, media: str) -> Any:
             return str(made)
         raise _wrong(index, f"has a {field} that is a {type(value).__name__}, not text")
     return made
+
+
+def whole_number(value: Any, index: int, field: str) -> int:
+    """A number without a fraction, of any type. Raises RewardOpsError (`invalid_input`) naming the sample."""
+    number = _number(value, index, field)
+    if not math.isfinite(number):
+        raise _wrong(index, f"has the {field} {number}: leave it out if it is unknown")
+    if not number.is_integer():
+        raise _wrong(index, f"has the {field} {number}, which is not a whole number")
+    return int(number)
 
 
 def _number(value: Any, index: int, field: str) -> float:

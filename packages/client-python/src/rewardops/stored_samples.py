@@ -227,8 +227,9 @@ class StoredSamples:
     ) -> Iterator[bytes]:
         """The bytes of an export. Raises _Broken where another attempt may help."""
         calls = self._calls
-        # Checks URL, version and key, and waits for a service that is starting.
-        shared_loop().run(calls.check())
+        # Checks URL, version and key. An outage after the check is retried for `outage_s`, so that a restart of the
+        # service ends no export.
+        shared_loop().run(calls.checked())
         query: list[tuple[str, str]] = [("format", format)]
         for name, value in self._filter.items():
             for one in value if isinstance(value, (list, tuple)) else [value]:

@@ -17,6 +17,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
+from rewardops.serving import messages
 from rewardops.serving import worker as child
 from rewardops.serving.function import FunctionError
 from rewardops.serving.isolation import Enclosure
@@ -92,8 +93,9 @@ class _Process:
     def _read(self, pool: FunctionPool) -> None:
         try:
             while True:
-                pool.post("message", self, self.connection.recv())
-        except Exception:  # the connection ended, possibly within a message
+                pool.post("message", self, messages.receive(self.connection))
+        except Exception:
+            # The connection ended, possibly within a message, or the message is invalid.
             self.connection.close()
             pool.post("gone", self)
 
@@ -118,7 +120,9 @@ class _Process:
 
     def current(self) -> Call | None:
         """The call whose code runs now, or ran when the process ended."""
-        return self.calls.get(int(self.state[child.CURRENT]))
+        number = float(self.state[child.CURRENT])
+        # The function can write to the shared memory.
+        return self.calls.get(int(number)) if math.isfinite(number) else None
 
     def turns(self) -> bool:
         """Whether the process's event loop has run within STALE_S."""
@@ -289,7 +293,7 @@ class FunctionPool:
             call.process.outbox.put(("stop", call.id))
 
     def _on_message(self, process: _Process, message: tuple[Any, ...]) -> None:
-        if process.phase == "gone":
+        if process.phase == "gone" or (message[0] != "done" and process.phase != "starting"):
             return
         if message[0] == "ready":
             process.phase = "ready"

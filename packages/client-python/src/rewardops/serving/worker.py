@@ -15,6 +15,7 @@ from collections.abc import Generator, Mapping, MutableSequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from rewardops.serving import messages
 from rewardops.serving.function import FunctionError, RewardFunction, described, load_function
 from rewardops.serving.isolation import Enclosure
 from rewardops.serving.results import error_entry, result_entry
@@ -46,12 +47,12 @@ def main(
     try:
         function = load_function(spec, kwargs, init_kwargs)
     except FunctionError as error:
-        connection.send(("failed", str(error)))
+        messages.send(connection, "failed", str(error))
         return
     except BaseException as error:
-        connection.send(("failed", f"{spec} cannot be loaded: {described(error)}"))
+        messages.send(connection, "failed", f"{spec} cannot be loaded: {described(error)}")
         return
-    connection.send(("ready", function.is_async))
+    messages.send(connection, "ready", function.is_async)
     if function.is_async:
         asyncio.run(_serve_async(connection, function, state))
     else:
@@ -111,7 +112,7 @@ def _serve_sync(connection: Connection, function: RewardFunction, state: State) 
         except BaseException as error:  # SystemExit too: a function must not end the process
             entry = _raised(error)
         state[CURRENT] = 0
-        connection.send(("done", call, entry))
+        messages.send(connection, "done", call, entry)
 
 
 async def _awaited(result: Any) -> Any:
@@ -182,7 +183,7 @@ async def _serve_async(connection: Connection, function: RewardFunction, state: 
             entry = _raised(error)
         tasks.pop(call, None)
         stopped.discard(call)
-        connection.send(("done", call, entry))
+        messages.send(connection, "done", call, entry)
 
     def take(message: Any) -> None:
         kind, call = message[0], message[1]
