@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { rollouts, sample } from '../../testkit/service/rollouts.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import { Retention } from '../admin/retention.ts'
 import { ScoreInput, SubmitInput } from '../contract/trainer.ts'
 import { createLogger } from '../log.ts'
@@ -124,6 +125,13 @@ it('a single sample is stored while other servers append to its batch without a 
   }
   const appending = [append(), append()]
   try {
+    await waitFor('the first appends', async () => {
+      const [batch] = await db.adhoc<{ samples: number }>(
+        'select samples from batch where id = $1',
+        [Number(batchId.slice(1))],
+      )
+      return batch!.samples > 2
+    })
     const one = await score({ run: 'shared' })
     expect(one).toMatchObject({ batchId, score: 1, status: 'scored' })
     expect(one.index).toBeGreaterThan(1)
