@@ -15,7 +15,7 @@ export async function rollUpRuns(
     await eachInTurn(runs, async (run) => {
       if (!isStopping()) await storeRunRollUp(db, run, changeOf)
     })
-    if (!all || runs.length < MAX_RUNS) return
+    if (!all || isStopping() || runs.length < MAX_RUNS) return
   }
 }
 

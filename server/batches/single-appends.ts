@@ -76,21 +76,23 @@ export class SingleAppends {
       ]
     }
     const { db } = this.#accept
-    const store = async (client: Client, start: number): Promise<void> => {
-      for (const statement of await statementsFrom(start)) await client.query(statement)
+    const store = async (client: Client, statements: Statement[]): Promise<void> => {
+      for (const statement of statements) await client.query(statement)
       await storeImages(client, batch.id, collector.images)
     }
     const atKnownIndex = async (): Promise<number> => {
       const start = this.#nextIndex.get(batch.id) ?? (await nextIndex(db.pool, batch.id))
-      if (collector.images.size === 0) await db.atOnce(await statementsFrom(start))
-      else await db.transaction((client) => store(client, start))
+      // Built before the transaction, because the queue may read its options on another connection of the pool.
+      const statements = await statementsFrom(start)
+      if (collector.images.size === 0) await db.atOnce(statements)
+      else await db.transaction((client) => store(client, statements))
       return start
     }
     const underLock = (): Promise<number> =>
       db.transaction(async (client) => {
         await lockBatch(client, batch.id)
         const start = await nextIndex(client, batch.id)
-        await store(client, start)
+        await store(client, await statementsFrom(start))
         return start
       })
     try {

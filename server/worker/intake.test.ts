@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import { createLogger } from '../log.ts'
-import { INTERACTIVE_POOL, RULES_POOL } from '../store/job-queue.ts'
+import { FUNCTIONS_POOL, INTERACTIVE_POOL, RULES_POOL } from '../store/job-queue.ts'
 import { Intake, type IntakeHost } from './intake.ts'
 
 test('no samples are fetched while as many results are unwritten as a worker may have samples', async () => {
@@ -24,5 +24,25 @@ test('no samples are fetched while as many results are unwritten as a worker may
   unwritten -= 96
   intake.written()
   expect(fetch).toHaveBeenCalledWith(RULES_POOL, 2, [])
+  intake.close()
+})
+
+test('written results cause no fetches of pools that lack capacity of their own', () => {
+  const fetch = vi.fn(async () => [])
+  const host: IntakeHost = {
+    slotsOf: () => 0,
+    fairShareOf: () => 0,
+    wantSlots: () => {},
+    functionCapacity: () => 0,
+    limiterCapacity: () => 0,
+    unwritten: () => 10,
+    take: () => {},
+  }
+  const intake = new Intake({ fetch } as never, host, createLogger('silent', 'test'))
+  intake.count(RULES_POOL, 256, 0)
+  intake.pump(RULES_POOL)
+  intake.pump(FUNCTIONS_POOL)
+  intake.written()
+  expect(fetch).not.toHaveBeenCalled()
   intake.close()
 })

@@ -97,7 +97,8 @@ export class Intake {
   #textChars = 0
   #paused = false
   #halted = false
-  #waitsForWrites = false
+  /** Pools that would have fetched if no results had been unwritten. */
+  readonly #waitForWrites = new Set<string>()
 
   constructor(queue: JobQueue, host: IntakeHost, log: Logger) {
     this.#queue = queue
@@ -199,13 +200,11 @@ export class Intake {
       return
     }
     const unwritten = name === INTERACTIVE_POOL ? 0 : this.#host.unwritten()
-    const others = this.inUse - pool.inUse + unwritten
-    const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - others)
-    // A fetch after every finished sample would cost one query per sample. A fetch needs free capacity: half of the
-    // capacity, or, if that is less, the larger of 48 samples and a quarter of the capacity.
-    const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
-    if (capacity - pool.inUse < Math.max(1, least)) {
-      if (unwritten > 0) this.#waitsForWrites = true
+    const room = MAX_SAMPLES - (this.inUse - pool.inUse)
+    const capacity = Math.min(this.#capacityOf(pool), room - unwritten)
+    if (!isEnoughFree(capacity, pool.inUse)) {
+      const isEnoughLater = isEnoughFree(Math.min(this.#capacityOf(pool), room), pool.inUse)
+      if (isEnoughLater) this.#waitForWrites.add(name)
       return
     }
     if (this.#textChars > MAX_TEXT_CHARS && this.inUse > 0) return
@@ -221,9 +220,9 @@ export class Intake {
 
   /** Fetches samples for which there was no capacity before these results were written. */
   written(): void {
-    if (!this.#waitsForWrites) return
-    this.#waitsForWrites = false
-    this.pumpAll()
+    const waiting = [...this.#waitForWrites]
+    this.#waitForWrites.clear()
+    for (const name of waiting) this.pump(name)
   }
 
   close(): void {
@@ -288,4 +287,13 @@ export class Intake {
       this.#log.debug({ err: (error as Error).message, pool: pool.name }, 'fetch failed')
     }
   }
+}
+
+/**
+ * A fetch after every finished sample would cost one query per sample. A fetch needs free capacity: half of the capacity,
+ * or, if that is less, the larger of 48 samples and a quarter of the capacity.
+ */
+function isEnoughFree(capacity: number, inUse: number): boolean {
+  const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
+  return capacity - inUse >= Math.max(1, least)
 }
