@@ -7,6 +7,7 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { childrenOf } from '../../testkit/chaos/processes.ts'
+import { inFullRun } from '../../testkit/service/full-run.ts'
 import { RunCodeRequest, type RunTestsRequest } from '../contract/sandbox.ts'
 import { sandboxServer } from './http.ts'
 import { PythonRuns, RunLostError, sandboxUser } from './python-runs.ts'
@@ -176,7 +177,7 @@ def f(x):
     ])
   })
 
-  test.for(['strong', 'weak'] as const)(
+  test.for(['strong', ...inFullRun('weak' as const)] as const)(
     'limits the CPU time of each case, not of all together, in %s isolation',
     async (mode) => {
       const spin = 'import time\ndef f(s):\n    while time.process_time() < s: pass'

@@ -6,7 +6,7 @@ import { createRewardRouter } from '../../router/reward-router.ts'
 import type { RouterServer } from '../../router/router-types.ts'
 import { startProxy } from './testing/proxy-bed.ts'
 
-const REQUESTS = FULL ? 3_000 : 900
+const REQUESTS = FULL ? 3_000 : 450
 
 it('leaks nothing, and gives each client its own answer', async () => {
   const moody = await Promise.all([1, 2, 3].map((seed) => startMoodyServer('rm', seed)))

@@ -527,7 +527,7 @@ describe('concurrent calls', () => {
       for (const until = performance.now() + 40; performance.now() < until; ) {}
       return process.pid
     }`
-    const scored = scoreAll(one, one.ref(text), Array(90).fill('x'))
+    const scored = scoreAll(one, one.ref(text), Array(64).fill('x'))
     await waitFor('another process', () => one.pool.pids.length === 2)
     expect(one.pool.capacity).toBeLessThan(64)
     const outcomes = await scored

@@ -22,7 +22,7 @@ it('runs have at least 30 steps from 20,000 samples on, and full steps in long r
 it('final answers agree with verdicts and ground truths', async () => {
   const db = new Database(database.url, createLogger('silent', 'test'), { max: 2, name: 'test' })
   try {
-    await seedBatches(db, { samples: 3_000, seed: 1, onBatch() {} })
+    await seedBatches(db, { samples: 1_200, seed: 1, onBatch() {} })
     const rows = await db.adhoc<{
       verdict: string
       extracted: string | null
