@@ -179,7 +179,7 @@ export async function removeLeftGroups({ version, folders }: Cgroups): Promise<v
     for (const name of readdirSync(folder)) {
       // Names of earlier versions have no pid space.
       const [, space = PID_SPACE, pid] =
-        /^rewardops-(?:([\da-f]*\.\d*)-)?(\d+)-\d+$/.exec(name) ?? []
+        /^rewardops-(?:([\da-f]*\.[\da-f]*)-)?(\d+)-\d+$/.exec(name) ?? []
       if (pid === undefined) continue
       const path = join(folder, name)
       if (space !== PID_SPACE) {

@@ -34,7 +34,7 @@ test('a plan names the folder that function users cannot read', async () => {
 
 test('temporary folders of killed services are removed, and no others', async () => {
   const ended = spawnSync('true').pid
-  const twin = PID_SPACE.replace(/\d*$/, '1')
+  const twin = PID_SPACE.replace(/[\da-f]*$/, '1')
   const names = [
     `${PID_SPACE}-${ended}`,
     ...[`0.1-${ended}`, `${twin}-${ended + 1}`],

@@ -108,7 +108,7 @@ function removeLeftFolders(): void {
   for (const name of readdirSync(tmpdir())) {
     if (!name.startsWith(FOLDER_PREFIX)) continue
     const rest = name.slice(FOLDER_PREFIX.length)
-    const [, space, pid] = /^([\da-f]*\.\d*)-(\d+)-\w+$/.exec(rest) ?? []
+    const [, space, pid] = /^([\da-f]*\.[\da-f]*)-(\d+)-\w+$/.exec(rest) ?? []
     if (space === undefined) continue
     const path = join(tmpdir(), name)
     try {
