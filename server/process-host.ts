@@ -15,11 +15,6 @@ export const PID_SPACE = `${BOOT}.${pidNamespace()}`
 /** The host of this process, as the table `process` stores it. Pages show the part before the `#`. */
 export const PROCESS_HOST = `${hostname()}#${PID_SPACE}`
 
-/** Whether a pid space belongs to the present boot of this machine. */
-export function isOfThisBoot(space: string): boolean {
-  return space.startsWith(`${BOOT}.`)
-}
-
 /**
  * Whether a process belongs to a container of this machine with this host name, but not to this process's container. It
  * is usually an earlier run of this container.

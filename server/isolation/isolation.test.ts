@@ -32,22 +32,26 @@ test('a plan names the folder that function users cannot read', async () => {
   }
 })
 
+function makeOld(path: string): void {
+  const twoDaysAgo = Date.now() / 1_000 - 172_800
+  utimesSync(path, twoDaysAgo, twoDaysAgo)
+}
+
 test('temporary folders of killed services are removed, and no others', async () => {
   const ended = spawnSync('true').pid
   const twin = PID_SPACE.replace(/[\da-f]*$/, '1')
-  const names = [
-    `${PID_SPACE}-${ended}`,
-    ...[`0.1-${ended}`, `${twin}-${ended + 1}`],
-    ...[`${PID_SPACE}-${process.pid}`, `${twin}-${ended}`],
-  ]
-  const paths = names.map((name) => join(tmpdir(), `${FOLDER_PREFIX}${name}-test`))
+  // Other machines with this host name may share the parent folder.
+  const otherMachine = '0.1'
+  const removed = [`${PID_SPACE}-${ended}`]
+  const removedWhenOld = [`${twin}-${ended + 1}`, `${otherMachine}-${ended + 1}`]
+  const kept = [`${PID_SPACE}-${process.pid}`, `${twin}-${ended}`, `${otherMachine}-${ended}`]
+  const pathOf = (name: string) => join(tmpdir(), `${FOLDER_PREFIX}${name}-test`)
+  const paths = [...removed, ...removedWhenOld, ...kept].map(pathOf)
   for (const path of paths) mkdirSync(path)
-  const twoDaysAgo = Date.now() / 1_000 - 172_800
-  utimesSync(paths[2] as string, twoDaysAgo, twoDaysAgo)
+  for (const name of removedWhenOld) makeOld(pathOf(name))
   try {
     await planIsolation({ ...PLAN, paths: [] })
-    const left = names.filter((_, at) => existsSync(paths[at] as string))
-    expect(left).toEqual([`${PID_SPACE}-${process.pid}`, `${twin}-${ended}`])
+    expect(paths.filter((path) => existsSync(path))).toEqual(kept.map(pathOf))
   } finally {
     for (const path of paths) rmSync(path, { recursive: true, force: true })
   }

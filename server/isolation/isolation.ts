@@ -15,7 +15,7 @@ import {
 import { hostname, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Isolation, SandboxNetwork } from '../contract/isolation.ts'
-import { isOfThisBoot, PID_SPACE } from '../process-host.ts'
+import { PID_SPACE } from '../process-host.ts'
 import { processLives, sendKill } from '../process-signals.ts'
 import { type Cgroups, findCgroups, removeLeftGroups } from './cgroups.ts'
 import { freeFunctionUser } from './function-users.ts'
@@ -100,7 +100,7 @@ export async function planIsolation({
  * bytes.
  */
 export const FOLDER_PREFIX = `rewardops-function-${createHash('sha256').update(hostname()).digest('hex').slice(0, 8)}-`
-/** A running service renews the time of its folders, which tells other containers that they are in use. */
+/** A running service renews the time of its folders, which tells other containers and machines that they are in use. */
 const RENEW_FOLDER_MS = 3_600_000
 const MAX_FOLDER_AGE_MS = 24 * RENEW_FOLDER_MS
 
@@ -122,7 +122,6 @@ function removeLeftFolders(): void {
 /** Whether no running service uses a folder. */
 function isLeft(path: string, space: string, pid: number): boolean {
   if (space === PID_SPACE) return !processLives(pid)
-  if (!isOfThisBoot(space)) return true
   return Date.now() - lstatSync(path).mtimeMs > MAX_FOLDER_AGE_MS
 }
 
