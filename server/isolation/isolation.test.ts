@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync } from 'node:fs'
-import { getPriority, tmpdir } from 'node:os'
+import { getPriority, hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
@@ -52,6 +52,22 @@ test('temporary folders of killed services are removed, and no others', async ()
   try {
     await planIsolation({ ...PLAN, paths: [] })
     expect(paths.filter((path) => existsSync(path))).toEqual(kept.map(pathOf))
+  } finally {
+    for (const path of paths) rmSync(path, { recursive: true, force: true })
+  }
+})
+
+test('old temporary folders of an earlier version of the service are removed', async () => {
+  const ended = spawnSync('true').pid
+  const pathOf = (id: string) => join(tmpdir(), `rewardops-function-${hostname()}-${id}`)
+  const removed = pathOf(`${ended}-old`)
+  const kept = [pathOf(`${ended}-new`), pathOf(`${process.pid}-old`)]
+  const paths = [removed, ...kept]
+  for (const path of paths) mkdirSync(path)
+  for (const path of [removed, kept[1] as string]) makeOld(path)
+  try {
+    await planIsolation({ ...PLAN, paths: [] })
+    expect(paths.filter((path) => existsSync(path))).toEqual(kept)
   } finally {
     for (const path of paths) rmSync(path, { recursive: true, force: true })
   }
