@@ -1,6 +1,15 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  utimesSync,
+} from 'node:fs'
 import { getPriority, hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -10,7 +19,7 @@ import { processesAbout } from '../../testkit/service/process-tree.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { PID_SPACE } from '../process-host.ts'
 import { sendKill } from '../process-signals.ts'
-import { findCgroups, ownGroups } from './cgroups.ts'
+import { findCgroups, ownGroups, removeLeftGroups } from './cgroups.ts'
 import { FOLDER_PREFIX, planIsolation, startIsolated } from './isolation.ts'
 import { ProcessTree } from './process-tree.ts'
 
@@ -214,4 +223,33 @@ test('control groups that cannot be created are not used', () => {
   const mounts = '41 31 0:37 / /nowhere/unified rw,relatime - cgroup2 cgroup2 rw'
   expect(findCgroups(mounts, '0::/service')).toBeNull()
   expect(findCgroups('', '')).toBeNull()
+})
+
+const cgroups = findCgroups()
+
+test.skipIf(cgroups === null)(
+  'control groups are used even if a process with the same id checks them in another container',
+  () => {
+    const probes = cgroups!.folders.map((at) => join(at, `rewardops-${process.pid}-probe`))
+    for (const probe of new Set(probes)) mkdirSync(probe)
+    try {
+      expect(findCgroups()).toEqual(cgroups)
+    } finally {
+      for (const probe of new Set(probes)) rmdirSync(probe)
+    }
+  },
+)
+
+test('a new control group of another container is kept, because it has no process yet', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'rewardops-groups-'))
+  const twin = PID_SPACE.replace(/[\da-f]*$/, '1')
+  const [old, young] = [`rewardops-${twin}-1-1`, `rewardops-${twin}-1-2`]
+  for (const name of [old, young]) mkdirSync(join(folder, name))
+  makeOld(join(folder, old))
+  try {
+    await removeLeftGroups({ version: 1, folders: [folder] })
+    expect(readdirSync(folder)).toEqual([young])
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })
