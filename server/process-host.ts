@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { readProcFile } from './process-signals.ts'
@@ -6,18 +7,13 @@ import { readProcFile } from './process-signals.ts'
 const BOOT = readProcFile('/proc/sys/kernel/random/boot_id')?.slice(0, 8) ?? ''
 
 /**
- * Identifies the numbering of processes that this process sees: the boot of the machine, and the pid namespace.
- * Containers with equal host names number their processes separately.
+ * Identifies the numbering of processes that this process sees: the boot of the machine, and a digest of the pid
+ * namespace. Containers with equal host names number their processes separately.
  */
 export const PID_SPACE = `${BOOT}.${pidNamespace()}`
 
 /** The host of this process, as the table `process` stores it. Pages show the part before the `#`. */
 export const PROCESS_HOST = `${hostname()}#${PID_SPACE}`
-
-/** Whether a pid space belongs to the present boot of this machine. */
-export function isOfThisBoot(space: string): boolean {
-  return space.startsWith(`${BOOT}.`)
-}
 
 /**
  * Whether a process belongs to a container of this machine with this host name, but not to this process's container. It
@@ -27,10 +23,27 @@ export function isOfTwinContainer(host: string): boolean {
   return host !== PROCESS_HOST && host.startsWith(`${hostname()}#${BOOT}.`)
 }
 
+/**
+ * The number of a namespace does not suffice, because the kernel reuses it: a restarted container may get the number
+ * and the pids of its earlier run. Its first process starts later.
+ */
 function pidNamespace(): string {
+  const namespace = `${namespaceNumber()} ${startOfFirstProcess()}`
+  if (namespace === ' ') return ''
+  return createHash('sha256').update(namespace).digest('hex').slice(0, 8)
+}
+
+function namespaceNumber(): string {
   try {
     return /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? ''
   } catch {
     return ''
   }
+}
+
+/** Field 22 of proc_pid_stat(5), in clock ticks since the boot. */
+function startOfFirstProcess(): string {
+  // The name in field 2 may contain spaces and parentheses.
+  const fields = readProcFile('/proc/1/stat')?.split(') ').at(-1)?.split(' ')
+  return fields?.[22 - 3] ?? ''
 }

@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { HAS_PID_NAMESPACES, runAsTwinContainer } from '../../testkit/processes/pid-namespace.ts'
@@ -65,25 +66,46 @@ it.skipIf(!HAS_PID_NAMESPACES)(
   },
 )
 
-it('frees the leases of an earlier run of this container once it no longer reports', async () => {
-  const { id } = await ProcessRow.register(db, 'worker', false)
-  const twin = PROCESS_HOST.replace(/\d*$/, '1')
-  const seen = (msAgo: number) =>
-    db.adhoc(
-      "update process set host = $2, last_seen_at = now() - $3 * interval '1 ms' where id = $1",
-      [id, twin, msAgo],
-    )
-  await takeLease(id)
-  await seen(1_000)
-  await sweepDeadWorkers(db, queue())
-  expect(await leasesOf(id)).toHaveLength(1)
-  await seen(6_000)
-  // After an outage, the processes of a live container have not reported yet.
-  await sweepDeadWorkers(db, queue(), true)
-  expect(await leasesOf(id)).toHaveLength(1)
-  await sweepDeadWorkers(db, queue())
-  expect(await leasesOf(id)).toEqual([])
-})
+/** The host of a process in a container with this one's pid namespace number, whose first process started earlier. */
+function hostOfEarlierRun(): string {
+  const script = `
+    import fs from 'node:fs'
+    import { syncBuiltinESMExports } from 'node:module'
+    const stat = '1 (a) b) ' + Array.from({ length: 50 }, (_, at) => at + 3).join(' ')
+    const { readFileSync } = fs
+    fs.readlinkSync = () => ${JSON.stringify(readlinkSync('/proc/self/ns/pid'))}
+    fs.readFileSync = (path, ...rest) => path === '/proc/1/stat' ? stat : readFileSync(path, ...rest)
+    syncBuiltinESMExports()
+    const { PROCESS_HOST } = await import(${JSON.stringify(new URL('../process-host.ts', import.meta.url))})
+    console.log(PROCESS_HOST)`
+  return execFileSync(process.execPath, ['--input-type=module', '--eval', script]).toString().trim()
+}
+
+it.skipIf(process.platform !== 'linux').each([
+  ['another number', () => PROCESS_HOST.replace(/[\da-f]*$/, '1')],
+  ['the same number', hostOfEarlierRun],
+])(
+  'frees the leases of an earlier run of this container, whose pid namespace had %s, once it no longer reports',
+  async (_, hostOf) => {
+    const { id } = await ProcessRow.register(db, 'worker', false)
+    const twin = hostOf()
+    const seen = (msAgo: number) =>
+      db.adhoc(
+        "update process set host = $2, last_seen_at = now() - $3 * interval '1 ms' where id = $1",
+        [id, twin, msAgo],
+      )
+    await takeLease(id)
+    await seen(1_000)
+    await sweepDeadWorkers(db, queue())
+    expect(await leasesOf(id)).toHaveLength(1)
+    await seen(6_000)
+    // After an outage, the processes of a live container have not reported yet.
+    await sweepDeadWorkers(db, queue(), true)
+    expect(await leasesOf(id)).toHaveLength(1)
+    await sweepDeadWorkers(db, queue())
+    expect(await leasesOf(id)).toEqual([])
+  },
+)
 
 it.each([
   { why: 'Node reports it', execPath: '/nowhere/node', env: process.env },

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,6 +7,8 @@ import { environment } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
+import { requeueOrphans } from '../background/worker-supervisor.ts'
+import { ProcessRow } from '../cluster/process-row.ts'
 import { LaunchServerInput, RegisterServerInput } from '../contract/servers.ts'
 import { createLogger } from '../log.ts'
 import type { LaunchOptions } from '../model-servers/launcher.ts'
@@ -196,6 +199,21 @@ describe('calibration', () => {
     rm.control({ latency: 0 })
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
     expect(await waitFor('the slot', slots)).toBe(1)
+  })
+
+  it('gives the slot back if its process is killed', async () => {
+    const rm = await simulated()
+    const process = await ProcessRow.register(db, 'server', false)
+    const m = manager({ selfTestTimeoutMs: 600_000 }, true, { processId: process.id })
+    await register(m, 'rm', rm, { maxInFlight: 1 })
+    rm.control({ latency: 600_000 })
+    await waitFor('a calibration in flight', () => rm.stats().inFlight > 0)
+    const leases = () => db.adhoc('select 1 from lease where slots > 0')
+    expect(await leases()).toHaveLength(1)
+    await db.adhoc('update process set pid = $2 where id = $1', [process.id, spawnSync('true').pid])
+    await requeueOrphans(db, queue)
+    expect(await leases()).toEqual([])
+    rm.control({ latency: 0 })
   })
 
   it('accepts new weights of a server that is registered again while it is unreachable', async () => {

@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PID_SPACE } from '../process-host.ts'
@@ -34,6 +42,11 @@ const CPU_SHARES = 256
  * group.
  */
 const EMPTY_WITHIN_MS = 2_000
+/**
+ * A younger group without processes may be one that its process has yet to join. The kernel sets the time of a group
+ * when a process first looks it up, so a group is never younger than it seems.
+ */
+const MIN_EMPTY_AGE_MS = 10_000
 
 /**
  * Finds the folders in which groups with limits on memory and processes can be created. Returns null if there are none.
@@ -82,7 +95,7 @@ export function ownGroups(text: string): Map<string, string> {
 }
 
 function canHold(folder: string, files: string[]): boolean {
-  const probe = join(folder, `${PREFIX}${process.pid}-probe`)
+  const probe = join(folder, `${PREFIX}${PID_SPACE}-${process.pid}-probe`)
   try {
     mkdirSync(probe)
   } catch {
@@ -179,12 +192,13 @@ export async function removeLeftGroups({ version, folders }: Cgroups): Promise<v
     for (const name of readdirSync(folder)) {
       // Names of earlier versions have no pid space.
       const [, space = PID_SPACE, pid] =
-        /^rewardops-(?:([\da-f]*\.\d*)-)?(\d+)-\d+$/.exec(name) ?? []
+        /^rewardops-(?:([\da-f]*\.[\da-f]*)-)?(\d+)-\d+$/.exec(name) ?? []
       if (pid === undefined) continue
       const path = join(folder, name)
       if (space !== PID_SPACE) {
         // A group of another container is removed only if it has no processes.
-        removed(path)
+        const seenMs = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
+        if (Date.now() - seenMs > MIN_EMPTY_AGE_MS) removed(path)
         continue
       }
       if (existsSync(`/proc/${pid}`)) continue

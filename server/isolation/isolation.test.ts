@@ -1,7 +1,16 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync } from 'node:fs'
-import { getPriority, tmpdir } from 'node:os'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  utimesSync,
+} from 'node:fs'
+import { getPriority, hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
@@ -10,7 +19,7 @@ import { processesAbout } from '../../testkit/service/process-tree.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { PID_SPACE } from '../process-host.ts'
 import { sendKill } from '../process-signals.ts'
-import { findCgroups, ownGroups } from './cgroups.ts'
+import { findCgroups, ownGroups, removeLeftGroups } from './cgroups.ts'
 import { FOLDER_PREFIX, planIsolation, startIsolated } from './isolation.ts'
 import { ProcessTree } from './process-tree.ts'
 
@@ -32,22 +41,42 @@ test('a plan names the folder that function users cannot read', async () => {
   }
 })
 
+function makeOld(path: string): void {
+  const twoDaysAgo = Date.now() / 1_000 - 172_800
+  utimesSync(path, twoDaysAgo, twoDaysAgo)
+}
+
 test('temporary folders of killed services are removed, and no others', async () => {
   const ended = spawnSync('true').pid
-  const twin = PID_SPACE.replace(/\d*$/, '1')
-  const names = [
-    `${PID_SPACE}-${ended}`,
-    ...[`0.1-${ended}`, `${twin}-${ended + 1}`],
-    ...[`${PID_SPACE}-${process.pid}`, `${twin}-${ended}`],
-  ]
-  const paths = names.map((name) => join(tmpdir(), `${FOLDER_PREFIX}${name}-test`))
+  const twin = PID_SPACE.replace(/[\da-f]*$/, '1')
+  // Other machines with this host name may share the parent folder.
+  const otherMachine = '0.1'
+  const removed = [`${PID_SPACE}-${ended}`]
+  const removedWhenOld = [`${twin}-${ended + 1}`, `${otherMachine}-${ended + 1}`]
+  const kept = [`${PID_SPACE}-${process.pid}`, `${twin}-${ended}`, `${otherMachine}-${ended}`]
+  const pathOf = (name: string) => join(tmpdir(), `${FOLDER_PREFIX}${name}-test`)
+  const paths = [...removed, ...removedWhenOld, ...kept].map(pathOf)
   for (const path of paths) mkdirSync(path)
-  const twoDaysAgo = Date.now() / 1_000 - 172_800
-  utimesSync(paths[2] as string, twoDaysAgo, twoDaysAgo)
+  for (const name of removedWhenOld) makeOld(pathOf(name))
   try {
     await planIsolation({ ...PLAN, paths: [] })
-    const left = names.filter((_, at) => existsSync(paths[at] as string))
-    expect(left).toEqual([`${PID_SPACE}-${process.pid}`, `${twin}-${ended}`])
+    expect(paths.filter((path) => existsSync(path))).toEqual(kept.map(pathOf))
+  } finally {
+    for (const path of paths) rmSync(path, { recursive: true, force: true })
+  }
+})
+
+test('old temporary folders of an earlier version of the service are removed', async () => {
+  const ended = spawnSync('true').pid
+  const pathOf = (id: string) => join(tmpdir(), `rewardops-function-${hostname()}-${id}`)
+  const removed = pathOf(`${ended}-old`)
+  const kept = [pathOf(`${ended}-new`), pathOf(`${process.pid}-old`)]
+  const paths = [removed, ...kept]
+  for (const path of paths) mkdirSync(path)
+  for (const path of [removed, kept[1] as string]) makeOld(path)
+  try {
+    await planIsolation({ ...PLAN, paths: [] })
+    expect(paths.filter((path) => existsSync(path))).toEqual(kept)
   } finally {
     for (const path of paths) rmSync(path, { recursive: true, force: true })
   }
@@ -194,4 +223,33 @@ test('control groups that cannot be created are not used', () => {
   const mounts = '41 31 0:37 / /nowhere/unified rw,relatime - cgroup2 cgroup2 rw'
   expect(findCgroups(mounts, '0::/service')).toBeNull()
   expect(findCgroups('', '')).toBeNull()
+})
+
+const cgroups = findCgroups()
+
+test.skipIf(cgroups === null)(
+  'control groups are used even if a process with the same id checks them in another container',
+  () => {
+    const probes = cgroups!.folders.map((at) => join(at, `rewardops-${process.pid}-probe`))
+    for (const probe of new Set(probes)) mkdirSync(probe)
+    try {
+      expect(findCgroups()).toEqual(cgroups)
+    } finally {
+      for (const probe of new Set(probes)) rmdirSync(probe)
+    }
+  },
+)
+
+test('a new control group of another container is kept, because it has no process yet', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'rewardops-groups-'))
+  const twin = PID_SPACE.replace(/[\da-f]*$/, '1')
+  const [old, young] = [`rewardops-${twin}-1-1`, `rewardops-${twin}-1-2`]
+  for (const name of [old, young]) mkdirSync(join(folder, name))
+  makeOld(join(folder, old))
+  try {
+    await removeLeftGroups({ version: 1, folders: [folder] })
+    expect(readdirSync(folder)).toEqual([young])
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })

@@ -15,7 +15,7 @@ import {
 import { hostname, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Isolation, SandboxNetwork } from '../contract/isolation.ts'
-import { isOfThisBoot, PID_SPACE } from '../process-host.ts'
+import { PID_SPACE } from '../process-host.ts'
 import { processLives, sendKill } from '../process-signals.ts'
 import { type Cgroups, findCgroups, removeLeftGroups } from './cgroups.ts'
 import { freeFunctionUser } from './function-users.ts'
@@ -100,16 +100,19 @@ export async function planIsolation({
  * bytes.
  */
 export const FOLDER_PREFIX = `rewardops-function-${createHash('sha256').update(hostname()).digest('hex').slice(0, 8)}-`
-/** A running service renews the time of its folders, which tells other containers that they are in use. */
+/** Names of earlier versions have the host name itself, and no pid space. */
+const EARLIER_FOLDER_PREFIX = `rewardops-function-${hostname()}-`
+/** A running service renews the time of its folders, which tells other containers and machines that they are in use. */
 const RENEW_FOLDER_MS = 3_600_000
 const MAX_FOLDER_AGE_MS = 24 * RENEW_FOLDER_MS
 
 function removeLeftFolders(): void {
   for (const name of readdirSync(tmpdir())) {
-    if (!name.startsWith(FOLDER_PREFIX)) continue
-    const rest = name.slice(FOLDER_PREFIX.length)
-    const [, space, pid] = /^([\da-f]*\.\d*)-(\d+)-\w+$/.exec(rest) ?? []
-    if (space === undefined) continue
+    const prefix = [FOLDER_PREFIX, EARLIER_FOLDER_PREFIX].find((one) => name.startsWith(one))
+    if (prefix === undefined) continue
+    const rest = name.slice(prefix.length)
+    const [, space, pid] = /^(?:([\da-f]*\.[\da-f]*)-)?(\d+)-\w+$/.exec(rest) ?? []
+    if (pid === undefined) continue
     const path = join(tmpdir(), name)
     try {
       if (isLeft(path, space, Number(pid))) rmSync(path, { recursive: true, force: true })
@@ -120,9 +123,10 @@ function removeLeftFolders(): void {
 }
 
 /** Whether no running service uses a folder. */
-function isLeft(path: string, space: string, pid: number): boolean {
+function isLeft(path: string, space: string | undefined, pid: number): boolean {
   if (space === PID_SPACE) return !processLives(pid)
-  if (!isOfThisBoot(space)) return true
+  // Earlier versions do not renew their folders.
+  if (space === undefined && processLives(pid)) return false
   return Date.now() - lstatSync(path).mtimeMs > MAX_FOLDER_AGE_MS
 }
 

@@ -11,6 +11,8 @@ export interface ModelsContext {
   registry: ServerRegistry
   locks: ServerLocks
   timings: ModelTimings
+  /** Id of this process's row in `process`; 0 if it has none. */
+  processId: number
   /**
    * Resolves to true if this process currently does this kind of background work. Undefined if there is no other
    * process.

@@ -10,7 +10,7 @@ import {
   testScores,
 } from '../router/server-admission.ts'
 import { databaseNow } from '../store/clock.ts'
-import { renewLease } from '../store/sql/leases.ts'
+import { calibrationHolder, renewLease } from '../store/sql/leases.ts'
 import type { ServerRow, StoredSelfTest } from '../store/sql/servers.ts'
 import {
   baselinesOf,
@@ -28,8 +28,6 @@ import type { ModelsContext } from './context.ts'
 import { outliersOf, type Vote } from './pool-agreement.ts'
 
 const SECOND_TRY_MS = 300
-/** Holds the slots of calibrations. No process has this id, so a process's own requests for slots do not change them. */
-const CALIBRATION_HOLDER = 0
 
 export type Subject = ScoringServer &
   Pick<ServerRow, 'id' | 'name' | 'selfTestOverride' | 'selfTest' | 'state'>
@@ -110,11 +108,11 @@ export class ScoreTrust {
 
   /** Runs a calibration in a slot of the server's limit. Returns null without running it if no slot is free. */
   async #inSlot<T>(row: ServerRow, work: () => Promise<T>): Promise<T | null> {
-    const { db, timings } = this.#o
+    const { db, timings, processId } = this.#o
     const request = (demand: number) =>
       renewLease(db, {
         resource: `server:${row.id}`,
-        holderId: CALIBRATION_HOLDER,
+        holderId: calibrationHolder(processId),
         demand,
         inFlight: 0,
         limit: mostInFlight(row.maxInFlight, row.maxConcurrent),

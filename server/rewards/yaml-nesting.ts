@@ -26,7 +26,8 @@ export function tooNestedAt(text: string): number | null {
     const kind: CST.TokenType | null = isText ? null : CST.tokenType(token)
     isText = kind === 'scalar'
     if (kind === 'flow-seq-start' || kind === 'flow-map-start') inFlow++
-    else if (kind === 'flow-seq-end' || kind === 'flow-map-end') inFlow--
+    // A closing bracket may lack its opening one.
+    else if (kind === 'flow-seq-end' || kind === 'flow-map-end') inFlow = Math.max(0, inFlow - 1)
     else if (kind === 'flow-error-end') inFlow = 0
     else if (kind === 'newline') inLine = 0
     else if (inFlow === 0 && INDICATORS.has(kind)) inLine++

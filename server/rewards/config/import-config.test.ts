@@ -552,6 +552,8 @@ describe('an invalid text', () => {
     ['x'.repeat(1_000_001), /longer than/],
     [`a: ${'['.repeat(101)}`, /nested more than 100/],
     [`${'- '.repeat(101)}a`, /nested more than 100/],
+    [`a: ${']'.repeat(101)}\nb: ${'['.repeat(101)}`, /nested more than 100/],
+    [`]\n${'- '.repeat(101)}a`, /nested more than 100/],
     [`reward.a=${'['.repeat(101)}`, /reward\.a: nested more than 100/],
   ])('%#: is reported as a problem', (text, message) => {
     const config = importConfig(text)

@@ -31,7 +31,13 @@ export async function renewLease(
   return row!
 }
 
+/** The holder of the slots of a process's calibrations, which its own requests for slots do not change. */
+export function calibrationHolder(processId: number): number {
+  return -processId
+}
+
 /** Deletes all shares of processes that have ended or have no calls in flight. */
-export async function dropLeases(db: Database, holderIds: readonly number[]): Promise<void> {
+export async function dropLeases(db: Database, processIds: readonly number[]): Promise<void> {
+  const holderIds = processIds.flatMap((id) => [id, calibrationHolder(id)])
   await db.adhoc('delete from lease where worker_id = any($1::int[])', [holderIds])
 }

@@ -93,8 +93,7 @@ export async function latestStandings(db: Database, limit: number): Promise<Stan
   return db.rows(
     'latest-standings',
     `select run.name as run, run.id as run_id, run.seeded, s.split, s.step, s.at, s.monitors
-     from (select * from monitor_standing order by batch_id desc limit $1) s join run on run.id = s.run_id
-     order by s.batch_id desc`,
+     from monitor_standing s join run on run.id = s.run_id order by s.batch_id desc limit $1`,
     [limit],
   )
 }
